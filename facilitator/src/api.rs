@@ -1,5 +1,5 @@
-//! The HTTP face. Verdicts travel with status 200 whatever they say; other statuses are for what is no request,
-//! for callers that are not let in, and for troubles of our own.
+//! The HTTP API. Verdicts have status 200, positive or negative. Other statuses are for invalid requests, callers
+//! without access, and faults of the facilitator.
 
 mod access;
 mod answers;
@@ -36,14 +36,14 @@ use crate::verify::Fault;
 use access::Caller;
 pub use catalogue::Catalogue;
 
-/// Longest body: a payment of a wallet with many owners takes some kilobytes.
+/// Maximum length of a body in bytes. The payment of a wallet with many owners takes some kilobytes.
 const BODY_BYTES_MAX: usize = 256 << 10;
-/// Deepest nesting of a body.
+/// Maximum nesting depth of a body.
 const DEPTH_MAX: usize = 32;
-/// Values in a body: a request has some thirty, and extensions of strangers beside them.
+/// Maximum number of values in a body. A request has about thirty, plus third-party extensions.
 const VALUES_MAX: usize = 4_096;
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Debug)]
 pub struct Api {
     pub door: Door,
@@ -53,11 +53,11 @@ pub struct Api {
     pub clock: Arc<dyn Clock>,
     pub stopping: CancellationToken,
     pub standing: Arc<Standing>,
-    /// What watches whether successes are written.
+    /// Tasks that record whether successes were written.
     pub answers: TaskTracker,
 }
 
-/// Everything that callers reach.
+/// All routes for callers.
 pub fn router(api: Arc<Api>) -> Router {
     let guarded = Router::new()
         .route("/verify", post(verify))
@@ -87,7 +87,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-/// Responses to requests that no route gets.
+/// Responses to requests that reach no route.
 pub fn refuse() -> Refuse {
     Refuse::new(|refused| {
         let response = answers::error(refused.why.status(), refused.why.text());
@@ -95,7 +95,7 @@ pub fn refuse() -> Refuse {
     })
 }
 
-/// What Prometheus reads, on a listener of its own.
+/// The routes for Prometheus and the operator, on a separate listener.
 pub fn metrics_router(metrics: Arc<Metrics>, standing: Arc<Standing>) -> Router {
     let text = move || async move {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -105,7 +105,7 @@ pub fn metrics_router(metrics: Arc<Metrics>, standing: Arc<Standing>) -> Router 
     Router::new().route("/metrics", get(text)).route("/status", get(report))
 }
 
-/// A body, unless it was too long or broke off.
+/// A body, unless it was too long or incomplete.
 type Got = Result<Bytes, BytesRejection>;
 
 async fn verify(
@@ -182,15 +182,15 @@ async fn settle(
     answer
 }
 
-/// Why a body is no request.
+/// Why a request could not be read.
 enum Unread {
     Body(BytesRejection),
     Json(json::JsonError),
     Malformed(X402Error),
-    /// An `Idempotency-Key` that is none.
+    /// An invalid `Idempotency-Key`.
     Key(&'static str),
-    /// With the network that was asked for, where one was: an answer repeats it. And whether the request is of
-    /// those whose senders judge by the status alone.
+    /// An unsupported version. `network` is the requested network, which the answer repeats. `short` marks the requests
+    /// of older clients, which check the status alone.
     Version {
         network: Option<String>,
         short: bool,
@@ -198,7 +198,7 @@ enum Unread {
 }
 
 impl Unread {
-    /// A version that nobody knows is a verdict; all else is no request.
+    /// The answer: a verdict for an unsupported version, otherwise an error.
     fn answer(self, route: Route) -> (&'static str, Response) {
         let mut status = StatusCode::BAD_REQUEST;
         let why = match self {
@@ -272,7 +272,7 @@ async fn livez() -> Response {
     answers::with(StatusCode::OK, serde_json::json!({ "status": "alive" }))
 }
 
-/// Payments can be settled: the store writes, a node answers with new blocks, a signer has coin, there is room.
+/// Reports whether payments can be settled, with the checks of [`Standing`].
 async fn readyz(State(api): State<Arc<Api>>) -> Response {
     let ready = api.standing.is_ready() && !api.stopping.is_cancelled();
     let mut body = api.standing.checks();
@@ -291,14 +291,14 @@ async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], include_str!("../openapi.json")).into_response()
 }
 
-/// Try again soon.
+/// Adds `Retry-After`.
 fn later(mut response: Response) -> Response {
     const RETRY_AFTER: HeaderName = header::RETRY_AFTER;
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
     response
 }
 
-/// JSON that is ready to be sent.
+/// A JSON body to send.
 type Body = Value;
 
 #[cfg(test)]
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The routes as they are written above, and every code, are in the document that describes them.
+    /// The document contains all routes above and every code.
     #[test]
     fn the_document_names_every_route_and_every_code() {
         let document: Value = serde_json::from_str(include_str!("../openapi.json")).unwrap();

@@ -1,4 +1,4 @@
-//! What this facilitator has taken on, and what became of it: the values that are kept.
+//! The stored values: accepted payments and the transactions that carry them.
 
 pub mod gas;
 pub mod ledger;
@@ -16,77 +16,78 @@ use crate::payment::{Payment, PaymentKey};
 use crate::reason::Reason;
 use crate::transaction;
 
-/// How often a payment that was found good each time is sent.
+/// Number of mined transactions that may fail to carry out a payment before it is ended.
 pub const ATTEMPTS_MAX: u8 = 3;
 
-/// A payment that was taken on.
+/// An accepted payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub payment: Payment,
     pub accepted_at: Utc,
-    /// The newest block then: whoever was quicker than we are was so after it.
+    /// The newest block at acceptance. The search for a settlement by another sender begins near it.
     pub since_block: u64,
-    /// How often it was sent without success and found good again.
+    /// How many mined transactions failed to carry it out, although it was valid again afterwards.
     pub attempts: u8,
     pub state: State,
-    /// Gas that is set aside for it.
+    /// Gas reserved for it.
     pub gas: u64,
-    /// A digest of the caller whose request was accepted: the gas counts against its budget.
+    /// A digest of the caller whose request was accepted. The gas counts against its budget.
     pub gas_of: B256,
-    /// Which request may receive its success, or has.
+    /// The request that may receive the success, or has received it.
     pub asked: AskedBy,
-    /// When its success was written to the connection of a caller. It is returned once.
+    /// When the success was written to a caller's connection. It is returned once.
     pub answered: Option<Utc>,
 }
 
 impl Record {
-    /// What is set aside for it.
+    /// Gas and data reserved for it.
     pub fn aside(&self) -> Aside {
         Aside { gas: self.gas, kilobytes: transaction::kilobytes(&self.payment) }
     }
 
-    /// Whether this is the same payment, by its digest, and is queued. Another payment can have the same nonce.
+    /// Whether this payment is queued and has the same digest. Another payment can have the same nonce.
     pub fn waits_as(&self, other: &Self) -> bool {
         self.state == State::Queued && self.payment.digest == other.payment.digest
     }
 }
 
-/// Which request asked for a payment: the one that may receive its success.
+/// The request that asked for a payment and may receive its success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AskedBy {
     /// A digest of the caller's name: its API key, or else its address.
     pub caller: B256,
-    /// A digest of the caller and its `Idempotency-Key`, where it sent one.
+    /// A digest of the caller and its `Idempotency-Key`, if it sent one.
     pub idempotency: Option<B256>,
 }
 
 impl AskedBy {
-    /// Whether this request repeats that one, by its `Idempotency-Key`. Without a key no request repeats another:
-    /// a payment is shared by all its copies.
+    /// Whether this request repeats `other`, by its `Idempotency-Key`. Without a key no request repeats another,
+    /// because all copies of a payment are identical.
     pub fn repeats(&self, other: &Self) -> bool {
         self.idempotency.is_some() && self.idempotency == other.idempotency
     }
 }
 
-/// How far a payment is. Kept by the place in this list: what is new comes last.
+/// The stage of a payment. Serialized by position: append new variants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
-    /// It waits for a transaction.
+    /// Waits for a transaction.
     Queued,
-    /// It is part of this one.
+    /// Part of this transaction.
     Sent { batch: SubmissionId },
     /// The money has moved.
     Settled { hash: B256, block: u64, at: Utc },
-    /// It has not, and by what was sent for it it never will.
+    /// The money has not moved, and nothing that was sent for the payment can still move it.
     Failed { reason: Reason, message: String, at: Utc },
 }
 
 impl State {
+    /// Whether the payment can still be carried out.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Queued | Self::Sent { .. })
     }
 
-    /// When it ended.
+    /// When the payment ended; `None` while it is open.
     pub fn ended_at(&self) -> Option<Utc> {
         match self {
             Self::Settled { at, .. } | Self::Failed { at, .. } => Some(*at),
@@ -95,23 +96,24 @@ impl State {
     }
 }
 
-/// Payments that share a transaction. What the transaction does follows from them, in this order.
+/// Payments that share a transaction. Their order determines the transaction's calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     pub id: SubmissionId,
     pub chain: ChainId,
-    /// Who sends it.
+    /// The account that sends it; zero for another sender's transaction.
     pub signer: Address,
     pub payments: Vec<PaymentKey>,
     pub gas_limit: u64,
-    /// Data of its payments, as [`Aside`] counts it.
+    /// Data of its payments, counted as in [`Aside`].
     pub kilobytes: u64,
-    /// A transaction of another sender, in which a payment was found. It is only watched until it is final.
+    /// The hash of another sender's transaction that settled the payment. Such a batch is only watched until it is
+    /// final.
     pub found: Option<B256>,
 }
 
 impl Batch {
-    /// A transaction of another sender in which a payment was found.
+    /// Another sender's transaction that settled a payment.
     pub fn found(id: SubmissionId, payment: &Payment, hash: B256) -> Self {
         Self {
             id,
@@ -124,7 +126,7 @@ impl Batch {
         }
     }
 
-    /// What is set aside for it.
+    /// Gas and data reserved for it.
     pub fn aside(&self) -> Aside {
         Aside { gas: self.gas_limit, kilobytes: self.kilobytes }
     }

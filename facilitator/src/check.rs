@@ -1,4 +1,4 @@
-//! `bursar-facilitator check`: whether what is configured is there and works, before anybody depends on it.
+//! `bursar-facilitator check`: reports whether everything configured exists and works.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::exact::prism;
 use crate::keys::KeyRing;
 use crate::service::{StartFault, chain_of, load_keys};
 
-/// Looks at everything that is configured.
+/// Checks everything that is configured.
 ///
 /// # Errors
-/// [`StartFault`]: it would not start.
+/// [`StartFault`]: the facilitator would not start.
 pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
     let clock: Arc<dyn Clock> = Arc::new(clock);
@@ -62,7 +62,7 @@ impl Check {
         signers: &[Address],
     ) -> Result<(), StartFault> {
         let title = network.network.title;
-        // Each alone: one that works would hide one that does not.
+        // Each node separately, because a working one would hide one that does not work.
         let mut alive = false;
         for endpoint in &network.rpc {
             let alone = NetworkConfig { rpc: vec![endpoint.clone()], ..network.clone() };
@@ -87,7 +87,7 @@ impl Check {
         Ok(())
     }
 
-    /// What is in flight, and whether its signers are still in the settings.
+    /// Reports what is in flight, and whether its signers are still in the settings.
     async fn store(&mut self, config: &Config, keys: &BTreeMap<ChainId, KeyRing>) {
         let title = "store";
         let path = config.store.display();
@@ -198,7 +198,7 @@ impl Check {
             }
             Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
         }
-        // Where there is no such contract, that was said already.
+        // If the contract is missing, `contracts` has reported that already.
         let asked = prism::knows(network.prism, signer);
         if let Ok(answer) = chain.call(asked.to, asked.data, BlockTag::Latest).await
             && !answer.is_empty()

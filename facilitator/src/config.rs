@@ -1,9 +1,8 @@
-//! Settings: built-in default < TOML file < environment. Every key stands in one table
-//! (`table`), from which [`settings`](bursar_serve::settings) reads and writes the file, the environment and the
-//! manual.
+//! Settings: built-in default < TOML file < environment. Every key is a row of one table (`table`), from which
+//! [`settings`](bursar_serve::settings) derives the file, the environment and the manual.
 //!
-//! Files that hold secrets are named here and read by [`keys`](crate::keys); endpoints, whose URLs are
-//! secrets themselves, are [`Endpoint`]s. No error quotes what was given for a key that may be secret.
+//! Files that contain secrets are named here and read by [`keys`](crate::keys). Nodes are [`Endpoint`]s, because their
+//! URLs are secrets themselves. No error quotes the value of a key that may be secret.
 
 mod endpoint;
 mod file;
@@ -25,39 +24,39 @@ pub use endpoint::Endpoint;
 pub use network::{DEFAULT_FACTORIES, NetworkConfig, SERVED};
 pub use table::reference;
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Where payments are verified and settled.
+    /// The address on which payments are verified and settled.
     pub listen: SocketAddr,
-    /// Where metrics are read; `None` is off.
+    /// The address on which metrics are read; `None` if there are none.
     pub metrics_listen: Option<SocketAddr>,
-    /// The redb file of desks and settlements.
+    /// The redb file of outboxes and settlements.
     pub store: PathBuf,
-    /// How long a settle waits for its block before it answers `settlement_pending`.
+    /// How long a settle request waits for its block before it returns `settlement_pending`, in milliseconds.
     pub wait_ms: u64,
-    /// How long settled records are kept; 0 is for ever.
+    /// How long records of settled payments are kept, in days; 0 keeps them forever.
     pub retention_days: u32,
-    /// How many settlements go into one transaction.
+    /// Maximum number of settlements per transaction.
     pub batch_calls: usize,
-    /// How long a settlement waits for others to share its transaction.
+    /// How long a settlement waits for others to share its transaction, in milliseconds.
     pub batch_window_ms: u64,
-    /// How many transactions a signer may have unmined at a time.
+    /// Maximum number of unmined transactions per signer.
     pub in_flight: usize,
-    /// How long a stopping facilitator waits for what it has begun.
+    /// How long a stopping facilitator waits for requests in flight, in milliseconds.
     pub drain_ms: u64,
     pub log_format: LogFormat,
-    /// Who may call, those of `api_keys_file` among them; empty: anybody.
+    /// Keys of permitted callers, including those of `api_keys_file`; empty: any caller.
     pub api_keys: Vec<ApiKey>,
-    /// A file of further keys, read by [`Config::load`].
+    /// A file with further keys, read by [`Config::load`].
     pub api_keys_file: Option<PathBuf>,
-    /// Who may be paid; empty: anybody.
+    /// Addresses that may be paid; empty: any address.
     pub pay_to: BTreeSet<Address>,
-    /// Requests a minute of one API key, or of one address where there are no keys; 0: no limit.
+    /// Requests per minute of one API key, or of one address if there are no keys; 0: no limit.
     pub rate_per_minute: u32,
     /// What the repeat of a settled payment receives.
     pub repeats: Repeats,
-    /// Whose `X-Forwarded-For` is believed.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: IpRanges,
     /// Every network of [`SERVED`], configured or not.
     pub networks: BTreeMap<ChainId, NetworkConfig>,
@@ -90,11 +89,11 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads the file, if one is named, and the environment. Relative paths are relative to the folder of
-    /// the file, or to the working folder where there is none.
+    /// Reads the file, if there is one, and the environment. Relative paths are relative to the folder of the file, or
+    /// without a file to the working folder.
     ///
     /// # Errors
-    /// The first key that cannot be meant, and where it stands.
+    /// The first key that is invalid, and where it is set.
     pub fn load(file: Option<&Path>, env: Environment<'_>) -> Result<Self, ConfigFault> {
         let mut config = Self::default();
         if let Some(file) = file {
@@ -123,7 +122,7 @@ impl Config {
     }
 
     fn place_paths(&mut self, folder: &Path) {
-        // An absolute path stays itself when it is joined.
+        // Joining an absolute path returns it unchanged.
         let place = |path: &mut PathBuf| *path = folder.join(&*path);
         place(&mut self.store);
         self.api_keys_file.iter_mut().for_each(place);
@@ -133,7 +132,7 @@ impl Config {
         }
     }
 
-    /// Keys that mean something only together.
+    /// Checks keys that depend on each other.
     fn check(&self) -> Result<(), ConfigFault> {
         for (chain, network) in &self.networks {
             let lacks_price =

@@ -1,5 +1,5 @@
-//! The scheme `exact`: a payer signs one amount, and exactly that is moved. Its methods are the ways in which
-//! tokens let themselves be moved by a signature; each is a file of this folder, and a row of [`METHODS`].
+//! The scheme `exact`: a payer signs one amount, and exactly that amount is moved. A method is one way to move a token
+//! by a signature. Each method is a file of this folder and a row of [`METHODS`].
 
 pub mod eip3009;
 pub mod permit2;
@@ -25,13 +25,13 @@ use memchr::memmem;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::{Reason, Refused};
 
-/// What the scheme is called on the wire.
+/// The name of the scheme on the wire.
 pub const SCHEME: &str = "exact";
 
-/// A payment must still be valid for so long, as official servers have it: it takes a block or two.
+/// How long a payment must stay valid, in seconds. As on official servers, because settling takes a block or two.
 pub const MARGIN_SECONDS: u64 = 6;
 
-/// Where the contracts of a network are.
+/// The contract addresses of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub chain: ChainId,
@@ -41,40 +41,41 @@ pub struct Place {
     pub prism: Address,
 }
 
-/// A call of a contract: of nobody in particular, and without coin.
+/// A call of a contract, without a sender and without coin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContractCall {
     pub to: Address,
     pub data: Bytes,
 }
 
-/// Which EIP-712 domain a payment is signed under.
+/// The EIP-712 domain under which a payment is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Domain {
-    /// The token's own: only the token knows it.
+    /// The token's own domain, which only the token knows.
     Token,
+    /// A domain with this separator.
     Known(B256),
 }
 
-/// What was read about a payment whose transfer would fail; a call that failed has no answer.
+/// What was read about a payment. A fact whose call failed is `None`.
 #[derive(Debug)]
 pub struct Evidence<'a> {
-    /// What the payer has of the token.
+    /// The payer's balance of the token.
     pub balance: Option<U256>,
     /// The answers to [`Method::facts`].
     pub facts: &'a [Option<Bytes>],
-    /// Why the transfer failed, as far as it said so.
+    /// The revert data of the transfer; empty if there is none.
     pub revert: &'a Bytes,
 }
 
 impl Evidence<'_> {
-    /// A fact that is a number.
+    /// A fact that is a number; `None` if it is missing or does not have 32 bytes.
     pub fn number(&self, at: usize) -> Option<U256> {
         let word = self.facts.get(at)?.as_ref()?;
         (word.len() == 32).then(|| U256::from_be_slice(word))
     }
 
-    /// Whether the payer has too little.
+    /// Whether the payer's balance is below the amount.
     pub fn is_short(&self, terms: &Terms) -> bool {
         self.balance.is_some_and(|balance| balance < terms.amount)
     }
@@ -83,8 +84,8 @@ impl Evidence<'_> {
 /// A mined transaction in which a payment may have been carried out.
 #[derive(Debug, Clone, Copy)]
 pub struct Carrier<'a> {
-    /// One of our signers sent it: it does what [`transaction`](crate::transaction) puts together, and nothing
-    /// else. A stranger's transaction may contain any code.
+    /// Whether one of our signers sent it. Then it does what [`transaction`](crate::transaction) composes and nothing
+    /// else. Another sender's transaction may contain any code.
     pub ours: bool,
     /// The contract that was called.
     pub to: Option<Address>,
@@ -94,13 +95,13 @@ pub struct Carrier<'a> {
 }
 
 impl Carrier<'_> {
-    /// Whether these words stand somewhere in the call data, one after the other.
+    /// Whether the call data contains these words in sequence.
     pub(crate) fn names(&self, words: &[B256]) -> bool {
         let wanted: Vec<u8> = words.iter().flatten().copied().collect();
         memmem::find(self.input, &wanted).is_some()
     }
 
-    /// The calls of the transaction: itself, or those that Multicall3 makes for it.
+    /// The calls of the transaction: its own, or those that Multicall3 makes for it.
     pub(crate) fn calls(&self, place: &Place) -> Vec<ContractCall> {
         let Some(to) = self.to else { return Vec::new() };
         if to != place.multicall3 {
@@ -114,74 +115,76 @@ impl Carrier<'_> {
     }
 }
 
-/// An event to look for.
+/// An event to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     pub contract: Address,
     pub event: B256,
     pub indexed: Vec<B256>,
-    /// The event names the nonce: it is rare, and looking for it is cheap.
+    /// Whether the event names the nonce. Such an event is rare, so a search for it is cheap.
     pub names_nonce: bool,
 }
 
-/// One way in which a token is moved by a signature. Pure: what the chain says comes in as [`Evidence`].
+/// A way to move a token by a signature. Pure: facts from the chain arrive as [`Evidence`].
 pub trait Method: Send + Sync + Debug {
+    /// The id of the method.
     fn id(&self) -> MethodId;
 
-    /// Whether a payload is of this method. The first that says so has it.
+    /// Whether a payload belongs to this method. The first method that accepts it is used.
     fn fits(&self, payload: &Object, asked: &Asked) -> bool;
 
-    /// Reads what was signed, and refuses what is not what was asked.
+    /// Reads what was signed, and rejects what differs from the requirements.
     ///
     /// # Errors
-    /// A payload that is not readable, or a verdict.
+    /// The payload cannot be read, or is rejected.
     fn read(&self, place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread>;
 
+    /// The EIP-712 domain of its signatures.
     fn domain(&self, place: &Place) -> Domain;
 
     /// The EIP-712 hash of the terms, without their domain.
     fn struct_hash(&self, place: &Place, terms: &Terms) -> B256;
 
-    /// Whether wallets that are contracts can pay by it (EIP-1271, EIP-6492).
+    /// Whether contract wallets can pay by it (EIP-1271, EIP-6492).
     fn takes_contract_payers(&self) -> bool;
 
-    /// Whether anybody may send the transaction: then it can go together with others.
+    /// Whether any account may send the transaction. Only then a payment can share one.
     fn takes_any_caller(&self) -> bool;
 
-    /// What moves the money.
+    /// The call that moves the money.
     fn transfer(&self, place: &Place, payment: &Payment) -> ContractCall;
 
-    /// What else is read, to tell why a transfer would fail.
+    /// Further calls, whose answers explain why a transfer would fail.
     fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall>;
 
-    /// What is not on this network of what the method takes. Asked of a transfer that succeeds too: a call
-    /// of an address without code always does.
+    /// The reason if a contract that the method needs is missing on the network. Successful transfers are checked too,
+    /// because a call of an address without code always succeeds.
     fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason>;
 
-    /// What the payee is to get.
+    /// The amount that the payee receives.
     fn arrives(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256;
 
     /// Why the transfer would fail.
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason;
 
-    /// Whether a mined transaction proves that the money moved by this very payment: its events say so, and this
-    /// authorization stands in its call data.
+    /// Whether a mined transaction proves that this payment moved the money. Its events must show the transfer, and its
+    /// call data must contain this authorization.
     fn is_proven(&self, place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool;
 
-    /// Whether the events of one transaction tell two such payments apart.
+    /// Whether the events of one transaction distinguish two such payments.
     fn tells_apart(&self, one: &Terms, other: &Terms) -> bool;
 
-    /// The event that is left by the payment, whoever carries it out.
+    /// The event that the payment leaves, no matter who carries it out.
     fn trace(&self, place: &Place, terms: &Terms) -> Trace;
 
-    /// Gas for one transfer of a token that is not known for using little.
+    /// Gas limit of one transfer, for tokens that are not known to be cheap.
     fn gas(&self) -> u64;
 }
 
 /// All methods, in the order in which they are tried.
 pub static METHODS: [&dyn Method; 3] = [&permit2::Permit2, &prism::Prism, &eip3009::Eip3009];
 
-/// The method that a record names.
+/// The method with this id.
 pub fn method(id: MethodId) -> &'static dyn Method {
     match id {
         MethodId::Eip3009 => &eip3009::Eip3009,
@@ -199,16 +202,16 @@ pub enum Unread {
     Refused(#[from] Refused),
 }
 
-/// The signature of a payload, whatever its method.
+/// The signature of a payload of any method.
 ///
 /// # Errors
-/// It is missing or not bytes.
+/// It is missing or not valid hex.
 pub fn signature(payload: &Object) -> Result<Bytes, X402Error> {
     Fields::new(payload, "paymentPayload.payload.").bytes("signature")
 }
 
-/// Reads the member `authorization`, in which two methods write the same but for their nonces, and refuses what
-/// is not what was asked.
+/// Reads the member `authorization`, and rejects what differs from the requirements. Two methods use this member; only
+/// their nonces differ.
 pub(crate) fn read_authorization(
     payload: &Object,
     asked: &Asked,
@@ -219,7 +222,7 @@ pub(crate) fn read_authorization(
     let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
     let number = |key| signed.required(key, signed.amount(key)?);
     let terms = Terms {
-        // Not among what is sent; the token knows itself, and Prism has it among what is signed.
+        // Not part of the payload: it is the token's own contract, or for Prism part of what is signed.
         token: asked.asset,
         payer: signed.address("from")?,
         payee: signed.address("to")?,
@@ -236,7 +239,7 @@ pub(crate) fn read_authorization(
     Ok(terms)
 }
 
-/// What was to be signed (EIP-712).
+/// The digest to sign (EIP-712).
 pub fn digest(separator: B256, struct_hash: B256) -> B256 {
     let mut bytes = [0; 66];
     let (magic, rest) = bytes.split_at_mut(2);
@@ -247,7 +250,7 @@ pub fn digest(separator: B256, struct_hash: B256) -> B256 {
     keccak256(bytes)
 }
 
-/// Compares amounts: exact means equal.
+/// Compares amounts, which must be equal in this scheme.
 pub(crate) fn compare(signed: U256, asked: U256, too_much: Reason) -> Result<(), Reason> {
     match signed.cmp(&asked) {
         std::cmp::Ordering::Less => Err(Reason::TooLittle),
@@ -256,7 +259,7 @@ pub(crate) fn compare(signed: U256, asked: U256, too_much: Reason) -> Result<(),
     }
 }
 
-/// Whether a payment is valid now and a little longer.
+/// Checks that a payment is valid now and for [`MARGIN_SECONDS`] more.
 ///
 /// # Errors
 /// [`Reason::Expired`], [`Reason::NotYetValid`].
@@ -270,7 +273,7 @@ pub fn check_time(terms: &Terms, now_seconds: u64) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Events of ERC-20 tokens.
+/// Events and functions of ERC-20 tokens.
 pub(crate) mod erc20 {
     alloy_sol_types::sol! {
         #[derive(Debug)]
@@ -283,12 +286,12 @@ pub(crate) mod erc20 {
     }
 }
 
-/// Whether an event is the token's, of exactly this movement.
+/// Whether an event is the token's transfer of exactly this payment.
 pub(crate) fn moves(terms: &Terms, log: &Log) -> bool {
     moves_amount(terms, terms.amount, log)
 }
 
-/// The same of another amount.
+/// The same with another amount.
 pub(crate) fn moves_amount(terms: &Terms, amount: U256, log: &Log) -> bool {
     use alloy_sol_types::SolEvent;
     let topics =

@@ -1,5 +1,5 @@
-//! The keys of the accounts that pay gas. Read from files once, wiped when dropped, and able to do one
-//! thing: sign a digest. Nothing here shows, copies or writes a key in the clear.
+//! The keys of the accounts that pay gas. They are read from files once, wiped when dropped, and can only sign digests.
+//! Nothing here shows, copies or writes a key in the clear.
 
 mod disk;
 mod fault;
@@ -23,23 +23,23 @@ pub use ring::KeyRing;
 use kdf::Kdf;
 use keystore::Sealed;
 
-/// Scalars, hash states and round keys live on the stack while a key is read or used; this covers a
-/// debug build too.
+/// Size of the stack that is wiped. Scalars, hash states and round keys are on the stack while a key is read or used.
+/// This covers a debug build too.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// Blinds the multiplication with a number of its own, against measuring from outside (libsecp256k1's
-/// recommendation). The crate's global context does not without its feature `rand`.
+/// Blinds the multiplication with a random number against side channels, as libsecp256k1 recommends. The crate's global
+/// context does that only with its feature `rand`.
 static CONTEXT: LazyLock<Secp256k1<SignOnly>> = LazyLock::new(|| {
     let mut context = Secp256k1::signing_only();
     let mut seed = Zeroizing::new([0; 32]);
-    // Without random bytes signatures are the same and only the blinding is missing.
+    // Without random bytes only the blinding is missing; signatures are the same.
     if getrandom::fill(seed.as_mut_slice()).is_ok() {
         context.seeded_randomize(&seed);
     }
     context
 });
 
-/// A private key of secp256k1 with its address.
+/// A secp256k1 private key and its address.
 pub struct SigningKey {
     /// On the heap, so that moving the value leaves no copy behind.
     secret: SecretBox<[u8; 32]>,
@@ -52,11 +52,11 @@ pub struct SigningKey {
 pub(crate) struct NotAKey;
 
 impl SigningKey {
-    /// Reads an encrypted JSON keystore, or a file with 64 hex digits that is closed to others. A keystore
-    /// takes a second or so and much memory: call this where blocking is allowed.
+    /// Reads an encrypted JSON keystore, or a file with 64 hex digits that only its owner can access. Decrypting a
+    /// keystore takes about a second and much memory, so call this where blocking is allowed.
     ///
     /// # Errors
-    /// [`KeyFault`]; a wrong password cannot be told from a damaged file.
+    /// [`KeyFault`]; a wrong password cannot be distinguished from a damaged file.
     pub fn load(file: &Path, password_file: Option<&Path>) -> Result<Self, KeyFault> {
         let found = disk::read(file)?;
         let key = if found.bytes.trim_ascii_start().starts_with(b"{") {
@@ -71,11 +71,11 @@ impl SigningKey {
         key
     }
 
-    /// Makes a key of random bytes and writes it, encrypted, to a file that must not exist yet. When this
-    /// has answered, the file is on the disk.
+    /// Creates a random key and writes it, encrypted, to a file that must not exist yet. When this returns, the file is
+    /// on disk.
     ///
     /// # Errors
-    /// [`KeyFault`]; then there is no file that was not there before.
+    /// [`KeyFault`]; then no new file remains.
     pub fn create_keystore(file: &Path, password: &SecretString) -> Result<Self, KeyFault> {
         Self::create(file, password, Kdf::strong)
     }
@@ -90,7 +90,7 @@ impl SigningKey {
             return Err(KeyFault::EmptyPassword);
         }
         let secret = random::<32>()?;
-        // One in 2^128: as likely as guessing another's key.
+        // The probability is 2^-128, as for guessing another key.
         let key = Self::from_bytes(&secret).map_err(|NotAKey| KeyFault::NoEntropy)?;
         let (salt, iv, id) = (random()?, random()?, random()?);
         let sealed = Sealed::seal(&secret, key.address, password, kdf(&salt), &iv, *id);
@@ -101,30 +101,30 @@ impl SigningKey {
         Ok(key)
     }
 
-    /// A key from its bytes.
+    /// Creates a key from its bytes.
     pub(crate) fn from_bytes(bytes: &[u8; 32]) -> Result<Self, NotAKey> {
         let address = address_of(bytes)?;
         let secret = SecretBox::init_with_mut(|kept: &mut [u8; 32]| kept.copy_from_slice(bytes));
         Ok(Self { secret, address })
     }
 
+    /// The address of the key.
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// Deterministic (RFC 6979) and with low s (EIP-2): the same digest always gets the same signature, so
-    /// one that is asked for again after a restart tells nobody anything new.
+    /// Signs a digest. Deterministic (RFC 6979) and with low s (EIP-2): signing the same digest again after a restart
+    /// gives the same signature and reveals nothing new.
     ///
     /// # Errors
-    /// None that has ever been seen: the key was checked, and an r beyond the order is as likely as
-    /// guessing it.
+    /// None in practice: the key is valid, and an r beyond the order is as unlikely as guessing the key.
     pub fn sign(&self, digest: B256) -> Result<Signature65, SignatureError> {
         let signature = self.sign_below(digest);
         zeroize_stack::<STACK_BYTES>();
         signature
     }
 
-    /// Not inlined, so that its stack lies below the caller's, who overwrites it.
+    /// Not inlined, so that its stack lies below the caller's, which then wipes it.
     #[inline(never)]
     fn sign_below(&self, digest: B256) -> Result<Signature65, SignatureError> {
         let mut secret = SecretKey::from_byte_array(*self.secret.expose_secret())
@@ -132,14 +132,14 @@ impl SigningKey {
         let signed = CONTEXT.sign_ecdsa_recoverable(Message::from_digest(digest.0), &secret);
         secret.non_secure_erase();
         let (recovery, scalars) = signed.serialize_compact();
-        // Of four recovery ids `ecrecover` knows two; Signature65 takes no other.
+        // `ecrecover` accepts two of the four recovery ids; `Signature65` rejects the others.
         let parity =
             u8::try_from(i32::from(recovery)).map_err(|_id| SignatureError::RecoveryByte)?;
         let (r, s) = scalars.split_at(32);
         Signature65::new(B256::from_slice(r), B256::from_slice(s), parity)
     }
 
-    /// The same, with the password of a file.
+    /// The same as [`Self::create_keystore`], with the password from a file.
     ///
     /// # Errors
     /// [`KeyFault`].
@@ -163,13 +163,13 @@ impl SigningKey {
         }
         let secret = sealed.open(password).map_err(|problem| problem.about(file))?;
         let key = Self::from_bytes(&secret).ok();
-        // A file whose address is not its key's was changed by somebody.
+        // A file whose address does not match its key was changed.
         key.filter(|key| sealed.address().is_none_or(|told| told == key.address))
             .ok_or_else(|| KeyFault::WrongPassword { file: file.to_owned() })
     }
 }
 
-/// Tells nothing at all.
+/// Shows nothing of the key.
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SigningKey([redacted])")
@@ -186,14 +186,14 @@ fn address_of(bytes: &[u8; 32]) -> Result<Address, NotAKey> {
     Ok(Address::from_word(keccak256(coordinates)))
 }
 
-/// 64 hex digits, with or without `0x` and the newline of an editor.
+/// Parses 64 hex digits, with or without `0x` and a trailing newline.
 fn bare(text: &[u8]) -> Option<Zeroizing<[u8; 32]>> {
     let mut bytes = Zeroizing::new([0; 32]);
     hex::decode_to_slice(text.trim_ascii(), bytes.as_mut_slice()).ok()?;
     Some(bytes)
 }
 
-/// One newline is the editor's; everything else belongs to the password.
+/// Removes the one newline that an editor adds. Everything else belongs to the password.
 fn without_newline(text: &[u8]) -> &[u8] {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     text.strip_suffix(b"\r").unwrap_or(text)

@@ -1,4 +1,4 @@
-//! `bursar-facilitator`: a thin main.
+//! The `bursar-facilitator` binary: calls [`bursar_facilitator::program`].
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,32 +1,34 @@
-//! What is remembered of the chain for a while, within limits: code of payers, domains of tokens.
+//! A bounded cache whose entries expire. It holds the code of payers and the domains of tokens.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// Entries that are kept. When there are more, all are forgotten: a stranger who fills it only makes others
-/// ask once more.
+/// Maximum number of entries. A full map is cleared: an attacker who fills it only costs other requests another lookup.
 const ENTRIES_MAX: usize = 16_384;
 
-/// Remembers values by key, each for a while.
+/// A map whose entries expire after a fixed time.
 #[derive(Debug)]
 pub struct Memory<K, V> {
     ttl_ms: u64,
-    // Held for one look-up.
+    // Held for a single lookup.
     known: Mutex<HashMap<K, (u64, V)>>,
 }
 
 impl<K: Eq + Hash, V: Clone> Memory<K, V> {
+    /// Creates an empty map whose entries expire after `ttl_ms`.
     pub fn new(ttl_ms: u64) -> Self {
         Self { ttl_ms, known: Mutex::default() }
     }
 
+    /// Returns the value of a key unless it has expired.
     pub fn get(&self, key: &K, now_ms: u64) -> Option<V> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, value) = known.get(key)?;
         (now_ms.saturating_sub(*at) < self.ttl_ms).then(|| value.clone())
     }
 
+    /// Stores a value, which expires `ttl_ms` after `now_ms`.
     pub fn learn(&self, key: K, value: V, now_ms: u64) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= ENTRIES_MAX && !known.contains_key(&key) {
@@ -35,6 +37,7 @@ impl<K: Eq + Hash, V: Clone> Memory<K, V> {
         known.insert(key, (now_ms, value));
     }
 
+    /// Removes the value of a key.
     pub fn forget(&self, key: &K) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

@@ -1,4 +1,4 @@
-//! What an operator watches, as Prometheus reads it. Times are in seconds.
+//! The Prometheus metrics. Times are in seconds.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
@@ -13,10 +13,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// From what is answered from memory to what waits for a block.
+/// Seconds, from answers without a node to answers that wait for a block.
 const BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Which of the two questions.
+/// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
 #[expect(non_camel_case_types, reason = "label values as they are written")]
 pub enum Route {
@@ -24,11 +24,11 @@ pub enum Route {
     settle,
 }
 
-/// A question and its answer.
+/// The labels of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Answered {
     pub route: Route,
-    /// `good`, or the reason.
+    /// `good`, or the reason code.
     pub result: &'static str,
 }
 
@@ -37,22 +37,22 @@ struct Asked {
     route: Route,
 }
 
-/// A signer of a network.
+/// The labels of a signer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OfSigner {
-    /// CAIP-2.
+    /// The CAIP-2 id.
     pub network: String,
     pub signer: String,
 }
 
-/// A network.
+/// The label of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OfNetwork {
-    /// CAIP-2.
+    /// The CAIP-2 id.
     pub network: String,
 }
 
-/// All metrics. Cheap to count; what is only looked at now and then is set when it is read.
+/// All metrics. Cheap to count; gauges are set by the periodic probes.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -60,15 +60,15 @@ pub struct Metrics {
     seconds: Family<Asked, Histogram>,
     /// Payments that have not ended.
     pub open: Gauge<i64, AtomicI64>,
-    /// How long the oldest payment waits for a transaction.
+    /// How long the oldest queued payment has waited for a transaction.
     pub oldest_queued: Gauge<f64, AtomicU64>,
-    /// The coin of each signer, in whole coins; rounded, for looking only.
+    /// The balance of each signer in whole coins; rounded, for display only.
     pub balance: Family<OfSigner, Gauge<f64, AtomicU64>>,
-    /// 1 where a signer has less than it should.
+    /// 1 if a signer has less than `min_signer_balance`.
     pub balance_low: Family<OfSigner, Gauge<i64, AtomicI64>>,
-    /// How long the oldest transaction of a signer waits for a block.
+    /// How long the oldest transaction of a signer has waited for a block.
     pub oldest_unmined: Family<OfSigner, Gauge<f64, AtomicU64>>,
-    /// 1 where nodes of a network answered when they were last looked at.
+    /// 1 if a node of the network answered at the last probe.
     pub node_up: Family<OfNetwork, Gauge<i64, AtomicI64>>,
     gas_spent: Family<OfNetwork, Counter<f64, AtomicU64>>,
     reorganised: Family<OfNetwork, Counter>,
@@ -138,7 +138,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts an answer.
+    /// Counts an answer and its duration in milliseconds.
     #[expect(clippy::float_arithmetic, reason = "seconds for looking at, no money")]
     pub fn answered(&self, route: Route, result: &'static str, took_ms: u64) {
         self.answers.get_or_create(&Answered { route, result }).inc();
@@ -166,7 +166,7 @@ impl Metrics {
         self.charged_after_refusal.get_or_create(&of(network)).inc();
     }
 
-    /// The text that Prometheus reads.
+    /// The metrics as text, as Prometheus reads it.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -179,7 +179,7 @@ fn of(network: &Network) -> OfNetwork {
     OfNetwork { network: network.caip2() }
 }
 
-/// Whole coins, for looking at: nothing is decided by it.
+/// Converts wei to whole coins, for display only.
 #[expect(clippy::float_arithmetic, reason = "for looking at, no money")]
 pub fn coins(wei: U256) -> f64 {
     let micro = wei / U256::from(1_000_000_000_000_u64);

@@ -1,4 +1,4 @@
-//! One network that is served: its nodes, its contracts, and what is known of both.
+//! One served network: its nodes, its contracts and what is cached about them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,14 +14,14 @@ use crate::memory::Memory;
 use crate::node::Node;
 use crate::payment::MethodId;
 
-/// How long it is believed that there is code at a payer, or none. Whoever gets code meanwhile is seen by the
-/// simulation, which runs each time.
+/// How long the lookup of a payer's code is cached. An account that gets code meanwhile is noticed when its payment is
+/// settled, because settling reads the code again.
 const CODE_TTL_MS: u64 = 60_000;
 
-/// How long a token's domain is believed.
+/// How long a token's domain is cached.
 const DOMAIN_TTL_MS: u64 = 15 * 60_000;
 
-/// What serving a network takes.
+/// Everything that serving a network needs.
 #[derive(Debug)]
 pub struct Served {
     pub config: NetworkConfig,
@@ -29,19 +29,19 @@ pub struct Served {
     pub chain: Arc<dyn Chain>,
     pub node: Node,
     pub clock: Arc<dyn Clock>,
-    /// Accounts that pay gas; the first is the one that simulations speak for.
+    /// Accounts that pay gas. Simulations use the first as their sender.
     pub signers: Vec<Address>,
-    /// Whether there is code at an account.
+    /// Whether an account has code.
     pub codes: Memory<Address, bool>,
-    /// EIP-712 domains of tokens, by their own word.
+    /// EIP-712 domain separators that tokens returned.
     pub domains: Memory<Address, B256>,
-    /// For what only a signer of ours may do.
+    /// Simulates calls that only our signers may make.
     pub simulator: Simulator,
     multicall: AtomicBool,
 }
 
 impl Served {
-    /// Begins to serve; asks nobody yet.
+    /// Creates the network without asking any node.
     pub fn new(
         config: NetworkConfig,
         chain: Arc<dyn Chain>,
@@ -69,20 +69,21 @@ impl Served {
         }
     }
 
-    /// The only signer that may send payments of a method: the first, for which they are simulated. `None`: every
-    /// signer may.
+    /// The only signer that may send payments of a method; `None` if every signer may. It is the first signer, which
+    /// simulations use as their sender.
     pub fn only_sender(&self, method: MethodId) -> Option<Address> {
         if exact::method(method).takes_any_caller() { None } else { self.signers.first().copied() }
     }
 
+    /// The network's row in the table of networks.
     pub fn row(&self) -> &'static Network {
         self.config.network
     }
 
-    /// Whether the network has Multicall3. That it has is remembered, for it does not go.
+    /// Whether the network has Multicall3. A positive answer is cached, because the contract cannot disappear.
     ///
     /// # Errors
-    /// Nobody answers.
+    /// No node answers.
     pub async fn has_multicall(&self) -> Result<bool, ChainFault> {
         if self.multicall.load(Ordering::Relaxed) {
             return Ok(true);
@@ -92,17 +93,18 @@ impl Served {
         Ok(!code.is_empty())
     }
 
-    /// Whether it is known that it has.
+    /// Whether an earlier lookup found Multicall3. Asks no node.
     pub fn is_multicall_known(&self) -> bool {
         self.multicall.load(Ordering::Relaxed)
     }
 
-    /// Whether a token is known to run no code but its own: the network's, and those of the settings.
+    /// Whether a token is trusted to run no code but its own. The network's dollar token and the tokens of the settings
+    /// are.
     pub fn knows_token(&self, token: Address) -> bool {
         token == self.row().stablecoin.address || self.config.tokens.contains(&token)
     }
 
-    /// Unix seconds, now.
+    /// The current time in Unix seconds.
     pub fn now_seconds(&self) -> u64 {
         u64::try_from(self.clock.utc().seconds()).unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Questions to a network's nodes: those that wait at the same time go in one exchange.
+//! Batches questions to a network's nodes: pending questions share one exchange.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,30 +8,31 @@ use alloy_primitives::Bytes;
 use bursar_chain::ports::{Chain, ChainFault, Clock, Question};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Exchanges under way at a time with a node far away: it is not waited for one after the other.
+/// Permits for exchanges in flight. An exchange with a distant node takes one, so that many run in parallel.
 const EXCHANGES: u32 = 32;
-/// What an exchange with a near node takes of those: there, what comes while a few are under way waits and
-/// goes together, which costs both sides less.
+/// Permits that an exchange with a near node takes. Only four run at a time, and questions that arrive meanwhile are
+/// batched, which costs both sides less.
 const SHARE_NEAR: u32 = 8;
-/// From how many milliseconds on a node is far away.
+/// An exchange that takes at least this many milliseconds makes a node distant.
 const FAR_MS: u64 = 5;
 
-/// How long a question waits for others that has time: whoever settles waits for a block anyway.
+/// How long a patient question waits for others, in milliseconds. A settlement waits for a block anyway.
 const PATIENCE_MS: u64 = 10;
 
-/// Questions of one exchange: what public nodes take.
+/// Maximum number of questions per exchange: public nodes accept so many.
 const TOGETHER_MAX: usize = 50;
 
-/// Questions that wait; more than the callers that are let in can put.
+/// Capacity of the queue: more than the admitted callers can fill.
 const WAITING_MAX: usize = 4096;
 
 type Answers = Result<Vec<Result<Bytes, ChainFault>>, ChainFault>;
 
-/// How urgent a question is.
+/// Whether a question may wait for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hurry {
+    /// It is sent at once.
     Now,
-    /// It may wait a moment, so that several go together.
+    /// It may wait a moment, so that several questions share an exchange.
     Patient,
 }
 
@@ -41,24 +42,24 @@ struct Asked {
     answer: oneshot::Sender<Answers>,
 }
 
-/// Asks the nodes of one network.
+/// Asks the nodes of one network. Clones share the queue.
 #[derive(Debug, Clone)]
 pub struct Node {
     asked: mpsc::Sender<Asked>,
 }
 
 impl Node {
-    /// Starts asking; ends with the last clone.
+    /// Starts the task that asks; it ends with the last clone.
     pub fn new(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>) -> Self {
         let (asked, waiting) = mpsc::channel(WAITING_MAX);
         tokio::spawn(serve(chain, clock, waiting));
         Self { asked }
     }
 
-    /// As many answers as questions, in their order.
+    /// Returns one answer per question, in order.
     ///
     /// # Errors
-    /// Nobody answered.
+    /// No node answers.
     pub async fn ask(&self, questions: Vec<Question>, hurry: Hurry) -> Answers {
         let gone = || ChainFault::Unavailable { tried: Vec::new() };
         let (answer, answered) = oneshot::channel();
@@ -75,7 +76,7 @@ async fn serve(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>, mut asked: mpsc::Re
     while gathered.fill(&mut asked, &*clock).await {
         let share = if far.load(Ordering::Relaxed) { 1 } else { SHARE_NEAR };
         let Ok(permit) = Arc::clone(&exchanges).acquire_many_owned(share).await else { return };
-        // What has come meanwhile goes too.
+        // Questions that arrived while waiting for the permit join this exchange.
         gathered.add(&mut asked);
         let together = gathered.take();
         let (chain, clock, far) = (Arc::clone(&chain), Arc::clone(&clock), Arc::clone(&far));
@@ -88,14 +89,14 @@ async fn serve(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>, mut asked: mpsc::Re
     }
 }
 
-/// Questions that go together next.
+/// Questions for the next exchanges.
 #[derive(Default)]
 struct Gathered {
     waiting: VecDeque<Asked>,
 }
 
 impl Gathered {
-    /// Waits until something is to be asked. `false` when nobody will ask any more.
+    /// Waits until an exchange is due. Returns `false` when all senders are gone.
     async fn fill(&mut self, asked: &mut mpsc::Receiver<Asked>, clock: &dyn Clock) -> bool {
         if self.waiting.is_empty() {
             match asked.recv().await {
@@ -126,13 +127,13 @@ impl Gathered {
         }
     }
 
-    /// Somebody is in a hurry, or there are enough.
+    /// Whether a question is urgent, or there are enough for an exchange.
     fn is_due(&self) -> bool {
         let count: usize = self.waiting.iter().map(|asked| asked.questions.len()).sum();
         count >= TOGETHER_MAX || self.waiting.iter().any(|asked| asked.hurry == Hurry::Now)
     }
 
-    /// At least one, and no more than go together.
+    /// Takes the questions of one exchange: at least one caller's, and else at most [`TOGETHER_MAX`].
     fn take(&mut self) -> Vec<Asked> {
         let mut count: usize = 0;
         let mut together = Vec::new();
@@ -158,7 +159,7 @@ async fn exchange(chain: &dyn Chain, mut together: Vec<Asked>) {
         Ok(answers) => {
             let mut answers = answers.into_iter();
             for (asked, count) in together.into_iter().zip(counts) {
-                // Who does not wait any more needs no answer.
+                // The caller may have gone.
                 let _gone = asked.answer.send(Ok(answers.by_ref().take(count).collect()));
             }
         }

@@ -1,10 +1,10 @@
-//! One signed payment, whatever its method: all that settling it needs. Pure values.
+//! One signed payment of any method, with everything that settling it needs. Pure values.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_core::networks::ChainId;
 use serde::{Deserialize, Serialize};
 
-/// How a payment is carried out. Kept by the place in this list: what is new comes last.
+/// How a payment is carried out. Serialized by position: append new variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MethodId {
     Eip3009,
@@ -13,6 +13,7 @@ pub enum MethodId {
 }
 
 impl MethodId {
+    /// The name of the method on the wire. It is also part of a [`PaymentKey`].
     pub fn text(self) -> &'static str {
         match self {
             Self::Eip3009 => "eip3009",
@@ -30,7 +31,7 @@ pub struct Terms {
     pub payee: Address,
     /// In the smallest unit of the token.
     pub amount: U256,
-    /// In the method's own space of nonces.
+    /// Unique within the method's own nonces.
     pub nonce: B256,
     /// Unix seconds.
     pub valid_after: U256,
@@ -38,45 +39,48 @@ pub struct Terms {
     pub valid_before: U256,
 }
 
-/// A wallet that does not exist yet, and how it comes to be (EIP-6492).
+/// How a wallet that does not exist yet is deployed (EIP-6492).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deployment {
     pub factory: Address,
     pub data: Bytes,
 }
 
-/// A payment that was found good.
+/// A payment whose checks have passed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {
     pub chain: ChainId,
     pub method: MethodId,
     pub terms: Terms,
-    /// What was signed (EIP-712).
+    /// The digest that was signed (EIP-712).
     pub digest: B256,
     /// Without its EIP-6492 wrapper.
     pub signature: Bytes,
     pub deployment: Option<Deployment>,
-    /// There is code at the payer, or will be: what it does with a signature, and with gas, is its own affair.
+    /// The payer has code, or will have after its deployment. That code decides which signatures are valid and how much
+    /// gas a transfer uses.
     pub contract_payer: bool,
 }
 
-/// Which payment: no two of one key can both happen on the chain.
+/// Identifies a payment: of all payments with the same key, the chain can carry out only one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PaymentKey(pub B256);
 
 impl Payment {
+    /// The key of this payment.
     pub fn key(&self) -> PaymentKey {
         PaymentKey::of(self.chain, self.method, &self.terms)
     }
 }
 
 impl PaymentKey {
+    /// The key of a payment with these terms.
     pub fn of(chain: ChainId, method: MethodId, terms: &Terms) -> Self {
         let mut seed = chain.0.to_be_bytes().to_vec();
         seed.extend(method.text().as_bytes());
         match method {
             MethodId::Eip3009 | MethodId::Prism => seed.extend(terms.token),
-            // A nonce of Permit2 is used once, over every token.
+            // A Permit2 nonce is used once across all tokens.
             MethodId::Permit2 => {}
         }
         seed.extend(terms.payer);

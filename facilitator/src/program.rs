@@ -1,4 +1,4 @@
-//! The program: arguments, and what each of them does.
+//! The command line: arguments and commands.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use bursar_serve::program::{self, BLOCKING_THREADS};
 use bursar_serve::{logs, signals};
 use clap::{Parser, Subcommand};
 
-/// How long an answer about the status may take, and how long it may be.
+/// Timeout of a status request in milliseconds, and maximum length of its answer.
 const STATUS_MS: u64 = 5_000;
 const STATUS_BYTES_MAX: usize = 1 << 20;
 
@@ -57,7 +57,7 @@ enum Key {
     },
 }
 
-/// Runs the program; `points` is where tests end it.
+/// Runs the program. `points` are the failpoints of tests.
 pub fn main(points: Arc<dyn Points>) -> ExitCode {
     program::main("bursar-facilitator", || run(points))
 }
@@ -97,7 +97,7 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What the facilitator that runs reports on its listener for metrics.
+/// The report of the running facilitator, from its listener for metrics.
 async fn status(config: &Config) -> anyhow::Result<serde_json::Value> {
     let Some(address) = config.metrics_listen else {
         anyhow::bail!("metrics_listen is off: set it, because the status is read there");

@@ -1,6 +1,7 @@
-//! Why a payment is not good, or was not settled: the codes of `invalidReason` and `errorReason`. The
-//! specification's names where it has one, those of the official libraries for the rest, and a few of our own
-//! where nobody has any. A shipped code never changes its meaning.
+//! Why a payment was rejected or not settled: the codes of `invalidReason` and `errorReason`.
+//!
+//! The names are the specification's; where it has none, those of the official libraries; where they have none, our
+//! own. A released code never changes its meaning.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! reasons {
     ($($variant:ident $text:literal $sentence:literal;)*) => {
-        /// A stable code.
+        /// A stable code for a verdict against a payment.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
             $(#[doc = $sentence] $variant,)*
@@ -19,12 +20,12 @@ macro_rules! reasons {
             /// Every code, in the order of the table.
             pub const ALL: &'static [Reason] = &[$(Reason::$variant,)*];
 
-            /// The text on the wire.
+            /// The code on the wire.
             pub fn text(self) -> &'static str {
                 match self { $(Reason::$variant => $text,)* }
             }
 
-            /// What happened and what to do, in one sentence, when nothing more exact is known.
+            /// What happened and what to do, in one sentence. The default message of a refusal.
             pub fn sentence(self) -> &'static str {
                 match self { $(Reason::$variant => $sentence,)* }
             }
@@ -33,7 +34,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    // The specification's.
+    // From the specification.
     InvalidSignature "invalid_signature" "The signature does not match the payer and these terms: sign again.";
     InsufficientBalance "insufficient_balance" "The payer's balance is too low: fund the address or pay from another.";
     TooLittle "invalid_exact_evm_payload_authorization_value" "The payment is below the required amount: sign the amount of the requirements.";
@@ -41,7 +42,7 @@ reasons! {
     NotYetValid "invalid_exact_evm_payload_authorization_valid_after" "The payment is not valid yet: wait, or sign a valid one.";
     UnsupportedNetwork "unsupported_network" "This facilitator does not serve that network: see /supported.";
     GasTooHigh "gas_too_high" "Gas costs more than this facilitator pays now: try again later.";
-    // Of the official libraries.
+    // From the official libraries.
     Version "invalid_x402_version" "x402Version must be 1 or 2, and the same everywhere in the request.";
     UnsupportedScheme "unsupported_scheme" "This facilitator does not serve that scheme: see /supported.";
     SchemeMismatch "invalid_exact_evm_scheme" "The payment's scheme is not the required one.";
@@ -83,7 +84,7 @@ reasons! {
     AssetNotServed "asset_not_allowed" "This facilitator does not settle payments in that token.";
 }
 
-/// Kept by its text, which never changes; its place in the table may.
+/// Serialized as the wire code, so rows of the table may be reordered.
 impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.text())
@@ -93,7 +94,7 @@ impl Serialize for Reason {
 impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // A code of another version of this program: whatever it was, it failed.
+        // A code of another version of this program: the payment failed in any case.
         let known = Self::ALL.iter().find(|reason| reason.text() == text);
         Ok(known.copied().unwrap_or(Self::TransactionFailed))
     }
@@ -110,26 +111,28 @@ impl fmt::Display for Reason {
 #[error("{reason}: {message}")]
 pub struct Refused {
     pub reason: Reason,
-    /// For a person; nothing depends on it.
+    /// For people; no code depends on it.
     pub message: String,
-    /// Who would pay, where that was read.
+    /// The payer, if the request was read that far.
     pub payer: Option<Address>,
-    /// The transaction that settled the payment before.
+    /// The transaction that settled the payment earlier.
     pub settled_in: Option<B256>,
 }
 
 impl Refused {
+    /// Creates a refusal with a message of its own.
     pub fn because(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), payer: None, settled_in: None }
     }
 
+    /// Adds the payer.
     #[must_use]
     pub fn of(mut self, payer: Address) -> Self {
         self.payer = Some(payer);
         self
     }
 
-    /// Names the transaction that settled the payment before.
+    /// Adds the transaction that settled the payment earlier, also to the message.
     #[must_use]
     pub fn settled_in(mut self, hash: B256) -> Self {
         self.message = format!("{} Its transaction is {hash}.", self.message);
@@ -144,7 +147,7 @@ impl From<Reason> for Refused {
     }
 }
 
-/// All codes, as a table of the manual.
+/// The table of all codes for the manual, in Markdown.
 pub fn reference() -> String {
     let row = |reason: &Reason| format!("| `{}` | {} |\n", reason.text(), reason.sentence());
     let rows: String = Reason::ALL.iter().map(row).collect();

@@ -1,4 +1,4 @@
-//! Puts the facilitator together, and takes it down in good order.
+//! Assembles the facilitator and shuts it down in order.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,13 +38,13 @@ use crate::settle::queue::Limits;
 use crate::standing::Standing;
 use crate::upkeep;
 
-/// How many transactions of a desk hold a nonce: those that are mined and not final yet among them.
+/// Maximum number of nonces in use per outbox, including transactions that are mined but not final.
 const WINDOW: usize = 256;
 
-/// How many times `max_gas_price_gwei` is offered, at most, for using up the nonce of a withdrawn transaction.
+/// How many times `max_gas_price_gwei` a no-op transaction may offer to use up the nonce of a withdrawn one.
 const NOTHING_CEILING: u128 = 4;
 
-/// Connections to nodes, at most: `node` sends several questions in one exchange.
+/// Maximum number of connections to nodes. `node` batches several questions into one exchange.
 const OUTBOUND: usize = 64;
 
 /// Why the facilitator does not start.
@@ -66,7 +66,7 @@ pub enum StartFault {
     NoNetwork,
 }
 
-/// A facilitator that listens.
+/// A running facilitator.
 #[derive(Debug)]
 pub struct Running {
     pub address: SocketAddr,
@@ -74,21 +74,21 @@ pub struct Running {
     settlers: Vec<Arc<Settler>>,
     servers: TaskTracker,
     answers: TaskTracker,
-    /// No new payments are taken on.
+    /// Cancelled when no new payments are accepted.
     draining: CancellationToken,
-    /// Nothing is gone on with.
+    /// Cancels background work.
     stopping: CancellationToken,
-    /// The store cannot be written.
+    /// Cancelled when the store cannot be written.
     broken: CancellationToken,
     desks: TaskTracker,
     drain_ms: u64,
     clock: Arc<dyn Clock>,
 }
 
-/// The keys of each network that is configured. Reads files, and may take a second for each.
+/// Loads the keys of each configured network. Reads files, and may take a second per file.
 ///
 /// # Errors
-/// The first file that gives no key.
+/// The first file without a valid key.
 pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, crate::keys::KeyFault> {
     let configured = config.networks.values().filter(|network| network.is_configured());
     configured
@@ -99,10 +99,10 @@ pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, crate::k
         .collect()
 }
 
-/// Who is asked about a network.
+/// The nodes of a network.
 ///
 /// # Errors
-/// An endpoint that may not be asked.
+/// An endpoint that is not permitted.
 pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcChain, StartFault> {
     let endpoints = network.rpc.iter().map(|endpoint| endpoint.expose().to_owned());
     let mut config = RpcConfig::new(network.chain(), endpoints);
@@ -112,7 +112,7 @@ pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcCh
 }
 
 impl Running {
-    /// Opens the store, goes on with what is open, and listens.
+    /// Opens the store, resumes open payments, and listens.
     ///
     /// # Errors
     /// [`StartFault`].
@@ -230,13 +230,12 @@ impl Running {
         })
     }
 
-    /// Ends once the store cannot be written: then nothing more can be settled until the next start.
+    /// Returns when the store cannot be written. Nothing more can be settled then until the next start.
     pub async fn broken(&self) {
         self.broken.cancelled().await;
     }
 
-    /// Takes nothing new on, waits for the answers that are due, and ends. What is still under way then is
-    /// gone on with at the next start.
+    /// Accepts nothing new, waits for answers that are due, and stops. Unfinished work resumes at the next start.
     pub async fn stop(self) {
         self.draining.cancel();
         self.servers.close();
@@ -269,7 +268,7 @@ fn of_chain(open: &Open, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {
     (records.cloned().collect(), batches.cloned().collect())
 }
 
-/// What each network is built from.
+/// What a network's settler is built from.
 struct Build<'a> {
     config: &'a Config,
     network: &'a NetworkConfig,
@@ -305,7 +304,7 @@ impl Build<'_> {
                 chain: Arc::clone(&chain),
                 signer: Arc::clone(&ring) as _,
                 clock: Arc::clone(self.clock),
-                // A transaction that does nothing may outbid the call that it withdraws.
+                // A no-op transaction may outbid the call that it withdraws.
                 gas: Gas {
                     ceiling: self.network.max_gas_price.saturating_mul(NOTHING_CEILING),
                     ..self.network.gas()

@@ -1,9 +1,9 @@
-//! Settling: each payment that is taken on is carried out once, whatever dies in between.
+//! Settles payments: each accepted payment is carried out once, whatever crashes in between.
 //!
-//! A payment that was found good is kept, then waits in its network's [`queue`], then becomes part of a
-//! transaction of one of the signers ([`dispatch`]), which a `watch` sees through: the desk keeps the raw
-//! bytes before they are broadcast, and the verdict over each payment is read from the events of what was
-//! mined. [`door`] is where requests come in and answers go out.
+//! A valid payment is stored and waits in its network's [`queue`]. [`dispatch`] puts it into a transaction of one of
+//! the signers, and a `watch` follows that transaction. The outbox stores the raw bytes before they are broadcast. The
+//! verdict on each payment is read from the events of the mined transaction. [`door`] takes requests and returns their
+//! answers.
 
 mod budget;
 mod data_gas;

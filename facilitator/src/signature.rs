@@ -1,4 +1,4 @@
-//! Who signed a digest, and what else a signature says (EIP-6492).
+//! Signatures: who signed a digest, and the deployment data of a wrapper (EIP-6492).
 
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use alloy_sol_types::SolValue;
@@ -7,24 +7,24 @@ use secp256k1::{Message, SECP256K1};
 
 use crate::payment::Deployment;
 
-/// The end of a wrapped signature (EIP-6492).
+/// The suffix of a wrapped signature (EIP-6492).
 const MAGIC: [u8; 32] = [
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
 ];
 
-/// Longest signature that is looked at, its wrapper included: wallets of many owners sign some kilobytes, and
-/// each byte of it costs the signer gas.
+/// Maximum length of a signature in bytes, including its wrapper. Wallets with many owners sign some kilobytes, and
+/// each byte costs the signer gas.
 pub const BYTES_MAX: usize = 8 << 10;
 
-/// A signature taken apart.
+/// A signature without its EIP-6492 wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unwrapped {
     pub inner: Bytes,
     pub deployment: Option<Deployment>,
 }
 
-/// Takes an EIP-6492 wrapper off. `None` for one that is broken.
+/// Removes an EIP-6492 wrapper. `None` if the wrapper is broken or the signature longer than [`BYTES_MAX`].
 pub fn unwrap(signature: &Bytes) -> Option<Unwrapped> {
     if signature.len() > BYTES_MAX {
         return None;
@@ -37,7 +37,8 @@ pub fn unwrap(signature: &Bytes) -> Option<Unwrapped> {
     Some(Unwrapped { inner, deployment: Some(Deployment { factory, data }) })
 }
 
-/// Parts of 65 bytes, with `v` as contracts want it; `None` for what no contract takes as one.
+/// Splits a signature of 65 bytes into `v`, `r` and `s`, with `v` as contracts expect it, 27 or 28. `None` for any
+/// other signature.
 pub fn parts(signature: &[u8]) -> Option<(u8, B256, B256)> {
     let (r, rest) = signature.split_first_chunk::<32>()?;
     let (s, v) = rest.split_first_chunk::<32>()?;
@@ -49,8 +50,8 @@ pub fn parts(signature: &[u8]) -> Option<(u8, B256, B256)> {
     Some((v, B256::new(*r), B256::new(*s)))
 }
 
-/// The address whose key signed a digest. `None` for what a token would not take: not 65 bytes, scalars out
-/// of range, or the higher of the two signatures that fit (EIP-2).
+/// The address whose key signed a digest. `None` for what tokens reject: not 65 bytes, scalars out of range, or the
+/// higher of the two possible values of `s` (EIP-2).
 pub fn signer(digest: &B256, signature: &[u8]) -> Option<Address> {
     let (v, _r, _s) = parts(signature)?;
     let id = if v == 28 { RecoveryId::One } else { RecoveryId::Zero };
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
     use alloy_primitives::{U256, address, b256, hex, uint};
 
-    /// A case of the handbook's vectors, made by two other implementations.
+    /// A case of the handbook's test vectors, which two other implementations produced.
     const DIGEST: B256 =
         b256!("0xc5050269c5890eba8b551a91d3c604fe4722c555a96e774cfef29f09825668cb");
     const PAYER: Address = address!("0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A");

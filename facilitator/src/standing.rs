@@ -1,5 +1,5 @@
-//! How the service stands: what `/health`, `/readyz` and `status` report. Looked up every few seconds, so that a
-//! question costs nothing.
+//! The state of the service, as `/health`, `/readyz` and `status` report it. It is probed every few seconds, so a
+//! request for it costs nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,17 +8,18 @@ use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
 use serde_json::{Map, Value, json};
 
-/// How one network stood at the last look.
+/// The state of one network at the last probe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkStanding {
-    /// A node answers.
+    /// Whether a node answers.
     pub node: bool,
-    /// The newest block. New ones come while payments wait for them.
+    /// The newest block.
     pub block: u64,
+    /// Whether new blocks arrive. Always true while no payment waits for one.
     pub blocks_come: bool,
-    /// A signer can pay for a payment.
+    /// Whether a signer can pay for a payment.
     pub coin: bool,
-    /// What each signer has, in wei.
+    /// The balance of each signer, in wei.
     pub signers: BTreeMap<Address, U256>,
     /// Gas paid today (UTC), in wei.
     pub spent_today: U256,
@@ -30,22 +31,22 @@ impl NetworkStanding {
     }
 }
 
-/// How all of it stood at the last look; `None` before the first.
+/// The state of the service at the last probe. `store` is `None` before the first one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Look {
     store: Option<bool>,
-    /// There is room for more payments.
+    /// Whether there is room for more payments.
     queue: bool,
     open: usize,
     networks: BTreeMap<ChainId, NetworkStanding>,
 }
 
-/// The last look.
+/// The result of the last probe.
 #[derive(Debug, Default)]
 pub struct Standing(Mutex<Look>);
 
 impl Standing {
-    /// Keeps what was found.
+    /// Stores the result of a probe. `open` is the number of open payments, `queue` whether there is room for more.
     pub fn found(
         &self,
         store: bool,
@@ -55,21 +56,21 @@ impl Standing {
         *self.look() = Look { store: Some(store), queue, open, networks };
     }
 
-    /// Whether anything is amiss. Before the first look nothing is known to be.
+    /// Whether a check fails. `false` before the first probe.
     pub fn is_degraded(&self) -> bool {
         let look = self.look();
         let all = look.networks.values().all(NetworkStanding::serves);
         look.store.is_some_and(|store| !store || !look.queue || !all)
     }
 
-    /// Whether payments can be settled on some network.
+    /// Whether payments can be settled on at least one network.
     pub fn is_ready(&self) -> bool {
         let look = self.look();
         let any = look.networks.values().any(NetworkStanding::serves);
         look.store == Some(true) && look.queue && any
     }
 
-    /// The checks behind [`Standing::is_ready`].
+    /// The checks behind [`Standing::is_ready`], as JSON.
     pub fn checks(&self) -> Value {
         let look = self.look();
         let network = |(chain, one): (&ChainId, &NetworkStanding)| {
@@ -83,7 +84,7 @@ impl Standing {
         json!({ "store": look.store == Some(true), "queue": look.queue, "networks": networks })
     }
 
-    /// The same with what only the operator sees: balances and what was spent.
+    /// The same checks with what only the operator sees: open payments, balances and the gas spent today.
     pub fn report(&self) -> Value {
         let mut report = self.checks();
         let look = self.look();

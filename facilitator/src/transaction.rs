@@ -1,5 +1,5 @@
-//! The transaction that carries payments out: what it calls, and with how much gas. Follows from the payments
-//! alone, so that it is the same after a restart.
+//! The transaction that carries out payments: what it calls, and its gas limit. It depends on the payments alone, so it
+//! is the same after a restart.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -10,22 +10,22 @@ use bursar_submit::fees::batch_gas;
 use crate::exact::{self, ContractCall, Method, Place};
 use crate::payment::Payment;
 
-/// What a transaction takes before its call begins, its data included, with room.
+/// Gas that a transaction uses before its call begins, with a reserve. The gas for data is added separately.
 const BASE_GAS: u64 = 60_000;
-/// Data of one payment among others, rounded up.
+/// Bytes of data per payment in a shared transaction, rounded up.
 const SHARED_BYTES: usize = 800;
-/// The most gas that they use.
+/// The most gas that those bytes use.
 const SHARED_GAS: u64 = 800 * BYTE_GAS;
-/// Gas for a factory to deploy a wallet: the largest that are known take half of it.
+/// Gas for a factory to deploy a wallet. The largest known wallets use half of it.
 const DEPLOYMENT_GAS: u64 = 800_000;
 
-/// What a byte of data takes at most where the data is all that there is (EIP-7623); else less.
+/// Upper bound of the gas per byte of data (EIP-7623). It is less if the transaction does more than carry data.
 const BYTE_GAS: u64 = 40;
-/// The most that a transaction may ask for (EIP-7825).
+/// The highest gas limit of a transaction (EIP-7825).
 pub const GAS_MAX: u64 = 1 << 24;
 
-/// Whether a payment can share a transaction: one that fails, or wastes gas, must not spoil the others. That
-/// goes for the payer's code and for the token's: only tokens that are known run among others.
+/// Whether a payment can share a transaction. One that fails or wastes gas must not spoil the others. This depends on
+/// the payer's code and on the token's: only known tokens may share.
 pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool {
     exact::method(payment.method).takes_any_caller()
         && !payment.contract_payer
@@ -33,7 +33,7 @@ pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool 
         && is_known(payment.terms.token)
 }
 
-/// Whether two payments that can share a transaction may share the same one: its events must tell them apart.
+/// Whether two payments may share the same transaction: its events must distinguish them.
 pub fn tells_apart(one: &Payment, other: &Payment) -> bool {
     let apart = |method, one: &Payment, other: &Payment| {
         exact::method(method).tells_apart(&one.terms, &other.terms)
@@ -41,8 +41,8 @@ pub fn tells_apart(one: &Payment, other: &Payment) -> bool {
     apart(one.method, one, other) && apart(other.method, one, other)
 }
 
-/// Gas for what these payments do. Never by `eth_estimateGas`, which is satisfied when the outer call
-/// succeeds. `None` where it is more than a transaction may ask for.
+/// Gas limit of a transaction with these payments. `None` if it exceeds [`GAS_MAX`]. Never from `eth_estimateGas`,
+/// which is satisfied when the outer call succeeds.
 pub fn gas(place: &Place, payments: &[&Payment], cap_contract: u64) -> Option<u64> {
     let work = match payments {
         [only] if only.deployment.is_some() => {
@@ -51,7 +51,7 @@ pub fn gas(place: &Place, payments: &[&Payment], cap_contract: u64) -> Option<u6
         [only] if only.contract_payer => BASE_GAS.checked_add(cap_contract)?,
         [only] => BASE_GAS.checked_add(exact::method(only.method).gas())?,
         several => {
-            // The rule for batches adds half of it again.
+            // `batch_gas` adds half of it again.
             let used = |payment: &&Payment| {
                 let most = exact::method(payment.method).gas();
                 most.saturating_sub(most / 3)
@@ -64,21 +64,21 @@ pub fn gas(place: &Place, payments: &[&Payment], cap_contract: u64) -> Option<u6
     (all <= GAS_MAX).then_some(all)
 }
 
-/// Gas for the cheapest payment of all.
+/// Gas limit of the cheapest payment of any method.
 pub const LEAST_GAS: u64 = 190_000;
 
-/// Gas for the cheapest payment of a method: what a signer must be able to pay before a payment is looked at.
+/// Gas limit of the cheapest payment of a method. A signer must be able to pay this before a payment is checked.
 pub fn least_gas(method: &dyn Method) -> u64 {
     BASE_GAS.saturating_add(method.gas())
 }
 
-/// What a payment adds to the gas of a transaction that it shares.
+/// The gas that a payment adds to a shared transaction.
 pub fn share(payment: &Payment) -> u64 {
     let most = exact::method(payment.method).gas();
     most.saturating_add(most / 63).saturating_add(SHARED_GAS)
 }
 
-/// Bytes in the unit that data is priced in.
+/// Data is priced per this many bytes.
 pub const KILOBYTE: usize = 1_000;
 
 /// Bytes of data that a payment adds to a transaction, in [`KILOBYTE`]s, rounded up.
@@ -90,8 +90,8 @@ pub fn kilobytes(payment: &Payment) -> u64 {
     u64::try_from(units).unwrap_or(u64::MAX)
 }
 
-/// What the transaction calls: the one contract for one payment, Multicall3 for several, and for a wallet
-/// that is deployed first, for nobody's own account may call what a payer names.
+/// The call of the transaction: the method's own call for one payment, Multicall3 for several. A wallet is also
+/// deployed through Multicall3, because the payer names what is called, and our accounts must not call that themselves.
 pub fn call(place: &Place, payments: &[&Payment], gas_limit: u64) -> Call {
     let transfer = |payment: &Payment| exact::method(payment.method).transfer(place, payment);
     let ContractCall { to, data } = match payments {
@@ -100,7 +100,7 @@ pub fn call(place: &Place, payments: &[&Payment], gas_limit: u64) -> Call {
             Some(deployment) => {
                 let deploys =
                     ContractCall { to: deployment.factory, data: deployment.data.clone() };
-                // It may be there already; the transfer decides.
+                // It may be deployed already; only the transfer decides.
                 together(place, [(deploys, true), (transfer(only), false)])
             }
         },
@@ -167,7 +167,7 @@ mod tests {
         let deployment = Deployment { factory: Address::ZERO, data: vec![0xff; 2_000].into() };
         let deployed = Payment { deployment: Some(deployment), ..payment(MethodId::Permit2, 65) };
         assert_eq!(kilobytes(&deployed), 3);
-        // It is never less than the data of the transaction, but for its envelope.
+        // It is never less than the data of the transaction, except for its envelope.
         for (method, signature) in [
             (MethodId::Eip3009, 65),
             (MethodId::Permit2, 65),
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_long_signature_brings_the_gas_for_its_bytes() {
         let long = payment(MethodId::Eip3009, 8_192);
-        // What nodes demand of any transaction with so many bytes that are not zero (EIP-7623).
+        // What nodes require of any transaction with so many non-zero bytes (EIP-7623).
         let floor = 21_000 + 40 * 8_192;
         assert!(gas_of(&[&long]).unwrap() >= CAP + floor);
     }

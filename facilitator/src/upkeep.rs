@@ -1,4 +1,4 @@
-//! What is done now and then: looks at nodes, balances and what waits, and forgets what is old.
+//! Periodic work: probes nodes, balances and the queue, and deletes old records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::settle::door::OPEN_MAX;
 use crate::settle::price::Need;
 use crate::standing::{NetworkStanding, Standing};
 
-/// How often it looks.
+/// Time between probes, in milliseconds.
 const LOOK_MS: u64 = 5_000;
-/// How often it forgets, in looks.
+/// Old records are deleted once per this many probes.
 const FORGET_EVERY: u64 = 6;
-/// Without a new block for so long, while payments wait for one, no blocks come.
+/// A network counts as stalled after this many milliseconds without a new block, if payments wait for one.
 const NO_BLOCK_MS: u64 = 120_000;
-/// Records that are forgotten at a time: the writer is not held up for long.
+/// Maximum number of records per deletion, so that the writer is not blocked for long.
 const FORGET_MAX: usize = 1_000;
-/// How often so many are forgotten at each look.
+/// Maximum number of deletions in a row.
 const FORGET_TIMES: usize = 20;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -38,11 +38,11 @@ pub(crate) struct Upkeep {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) standing: Arc<Standing>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// 0: for ever.
+    /// How long records are kept; 0: forever.
     pub(crate) retention_days: u32,
 }
 
-/// The newest block of each network, and since when it is that.
+/// The newest block of each network, and since when it is the newest, in monotonic milliseconds.
 type Blocks = BTreeMap<ChainId, (u64, u64)>;
 
 impl Upkeep {
@@ -79,7 +79,7 @@ impl Upkeep {
             let chain = settler.served.place.chain;
             networks.insert(chain, self.network(settler, blocks, open > 0).await);
         }
-        // A store that fails ends the process; until then it is reported.
+        // A failed store ends the process; until then it is reported.
         let store = self.payments.probe().await.is_ok();
         self.standing.found(store, (open, open < OPEN_MAX), networks);
     }

@@ -1,9 +1,8 @@
-//! Whether a payment is good. Everything that can be refused here is refused here; what is left is one
-//! question to a node: the transfer, simulated between two looks at the payee's balance, and beside it what
-//! tells why it would fail.
+//! Decides whether a payment is valid. Checks that need no node run first. The rest is one question to a node: the
+//! transfer, simulated between two reads of the payee's balance, and facts that explain a failure.
 //!
-//! The order, which decides the reason where there are several: scheme, network, method, recipient, amount, payee
-//! and token, time, signature, and then the chain.
+//! The order of the checks decides which reason is returned: scheme, network, method, recipient, amount, payee and
+//! token, time, signature, and then the chain.
 
 mod question;
 
@@ -21,15 +20,16 @@ use crate::reason::{Reason, Refused};
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
 
-/// Why a payment was not found good.
+/// Why a payment was not verified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is no request: whoever sent it should not have.
+    /// The request is invalid.
     #[error(transparent)]
     Malformed(#[from] X402Error),
+    /// The payment is rejected.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// Nobody could be asked.
+    /// No node answers.
     #[error(transparent)]
     Chain(#[from] ChainFault),
     /// The store could not be read.
@@ -52,17 +52,18 @@ impl From<Reason> for Fault {
     }
 }
 
-/// What a request says, before anybody is asked.
+/// The contents of a request, before any node is asked.
 #[derive(Debug, Clone)]
 pub struct Read {
     pub method: &'static dyn Method,
     pub terms: Terms,
     pub signature: Unwrapped,
-    /// What `extra` says of the token's EIP-712 domain, where it says it.
+    /// The separator of the token's EIP-712 domain that `extra` claims, if it is complete.
     claimed: Option<B256>,
 }
 
 impl Read {
+    /// The key of the payment on a network.
     pub fn key(&self, chain: ChainId) -> PaymentKey {
         PaymentKey::of(chain, self.method.id(), &self.terms)
     }
@@ -71,7 +72,7 @@ impl Read {
 /// The network that a request is for.
 ///
 /// # Errors
-/// [`Refused`]: the scheme or the network is another than asked, or not served.
+/// [`Refused`]: the scheme or the network is not served, or the payment's differs from the required one.
 pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Refused> {
     let asked = &request.asked;
     if asked.scheme != SCHEME {
@@ -89,7 +90,7 @@ pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Refused> {
     }
 }
 
-/// Whether a payment that was read is one that is taken on now.
+/// Checks whether a payment is accepted now: token, amount, time and deployment. Asks no node.
 ///
 /// # Errors
 /// [`Refused`].
@@ -118,8 +119,8 @@ pub fn admit(served: &Served, read: &Read) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Reads the payment of a request and compares it with what is asked. Asks nobody, and says nothing yet about
-/// whether it is valid now ([`admit`]) or can be carried out ([`check`]).
+/// Reads the payment of a request and compares it with the requirements. Asks no node. Whether the payment is valid now
+/// is decided by [`admit`], and whether it can be carried out by [`check`].
 ///
 /// # Errors
 /// [`Fault`], never of the chain.
@@ -127,7 +128,7 @@ pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault>
     let asked = &request.asked;
     let fits = |method: &&&'static dyn Method| method.fits(&request.payload, asked);
     let method = METHODS.iter().find(fits).ok_or(Reason::UnsupportedPayload)?;
-    // Whoever reads the other one would take it for another payment.
+    // With both members, another reader might take this for a different payment.
     let both = ["authorization", "permit2Authorization"];
     if both.iter().all(|key| request.payload.get(key).is_some()) {
         return Err(Reason::UnsupportedPayload.into());
@@ -140,7 +141,7 @@ pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault>
     Ok(Read { method: *method, terms, signature, claimed })
 }
 
-/// The payment that a request signs, without a word about whether it can be carried out.
+/// The payment that a request signs. Does not check whether it can be carried out.
 ///
 /// # Errors
 /// [`Fault`].
@@ -149,31 +150,31 @@ pub async fn signed_payment(served: &Served, read: &Read) -> Result<Payment, Fau
     Ok(signed(served, read, separator)?.0)
 }
 
-/// Whether a request is of this very payment: the same terms, and signed. Asks nobody.
+/// Whether a request contains exactly this payment: the same terms, signed. Asks no node.
 pub fn is_same(read: &Read, known: &Payment) -> bool {
     let inner = &read.signature.inner;
-    // Another signature over the same terms is as good, if it can be told here that it is one.
+    // Another signature over the same terms is as good, if it can be verified without a node.
     let is_signed = *inner == known.signature
         || signature::signer(&known.digest, inner) == Some(known.terms.payer);
     read.terms == known.terms && is_signed
 }
 
-/// Whether it can be told here that a payment was signed by its payer's key.
+/// Whether a payment was signed by its payer's key. Asks no node, so it is false for contract wallets.
 pub fn is_signed_by_key(payment: &Payment) -> bool {
     signature::signer(&payment.digest, &payment.signature) == Some(payment.terms.payer)
 }
 
-/// A payment that was found good, and what the payer has.
+/// A payment that passed all checks, and the payer's balance.
 #[derive(Debug, Clone)]
 pub struct Good {
     pub payment: Payment,
-    /// In the smallest unit of the token.
+    /// The payer's balance, in the smallest unit of the token.
     pub balance: U256,
     /// Gas limit of a transaction with this payment alone, without gas for data.
     pub gas: u64,
 }
 
-/// Whether the payment can be carried out now.
+/// Checks whether a payment can be carried out now.
 ///
 /// # Errors
 /// [`Fault`].
@@ -182,14 +183,15 @@ pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Good, F
     let (mut payment, by_key) = signed(served, read, separator)?;
     let mut answer = question::ask(served, &payment, hurry).await?;
     if payment.deployment.is_some() && !answer.has_code {
-        // It may be there soon, by this very payment, and then signs without saying how it is deployed.
+        // This payment may deploy the wallet. Later signatures then have no deployment data, and a cached "no code"
+        // would reject them.
         served.codes.forget(&payment.terms.payer);
     } else {
         served.codes.learn(payment.terms.payer, answer.has_code, served.clock.mono_ms());
     }
     if answer.has_code && (payment.deployment.is_some() || !payment.contract_payer) {
-        // It is another kind of payer than it seemed, and is asked about as what it is. What is there is not
-        // deployed again: factories are known that use up all their gas when they are told to.
+        // The payer turned out to be a contract, so it is simulated as one. A deployed wallet is not deployed again,
+        // because some factories then use up all their gas.
         payment.contract_payer = true;
         payment.deployment = None;
         answer = question::ask(served, &payment, hurry).await?;
@@ -202,7 +204,7 @@ pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Good, F
     Ok(Good { payment, balance: answer.payer_has.unwrap_or_default(), gas })
 }
 
-/// The same of a payment that was found good before: what is to be carried out may have changed.
+/// Checks again whether a verified payment can be carried out.
 ///
 /// # Errors
 /// [`Fault`].
@@ -211,13 +213,13 @@ pub async fn check_again(served: &Served, payment: &Payment) -> Result<(), Fault
     let answer = question::ask(served, payment, Hurry::Patient).await?;
     let method = exact::method(payment.method);
     if answer.has_code && !payment.contract_payer {
-        // It has become another kind of payer since: asked for again, it is judged as one.
+        // The account has got code since. A new request for the payment is judged as a contract's.
         return Err(Refused::from(Reason::TransactionFailed).of(payment.terms.payer).into());
     }
     judge_transfer(method, payment, &answer).map_err(Fault::from)
 }
 
-/// The payment, unless its signature is certainly not the payer's; and whether it is certainly that of its key.
+/// The payment, and whether the payer's key certainly signed it. Fails if the signature is certainly not the payer's.
 fn signed(served: &Served, read: &Read, separator: B256) -> Result<(Payment, bool), Fault> {
     let Read { method, terms, signature, .. } = read;
     let digest = exact::digest(separator, method.struct_hash(&served.place, terms));
@@ -234,15 +236,15 @@ fn signed(served: &Served, read: &Read, separator: B256) -> Result<(Payment, boo
         terms: terms.clone(),
         digest,
         signature: signature.inner.clone(),
-        // One that is known to be there is not deployed again.
+        // A wallet that is known to be deployed is not deployed again.
         deployment: signature.deployment.clone().filter(|_planned| has_code != Some(true)),
         contract_payer: !by_key || has_code == Some(true),
     };
     Ok((payment, by_key))
 }
 
-/// Of a payer without code, the likely reason for a wrong signature: another domain, or a wallet that is not
-/// deployed, for no key signs more than 65 bytes.
+/// The likely reason for a wrong signature of a payer without code. It is another domain, or a wallet that is not
+/// deployed, because a key's signature has at most 65 bytes.
 fn refused_signature(read: &Read, separator: B256) -> Refused {
     let elsewhere = read.method.id() == MethodId::Eip3009
         && read.claimed.is_some_and(|claimed| claimed != separator);
@@ -255,7 +257,7 @@ fn refused_signature(read: &Read, separator: B256) -> Refused {
     Refused::from(reason).of(read.terms.payer)
 }
 
-/// Judges a payment by what the chain says.
+/// Judges a payment by the chain's answers.
 fn judge(
     served: &Served,
     read: &Read,
@@ -270,7 +272,7 @@ fn judge(
         && read.method.domain(&served.place) == Domain::Token
         && told != separator
     {
-        // The token changed its domain, or the table is wrong about it: what it says itself counts.
+        // The token changed its domain, or our table is wrong. The token's own answer counts.
         served.domains.learn(payment.terms.token, told, served.clock.mono_ms());
         return Err(Refused::from(Reason::NameMismatch).of(payer).into());
     }
@@ -280,8 +282,9 @@ fn judge(
     match judge_transfer(read.method, &payment, answer) {
         Ok(()) => Ok(payment),
         Err(refused) => {
-            // A wallet that is a contract says itself whether it has signed; who has not signed learns nothing
-            // of the payment, above all not that it was settled, but only of the token and the network.
+            // A contract wallet decides itself whether it has signed. A caller without a valid signature may learn
+            // about the token and the network. It must not learn about the payment, in particular not that it was
+            // settled.
             let unsigned = !by_key && answer.vouched != Some(true);
             let open = [
                 Reason::NotDeployed,
@@ -326,8 +329,8 @@ fn judge_transfer(
         }
         return Err(refused);
     }
-    // Where the balances could be seen around the transfer, exactly the amount must have come: a token that
-    // does nothing, or keeps a part, succeeds too.
+    // If the balances around the transfer are known, the payee must have received exactly the amount. A token that does
+    // nothing, or keeps a part, also succeeds.
     let arrives = method.arrives(terms, &evidence);
     let expected = if terms.payer == terms.payee { U256::ZERO } else { arrives };
     if let (Some(before), Some(after)) = (answer.payee_had, answer.payee_has)
@@ -356,21 +359,21 @@ async fn separator(served: &Served, read: &Read) -> Result<B256, Fault> {
         served.domains.learn(token, told, now);
         return Ok(told);
     }
-    // What a request claims is good for that request alone: the next one would be judged by a stranger's word.
+    // A claim of a request counts for that request alone. Cached, it would let a stranger decide about later requests.
     match read.claimed {
         Some(claimed) => Ok(claimed),
         None => Err(Refused::from(Reason::MissingDomain).of(read.terms.payer).into()),
     }
 }
 
-/// The domain that `extra` claims, if it claims a whole one.
+/// The separator of the domain that `extra` claims, if it is complete.
 fn claimed(chain: ChainId, asked: &bursar_x402::settlement::Asked) -> Option<B256> {
     let (name, version) = (asked.extra.name.clone()?, asked.extra.version.clone()?);
     let domain = bursar_x402::TokenDomain { name, version, chain, contract: asked.asset };
     Some(domain.separator())
 }
 
-/// A word as an answer gives it.
+/// Reads an answer of 32 bytes.
 fn word(bytes: &Bytes) -> Option<B256> {
     (bytes.len() == 32).then(|| B256::from_slice(bytes))
 }

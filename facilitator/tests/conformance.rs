@@ -1,4 +1,4 @@
-//! What every store of payments must do, whatever it is made of.
+//! Requirements on every store of payments, whatever its backend.
 #![expect(clippy::unwrap_used, reason = "a test: what goes wrong fails it")]
 
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -75,7 +75,7 @@ fn batch(id: u8, payments: &[u8]) -> Batch {
     }
 }
 
-/// The payments of these numbers go into a transaction.
+/// Returns the change that puts the payments with these numbers into a transaction.
 fn batched(batch: &Batch, digests: &[u8]) -> Change {
     let digests = digests.iter().map(|n| B256::repeat_byte(*n)).collect();
     Change::Batched { batch: batch.clone(), digests }
@@ -96,7 +96,7 @@ fn state_in_the_way(outcome: &Outcome) -> Option<&State> {
     Some(&record.state)
 }
 
-/// Changes that depend on the state of a payment, and what is remembered next to it.
+/// Changes that depend on the state of a payment, and the data stored next to it.
 async fn conforms_too(store: &dyn Payments) {
     store.commit(vec![accepted(1), accepted(2), accepted(3)]).await.unwrap();
     let queued = State::Queued;
@@ -107,7 +107,7 @@ async fn conforms_too(store: &dyn Payments) {
         state,
         attempts: 2,
     };
-    // A payment that was withdrawn is in no transaction: nothing of the transaction is kept.
+    // A withdrawn payment joins no transaction, and nothing of that transaction is stored.
     let answers = store.commit(vec![moved(1, &queued, failed(5))]).await.unwrap();
     assert_eq!(answers, [Outcome::Kept]);
     let withdrawn = store.get(key(1)).await.unwrap().unwrap();
@@ -117,7 +117,7 @@ async fn conforms_too(store: &dyn Payments) {
     assert_eq!(answers, [in_the_way(withdrawn)]);
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, State::Queued);
     assert!(store.open().await.unwrap().batches.is_empty());
-    // Within one commit, too: a payment goes into one transaction.
+    // Also within one commit: a payment goes into one transaction.
     let (one, other) = (batch(8, &[2]), batch(9, &[2, 3]));
     let changes = vec![batched(&one, &[2]), batched(&other, &[2, 3])];
     let answers = store.commit(changes).await.unwrap();
@@ -125,11 +125,11 @@ async fn conforms_too(store: &dyn Payments) {
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[0], Outcome::Kept);
     assert_eq!(state_in_the_way(&answers[1]), Some(&sent));
-    // What is no longer in the expected state stays as it is.
+    // A payment that is no longer in the expected state is unchanged.
     let answers = store.commit(vec![moved(2, &queued, failed(6))]).await.unwrap();
     assert_eq!(state_in_the_way(&answers[0]), Some(&sent));
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, sent);
-    // Another payment of the same nonce is another payment: what was meant for the first one does not touch it.
+    // Another payment with the same nonce is a separate one: a change meant for the first does not touch it.
     let stale = Change::Moved {
         key: key(3),
         digest: B256::repeat_byte(99),
@@ -140,14 +140,14 @@ async fn conforms_too(store: &dyn Payments) {
     let answers = store.commit(vec![stale, batched(&batch(30, &[3]), &[99])]).await.unwrap();
     assert_eq!(answers, [in_the_way(record(3)), in_the_way(record(3))]);
     assert_eq!(store.get(key(3)).await.unwrap(), Some(record(3)));
-    // That a success was returned, and to which request, is kept; the state stays.
+    // Stores that a success was returned, and to which request; the state is unchanged.
     let by = AskedBy { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
     store.commit(vec![judged(2, settled(10))]).await.unwrap();
     store.commit(vec![Change::Answered { key: key(2), by, at: Utc(11) }]).await.unwrap();
     let answered = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((answered.asked, answered.answered), (by, Some(Utc(11))));
     assert_eq!(answered.state, settled(10));
-    // A reorganisation takes it back, and it may fail and be taken on again: that is not forgotten.
+    // A reorganisation reopens the payment, and it may fail and be accepted again: the answer stays recorded.
     let again = Record { answered: None, ..record(2) };
     let reopened = Change::Reopened(Box::new(again.clone()));
     let answers = store.commit(vec![reopened.clone()]).await.unwrap();
@@ -160,7 +160,7 @@ async fn conforms_too(store: &dyn Payments) {
     let taken = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((&taken.state, taken.asked, taken.answered), (&queued, by, Some(Utc(11))));
     assert_eq!(answers, [Outcome::KeptAs(Box::new(taken))]);
-    // What was found settled is watched once, by the request that was first.
+    // A settlement that was found is watched once, for the first request.
     let found = |id| Change::Found {
         record: Box::new(Record { state: settled(13), ..record(9) }),
         batch: Batch { found: Some(B256::repeat_byte(1)), ..batch(id, &[9]) },
@@ -173,7 +173,7 @@ async fn conforms_too(store: &dyn Payments) {
         .commit(vec![Change::Closed { batch: SubmissionId([20; 16]), spent: vec![] }])
         .await
         .unwrap();
-    // A transaction is paid for once, however often it is closed; days are apart.
+    // A transaction is paid for once, however often it is closed; days are separate.
     store.commit(vec![closed(one.id, 5)]).await.unwrap();
     store.commit(vec![closed(one.id, 5)]).await.unwrap();
     let watched = Batch { found: Some(B256::repeat_byte(1)), ..batch(10, &[3]) };
@@ -199,12 +199,12 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     assert_eq!(store.open().await.unwrap(), Default::default());
     assert_eq!(store.get(key(1)).await.unwrap(), None);
 
-    // Each key is taken on once, also within one commit.
+    // Each key is accepted once, also within one commit.
     let taken = store.commit(vec![accepted(1), accepted(2), accepted(1)]).await.unwrap();
     assert_eq!(taken, [Outcome::Kept, Outcome::Kept, in_the_way(record(1))]);
     assert_eq!(store.commit(vec![accepted(1)]).await.unwrap(), [in_the_way(record(1))]);
 
-    // What is put together is read back together, in its order.
+    // The payments of a transaction are read back together, in their order.
     let first = batch(1, &[2, 1]);
     let kept = store.commit(vec![batched(&first, &[2, 1])]).await.unwrap();
     assert_eq!(kept, [Outcome::Kept]);
@@ -214,7 +214,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     assert_eq!(digests, [B256::repeat_byte(2), B256::repeat_byte(1)]);
     assert!(of_batch.iter().all(|record| record.state == sent));
 
-    // What has settled stands in the way for good, what has failed does not.
+    // A settled payment blocks its key permanently, a failed one does not.
     store.commit(vec![judged(1, settled(10)), judged(2, failed(20))]).await.unwrap();
     let known = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!(known.state, settled(10));
@@ -222,7 +222,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     assert_eq!(answers, [in_the_way(known), Outcome::Kept]);
     drop(store);
 
-    // All of it is there after a restart, and only what is open is gone on with.
+    // Everything is there after a restart, and only open work is returned.
     let store = open();
     let all = store.open().await.unwrap();
     assert_eq!(all.batches, std::slice::from_ref(&first));
@@ -230,13 +230,13 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     store.commit(vec![closed(first.id, 5)]).await.unwrap();
     assert!(store.open().await.unwrap().batches.is_empty());
 
-    // What the chain took back is open again.
+    // A payment whose block was reorganised away is open again.
     let again = Record { attempts: 1, ..record(1) };
     store.commit(vec![Change::Reopened(Box::new(again.clone()))]).await.unwrap();
     assert_eq!(store.get(key(1)).await.unwrap(), Some(again));
     assert_eq!(store.open().await.unwrap().records.len(), 2);
 
-    // The oldest ends are forgotten first, so many at a time, and never what is open.
+    // The oldest ended payments are pruned first, up to the given number, and open ones never.
     store.commit(vec![judged(1, settled(30)), judged(2, failed(-5)), accepted(3)]).await.unwrap();
     assert_eq!(store.prune(Utc(-5), 10).await.unwrap(), 0);
     assert_eq!(store.prune(Utc(31), 1).await.unwrap(), 1);

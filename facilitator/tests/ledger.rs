@@ -1,4 +1,4 @@
-//! The one writer of payments, over a real file: what counts after a restart, and for whom.
+//! The ledger, the only writer of payments, over a real file: what counts after a restart, and for which caller.
 #![expect(clippy::unwrap_used, reason = "a test: what goes wrong fails it")]
 
 use std::path::Path;
@@ -66,7 +66,7 @@ fn batch(id: u8, nonces: &[u8]) -> (Batch, Vec<B256>) {
 }
 
 async fn ledger(file: &Path) -> Ledger {
-    // The one before lets go of the file once its writer has ended.
+    // The previous ledger releases the file once its writer has ended.
     let store = loop {
         match RedbPayments::open_file(file) {
             Ok((store, _desks)) => break store,
@@ -88,8 +88,10 @@ fn of(gas: u64, kilobytes: u64) -> Aside {
     Aside { gas, kilobytes }
 }
 
-/// One payment of a transaction is settled, one is withdrawn, one waits: after a restart, as before, the first counts
-/// against the caller's budget until the transaction is accounted for, the second also against the signers' coin.
+/// One payment of a transaction is settled, one is withdrawn, and a third is queued.
+///
+/// Before and after a restart the settled one counts against the caller's budget until the transaction is accounted
+/// for. The withdrawn one also counts against the signers' coin.
 #[tokio::test]
 async fn what_ended_in_an_open_transaction_counts_after_a_restart_until_it_is_accounted_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +112,7 @@ async fn what_ended_in_an_open_transaction_counts_after_a_restart_until_it_is_ac
     let book = ledger(&file).await;
     assert_eq!(book.gas_owed(CHAIN, CALLER, NOW), expected, "after a restart");
     assert_eq!(book.open_count(), 1);
-    // The success went to another caller than the one that had the payment taken on. That one pays for the gas.
+    // The success went to another caller than the one that had the payment accepted. The latter pays for the gas.
     let by = AskedBy { caller: OTHER, idempotency: None };
     book.answered(record(1).payment.key(), by, NOW).await.unwrap();
     let kept = book.of_batch(&sent).await.unwrap();
@@ -149,8 +151,9 @@ async fn a_payment_in_another_ones_place_is_not_moved_by_what_was_meant_for_that
     assert!(!book.is_queued(&second));
 }
 
-/// Room that was claimed counts for everybody else, once for all requests of one payment, and until the last of them
-/// has let it go.
+/// Claimed room counts for other payments until the last request releases it.
+///
+/// All requests of one payment count once.
 #[tokio::test]
 async fn claimed_room_counts_until_the_last_request_lets_it_go() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +184,7 @@ async fn claimed_room_counts_until_the_last_request_lets_it_go() {
     assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1), "a refusal claims nothing");
 }
 
-/// Who waits hears of the end once it is on disk, and a claim that became a payment is not let go with its request.
+/// A waiting request receives the end once it is on disk. A claim that became a payment outlives its request.
 #[tokio::test]
 async fn whoever_waits_for_a_payment_hears_of_its_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -206,7 +209,7 @@ async fn whoever_waits_for_a_payment_hears_of_its_end() {
         panic!("it has ended")
     };
     assert_eq!((ended.state.clone(), ended.attempts), (settled(), 2));
-    // The chain took it back: it waits again, once.
+    // A reorganisation reopens the payment: it is pending again, once.
     let by = AskedBy { caller: CALLER, idempotency: Some(B256::repeat_byte(6)) };
     book.answered(one.payment.key(), by, Utc(5)).await.unwrap();
     let again = Record { attempts: 1, ..one.clone() };

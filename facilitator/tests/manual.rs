@@ -1,10 +1,10 @@
-//! The tables of the manual are those of the program.
+//! Checks that the tables of the manual match the program.
 
 use std::path::Path;
 
 use bursar_facilitator::{config, reason};
 
-/// `BURSAR_BLESS=1` writes them anew.
+/// `BURSAR_BLESS=1` regenerates the tables.
 #[test]
 fn the_tables_of_the_manual_are_those_of_the_program() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/facilitator.md");

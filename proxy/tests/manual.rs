@@ -1,11 +1,11 @@
-//! The tables of the manual are those of the program, and the example of the settings can be used.
+//! Checks that the tables of the manual match the program, and that the example settings can be used.
 
 use std::path::Path;
 
 use bursar_proxy::config::{self, Config};
 use bursar_proxy::fault;
 
-/// `BURSAR_BLESS=1` writes them anew.
+/// `BURSAR_BLESS=1` regenerates the tables.
 #[test]
 fn the_tables_of_the_manual_are_those_of_the_program() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/proxy.md");

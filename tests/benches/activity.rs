@@ -1,5 +1,7 @@
-//! What a page of `activity` costs in a journal of a million entries, by where it lies: a console pages through
-//! all of it, so no place may be dearer than another. Beside it, the console's own way there.
+//! The cost of a page of `activity` in a journal of a million entries, by its position.
+//!
+//! A console pages through all of it, so no position may cost more than another. Also measures the console's own jump
+//! to the oldest entry.
 //!
 //! `cargo bench -p bursar-tests --bench activity` (takes some minutes to make the journal)
 

@@ -1,6 +1,7 @@
-//! How long a caller without a right proof waits for the refusal: the means of each kind, by that of a wrong
-//! signature. Whoever measures them must not tell a locked wallet or an unknown agent from it. A ratio that is
-//! off by more than a twentieth is marked; this machine's noise is the first line against the second.
+//! How long a caller without a valid proof waits for the refusal, by kind of proof.
+//!
+//! Each mean is compared with that of a wrong signature: the time must not reveal a locked wallet or an unknown agent.
+//! A ratio that is off by more than a twentieth is marked; the first two lines show this machine's noise.
 //!
 //! `cargo bench -p bursar-tests --bench auth`
 
@@ -39,7 +40,7 @@ async fn main() {
     ];
     let mut spent = [Duration::ZERO; 7];
     for turn in 0..CALLS + 100 {
-        // In turns, so that whatever else the machine does meets all of them alike.
+        // In turns, so that other load on the machine affects all of them alike.
         for ((_, engine, body), spent) in cases.iter().zip(&mut spent) {
             let started = Instant::now();
             let (status, _) = engine.post("/sign", body).await;

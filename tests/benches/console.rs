@@ -1,5 +1,7 @@
-//! What the console costs, at 200 by 60 with 10,000 rows in every pane: a whole frame beside an empty one, a key
-//! to its frame, and a first look at a running engine beside one command.
+//! The cost of the console, at 200 by 60 with 10,000 rows in every pane.
+//!
+//! Measures a whole frame against an empty one, a key to its frame, and a first frame from a running engine against one
+//! command.
 //!
 //! `cargo bench -p bursar-tests --bench console`
 
@@ -22,7 +24,7 @@ const SIZE: (u16, u16) = (200, 60);
 const ROWS: usize = 10_000;
 const TURNS: usize = 500;
 
-/// Counts what a terminal would get.
+/// Counts the bytes that a terminal would get.
 #[derive(Clone, Default)]
 struct Wire(Rc<Cell<usize>>);
 
@@ -100,7 +102,7 @@ async fn main() {
     print_row("attach to first full frame", first, ratio, "goal 100 ms");
 }
 
-/// Feeds a console until it knows everything.
+/// Feeds a console until it has loaded everything.
 async fn attach(mut link: Link, screen: &mut Offscreen<Wire>, inflated: bool) {
     let mut sent = screen.connected();
     loop {
@@ -115,7 +117,7 @@ async fn attach(mut link: Link, screen: &mut Offscreen<Wire>, inflated: bool) {
     }
 }
 
-/// The same answer with as many rows as are asked for.
+/// Returns the same answer with `ROWS` rows.
 fn inflate(frame: Received) -> Received {
     let Received::Message(ToClient::Done { id, reply }) = frame else { return frame };
     let Reply { result, warnings, secret } = *reply;

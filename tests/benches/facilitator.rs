@@ -1,6 +1,7 @@
-//! The facilitator as a process of its own, on a real node, beside its floors in the same run: an HTTP server
-//! that does nothing, the recovery of a signature, and the node's own answer to one simulation. Ratios are what
-//! counts; run it with `cargo bench -p bursar-tests --bench facilitator`.
+//! The facilitator as a separate process on a real node, next to its floors in the same run.
+//!
+//! The floors are an HTTP server that does nothing, the recovery of a signature, and the node's own answer to one
+//! simulation. The ratios count; run it with `cargo bench -p bursar-tests --bench facilitator`.
 
 #[path = "facilitator/compare.rs"]
 mod compare;

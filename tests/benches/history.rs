@@ -1,6 +1,8 @@
-//! A wallet with a million payments behind it, beside one with none: what grows with history? Both are processes of
-//! their own on the same disk, driven in turns. `cargo bench -p bursar-tests --bench history [payments]`; making
-//! them takes some minutes, and the folder is kept in the target folder for the next run.
+//! What grows with history: a wallet with a million payments, next to one with a single payment.
+//!
+//! Both are separate processes on the same disk, driven in turns.
+//! `cargo bench -p bursar-tests --bench history [payments]`; making the payments takes some minutes, and their folder
+//! is kept in the target folder for the next run.
 
 #[path = "history/ask.rs"]
 mod ask;

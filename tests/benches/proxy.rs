@@ -1,6 +1,7 @@
-//! The proxy as a process of its own, beside its floors in the same run: an HTTP server that does nothing, the
-//! bare upstream, and the facilitator's own answers. Ratios are what counts; run it with
-//! `cargo bench -p bursar-tests --bench proxy`.
+//! The proxy as a separate process, next to its floors in the same run.
+//!
+//! The floors are an HTTP server that does nothing, the bare upstream, and the facilitator's own answers. The ratios
+//! count; run it with `cargo bench -p bursar-tests --bench proxy`.
 
 #[path = "services/http.rs"]
 mod http;

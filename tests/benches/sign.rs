@@ -1,9 +1,10 @@
-//! `/sign` over HTTP with durable commits, beside a server that does the same arithmetic and keeps nothing,
-//! and beside the disk's own fsync. Ratios are what counts; run it with `cargo bench -p bursar-tests`.
+//! `/sign` over HTTP with durable commits, next to a stateless server and the disk's own fsync.
 //!
-//! Both servers run in this process with the same runtime and are driven by the same client, one after the
-//! other, several rounds; each figure is the best round, so that a busy moment of the machine does not
-//! count against either.
+//! The stateless server does the same arithmetic and stores nothing. The ratios count; run it with
+//! `cargo bench -p bursar-tests`.
+//!
+//! Both servers run in this process on the same runtime. The same client drives them one after the other, for several
+//! rounds. Each figure is the best round, so that a busy moment of the machine does not count against either.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -100,7 +101,7 @@ async fn measure(folder: &Path, synced: f64) {
     engine.stop().await;
 }
 
-/// The product's engine with the journal on the disk.
+/// Opens the product's engine with its journal on disk.
 async fn engine(path: &Path) -> Engine {
     let folder = DataFolder::open(path).expect("a folder");
     std::fs::write(
@@ -140,7 +141,7 @@ async fn hire(engine: &Engine) -> Agent {
     Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: false }
 }
 
-/// Whole HTTP requests, signed ahead, each for another resource.
+/// Returns whole HTTP requests, signed ahead, each for another resource.
 fn requests(agent: &Agent, number: &mut u64) -> Vec<Vec<u8>> {
     let now = jiff::Timestamp::now().as_second();
     (0..ROUND)
@@ -169,7 +170,7 @@ impl Round {
     }
 }
 
-/// Sends all requests over so many connections, each waiting for its answer.
+/// Sends all requests over `connections`, each after the previous answer of its connection.
 async fn drive(address: SocketAddr, connections: usize, requests: &[Vec<u8>]) -> Round {
     let requests: Arc<[Vec<u8>]> = requests.into();
     let started = Instant::now();
@@ -223,8 +224,9 @@ async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) {
     }
 }
 
-/// A server that parses, checks the HMAC, signs the same kind of digest and answers the same header, and
-/// that remembers nothing.
+/// Starts a server that stores nothing.
+///
+/// It parses, checks the HMAC, signs the same kind of digest and answers with the same header.
 async fn stateless(agent: &Agent) -> SocketAddr {
     let secret: [u8; 32] = hex::decode(&agent.token[3..]).unwrap().try_into().unwrap();
     let key = PrivateKey::from_bytes(&keccak256("a bench").0).expect("a key");
@@ -282,7 +284,7 @@ async fn sign_and_forget(State(state): State<Arc<([u8; 32], PrivateKey)>>, body:
         .to_compact()
 }
 
-/// How many 4 KiB appends a second the disk makes durable, one after the other.
+/// Returns how many consecutive 4 KiB appends the disk makes durable per second.
 fn fsyncs(folder: &Path) -> f64 {
     let mut file = std::fs::File::create(folder.join("fsync")).expect("a file");
     let block = [7u8; 4096];

@@ -1,5 +1,5 @@
-//! The shape of the tree, as ARCHITECTURE.md promises it: who may depend on whom, and which words may stand
-//! in which room.
+//! The structure that ARCHITECTURE.md promises: which crates may depend on which, and which names may occur in which
+//! module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Normal dependencies of each crate of the workspace.
+/// Returns the normal dependencies of each crate of the workspace.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -43,7 +43,7 @@ fn arrows_between_crates_point_one_way() {
         ("bursar-heap", &[]),
         ("bursar-serve", &["bursar-core", "bursar-chain", "bursar-heap"]),
         ("bursar-domain", &["bursar-core", "bursar-x402", "bursar-submit"]),
-        // Who judges the wallet shares nothing with it.
+        // The auditor judges the wallet, so it shares nothing with it.
         ("bursar-auditor", &[]),
         (
             "bursar-engine",
@@ -116,7 +116,7 @@ fn pure_crates_cannot_reach_the_world() {
     assert!(!found["bursar-engine"].contains("reqwest"), "only the chain port opens connections");
 }
 
-/// Production lines of a file: without its tests at the foot, comments and documents.
+/// Returns the production lines of a file: without its tests at the foot, and without comments.
 fn production(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let code = text.split("#[cfg(test)]").next().unwrap();
@@ -144,7 +144,7 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The wallet's product code: what a wallet binary is made of.
+/// Returns the source files that make up a wallet binary.
 fn wallet() -> Vec<PathBuf> {
     [
         "shared/core/src",
@@ -190,9 +190,9 @@ fn each_word_stands_in_its_room() {
     only_in("reqwest", &["shared/outbound/src"]);
     only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
     only_in("axum::", &["engine/service/src/agent_api"]);
-    // The port of faults hands it on, so that a test can plant mistakes.
+    // The port of faults passes it on, so that a test can plant mistakes.
     only_in("&mut State", &["engine/domain/src/apply.rs", "engine/service/src/ports.rs"]);
-    // A card is the operator's: agents learn neither balances nor whom else the wallet pays.
+    // A card is for the operator: agents learn neither balances nor other payees.
     only_in("card::Card", &["shared/core/src", "engine/service/src/operator", "tui/src"]);
     only_in("Beside", &["engine/service/src/operator"]);
     only_in(".glance(", &["engine/service/src/operator"]);
@@ -232,7 +232,7 @@ fn each_word_of_the_proxy_stands_in_its_room() {
     }
 }
 
-/// What services share knows neither how they answer nor where they keep anything. Its HTTP edge calls their routes.
+/// The shared code of services knows neither their answers nor their storage. Only its HTTP edge calls their routes.
 #[test]
 fn each_word_of_what_services_share_stands_in_its_room() {
     let code = sources("shared/serve/src");
@@ -281,7 +281,7 @@ fn chain_ids_and_addresses_stand_in_the_network_table_alone() {
     }
 }
 
-/// Every file below a folder, tests included.
+/// Returns path and text of every file below a folder, tests included.
 fn every_file(folder: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -299,8 +299,8 @@ fn every_file(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// An engine with the default settings asks public nodes and an explorer. Where a test starts one, it must
-/// replace both defaults: as ports, in `settings.toml`, or in the environment of the process.
+/// An engine with default settings calls public nodes and an explorer. A test that starts one must replace both
+/// defaults: as ports, in `settings.toml`, or in the environment of the process.
 #[test]
 fn engines_of_tests_ask_no_default_endpoint_and_no_default_explorer() {
     let folders = ["tests", "bursar/tests", "engine", "demo"];
@@ -314,7 +314,7 @@ fn engines_of_tests_ask_no_default_endpoint_and_no_default_explorer() {
         let sets_rpc = file != "tests/tests/arch.rs"
             && (text.contains(".env(\"BURSAR_NETWORKS_8453_RPC\"")
                 || text.contains("export BURSAR_NETWORKS_8453_RPC"));
-        // `bursar pay` is an agent: it knows no network. The others take their environment from lib.sh.
+        // `bursar pay` is an agent and knows no network. The other exempt file takes its environment from lib.sh.
         let exempt = ["bursar/tests/process/payer.rs", "tests/journeys/send.sh"];
         if !(opens || starts || sets_rpc) || exempt.contains(&file.as_str()) {
             continue;
@@ -336,7 +336,7 @@ fn engines_of_tests_ask_no_default_endpoint_and_no_default_explorer() {
 
 #[test]
 fn a_lower_room_never_names_a_higher_one() {
-    // From top to bottom; a room may name those below it.
+    // From top to bottom; a module may name those below it.
     let order = [
         ("agent_api", 5),
         ("control", 5),
@@ -349,11 +349,11 @@ fn a_lower_room_never_names_a_higher_one() {
         ("ports", 0),
     ];
     let exceptions = [
-        // A session runs orders, and an order asks its session.
+        // A session runs orders, and an order prompts through its session.
         ("operator", "control"),
-        // A lane records what it did through the core's handle.
+        // A lane records its work through the core's handle.
         ("lanes", "core"),
-        // The port of signers speaks of the slip, which only the journal issues.
+        // The port of signers names the slip, which only the journal issues.
         ("ports", "journal"),
     ];
     for (room, height) in order {

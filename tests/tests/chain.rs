@@ -1,5 +1,7 @@
-//! The whole way of a payment: an agent program, the engine as a process, its operator at the control
-//! socket, a merchant, and the merchant's settlement on a local chain. One binary, so that it links once.
+//! End-to-end payments: agent program, engine process, operator, merchant, and settlement.
+//!
+//! The operator uses the control socket, and the merchant settles on a local chain. One test binary, so that the code
+//! links once.
 
 #[cfg(test)]
 #[path = "chain/balances.rs"]

@@ -1,5 +1,7 @@
-//! What the agent server promises as a whole: its description is the generated one, names every route, and
-//! whatever a stranger sends gets a described answer and changes nothing.
+//! The contract of the agent server.
+//!
+//! Its checked-in description is the generated one and names every route. Any request without a proof gets a described
+//! answer and changes nothing.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -26,7 +28,7 @@ fn path(route: &Route) -> String {
     route.path.replace("{id}", ID)
 }
 
-/// `BURSAR_BLESS=1` writes it anew.
+/// `BURSAR_BLESS=1` regenerates the file.
 #[test]
 fn the_checked_in_description_is_the_generated_one() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/openapi.json");
@@ -71,7 +73,7 @@ async fn every_described_route_is_served_and_no_other_method() {
     }
 }
 
-/// Bodies that no agent would send, from bytes without any sense to objects that have all but one right.
+/// Bodies that no agent would send, from random bytes to objects with all but one field right.
 fn bodies() -> impl Strategy<Value = Vec<u8>> {
     let scalar = prop_oneof![
         Just(Value::Null),
@@ -133,7 +135,7 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
 static RUNTIME: LazyLock<tokio::runtime::Runtime> =
     LazyLock::new(|| tokio::runtime::Runtime::new().unwrap());
 
-/// No byte string without a right proof gets anything but a described refusal, or changes anything.
+/// Bytes without a valid proof get only a described refusal, and change nothing.
 #[test]
 fn any_body_gets_a_described_status_and_changes_nothing() {
     let (engine, _agent) = RUNTIME.block_on(engine());
@@ -149,7 +151,7 @@ fn any_body_gets_a_described_status_and_changes_nothing() {
         let route = posts[route];
         let (status, answer) = RUNTIME.block_on(engine.send("POST", route.path, body));
         prop_assert!(route.statuses().contains(&status), "{}: {status} {answer}", route.path);
-        // An empty body is an empty object; `/status` without a proof is nobody's secret.
+        // An empty body is an empty object; `/status` without a proof is public.
         let nothing_asked = route.path == "/status" && answer.get("agent").is_none();
         prop_assert!(status >= 400 || nothing_asked, "{}: {status} {answer}", route.path);
         if status >= 400 {

@@ -1,4 +1,4 @@
-//! The control channel with real processes: who is let in, who is not, and what a stranger learns.
+//! The control channel with real processes: which clients are accepted, and what an unproven client learns.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ use bursar_tests::operator::{Expect, PASSWORD};
 use bursar_tests::process::{EngineProcess, Start};
 use bursar_tui::link::Link;
 
-/// A program that speaks frames by hand.
+/// A client that sends frames by hand.
 struct Stranger(UnixStream);
 
 impl Stranger {
@@ -30,11 +30,11 @@ impl Stranger {
     fn send(&mut self, message: &ToEngine) {
         let body = Frame::json(message).unwrap().encode();
         let length = u32::try_from(body.len()).unwrap().to_be_bytes();
-        // The engine may have hung up already: then the next read says so.
+        // The engine may have hung up already: then the next read returns `None`.
         let _gone = self.0.write_all(&[&length[..], &body[..]].concat());
     }
 
-    /// The next message, or `None` once the engine has hung up.
+    /// Returns the next message, or `None` once the engine has hung up.
     fn hear(&mut self) -> Option<ToClient> {
         let mut length = [0; 4];
         self.0.read_exact(&mut length).ok()?;
@@ -43,7 +43,7 @@ impl Stranger {
         Some(Frame::decode(&body).unwrap().message().unwrap())
     }
 
-    /// Says hello and proves a token; answers what comes of it.
+    /// Sends a hello and proves a token; returns the engine's reply.
     fn introduce(&mut self, token: &str, protocol: u32) -> Option<ToClient> {
         let (version, nonce) = ("9.9.9".into(), "c".into());
         self.send(&ToEngine::Hello { protocol, version, nonce, program: Program::Command });
@@ -69,7 +69,7 @@ fn only_the_token_opens_the_channel() {
     let refusal = Stranger::at(&control).introduce("wrong", PROTOCOL);
     let Some(ToClient::Refused { fault }) = refusal else { panic!("{refusal:?}") };
     assert_eq!(fault.code, Code::AuthFailed);
-    // A wrong token learns nothing of versions; a right one is told what to do.
+    // A wrong token learns nothing about versions; the right one gets the mismatch and what to do.
     let refusal = Stranger::at(&control).introduce("wrong", PROTOCOL + 1);
     assert!(matches!(refusal, Some(ToClient::Refused { fault }) if fault.code == Code::AuthFailed));
     let refusal = Stranger::at(&control).introduce(&control.token, PROTOCOL + 1);
@@ -108,26 +108,26 @@ async fn a_malformed_stream_ends_its_own_connection_alone() {
     engine.operator().await.must("status").await;
 }
 
-/// Silent connections have few places of their own, and never keep the operator from a freeze.
+/// Silent connections have a few separate slots, and never keep the operator from a freeze.
 #[tokio::test]
 async fn silent_connections_do_not_lock_the_operator_out() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();
     let mut silent: Vec<Stranger> = (0..300).map(|_| Stranger::at(&control)).collect();
-    // Half a hello is as good as none.
+    // Half a hello counts like none.
     for stranger in &mut silent {
         let _gone = stranger.0.write_all(&[0, 0]);
     }
     engine.operator().await.must("freeze").await;
-    // The oldest were hung up on, the newest were not.
+    // The oldest were evicted, the newest were not.
     assert_eq!(silent[0].hear(), None);
     silent[299].0.set_nonblocking(true).unwrap();
     let open = silent[299].0.read(&mut [0; 1]).unwrap_err();
     assert_eq!(open.kind(), std::io::ErrorKind::WouldBlock);
 }
 
-/// With every place taken by programs that have proven the token, one more is told so.
+/// When programs with a proven token fill every slot, one more is refused with the reason.
 #[tokio::test]
 async fn one_program_more_than_there_are_places_is_told_why_it_is_not_let_in() {
     let (_home, data) = home();
@@ -143,7 +143,7 @@ async fn one_program_more_than_there_are_places_is_told_why_it_is_not_let_in() {
     let refused = Link::connect(&control, Program::Command).await.unwrap_err();
     assert_eq!(refused.code, Code::Busy, "{refused}");
     drop(attached);
-    // Their places are free as soon as the engine has noticed.
+    // Their slots are free as soon as the engine has noticed.
     loop {
         match Link::connect(&control, Program::Command).await {
             Ok(_link) => break,
@@ -152,13 +152,13 @@ async fn one_program_more_than_there_are_places_is_told_why_it_is_not_let_in() {
     }
 }
 
-/// After wrong passwords the next one waits, on whatever connection it comes, and after a restart as well.
+/// After wrong passwords the next attempt waits, on any connection, and after a restart as well.
 #[tokio::test]
 async fn wrong_passwords_are_answered_slower_and_slower() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.operator().must("wallet create main").await;
     engine.operator().must("wallet lock").await;
-    // How long a password takes that does not wait. One that waits has not ended after many times as long, until the
+    // Duration of an attempt that does not wait. An attempt that waits has not ended after ten times as long, until the
     // last millisecond of its wait has passed.
     let mut quick = Duration::ZERO;
     let mut attempt = async |engine: &TestEngine, password: &str, wait_s: u64| {
@@ -189,7 +189,7 @@ async fn wrong_passwords_are_answered_slower_and_slower() {
         assert_eq!(attempt(&engine, "not the password", wait_s).await, wrong, "{wait_s}");
     }
     assert_eq!(attempt(&engine, PASSWORD, 30).await, None, "a right one waits as long");
-    // And ends the wait: here no time passes at all.
+    // Success resets the wait: here no time passes at all.
     engine.operator().must("wallet open").await;
     engine.operator().must("wallet lock").await;
     let mut operator = engine.operator();
@@ -237,7 +237,7 @@ async fn a_program_in_the_engines_place_is_not_believed() {
         let body = Frame::json(&hello).unwrap().encode();
         let length = u32::try_from(body.len()).unwrap().to_be_bytes();
         squatter.0.write_all(&[&length[..], &body[..]].concat()).unwrap();
-        // What the client says next must not prove the token to us.
+        // The client must hang up without a proof of the token.
         let mut rest = Vec::new();
         squatter.0.read_to_end(&mut rest).unwrap();
         rest
@@ -266,7 +266,7 @@ async fn a_new_engine_has_a_new_token_and_files_of_its_owner_alone() {
     assert!(Link::connect(&stale, Program::Command).await.is_err());
 }
 
-/// With real processes, and over the socket: whoever watches is told before the engine is gone.
+/// With real processes, over the socket: a watcher receives the reason before the engine is gone.
 #[test]
 fn a_watching_program_is_told_that_the_engine_stops() {
     let (_home, data) = home();

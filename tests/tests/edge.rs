@@ -1,4 +1,4 @@
-//! The HTTP edge of the public services, as processes: floods, raw requests, and the stop.
+//! The HTTP edge of the public services, as processes: floods, raw requests, and shutdown.
 
 #[cfg(test)]
 #[path = "edge/floods.rs"]

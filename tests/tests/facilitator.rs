@@ -1,5 +1,6 @@
-//! The facilitator against real contracts on a local chain: what it finds good, what it settles, and that each
-//! payment happens once. One binary, so that it links once.
+//! Tests the facilitator against real contracts on a local chain.
+//!
+//! Covers verdicts, settlements, and that each payment settles once. One test binary, so that the code links once.
 
 #[cfg(test)]
 #[path = "facilitator/acceptance.rs"]

@@ -1,5 +1,7 @@
-//! What the agent server hands to agents, as they use it: the helper script against the vectors and against
-//! scripted peers, and the skill text whose blocks run as printed against a real engine.
+//! The files that the agent server gives to agents, used as agents use them.
+//!
+//! The helper script runs against the vectors and scripted peers; the blocks of the skill text run as printed against a
+//! real engine.
 
 #[path = "helper_script/conduct.rs"]
 mod conduct;

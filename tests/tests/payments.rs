@@ -1,4 +1,4 @@
-//! Payments from an agent's request to its header, through the whole engine but its socket.
+//! Payments from an agent's request to its header, through the whole engine except its socket.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use bursar_x402::signature::{Signature65, recover};
 use bursar_x402::typed_data::TokenDomain;
 use serde_json::{Value, json};
 
-/// Half a dollar is automatic, ten dollars are the limit of one payment and of a day.
+/// Half a dollar is automatic; the limit of one payment and of a day is ten dollars.
 const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
 async fn furnished() -> TestEngine {
@@ -36,7 +36,7 @@ async fn paying_address(operator: &mut Operator) -> String {
     }
 }
 
-/// The authorization inside a header, and who signed it.
+/// Returns the authorization in a header, and its signer.
 fn signed_terms(header: &str) -> (Authorization, String) {
     let payload = opened(header);
     let terms = &payload["payload"]["authorization"];
@@ -83,7 +83,7 @@ async fn a_payment_below_the_threshold_is_signed_at_once() {
     }
 }
 
-/// Asks for two dollars, which the policy holds; answers the request's id.
+/// Asks for two dollars, which the policy holds; returns the request's id.
 async fn hold(engine: &TestEngine, agent: &bursar_tests::agent::Agent, n: u64) -> String {
     let (status, answer) =
         engine.post("/sign", &agent.ask(engine.now_s(), &offer(2_000_000, n), None)).await;
@@ -134,7 +134,7 @@ async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
     let refused = operator.refused(&format!("approve {expired}")).await;
     assert!(matches!(refused.code, Code::RequestExpired | Code::AlreadyDecided), "{refused:?}");
 
-    // Ten dollars a day: all of it is there again.
+    // Ten dollars a day: the whole allowance is available again.
     for n in 3..8 {
         let id = hold(&engine, &agent, n).await;
         operator.must(&format!("approve {id}")).await;
@@ -168,7 +168,7 @@ async fn the_status_counts_what_was_signed_and_what_was_refused() {
     assert!(engine.post("/sign", &json!({})).await.0 >= 400);
     assert_eq!(counted().await, [3, 2, 0, 0]);
     assert!(engine.post("/trade", &json!({})).await.0 >= 400);
-    // What waits for the operator is neither.
+    // A request that is pending for the operator counts as neither.
     hold(&engine, &agent, 4).await;
     assert_eq!(counted().await, [3, 2, 0, 1]);
 }
@@ -255,7 +255,7 @@ async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
     assert_eq!((status, &answer["status"]), (202, &json!("executing")), "{answer}");
     assert_eq!(engine.post("/sign", &body).await.1["code"], "AGENTS_FROZEN");
 
-    // Thawed, the same terms are signed after all.
+    // After the thaw the same terms are signed.
     operator.must("thaw").await;
     let again = asked.recv().await.expect("a new slip");
     let signature = vault.sign(again.slip).await;
@@ -280,13 +280,13 @@ async fn a_signer_that_asks_a_person_holds_up_nobody() {
     let (status, answer) = engine.post("/sign", &body).await;
     assert_eq!((status, &answer["status"]), (202, &json!("executing")), "{answer}");
     let waiting = asked.recv().await.unwrap();
-    // While a person looks at the device, others are served, and freeze works.
+    // While a person looks at the device, other requests are served, and freeze works.
     let other = agent.ask(engine.now_s(), &offer(13_000, 2), None);
     assert_eq!(engine.post("/sign", &other).await.0, 202);
     let mut operator = engine.operator();
     operator.must("freeze").await;
     operator.must("thaw").await;
-    // The late answer is still the answer to these terms.
+    // The request stays in progress, and its slip is stale since the freeze.
     let slip = waiting.slip.clone();
     let path = format!("/sign/status/{}", answer["request_id"].as_str().unwrap());
     assert_eq!(engine.get(&path).await.1["status"], "executing");
@@ -327,7 +327,7 @@ async fn what_is_over_is_neither_listed_nor_said_to_wait() {
     let agent = engine.hire("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
     assert_eq!(engine.post("/sign", &body).await.0, 202);
-    // Nobody has looked at the clock since it was set.
+    // Nothing has read the clock since it was set.
     engine.clock.set_utc(Utc::from_seconds(engine.now_s() + HOLD_MS / 1000));
     let mut operator = engine.operator();
     let Answer::Requests { requests } = operator.must("requests").await else { panic!() };
@@ -386,7 +386,7 @@ async fn a_full_disk_refuses_before_it_fails() {
 #[tokio::test]
 async fn after_a_failed_commit_nothing_is_decided_and_reads_go_on() {
     let memory = MemoryStore::default();
-    // Wallet, its seal, seed, address, policy, agent, commission, one payment and its record: then full.
+    // Room for these commits: wallet, its seal, seed, address, policy, agent, commission, one payment and its record.
     let store = FaultyStore::new(memory.clone(), 9);
     let engine =
         TestEngine::start(Setup { store: Some(Box::new(store)), ..Setup::default() }).await;
@@ -415,7 +415,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_reads_go_on() {
         assert_eq!(engine.get(&format!("/sign/status/{id}")).await.0 / 100, 2, "{id}");
     }
     assert_eq!(engine.operator().refused("freeze").await.code, Code::JournalFailed);
-    // What was answered is what the disk holds.
+    // The disk holds exactly what was answered.
     let records = bursar_engine::journal::Store::reader(&memory).latest(100).unwrap();
     assert_eq!(records.len(), paid.len());
 }

@@ -1,5 +1,6 @@
-//! What the engine asks of the world, at the doors through which it asks: nothing on its own account, and of
-//! the chain and the explorer only what a request of the specification needs.
+//! The engine's calls to the outside, observed at its ports.
+//!
+//! It makes none without a cause, and calls chain and explorer only for requests of the specification that need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -17,14 +18,14 @@ use bursar_tests::offers::{self, BASE, offer};
 use bursar_tests::operator::Expect;
 use serde_json::json;
 
-/// The counterparties, by name: another port is another counterparty, and breaks this test.
+/// Returns the counterparties by name: another port is another counterparty, and breaks this test.
 fn counterparties(ports: &Ports) -> [&'static str; 2] {
     let Ports { chains: _, explorers: _, clock: _, random: _, disk: _, faults: _, signer: _ } =
         ports;
     ["chain", "explorer"]
 }
 
-/// Writes down what is asked, and answers as a chain in order.
+/// Records every call, and answers like a healthy chain.
 #[derive(Debug)]
 struct Recorder {
     asked: Mutex<BTreeSet<&'static str>>,
@@ -81,7 +82,7 @@ impl Explorer for Recorder {
     }
 }
 
-/// What was asked since the last time, once everything that goes on by itself has been done.
+/// Returns the calls since the last time, after all background work is done.
 async fn asked(recorder: &Recorder) -> Vec<&'static str> {
     for _turn in 0..200 {
         tokio::task::yield_now().await;
@@ -106,7 +107,7 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
     let agent = engine.hire("bot", "hmac").await;
     assert_eq!(asked(&recorder).await, [""; 0], "an engine that nobody calls asks nobody");
 
-    // The first payment also compares the clock with the chain's, beside it.
+    // The first payment also compares the clock with the chain's, in the background.
     let paid = engine.post("/sign", &agent.ask(engine.now_s(), &offer(10_000, 1), None)).await.1;
     assert_eq!(paid["status"], "success", "{paid}");
     assert_eq!(asked(&recorder).await, ["block time"]);
@@ -122,7 +123,7 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
     let hash = format!("0x{}", "ab".repeat(32));
     let report = agent.report(engine.now_s(), id, "settled", Some(&hash));
     assert_eq!(engine.post("/callback", &report).await.0, 200);
-    // Whenever the engine gets to it: time passes until it has looked.
+    // The probe runs in the background: advance the clock until it has run.
     let mut turns = 0;
     let looked = loop {
         turns += 1;
@@ -155,7 +156,7 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
     assert_eq!(asked(&recorder).await, [""; 0]);
 }
 
-/// An explorer of a network where anybody sent 300 tokens to every address.
+/// An explorer of a network on which every address was sent 300 tokens.
 #[derive(Debug)]
 struct Crowd(u8);
 

@@ -1,4 +1,4 @@
-//! The proxy from outside: what customers get, what the upstream is asked, and how often money moves.
+//! The proxy from outside: customers' answers, calls to the upstream, and how often money moves.
 
 #[path = "proxy/books.rs"]
 mod books;

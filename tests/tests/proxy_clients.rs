@@ -1,5 +1,5 @@
-//! The proxy with everything real around it: our facilitator and a local chain behind, and in front of it our
-//! wallet and clients that others wrote.
+//! The proxy with real parts around it: our facilitator and a local chain behind it, and in front of it our wallet and
+//! third-party clients.
 
 #[path = "proxy_clients/mishaps.rs"]
 mod mishaps;

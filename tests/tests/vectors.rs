@@ -1,5 +1,7 @@
-//! The vector files through the doors that agents use: authentication as a function and over HTTP, Wycheproof
-//! HMAC, and the daily allowance through a whole engine. Vectors are never edited to make a test pass.
+//! The vector files through the entry points that agents use.
+//!
+//! Authentication as a function and over HTTP, Wycheproof HMAC, and the daily allowance through a whole engine. Vectors
+//! are never edited to make a test pass.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +54,7 @@ fn secret(token: &str) -> [u8; 32] {
     hex::decode(&token[3..]).unwrap().try_into().unwrap()
 }
 
-/// An engine at the vectors' time, with an agent of this code and token.
+/// Starts an engine at the vectors' time, with an agent of this code and token.
 async fn engine_with(code: &str, token: &str, now: i64) -> TestEngine {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(now)));
     let store = Box::new(MemoryStore::default());
@@ -65,7 +67,7 @@ async fn engine_with(code: &str, token: &str, now: i64) -> TestEngine {
     engine
 }
 
-/// What authentication alone says of a body.
+/// Returns whether authentication alone accepts a body.
 fn authenticated(engine: &TestEngine, path: &str, body: &Value, now: i64) -> bool {
     let bytes = body.to_string();
     let json::Value::Object(body) = json::parse(bytes.as_bytes(), BODY_DEPTH).unwrap() else {
@@ -140,7 +142,7 @@ async fn t_08_bearer_tokens_are_compared_by_their_hash() {
         engine.hire("vector", "bearer").await;
         if text(case, "stored_sha256") != hex::encode(<sha2::Sha256 as sha2::Digest>::digest(token))
         {
-            // The case stores another hash, of a token that is none: it must not pass either way.
+            // The case stores another hash, of a value that is not a token: it must not pass either way.
             assert_eq!(text(case, "auth"), "fail");
         }
         let body = json!({
@@ -152,17 +154,17 @@ async fn t_08_bearer_tokens_are_compared_by_their_hash() {
     }
 }
 
-/// Paths that are not served here yet. One that is must be taken out.
+/// Paths that are not served yet; remove a path once it is served.
 const NOT_SERVED: &[&str] = &[];
 
-/// What a right proof gets at each endpoint; a repeat gets the same.
+/// Returns whether this is the endpoint's answer to a valid proof.
 fn past_authentication(path: &str, status: u16, answer: &Value) -> bool {
     let code = answer["code"].as_str();
     match path {
         "/trade" => status == 400 && answer["status"] == "rejected",
         "/venues" | "/position" => (status, code) == (400, Some("DEFI_DISABLED")),
         "/mandate" | "/balances" => status == 200 && answer["status"] == "ok",
-        // Nobody here ever paid what the vector reports.
+        // The payment that the vector reports does not exist here.
         "/callback" => (status, code) == (404, Some("TRANSACTION_NOT_FOUND")),
         "/sign" => status == 200 || (status == 400 && code != Some("AUTH_FAILED")),
         other => panic!("{other}"),
@@ -177,7 +179,7 @@ async fn t_08_every_request_goes_through_http_and_a_repeat_is_the_same() {
     for case in all {
         let (id, path) = (text(case, "id"), text(case, "endpoint"));
         *seen.entry(path).or_insert(0) += 1;
-        // An accepted case says with which token; the others are all made with the first.
+        // An accepted case names its token; all other cases are made with the first one.
         let accepted = case.get("canonical").is_some();
         let token = text(&file["tokens"], if accepted { text(case, "token") } else { "t1" });
         let code = if accepted { text(&case["body"], "agent_id") } else { "ABC123" };
@@ -227,7 +229,7 @@ fn hmac_agrees_with_wycheproof() {
             let right = match group["tagSize"].as_u64().unwrap() {
                 256 => mac.verify_slice(&tag).is_ok(),
                 _truncated => {
-                    // Our proofs have 256 bits; the primitive itself is checked all the same.
+                    // Our proofs have 256 bits; truncated tags check the primitive itself.
                     assert!(mac.clone().verify_slice(&tag).is_err(), "{}", case["tcId"]);
                     mac.verify_truncated_left(&tag).is_ok()
                 }
@@ -243,7 +245,7 @@ fn seconds(stamp: &str) -> i64 {
     stamp.parse::<jiff::Timestamp>().unwrap().as_second()
 }
 
-/// One dollar is the day's limit and the price: a step spends it, or finds it spent.
+/// Spends the day's limit of one dollar in one payment; returns whether it was still available.
 async fn spend(engine: &TestEngine, agent: &Agent, n: u64) -> bool {
     let body = agent.ask(engine.now_s(), &offer(1_000_000, n), None);
     let (status, answer) = engine.post("/sign", &body).await;
@@ -285,7 +287,7 @@ async fn t_29_the_allowance_sequences_hold_through_the_engine() {
             let (engine, agent) = engine.as_ref().unwrap();
             engine.clock.set_zone(text(step, "tz")).unwrap();
             engine.clock.set_utc(now);
-            // The vectors know dates and instants only: a machine that has just started contradicts none.
+            // The vectors know only dates and instants: on a machine that has just started, no clock contradicts them.
             engine.clock.set_boot_id(&format!("{id} {n}"));
             let renewed = spend(engine, agent, u64::try_from(n).unwrap()).await;
             assert_eq!(renewed, step["renew"].as_bool().unwrap(), "{id}, step {n}: {step}");
@@ -296,7 +298,7 @@ async fn t_29_the_allowance_sequences_hold_through_the_engine() {
     assert!(renewals > 20, "{renewals}");
 }
 
-/// What `/status`, `/mandate` and `agent show` announce is the second in which the allowance renews, in any zone.
+/// `/status`, `/mandate` and `agent show` announce the exact second in which the allowance renews, in any zone.
 #[tokio::test]
 async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
     for (zone, hours) in

@@ -1,4 +1,4 @@
-//! Answers callers that are not let in, and names those that are.
+//! Rejects callers without access, and identifies the others.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use bursar_serve::access::Refusal;
 use super::{Api, answers, later};
 use crate::book::AskedBy;
 
-/// The longest `Idempotency-Key`, in bytes.
+/// Maximum length of an `Idempotency-Key` in bytes.
 const KEY_BYTES_MAX: usize = 255;
 
-/// A digest of a caller's name.
+/// A digest of the caller's name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Caller(B256);
 
 impl Caller {
-    /// Who asks, and by which `Idempotency-Key`.
+    /// The caller and its `Idempotency-Key`.
     ///
     /// # Errors
     /// What is wrong with the key.
@@ -38,7 +38,7 @@ impl Caller {
     }
 }
 
-/// Lets a request in, or answers it.
+/// Passes a request on, or rejects it.
 pub(super) async fn guard(
     State(api): State<Arc<Api>>,
     mut request: Request,

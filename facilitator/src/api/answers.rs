@@ -1,4 +1,4 @@
-//! What is answered, as clients of x402 read it.
+//! The responses, in the form that x402 clients read.
 
 use alloy_primitives::Address;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -11,7 +11,7 @@ use crate::metrics::Route;
 use crate::reason::{Reason, Refused};
 use crate::settle::door::End;
 
-/// A body that is no request, by the word of the official libraries.
+/// The reason code for an invalid body, from the official libraries.
 const MALFORMED: &str = "invalid_payload";
 
 pub(super) fn with(status: StatusCode, body: Body) -> Response {
@@ -22,12 +22,12 @@ pub(super) fn error(status: StatusCode, text: &str) -> Response {
     with(status, json!({ "error": text }))
 }
 
-/// A payment is good.
+/// The response for a valid payment.
 pub(super) fn good(payer: Address) -> Response {
     with(StatusCode::OK, json!({ "isValid": true, "payer": payer }))
 }
 
-/// A payment is not good.
+/// The response for a rejected payment.
 pub(super) fn bad(refused: &Refused) -> Response {
     with(StatusCode::OK, bad_body(refused))
 }
@@ -43,7 +43,7 @@ pub(super) fn bad_body(refused: &Refused) -> Body {
     Value::Object(body)
 }
 
-/// How a settlement ended.
+/// The result label of a settlement, and its response.
 pub(super) fn end(request: &SettlementRequest, end: &End) -> (&'static str, Response) {
     match end {
         End::Settled { hash, payer, repeated, right: _ } => {
@@ -69,7 +69,8 @@ pub(super) fn end(request: &SettlementRequest, end: &End) -> (&'static str, Resp
     }
 }
 
-/// Older clients, which send short requests, judge by the status alone and would deliver unpaid.
+/// The response of a failed settlement. Older clients, which send short requests, check only the status and would
+/// deliver unpaid.
 pub(super) fn failure(short: bool, mut body: Body) -> Response {
     if !short {
         return with(StatusCode::OK, body);
@@ -99,7 +100,8 @@ pub(super) fn failed_body_of(network: Option<&str>, refused: &Refused) -> Body {
     Value::Object(body)
 }
 
-/// Official clients read reasons from answers of any status, if they have the form of a verdict.
+/// The response for an invalid request. Official clients read reasons from answers of any status if they have the form
+/// of a verdict.
 pub(super) fn malformed(status: StatusCode, route: Route, why: &str) -> Response {
     let body = match route {
         Route::verify => json!({

@@ -1,4 +1,4 @@
-//! What this facilitator says about itself. Made once: it does not change while it runs.
+//! What this facilitator supports. Composed once, because it does not change while the process runs.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::Body;
 use crate::config::Config;
 use crate::exact::{METHODS, SCHEME};
 
-/// The answers of `/supported`, `/health` and `/contracts`.
+/// The responses of `/supported`, `/health` and `/contracts`.
 #[derive(Debug)]
 pub struct Catalogue {
     supported: Body,
@@ -20,7 +20,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Of what is configured, and who signs there.
+    /// Composes the responses from the settings and the signers of each configured network.
     pub fn of(config: &Config, signers: &BTreeMap<ChainId, Vec<Address>>) -> Self {
         let served: Vec<_> = config
             .networks
@@ -59,7 +59,7 @@ impl Catalogue {
                 "prism": network.prism, "permit2": network.permit2,
                 "exactPermit2Proxy": network.exact_permit2_proxy, "multicall3": MULTICALL3,
             });
-            // Older clients look by either name.
+            // Older clients look up either name.
             contracts.insert(network.network.caip2(), told.clone());
             if let Some(name) = network.network.v1_names.first() {
                 contracts.insert((*name).to_owned(), told);
@@ -70,7 +70,7 @@ impl Catalogue {
                 "kinds": all, "extensions": [], "signers": signers_of,
                 "x402Version": 2, "schemes": [SCHEME], "capabilities": capabilities,
             }),
-            // The specification's table, literally.
+            // Exactly the table of the specification.
             summary: json!({
                 "x402Version": 2, "kinds": [SCHEME],
                 "extensions": { "eip3009": true, "permit2": true, "smartWallet": true },

@@ -1,4 +1,4 @@
-//! Keeps that a success was returned: once its last byte was written to the connection.
+//! Records that a success was returned, once its last byte was written to the connection.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use bursar_serve::http::delivery;
 use super::Api;
 use crate::settle::once::Right;
 
-/// Has the connection report whether it wrote an answer. A success that was not written may be returned again.
+/// Makes the connection report whether it wrote an answer. A success that was not written may be returned again.
 pub(super) fn watch(api: &Arc<Api>, right: Right, response: &mut Response) {
     let (delivery, delivered) = delivery();
     response.extensions_mut().insert(delivery);
@@ -26,7 +26,7 @@ pub(super) fn watch(api: &Arc<Api>, right: Right, response: &mut Response) {
             tracing::error!(%fault, "the note of a returned success could not be stored");
         }
         watching.door.points.reach("settle.after answered");
-        // Only now another request may look whether it was returned.
+        // Only now may another request check whether it was returned.
         drop(right);
     });
 }

@@ -1,4 +1,4 @@
-//! Gas by network and caller: what is set aside for payments in flight, and what was paid today. Pure.
+//! Gas by network and caller: reserved for payments in flight, and paid today. Pure.
 
 use std::collections::HashMap;
 
@@ -9,37 +9,39 @@ use bursar_submit::SubmissionId;
 use crate::book::store::Spent;
 use crate::payment::PaymentKey;
 
-/// The account that counts all callers of a network together.
+/// The account of all callers of a network together.
 const ALL: B256 = B256::ZERO;
 
-/// What is set aside for payments.
+/// Gas and data that are reserved for payments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Aside {
     pub gas: u64,
-    /// Data in units of 1,000 bytes, rounded up for each payment: some networks charge a fee for it.
+    /// Data in units of 1,000 bytes, rounded up for each payment. Some networks charge a fee for it.
     pub kilobytes: u64,
 }
 
 impl Aside {
+    /// Adds; saturates.
     pub fn add(&mut self, other: Self) {
         self.gas = self.gas.saturating_add(other.gas);
         self.kilobytes = self.kilobytes.saturating_add(other.kilobytes);
     }
 
+    /// Subtracts; saturates at zero.
     pub fn sub(&mut self, other: Self) {
         self.gas = self.gas.saturating_sub(other.gas);
         self.kilobytes = self.kilobytes.saturating_sub(other.kilobytes);
     }
 }
 
-/// What counts against the gas of a new payment.
+/// The gas and the spending that count against a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GasOwed {
-    /// Set aside for payments of the network that may still cost a signer coin.
+    /// Reserved for payments of the network that may still cost a signer coin.
     pub open: Aside,
-    /// Set aside for the caller, also for transactions that are mined and not accounted for yet.
+    /// Reserved for the caller, including transactions that are mined but not accounted for.
     pub caller: Aside,
-    /// The same of all callers.
+    /// The same for all callers.
     pub total: Aside,
     /// Wei paid today for the caller.
     pub spent_caller: U256,
@@ -52,17 +54,17 @@ struct Hold {
     chain: ChainId,
     caller: B256,
     aside: Aside,
-    /// It no longer counts as open.
+    /// The money moved, so the hold no longer counts as open.
     paid: bool,
     batch: Option<SubmissionId>,
 }
 
-/// The gas of one facilitator.
+/// The gas accounts of one facilitator.
 #[derive(Debug, Default)]
 pub(super) struct GasBook {
     /// Holds of payments that have not ended.
     held: HashMap<PaymentKey, Hold>,
-    /// Holds of payments that ended in a transaction that is not closed yet.
+    /// Holds of payments whose transaction is not closed yet.
     ended: HashMap<SubmissionId, Vec<Hold>>,
     open: HashMap<ChainId, Aside>,
     accounts: HashMap<(ChainId, B256), Aside>,
@@ -71,7 +73,7 @@ pub(super) struct GasBook {
 }
 
 impl GasBook {
-    /// Sets gas aside for a payment. The same again changes nothing.
+    /// Reserves gas for a payment. Does nothing if the payment already has a hold.
     pub(super) fn hold(&mut self, key: PaymentKey, chain: ChainId, caller: B256, aside: Aside) {
         if self.held.contains_key(&key) {
             return;
@@ -84,15 +86,15 @@ impl GasBook {
         }
     }
 
-    /// A payment is part of a transaction, or waits for another one.
+    /// Records that a payment is part of a transaction, or with `None` that it is queued again.
     pub(super) fn batched(&mut self, key: PaymentKey, batch: Option<SubmissionId>) {
         if let Some(hold) = self.held.get_mut(&key) {
             hold.batch = batch;
         }
     }
 
-    /// A payment has ended. The cost of its transaction is known when the transaction is closed. Until then a
-    /// withdrawn payment counts as open, because the no-op transaction that uses its nonce costs gas.
+    /// Records that a payment has ended. The cost of its transaction is known only when the transaction is closed.
+    /// Until then a withdrawn payment counts as open, because the no-op transaction that uses its nonce costs gas.
     pub(super) fn ended(&mut self, key: &PaymentKey, settled: bool) {
         let Some(mut hold) = self.held.remove(key) else { return };
         let Some(batch) = hold.batch else { return self.free(&hold) };
@@ -103,7 +105,7 @@ impl GasBook {
         self.ended.entry(batch).or_default().push(hold);
     }
 
-    /// A transaction is accounted for.
+    /// Closes a transaction: releases its holds and counts what it cost.
     pub(super) fn closed(&mut self, batch: SubmissionId, spent: &[Spent]) {
         for hold in self.ended.remove(&batch).unwrap_or_default() {
             self.free(&hold);
@@ -113,7 +115,7 @@ impl GasBook {
         }
     }
 
-    /// Counts gas that was paid, of the newest day alone.
+    /// Counts gas that was paid. Keeps only the newest day.
     pub(super) fn paid(&mut self, one: &Spent) {
         self.turn(one.day);
         if one.day == self.day {
@@ -138,7 +140,7 @@ impl GasBook {
         }
     }
 
-    /// The same next to what is set aside for this payment already: for another request, perhaps.
+    /// The same, without the hold that this payment already has, perhaps for another request.
     pub(super) fn owed_but(
         &mut self,
         key: &PaymentKey,
@@ -173,7 +175,7 @@ impl GasBook {
         }
     }
 
-    /// A clock that was set back opens no day again.
+    /// Starts a new day. A clock that was set back does not reopen an old one.
     fn turn(&mut self, day: i64) {
         if day > self.day {
             self.day = day;
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(aside(&mut book), (50, 0, 50));
         let owed = book.owed(CHAIN, caller(7), 5);
         assert_eq!((owed.spent_caller, owed.spent_total), (U256::from(9), U256::from(9)));
-        // What never was in a transaction is free at once.
+        // A payment that was never in a transaction releases its gas at once.
         book.ended(&key(2), false);
         assert_eq!(book.owed(CHAIN, caller(8), 5).total, Aside::default());
         assert!(book.held.is_empty() && book.open.is_empty() && book.accounts.is_empty());
@@ -261,14 +263,14 @@ mod tests {
         let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
         book.hold(key(1), CHAIN, caller(7), of(100));
         book.batched(key(1), Some(old));
-        // The same again changes nothing, above all not its transaction.
+        // A second hold changes nothing, in particular not the transaction.
         book.hold(key(1), CHAIN, caller(8), of(50));
         book.ended(&key(1), false);
         assert_eq!(book.owed(CHAIN, caller(7), 5).caller.gas, 100);
         book.hold(key(1), CHAIN, caller(8), of(50));
         let owed = book.owed(CHAIN, caller(8), 5);
         assert_eq!((owed.caller.gas, owed.total.gas), (50, 150), "both may cost gas");
-        // Not taken on after all: what it was sent for before still counts.
+        // The payment is not accepted after all: its earlier transaction still counts.
         book.release(&key(1));
         assert_eq!(book.owed(CHAIN, caller(7), 5).total.gas, 100);
         book.hold(key(1), CHAIN, caller(8), of(50));

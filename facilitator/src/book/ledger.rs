@@ -1,5 +1,4 @@
-//! The one writer of payments: what waits at the same time shares a commit, and whoever waits for an end hears
-//! of it once that is on disk.
+//! The only writer of payments. Pending changes share a commit, and waiters are notified only after it is on disk.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,29 +15,31 @@ use crate::book::store::{Change, Open, Outcome, Payments, Spent};
 use crate::book::{AskedBy, Batch, Record, State};
 use crate::payment::{Payment, PaymentKey};
 
-/// Changes that share a commit.
+/// Maximum number of commands per commit.
 const TOGETHER_MAX: usize = 256;
-/// Changes that wait for one.
+/// Capacity of the command queue.
 const WAITING_MAX: usize = 8192;
 
-/// How far a payment is, for those who wait.
+/// The progress of a payment, for tasks that wait for its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// It has not ended.
+    /// Not ended.
     Open,
-    /// As it is on disk.
+    /// Ended, and on disk in this state.
     Ended(State),
 }
 
-/// What is known of a payment.
+/// A payment found in the ledger.
 #[derive(Debug, Clone)]
 pub enum Known {
+    /// Not ended, with a receiver of its progress.
     Open(Arc<Record>, watch::Receiver<Progress>),
+    /// Ended, as stored.
     Ended(Box<Record>),
 }
 
 impl Known {
-    /// As it was when it was found.
+    /// The record at the time of the lookup.
     pub fn record(&self) -> &Record {
         match self {
             Self::Open(record, _progress) => record,
@@ -47,11 +48,11 @@ impl Known {
     }
 }
 
-/// What became of taking a payment on.
+/// The result of accepting a payment.
 #[derive(Debug, Clone)]
 pub struct Taken {
     pub known: Known,
-    /// It was not known before.
+    /// Whether this call accepted it.
     pub new: bool,
 }
 
@@ -71,7 +72,7 @@ struct Command {
     done: oneshot::Sender<Result<Vec<Outcome>, StoreFault>>,
 }
 
-/// All payments of a facilitator. Clones share it.
+/// All payments of a facilitator. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     commands: mpsc::Sender<Command>,
@@ -80,26 +81,26 @@ pub struct Ledger {
 
 struct Shared {
     store: Arc<dyn Payments>,
-    // Held for one look-up.
+    // Held for a single lookup.
     open: Mutex<OpenPayments>,
 }
 
-/// What has not ended.
+/// Payments that have not ended, and claims on room for new ones.
 #[derive(Default)]
 struct OpenPayments {
     by_key: HashMap<PaymentKey, Entry>,
     by_payer: HashMap<Address, BTreeSet<PaymentKey>>,
-    /// What is about to be taken on, by payer.
+    /// Payments that are about to be accepted, by payer.
     claimed: HashMap<Address, BTreeMap<PaymentKey, Claimed>>,
     gas: GasBook,
 }
 
-/// What counts against a new payment.
+/// What already counts against a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owed {
-    /// Payments of the same payer that have not ended.
+    /// Open and claimed payments of the same payer.
     pub count: usize,
-    /// What they come to in the token of the new one.
+    /// Their sum in the token of the new payment, in its smallest unit.
     pub amount: U256,
     pub gas: GasOwed,
 }
@@ -108,12 +109,12 @@ pub struct Owed {
 struct Claimed {
     token: Address,
     amount: U256,
-    /// Requests for the same payment.
+    /// Number of requests that hold a claim for this payment.
     askers: usize,
 }
 
-/// Room for a payment, from when it was found to fit until it is taken on, or not: what comes at the same time
-/// counts it, too.
+/// Room for a payment between its check and its acceptance. Concurrent requests count it too. Dropping it releases the
+/// room, and the gas too unless the payment was accepted.
 #[derive(Debug)]
 pub struct Claim {
     shared: Arc<Shared>,
@@ -140,7 +141,7 @@ impl Drop for Claim {
 }
 
 impl OpenPayments {
-    /// How many payments of a payer have not ended, but for this one, and what they come to in a token.
+    /// Count of a payer's open and claimed payments except `but`, and their sum in a token.
     fn owed(&self, but: &PaymentKey, payer: Address, token: Address) -> (usize, U256) {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
@@ -226,10 +227,10 @@ impl Shared {
 }
 
 impl Ledger {
-    /// Reads back what is open.
+    /// Reads the open payments from the store and starts the writer.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn load(store: Arc<dyn Payments>, now: Utc) -> Result<(Self, Open), StoreFault> {
         let all = store.open().await?;
         let mut open = OpenPayments::default();
@@ -250,10 +251,10 @@ impl Ledger {
         Ok((Self { commands, shared }, all))
     }
 
-    /// What is known of a payment.
+    /// Looks up a payment, open or ended.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn find(&self, key: PaymentKey) -> Result<Option<Known>, StoreFault> {
         if let Some(open) = self.shared.find_open(&key) {
             return Ok(Some(open));
@@ -261,10 +262,10 @@ impl Ledger {
         Ok(self.shared.store.get(key).await?.map(|record| Known::Ended(Box::new(record))))
     }
 
-    /// Takes a payment on, once: of two that come at the same time, the second finds the first.
+    /// Accepts a payment once: of two concurrent calls the second finds the record of the first.
     ///
     /// # Errors
-    /// The store's; then nothing was taken on.
+    /// A failure of the store; the payment was not accepted.
     pub async fn accept(&self, record: Record) -> Result<Taken, StoreFault> {
         let key = record.payment.key();
         let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
@@ -273,7 +274,7 @@ impl Ledger {
                 let known = self.shared.find_open(&key);
                 let known = match known {
                     Some(known) => known,
-                    // It has come to an end already.
+                    // It has already ended.
                     None => self.find(key).await?.ok_or_else(lost)?,
                 };
                 Ok(Taken { known, new: true })
@@ -281,7 +282,7 @@ impl Ledger {
             Outcome::InTheWay(stands) => {
                 let known = match self.shared.find_open(&key) {
                     Some(open) => open,
-                    // It was open when it was found, and has come to its end since.
+                    // It was open when the store found it, and has ended since.
                     None if stands.state.is_open() => self.find(key).await?.ok_or_else(lost)?,
                     None => Known::Ended(stands),
                 };
@@ -290,20 +291,21 @@ impl Ledger {
         }
     }
 
-    /// Keeps that payments go into a transaction, each with its digest. `false`: one of them no longer waits for
-    /// one, and nothing of it was kept.
+    /// Puts queued payments into a transaction, each identified by its digest. Returns `false`, and stores nothing, if
+    /// one of them is no longer queued.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn batched(&self, batch: Batch, digests: Vec<B256>) -> Result<bool, StoreFault> {
         let answers = self.commit(vec![Change::Batched { batch, digests }]).await?;
         Ok(answers.iter().all(Outcome::is_kept))
     }
 
-    /// Keeps a payment that was found settled in a transaction of another sender, and that this is watched.
+    /// Stores a payment that another sender's transaction settled, and that this transaction is watched. Returns the
+    /// record that is in its way, if there is one; nothing is stored then.
     ///
     /// # Errors
-    /// The store's; then nothing was taken on.
+    /// A failure of the store; nothing was stored.
     pub async fn found(&self, record: Record, batch: Batch) -> Result<Option<Record>, StoreFault> {
         let change = Change::Found { record: Box::new(record), batch };
         match self.commit(vec![change]).await?.into_iter().next().ok_or_else(lost)? {
@@ -312,10 +314,10 @@ impl Ledger {
         }
     }
 
-    /// Moves a payment to another state, if it is still in the state `from`; whether it was.
+    /// Moves a payment to another state if it is still in the state `from`. Returns whether it was.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn moved(
         &self,
         payment: &Payment,
@@ -329,36 +331,35 @@ impl Ledger {
         Ok(answers.iter().all(Outcome::is_kept))
     }
 
-    /// Keeps that a transaction of another sender is watched.
+    /// Stores that another sender's transaction is watched.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn watched(&self, batch: Batch) -> Result<(), StoreFault> {
         self.commit(vec![Change::Watched(batch)]).await.map(|_none| ())
     }
 
-    /// Keeps that the success of a payment was written to the connection of a request.
+    /// Stores that the success of a payment was written to the connection of a request.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn answered(&self, key: PaymentKey, by: AskedBy, at: Utc) -> Result<(), StoreFault> {
         self.commit(vec![Change::Answered { key, by, at }]).await.map(|_none| ())
     }
 
-    /// Keeps what became of payments.
+    /// Stores the outcome of payments, each with its number of attempts.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn judged(&self, judged: Vec<(PaymentKey, State, u8)>) -> Result<(), StoreFault> {
         let change = |(key, state, attempts)| Change::Judged { key, state, attempts };
         self.commit(judged.into_iter().map(change).collect()).await.map(|_none| ())
     }
 
-    /// Keeps that a payment waits for a transaction again, although it had counted as settled. `false`: it is not
-    /// settled any longer.
+    /// Queues a settled payment again. Returns `false` if it is no longer settled.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn reopened(&self, record: Record) -> Result<bool, StoreFault> {
         let answers = self.commit(vec![Change::Reopened(Box::new(record))]).await?;
         Ok(answers.iter().all(Outcome::is_kept))
@@ -370,31 +371,31 @@ impl Ledger {
         open.by_key.get(&record.payment.key()).is_some_and(|entry| entry.record.waits_as(record))
     }
 
-    /// Keeps that nothing of a transaction is left to be found out, and what it cost whom.
+    /// Closes a transaction that needs no further work, and stores what it cost each caller.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn closed(&self, batch: &Batch, spent: Vec<Spent>) -> Result<(), StoreFault> {
         self.commit(vec![Change::Closed { batch: batch.id, spent }]).await.map(|_none| ())
     }
 
-    /// The payments of a batch as they are kept.
+    /// The records of a batch's payments, including ended ones.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store.
     pub async fn of_batch(&self, batch: &Batch) -> Result<Vec<Record>, StoreFault> {
         self.shared.store.of_batch(batch.clone()).await
     }
 
-    /// How many payments have not ended.
+    /// Number of payments that have not ended.
     pub fn open_count(&self) -> usize {
         self.shared.open().by_key.len()
     }
 
-    /// Makes room for a payment and its gas, if it fits next to what is owed already.
+    /// Claims room for a payment and its gas, if `fits` accepts it next to what already counts against it.
     ///
     /// # Errors
-    /// Why it does not fit.
+    /// The error of `fits`; nothing is claimed.
     pub fn claim<E>(
         &self,
         payment: &Payment,
@@ -415,12 +416,12 @@ impl Ledger {
         Ok(Claim { shared: Arc::clone(&self.shared), payer: terms.payer, key })
     }
 
-    /// What counts against the gas of a caller's next payment, and of all callers'.
+    /// What counts against the gas of a caller's next payment, and of all callers together.
     pub fn gas_owed(&self, chain: ChainId, caller: B256, now: Utc) -> GasOwed {
         self.shared.open().gas.owed(chain, caller, day_of(now))
     }
 
-    /// How many payments have not ended, and when the oldest of those that wait for a transaction came.
+    /// Number of open payments, and the acceptance time of the oldest one that is queued.
     pub fn waiting(&self) -> (usize, Option<Utc>) {
         let open = self.shared.open();
         let queued = open.by_key.values().filter(|entry| entry.record.state == State::Queued);
@@ -434,7 +435,7 @@ impl Ledger {
     }
 }
 
-/// The day that gas is counted on: days since 1970, UTC.
+/// The UTC day on which gas is counted, in days since 1970.
 pub fn day_of(now: Utc) -> i64 {
     now.seconds().div_euclid(86_400)
 }
@@ -461,7 +462,7 @@ async fn write(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Command>) {
                     let count = command.changes.iter().filter(conditional).count();
                     let own: Vec<_> = answers.by_ref().take(count).collect();
                     shared.apply(&command.changes, &own);
-                    // Who does not wait any more finds it later.
+                    // The caller may have gone; it finds the result later.
                     let _gone = command.done.send(Ok(own));
                 }
             }
@@ -476,7 +477,7 @@ async fn write(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Command>) {
 }
 
 impl Shared {
-    /// What is on disk now is so here, too.
+    /// Applies changes to memory after their commit.
     fn apply(&self, changes: &[Change], outcomes: &[Outcome]) {
         let mut open = self.open();
         let mut outcomes = outcomes.iter();
@@ -492,7 +493,7 @@ impl Shared {
                         open.insert(kept);
                     }
                 }
-                // It is settled, so it is not open.
+                // It is settled already, so it is not open.
                 Change::Found { .. } => {
                     let _outcome = outcomes.next();
                 }

@@ -1,4 +1,4 @@
-//! Payments in a redb file, beside the desks that send them.
+//! Payments in a redb file, together with the outboxes that send them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,36 +20,36 @@ use crate::book::store::{Change, Open, Outcome, Payments, Spent};
 use crate::book::{Batch, Record, State};
 use crate::payment::PaymentKey;
 
-/// By key: the record.
+/// Records by key.
 const PAYMENTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payments");
 /// Keys of payments that have not ended.
 const OPEN: TableDefinition<'_, &[u8], ()> = TableDefinition::new("open payments");
-/// By id: transactions of which something is left to be found out.
+/// By id: transactions that still need work.
 const BATCHES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("batches");
-/// By time of the end, and key.
+/// By the time of the end and the key.
 const ENDED: TableDefinition<'_, &[u8], ()> = TableDefinition::new("ended payments");
 
-/// By day, network and caller: the gas that was paid, in wei.
+/// Gas paid, in wei, by day, network and caller.
 const GAS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("gas");
-/// One row, which says when the disk was tried last.
+/// One row, rewritten by each probe of the disk.
 const PROBE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("probe");
 
-/// Pages kept in memory.
+/// Size of the page cache.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// A redb file.
+/// Payments in a redb file. Clones share it.
 #[derive(Debug, Clone)]
 pub struct RedbPayments {
     db: Arc<Database>,
-    /// Cancelled once the file could not be written.
+    /// Cancelled after a failed write.
     broken: CancellationToken,
 }
 
 impl RedbPayments {
-    /// Opens or creates `path`; the desks in the same file.
+    /// Opens or creates `path`. Returns the payments and the outboxes in the same file.
     ///
     /// # Errors
-    /// The file cannot be used, or another process holds it.
+    /// The file cannot be used, or another process has locked it.
     pub fn open_file(path: &Path) -> Result<(Self, RedbStore), StoreFault> {
         let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
         let (db, broken) = (Arc::new(db), CancellationToken::new());
@@ -57,12 +57,12 @@ impl RedbPayments {
         Ok((Self { db, broken }, desks))
     }
 
-    /// Ends once the file could not be written. It takes nothing more then, until it is opened again.
+    /// A token that is cancelled after a failed write. The file then accepts no writes until it is reopened.
     pub fn broken(&self) -> CancellationToken {
         self.broken.clone()
     }
 
-    /// The same of something that is written: a failure is the end of the file.
+    /// Runs a write; a failure cancels `broken`.
     fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Database) -> Result<T, StoreFault> + Send + 'static,
@@ -77,7 +77,7 @@ impl RedbPayments {
         })
     }
 
-    /// Waits for the disk on a thread made for that.
+    /// Runs work that waits for the disk on a blocking thread.
     fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Database) -> Result<T, StoreFault> + Send + 'static,
@@ -95,15 +95,15 @@ impl Payments for RedbPayments {
             let mut write = db.begin_write().map_err(failed)?;
             write.set_durability(Durability::Immediate).map_err(failed)?;
             write.set_quick_repair(true);
-            // Dropped without a commit, it leaves nothing behind.
+            // Dropping the transaction without a commit undoes it.
             let outcomes = written(&write, &changes)?;
             write.commit().map_err(failed)?;
             Ok(outcomes)
         })
     }
 
-    /// On the caller's thread: each request looks up one payment, and to wake another thread costs more than the few
-    /// pages that are read, which are nearly always in memory.
+    /// Runs on the caller's thread. Each request looks up one payment, and waking another thread costs more than
+    /// reading a few pages, which are nearly always cached.
     fn get(&self, key: PaymentKey) -> StoreReply<'_, Option<Record>> {
         Box::pin(async move {
             let read = self.db.begin_read().map_err(failed)?;
@@ -189,14 +189,14 @@ impl Payments for RedbPayments {
 
 type Keys<'a> = Table<'a, &'static [u8], ()>;
 
-/// The tables of payments, which are changed together.
+/// The tables of payments, which change together.
 struct Tables<'a> {
     payments: Table<'a, &'static [u8], &'static [u8]>,
     open: Keys<'a>,
     ended: Keys<'a>,
 }
 
-/// The one row of the table that is only written to see that it can be.
+/// The only row of the table that probes write.
 const PROBE_ROW: &[u8] = b"last";
 
 fn written(write: &WriteTransaction, changes: &[Change]) -> Result<Vec<Outcome>, StoreFault> {
@@ -223,7 +223,7 @@ fn written(write: &WriteTransaction, changes: &[Change]) -> Result<Vec<Outcome>,
                         tables.put_as(Record { asked, answered, ..(**again).clone() })?
                     }
                     Some(known) => Outcome::InTheWay(Box::new(known)),
-                    // Forgotten meanwhile.
+                    // The record was pruned meanwhile.
                     None => tables.put_as((**again).clone())?,
                 });
             }
@@ -266,7 +266,7 @@ fn written(write: &WriteTransaction, changes: &[Change]) -> Result<Vec<Outcome>,
                 }
             }
             Change::Closed { batch, spent } => {
-                // Once only: a transaction is paid for once.
+                // A transaction that was closed before is not paid for twice.
                 if batches.remove(batch.0.as_slice()).map_err(failed)?.is_some() {
                     for one in spent {
                         add_gas(&mut gas, one)?;
@@ -295,11 +295,11 @@ impl<'a> Tables<'a> {
         record(&self.payments, key.0.as_slice())
     }
 
-    /// Takes a payment on, unless a record is in its way.
+    /// Stores a new payment unless a record is in its way.
     fn take_on(&mut self, new: &Record) -> Result<Outcome, StoreFault> {
         match self.record(new.payment.key())? {
-            // What failed may be tried again: the same, or another of that nonce. That a success was returned for
-            // this very payment is not forgotten.
+            // A failed payment may be tried again, and another with its nonce may replace it. If the success of this
+            // very payment was returned, the record keeps that.
             Some(Record {
                 state: State::Failed { .. },
                 asked,
@@ -330,7 +330,7 @@ impl<'a> Tables<'a> {
         Ok(all)
     }
 
-    /// Keeps a record, and the lists in which it stands.
+    /// Stores a record and updates the tables that list it.
     fn put(&mut self, new: &Record) -> Result<(), StoreFault> {
         let key = new.payment.key();
         self.unlist(key)?;
@@ -343,7 +343,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Takes a payment from the lists in which it stands.
+    /// Removes a payment from the tables that list it.
     fn unlist(&mut self, key: PaymentKey) -> Result<(), StoreFault> {
         let Some(known) = self.record(key)? else { return Ok(()) };
         self.open.remove(key.0.as_slice()).map_err(failed)?;
@@ -407,12 +407,12 @@ fn spent_row(day: i64, row: &[u8], wei: &[u8]) -> Result<Spent, StoreFault> {
     })
 }
 
-/// A number in the order of its bytes: those below zero come first.
+/// Encodes a number so that bytes sort like numbers, negative ones first.
 fn ordered(number: i64) -> [u8; 8] {
     (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
-/// Times before 1970 come first, as they should.
+/// The row of an ended payment. Times before 1970 sort first.
 fn by_end(at: Utc, key: PaymentKey) -> Vec<u8> {
     [&ordered(at.0)[..], key.0.as_slice()].concat()
 }
@@ -425,7 +425,10 @@ fn record(
     value.map(|value| decode(value.value())).transpose()
 }
 
-/// The id of a batch that was never used: chance.
+/// A random id for a new batch.
+///
+/// # Errors
+/// The system provides no random bytes.
 pub fn fresh_id() -> Result<SubmissionId, StoreFault> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(failed)?;

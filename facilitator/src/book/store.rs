@@ -1,4 +1,4 @@
-//! Where payments are kept. One suite (`tests/conformance.rs`) holds every implementation to this.
+//! The store of payments. One test suite (`tests/conformance.rs`) covers every implementation.
 
 use alloy_primitives::{B256, U256};
 use bursar_core::networks::ChainId;
@@ -9,51 +9,53 @@ use bursar_submit::SubmissionId;
 use crate::book::{AskedBy, Batch, Record, State};
 use crate::payment::PaymentKey;
 
-/// Something to keep.
+/// A change to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A payment is taken on, unless one of its key is already, or was settled.
+    /// Accepts a payment. Rejected if its key belongs to an open or settled payment.
     Accepted(Box<Record>),
-    /// Payments join a transaction. Rejected as a whole if one of them is no longer queued, or if its row now holds
-    /// another payment with the same nonce: `digests` has one digest per payment, in order.
+    /// Puts payments into a transaction. Rejected as a whole if one of them is no longer queued, or if its row now
+    /// holds another payment with the same nonce. `digests` has one digest per payment, in order.
     Batched { batch: Batch, digests: Vec<B256> },
-    /// A payment was found settled in a transaction of another sender, which is watched. Conditional as `Accepted`.
+    /// Stores a payment that another sender's transaction settled, and watches that transaction. Rejected like
+    /// `Accepted`.
     Found { record: Box<Record>, batch: Batch },
-    /// A transaction is watched that another sender brought. Its payments are settled already.
+    /// Watches another sender's transaction, whose payments are settled already.
     Watched(Batch),
-    /// A payment changes its state. Rejected if it is not in the state `from`, or if its row now holds another payment
-    /// with the same nonce and another digest.
+    /// Moves a payment to another state. Rejected if it is not in the state `from`, or if its row now holds another
+    /// payment with the same nonce and another digest.
     Moved { key: PaymentKey, digest: B256, from: State, state: State, attempts: u8 },
     /// The success of a payment was written to the connection of this request.
     Answered { key: PaymentKey, by: AskedBy, at: Utc },
-    /// What became of a payment.
+    /// Sets the state and the attempts of a payment, whatever its state is.
     Judged { key: PaymentKey, state: State, attempts: u8 },
-    /// A settled payment waits again: the chain took its block back. Unless it is not settled any longer. Whether
-    /// its success was returned stays as it is.
+    /// Queues a settled payment again after a reorganisation removed its block. Rejected if it is no longer settled.
+    /// The record keeps whether its success was returned.
     Reopened(Box<Record>),
-    /// Nothing of this transaction is left to be found out. It cost its callers these sums.
+    /// Closes a transaction that needs no further work, and counts what it cost its callers.
     Closed { batch: SubmissionId, spent: Vec<Spent> },
 }
 
-/// What became of a conditional change.
+/// The result of a conditional change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is on disk.
+    /// Stored.
     Kept,
-    /// It is on disk, as this record: parts of the record before it stay.
+    /// Stored as this record, which keeps parts of the one before it.
     KeptAs(Box<Record>),
-    /// This record stands in its way.
+    /// Rejected because of this record.
     InTheWay(Box<Record>),
 }
 
 impl Outcome {
+    /// Whether the change was stored.
     pub fn is_kept(&self) -> bool {
         !matches!(self, Self::InTheWay(_))
     }
 }
 
 impl Change {
-    /// Whether something may stand in its way: then it has an [`Outcome`].
+    /// Whether the change can be rejected; only then it has an [`Outcome`].
     pub fn is_conditional(&self) -> bool {
         match self {
             Self::Accepted(_)
@@ -79,34 +81,35 @@ pub struct Spent {
     pub wei: U256,
 }
 
-/// Everything that is not over.
+/// The work that a restart resumes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Open {
     pub records: Vec<Record>,
     pub batches: Vec<Batch>,
 }
 
-/// Durable payments. An answer is given once it is on disk.
+/// Durable storage of payments. A reply means that the change is on disk.
 pub trait Payments: Send + Sync + std::fmt::Debug {
-    /// Keeps all of it or nothing. Returns what became of each conditional change, in their order: nothing is kept
-    /// of a change that something stands in the way of.
+    /// Stores all changes in one transaction, except conditional ones that are rejected. Returns the outcome of each
+    /// conditional change, in order.
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<Outcome>>;
 
-    /// A payment, however long ago it ended.
+    /// A payment, no matter how long ago it ended.
     fn get(&self, key: PaymentKey) -> StoreReply<'_, Option<Record>>;
 
-    /// What is to be gone on with.
+    /// The open payments and transactions.
     fn open(&self) -> StoreReply<'_, Open>;
 
-    /// The payments of a batch, also those that have ended.
+    /// The payments of a batch, including ended ones.
     fn of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>>;
 
-    /// The gas that was paid on a day, a row for each network and caller.
+    /// The gas that was paid on a day, one row per network and caller.
     fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<Spent>>;
 
-    /// Writes something that means nothing: whether the disk takes it.
+    /// Writes a meaningless row to find out whether the disk accepts writes.
     fn probe(&self) -> StoreReply<'_, ()>;
 
-    /// Forgets at most so many payments that ended before then, and the gas of days before; how many payments.
+    /// Deletes at most `most` payments that ended before `before`, and the gas of earlier days. Returns the number of
+    /// payments.
     fn prune(&self, before: Utc, most: usize) -> StoreReply<'_, usize>;
 }

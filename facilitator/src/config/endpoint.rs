@@ -1,16 +1,16 @@
-//! Where a node is asked. Most providers put the API key into the URL, so it is treated as a secret.
+//! The URL of a node. Most providers put the API key into it, so it is treated as a secret.
 
 use std::fmt;
 
 use bursar_chain::ports::EndpointLabel;
 use url::Url;
 
-/// The URL of a node. Shown by its [label](Endpoint::label) only.
+/// The URL of a node. Only its [label](Endpoint::label) is ever shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint(Url);
 
 impl Endpoint {
-    /// An HTTP URL. Errors do not repeat the text.
+    /// Parses an HTTP URL. Errors do not repeat the text.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| {
             format!("one of them is not a valid URL ({error}): write it in full")
@@ -21,12 +21,12 @@ impl Endpoint {
         Ok(Self(url))
     }
 
-    /// For the client that connects to it, and for nothing else.
+    /// The full URL, for the client that connects to it and nothing else.
     pub fn expose(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Scheme, host and port: for logs.
+    /// Scheme, host and port, for logs.
     pub fn label(&self) -> EndpointLabel {
         EndpointLabel::of(&self.0)
     }

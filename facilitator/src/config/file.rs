@@ -1,4 +1,4 @@
-//! The TOML file: keys of the service, and a table of keys for each network.
+//! The TOML file: keys of the service, and one table of keys per network.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::Config;
 use super::table::{NETWORK, SERVICE};
 
-/// Sets what the file says.
+/// Applies the keys of the file.
 pub(super) fn apply(config: &mut Config, file: &Path) -> Result<(), ConfigFault> {
     let mut keys = read_file(file)?;
     let networks = keys.remove("networks");

@@ -1,4 +1,4 @@
-//! What can be set for one network.
+//! The settings of one network.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use bursar_core::networks::{ChainId, FeeModel, Gas, Network};
 
 use super::Endpoint;
 
-/// The networks of the specification. Others of the table are the wallet's alone.
+/// The networks of the specification. The wallet supports others, which are not served here.
 pub const SERVED: [ChainId; 6] = [
     ChainId(8453),
     ChainId(84532),
@@ -18,72 +18,72 @@ pub const SERVED: [ChainId; 6] = [
     ChainId(46630),
 ];
 
-/// Factories whose wallets may be deployed with a payment (EIP-6492). What a factory is called with comes
-/// from the payer, so only such are listed as deploy wallets and do nothing else for their caller. All are
-/// deployed by CREATE2: where there is code at the address, it is this code.
+/// Factories that may deploy a wallet with a payment (EIP-6492). The payer chooses the call data, so the list has only
+/// factories that deploy wallets and do nothing else for their caller. All are deployed by CREATE2: if there is code at
+/// the address, it is this code.
 pub const DEFAULT_FACTORIES: [Address; 6] = [
     // Coinbase Smart Wallet 1.1 and 1.
     address!("0xBA5ED110eFDBa3D005bfC882d75358ACBbB85842"),
     address!("0x0BA5ED0c6AA8c49038F819E587E2633c4A9F428a"),
     // Safe: SafeProxyFactory 1.4.1, canonical deployment.
     address!("0x4e1DCf7AD4e460CfD30791CCC4F9c8a4f820ec67"),
-    // Kernel: FactoryStaker, through which version 3 is usually called, and the factories of 3.1 and 3.3.
+    // Kernel: FactoryStaker, through which the factories of version 3 are usually called, and those of 3.1 and 3.3.
     address!("0xd703aaE79538628d27099B8c4f621bE4CCd142d5"),
     address!("0xaac5D4240AF87249B3f71BC8E4A2cae074A3E419"),
     address!("0x2577507b78c2008Ff367261CB6285d44ba5eF2E9"),
 ];
 
-/// Settles by the payer's approval of it, for the facilitator alone.
+/// The contract of the method `prism`.
 const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
 /// The official proxy of the scheme `exact`.
 const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 
-/// Everything that can be set for one network.
+/// All settings of one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkConfig {
-    /// Its row of the table.
+    /// Its row in the table of networks.
     pub network: &'static Network,
     /// Nodes, in the order in which they are tried.
     pub rpc: Vec<Endpoint>,
-    /// Nodes at private addresses may be asked by plain HTTP.
+    /// Whether nodes at private addresses may use plain HTTP.
     pub allow_plain_http: bool,
     /// Key files of the accounts that pay gas.
     pub signers: Vec<PathBuf>,
-    /// Holds the password of all encrypted files among `signers`.
+    /// The file with the password of all encrypted files among `signers`.
     pub password_file: Option<PathBuf>,
-    /// The most that is offered for a unit of gas, in wei; above it, a settle answers `gas_too_high`.
+    /// The highest price per unit of gas, in wei. Above it, payments are rejected with `gas_too_high`.
     pub max_gas_price: u128,
     /// The balance, in wei, below which a signer raises an alert.
     pub min_signer_balance: U256,
-    /// How often the newest block is looked at while something waits for it.
+    /// How often the newest block is read while a payment waits for it, in milliseconds.
     pub poll_ms: u64,
-    /// From how many blocks on, its own included, a settlement counts.
+    /// Number of blocks, its own included, that make a settlement final.
     pub confirmations: u64,
-    /// Factories that may deploy a payer's wallet; empty: none may.
+    /// Factories that may deploy a payer's wallet; empty: none.
     pub eip6492_factories: BTreeSet<Address>,
     pub prism: Address,
     pub exact_permit2_proxy: Address,
     pub permit2: Address,
-    /// Tokens that are taken besides the network's dollar token; empty: any is.
+    /// Tokens that are accepted in addition to the network's dollar token; empty: any token.
     pub tokens: BTreeSet<Address>,
-    /// Gas that the settlement of a contract wallet's payment may use: its code is the payer's.
+    /// Gas that the settlement of a contract wallet's payment may use. The code is the payer's.
     pub gas_cap_contract: u64,
-    /// How much of a block's gas one transaction may take.
+    /// How much of a block's gas one transaction may take, in percent.
     pub block_gas_share_percent: u8,
-    /// How much of a payment's value its gas may cost; `None`: any.
+    /// How much of a payment's value its gas may cost, in percent; `None`: any share.
     pub max_gas_share_percent: Option<u16>,
-    /// What a coin is worth, in millionths of a dollar.
+    /// The price of one coin, in millionths of a dollar.
     pub native_micro_usd: Option<u64>,
-    /// How much of the signers' coin may be spent for one caller a day.
+    /// How much of the signers' coin may be spent per day for one caller, in percent.
     pub gas_budget_caller_percent: u8,
-    /// How much of the signers' coin may be spent a day.
+    /// How much of the signers' coin may be spent per day, in percent.
     pub gas_budget_percent: u8,
-    /// The least payment of a token, in its smallest unit.
+    /// The smallest payment of a token, in its smallest unit.
     pub min_amount: BTreeMap<Address, U256>,
 }
 
-/// What a unit of gas may cost on a layer 2, in wei: a thousand times what it usually does, and enough for a local
+/// Default ceiling of the gas price on a layer 2, in wei. A thousand times the usual price, and enough for a local
 /// chain, which starts at 1 gwei.
 const CEILING_OF_LAYER_2: u128 = 5_000_000_000;
 
@@ -123,23 +123,24 @@ impl NetworkConfig {
         }
     }
 
+    /// The chain id of the network.
     pub fn chain(&self) -> ChainId {
         self.network.chain
     }
 
-    /// Whether it can be served: somebody to ask, and somebody to pay gas.
+    /// Whether the network can be served: it has a node and a signer.
     pub fn is_configured(&self) -> bool {
         !self.rpc.is_empty() && !self.signers.is_empty()
     }
 
-    /// Whether payments in this token are taken.
+    /// Whether payments in this token are accepted.
     pub fn takes_token(&self, token: Address) -> bool {
         self.tokens.is_empty()
             || self.tokens.contains(&token)
             || token == self.network.stablecoin.address
     }
 
-    /// How transactions are paid for and waited for: the row's, with what was set.
+    /// The fee model and confirmations of the network, with the settings applied.
     pub fn gas(&self) -> Gas {
         Gas {
             ceiling: self.max_gas_price,

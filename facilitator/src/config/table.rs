@@ -1,5 +1,5 @@
-//! The one table of keys: what each is called, what it is until somebody sets it, what it means, and how
-//! it is set. The file, the environment and the manual all come from it.
+//! The table of keys: the name, default, meaning and setter of each. The file, the environment and the manual are
+//! derived from it.
 
 mod network;
 mod service;
@@ -12,12 +12,12 @@ use super::{Config, NetworkConfig};
 pub(super) use network::NETWORK;
 pub(super) use service::SERVICE;
 
-/// Behind the variables of a network: `RPC_URL_8453`.
+/// The suffix of a network's variables, as in `RPC_URL_8453`.
 pub(super) fn suffix(chain: ChainId) -> String {
     format!("_{chain}")
 }
 
-/// The manual: every key with its variable, its default and its meaning.
+/// The manual of the settings, in Markdown: every key with its variable, default and meaning.
 pub fn reference() -> String {
     [HEAD, &rows(SERVICE, "", ""), &rows(NETWORK, "networks.<id>.", "_<id>")].concat()
 }

@@ -12,7 +12,7 @@ use super::*;
 
 const BASE: ChainId = ChainId(8453);
 
-/// A folder with a file of settings in it.
+/// A folder with a settings file.
 struct Folder(TempDir);
 
 impl Folder {
@@ -43,13 +43,13 @@ fn from_env(env: &[(&str, &str)]) -> Result<Config, ConfigFault> {
     Config::load(None, &reader(env))
 }
 
-/// The settings of Base, of a table's text.
+/// The settings of Base, from the text of its table.
 fn base(keys: &str) -> Result<NetworkConfig, ConfigFault> {
     load(&format!("[networks.8453]\n{keys}"), &[])
         .map(|mut config| config.networks.remove(&BASE).unwrap())
 }
 
-/// One digest in hex.
+/// A digest in hex.
 fn digest(of: u8) -> String {
     alloy_primitives::hex::encode([of; 32])
 }
@@ -77,7 +77,7 @@ fn the_example_is_a_file_that_works_and_names_every_key() {
 #[test]
 fn what_the_example_shows_as_a_default_is_one() {
     let text = include_str!("../../facilitator.example.toml");
-    // An example of what has no default, or no shown one.
+    // Keys whose example value is not their default: they have none, or none that the example shows.
     let shown = [
         "api_keys",
         "api_keys_file",
@@ -124,7 +124,7 @@ fn what_the_example_shows_as_a_default_is_one() {
 
 #[test]
 fn the_table_tells_the_real_defaults() {
-    // Told in words, because they are another for each network or too long, or a path of that name.
+    // Described in words, because the default differs per network, is too long, or is a path of that name.
     let words = ["max_gas_price_gwei", "confirmations", "eip6492_factories"];
     let no_list = ["api_keys_file", "password_file"];
     let skipped = |name| words.contains(&name) || no_list.contains(&name);
@@ -149,7 +149,7 @@ fn the_manual_has_a_line_for_every_key() {
     {
         assert!(page.contains(line), "{page}");
     }
-    // A pipe would begin a column.
+    // A pipe would start another column.
     assert!(page.lines().all(|line| line.matches('|').count() == 5), "{page}");
 }
 

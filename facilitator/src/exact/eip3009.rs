@@ -1,4 +1,4 @@
-//! `eip3009`: the token itself moves money by an authorization (EIP-3009), for whoever brings it.
+//! `eip3009`: the token itself moves money by an authorization (EIP-3009), for any sender.
 
 use alloy_primitives::{B256, U256};
 use alloy_sol_types::{SolCall, SolEvent, SolStruct};
@@ -41,7 +41,7 @@ alloy_sol_types::sol! {
     }
 }
 
-/// Whether an event is of the token, of money of the payer that goes anywhere.
+/// Whether an event is a transfer of the token from the payer to any address.
 fn leaves(terms: &Terms, log: &Log) -> bool {
     let [event, from, _to] = log.topics.as_slice() else { return false };
     log.address == terms.token
@@ -49,6 +49,7 @@ fn leaves(terms: &Terms, log: &Log) -> bool {
         && *from == terms.payer.into_word()
 }
 
+/// The method `eip3009`.
 #[derive(Debug)]
 pub struct Eip3009;
 
@@ -57,7 +58,7 @@ impl Method for Eip3009 {
         MethodId::Eip3009
     }
 
-    /// Nonces of 32 bytes.
+    /// Matches a nonce of 32 bytes.
     fn fits(&self, payload: &Object, _asked: &Asked) -> bool {
         let terms = payload.get("authorization").and_then(|terms| terms.as_object());
         terms.is_some_and(|terms| {
@@ -96,7 +97,7 @@ impl Method for Eip3009 {
     fn transfer(&self, _place: &Place, payment: &Payment) -> ContractCall {
         let Terms { token, payer, payee, amount, nonce, valid_after, valid_before } =
             &payment.terms;
-        // Signatures of 65 bytes in parts: not every token knows the other form.
+        // Signatures of 65 bytes are passed in parts, because not every token supports the other form.
         let data = match signature::parts(&payment.signature) {
             Some((v, r, s)) => IParts::transferWithAuthorizationCall {
                 from: *payer,
@@ -130,7 +131,7 @@ impl Method for Eip3009 {
     }
 
     fn lacks(&self, _evidence: &Evidence<'_>) -> Option<Reason> {
-        // The token alone, whose balances are looked at.
+        // It needs only the token, whose balances are read anyway.
         None
     }
 
@@ -165,15 +166,15 @@ impl Method for Eip3009 {
         let is_a_use = |log: &Log| log.address == terms.token && log.topics.first() == Some(&event);
         let ours = |log: &Log| is_a_use(log) && log.topics == used;
         let Some(at) = logs.iter().position(ours) else { return false };
-        // Tokens that are known tell the use first and then the movement, up to the next use; one that is
-        // alone in its transaction may tell them the other way round.
+        // Known tokens emit the use first, and then the transfer before the next use. If a transaction has only one
+        // use, the transfer may come before it.
         let (before, after) = logs.split_at(at);
         let next_use = after.iter().skip(1).position(is_a_use);
         let until = next_use.map_or(after.len(), |next| next.saturating_add(1));
         let own = after.get(..until).unwrap_or(after);
         let alone = next_use.is_none() && !before.iter().any(is_a_use);
-        // What else the payer's money does there is not this payment: whoever signs a nonce twice may use it
-        // for somebody else, and pay the payee for another reason in the same transaction.
+        // Other transfers of the payer are not this payment. A payer can sign a nonce twice, use it for another payee,
+        // and pay this payee for another reason in the same transaction.
         let first = own.iter().find(|log| leaves(terms, log));
         match first {
             Some(log) => moves(terms, log),
@@ -185,7 +186,7 @@ impl Method for Eip3009 {
     }
 
     fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
-        // Each leaves its own nonce.
+        // Each emits its own nonce.
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }
 

@@ -1,5 +1,5 @@
-//! `permit2`: any ERC-20 whose holder has approved Permit2 once; the payer signs a transfer with a witness that
-//! names the payee, and x402's exact proxy carries it out, for whoever brings it.
+//! `permit2`: any ERC-20 token whose holder has approved Permit2 once. The payer signs a transfer with a witness that
+//! names the payee. The exact proxy of x402 carries it out, for any sender.
 
 use alloy_primitives::{B256, U256, b256, keccak256};
 use alloy_sol_types::{SolCall, SolEvent, SolValue};
@@ -51,7 +51,7 @@ alloy_sol_types::sol! {
 /// `EIP712Domain(string name,uint256 chainId,address verifyingContract)`.
 const DOMAIN_TYPE: B256 =
     b256!("0x8cad95687ba82c2ce50e74f7b754645e5117c3a5bec8151c0726d5857980a866");
-/// `PermitWitnessTransferFrom(…)` with the exact scheme's witness, all referred types included.
+/// `PermitWitnessTransferFrom(…)` with the witness of the exact scheme, including all referenced types.
 const PERMIT_TYPE: B256 =
     b256!("0xebc156cd23678a74c94df13d772ef5478420637f0c94bd10d509e1dc98f521c7");
 /// `TokenPermissions(address token,uint256 amount)`.
@@ -61,6 +61,7 @@ const PERMITTED_TYPE: B256 =
 const WITNESS_TYPE: B256 =
     b256!("0xd97b3239a7f32295517bd14cb074edfdd188dfe5eb42f802bb26d4fd1eb12c37");
 
+/// The method `permit2`.
 #[derive(Debug)]
 pub struct Permit2;
 
@@ -176,17 +177,18 @@ impl Method for Permit2 {
             (Some(bitmap), _any) if bitmap.bit(bit) => Reason::Permit2Nonce,
             _any if evidence.is_short(terms) => Reason::InsufficientBalance,
             (_any, Some(allowance)) if allowance < terms.amount => Reason::Permit2Allowance,
-            // A contract that is not there succeeds and does nothing.
+            // A call of a missing contract succeeds and does nothing.
             (None, _any) => Reason::Permit2Proxy,
             _none_of_these => Reason::Permit2Simulation,
         }
     }
 
-    /// The proxy's event names nothing, and the token's names no nonce. So the call data decides which permits
-    /// were tried, and the events decide whether this one went through. In a transaction of ours each success is
-    /// a movement with the proxy's event behind it, and no two payments of it look alike. A stranger may mix in
-    /// calls that fail and transfers of the same amount. So his transaction counts only where it calls nothing
-    /// but the proxy, and each of its calls went through.
+    /// The proxy's event contains nothing, and the token's contains no nonce. So the call data decides which permits
+    /// were tried, and the events decide whether this one succeeded.
+    ///
+    /// In a transaction of ours, each success is a transfer followed by the proxy's event, and no two payments are
+    /// alike. Another sender may mix in calls that fail and transfers of the same amount. So that transaction counts
+    /// only if it calls nothing but the proxy and each of its calls succeeded.
     fn is_proven(&self, place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool {
         let calls = carrier.calls(place);
         let tried: Vec<_> = calls.iter().filter_map(|call| permit_of(place, call)).collect();
@@ -202,7 +204,7 @@ impl Method for Permit2 {
     }
 
     fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
-        // Permit2 leaves no event with the nonce: only the movement itself tells.
+        // Permit2 emits no event with the nonce, so only the transfer distinguishes them.
         let movement = |terms: &Terms| (terms.token, terms.payer, terms.payee, terms.amount);
         movement(one) != movement(other)
     }
@@ -239,7 +241,7 @@ fn permit_of(place: &Place, call: &ContractCall) -> Option<Terms> {
     })
 }
 
-/// Whether an event is the proxy's word that a permit was settled.
+/// Whether an event is the proxy's report that a permit was settled.
 fn is_end(place: &Place, log: &Log) -> bool {
     let ends =
         [IExactProxy::Settled::SIGNATURE_HASH, IExactProxy::SettledWithPermit::SIGNATURE_HASH];
@@ -247,7 +249,7 @@ fn is_end(place: &Place, log: &Log) -> bool {
         && log.topics.first().is_some_and(|event| ends.contains(event))
 }
 
-/// Whether a movement of these terms is the last one before an event of the proxy.
+/// Whether a transfer of these terms is the last one before an event of the proxy.
 fn settles(place: &Place, terms: &Terms, logs: &[Log]) -> bool {
     let mut last = None;
     for log in logs {
@@ -262,8 +264,7 @@ fn settles(place: &Place, terms: &Terms, logs: &[Log]) -> bool {
     false
 }
 
-/// Permit2 wants 27 or 28 in the last of 65 bytes of a key; what a contract wallet makes of its signature is
-/// its own affair.
+/// The signature as Permit2 requires it: 27 or 28 in the last of a key's 65 bytes. A contract wallet's is unchanged.
 fn normalised(payment: &Payment) -> alloy_primitives::Bytes {
     if payment.contract_payer {
         return payment.signature.clone();

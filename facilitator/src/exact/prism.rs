@@ -1,5 +1,5 @@
-//! `prism`: any ERC-20 whose holder has approved the Prism contract once. Only facilitators that the contract
-//! knows may settle, the nonces of a payer and token count up, and only plain keys can sign.
+//! `prism`: any ERC-20 token whose holder has approved the Prism contract once. Only facilitators that are registered
+//! there may settle. The nonces of a payer and token count up, and contract wallets cannot pay.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{Eip712Domain, SolCall, SolEvent, SolStruct};
@@ -51,10 +51,11 @@ mod contract {
 
 use contract::{ERC20Payment, IPrism};
 
+/// The method `prism`.
 #[derive(Debug)]
 pub struct Prism;
 
-/// What asks the contract whether it knows an account as a facilitator; it answers with a number, 1 or 0.
+/// The call that asks the contract whether an account is a facilitator. The answer is a number, 1 or 0.
 pub fn knows(place_of_prism: Address, who: Address) -> ContractCall {
     let data = IPrism::isFacilitatorCall { who }.abi_encode();
     ContractCall { to: place_of_prism, data: data.into() }
@@ -65,7 +66,7 @@ impl Method for Prism {
         MethodId::Prism
     }
 
-    /// Nonces in plain decimal digits, or an offer that says so.
+    /// Matches a nonce in decimal digits, or requirements that name the method.
     fn fits(&self, payload: &Object, asked: &Asked) -> bool {
         let terms = payload.get("authorization").and_then(|terms| terms.as_object());
         let Some(terms) = terms else { return false };
@@ -146,7 +147,7 @@ impl Method for Prism {
         evidence.number(0).is_none().then_some(Reason::PrismUnavailable)
     }
 
-    /// Prism keeps its fee, in hundredths of a percent.
+    /// Prism deducts its fee, in hundredths of a percent.
     fn arrives(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256 {
         let fee = evidence.number(2).and_then(|bps| terms.amount.checked_mul(bps));
         let fee = fee.unwrap_or_default() / U256::from(10_000);
@@ -160,7 +161,7 @@ impl Method for Prism {
             (Some(next), _any) if next != nonce => Reason::PrismNonce,
             _any if evidence.is_short(terms) => Reason::InsufficientBalance,
             (_any, Some(allowance)) if allowance < terms.amount => Reason::PrismAllowance,
-            // Paused, or this facilitator is not on its list.
+            // Prism is paused, or this facilitator is not registered.
             _none_of_these => Reason::PrismUnavailable,
         }
     }
@@ -190,7 +191,7 @@ impl Method for Prism {
         let settled = logs.iter().find(|log| {
             log.address == place.prism && log.topics == topics && log.data.starts_with(&told)
         });
-        // Prism tells what it asked of the token, and not what the token did.
+        // Prism's event contains what it asked of the token, not what the token did.
         let Some(fee) = settled.and_then(|log| log.data.get(64..96)) else { return false };
         let comes = terms.amount.saturating_sub(U256::from_be_slice(fee));
         logs.iter().any(|log| moves_amount(terms, comes, log))
@@ -201,7 +202,7 @@ impl Method for Prism {
     }
 
     fn trace(&self, place: &Place, terms: &Terms) -> Trace {
-        // The nonce is among its data, where `is_proven` looks.
+        // The nonce is in the data of the event, where `is_proven` checks it.
         Trace {
             contract: place.prism,
             event: IPrism::ERC20Settlement::SIGNATURE_HASH,

@@ -1,4 +1,4 @@
-//! What each method reads, hashes and says about a failure. Hashes are put together by hand from the standards.
+//! Tests of what each method reads, hashes and reports about a failure. The hashes are composed from the standards.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_x402::settlement::SettlementRequest;
@@ -76,7 +76,7 @@ fn read(id: MethodId, payload: &Value) -> Result<Terms, Reason> {
     }
 }
 
-/// A payload with another value at a place.
+/// A payload with one value replaced.
 fn with(id: MethodId, at: &str, value: Value) -> Value {
     let mut payload = payload(id);
     *payload.pointer_mut(at).unwrap() = value;
@@ -156,7 +156,7 @@ fn what_is_hashed_is_what_the_standards_say() {
     assert_eq!(method(MethodId::Permit2).domain(&place()), Domain::Known(hash(&domain)));
 }
 
-/// Why a transfer fails, by the payer's balance and the method's facts.
+/// The reason of a failed transfer, by the payer's balance and the method's facts.
 fn diagnosed(id: MethodId, balance: Option<u64>, facts: &[Option<u64>]) -> Reason {
     let revert = Bytes::new();
     let word = |fact: &Option<u64>| fact.map(|fact| Bytes::from(B256::from(U256::from(fact))));
@@ -175,7 +175,7 @@ fn a_failure_is_told_by_what_was_read() {
     assert_eq!(of(Some(700), Some(0)), Reason::Simulation);
     assert_eq!(of(None, Some(0)), Reason::Simulation);
 
-    // The nonce is the bit 2 of its word.
+    // The nonce is bit 2 of its word.
     let of = |balance, bitmap, allowed| {
         diagnosed(MethodId::Permit2, balance, &[bitmap, allowed, Some(1)])
     };
@@ -218,7 +218,7 @@ fn what_a_method_lacks_and_what_arrives_by_it() {
     assert_eq!(lacks(MethodId::Permit2, &no_proxy), Some(Reason::Permit2Proxy));
     let no_prism = [None, number(0), number(30)];
     assert_eq!(lacks(MethodId::Prism, &no_prism), Some(Reason::PrismUnavailable));
-    // Numbers have 32 bytes, and what has none is no number.
+    // Numbers have 32 bytes; anything else is not a number.
     let odd = [Some(Bytes::from_static(&[1])), number(0), number(30)];
     assert_eq!(lacks(MethodId::Prism, &odd), Some(Reason::PrismUnavailable));
 
@@ -227,7 +227,7 @@ fn what_a_method_lacks_and_what_arrives_by_it() {
     };
     assert_eq!(arrives(MethodId::Eip3009, &all), U256::from(700));
     assert_eq!(arrives(MethodId::Permit2, &all), U256::from(700));
-    // 30 hundredths of a percent of 700, rounded down, are 2.
+    // 30 hundredths of a percent of 700 are 2, rounded down.
     assert_eq!(arrives(MethodId::Prism, &all), U256::from(698));
     assert_eq!(arrives(MethodId::Prism, &[number(0), number(0), None]), U256::from(700));
 }

@@ -1,4 +1,4 @@
-//! Tests of what proves a settlement: its own events and its own call data, of this payment and of no other.
+//! Tests of what proves a settlement: the events and the call data of exactly this payment.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::SolCall;
@@ -120,17 +120,17 @@ fn an_authorization_is_proven_by_its_own_nonce_in_the_events_and_in_the_call_dat
     assert!(!proves(id, &terms(1), &other, &logs, false), "call data");
     assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700)], false), "no use");
     assert!(!proves(id, &terms(1), &own, &[used(1), moved(TOKEN, PAYEE, 699)], false));
-    // A use that another contract tells is none.
+    // A use that another contract emits does not count.
     let strange = Log { address: STRANGER, ..used(1) };
     assert!(!proves(id, &terms(1), &own, &[strange, moved(TOKEN, PAYEE, 700)], false));
-    // The movement may come first only where the use is the only one.
+    // The transfer may come first only if there is a single use.
     let both = [moved(TOKEN, PAYEE, 700), used(1)];
     assert!(proves(id, &terms(1), &own, &both, false));
     let two = [used(2), moved(TOKEN, PAYEE, 700), used(1)];
     assert!(!proves(id, &terms(1), &own, &two, false), "it is the movement of the use before");
     let two = [moved(TOKEN, PAYEE, 700), used(1), used(2)];
     assert!(!proves(id, &terms(1), &own, &two, false), "it may be anybody's");
-    // A relay of any kind may have brought it.
+    // A relay of any kind may have submitted it.
     let mut relayed = own.clone();
     relayed.to = STRANGER;
     relayed.data = [&[0xab; 37][..], &own.data].concat().into();
@@ -177,7 +177,7 @@ fn a_permit_of_another_sender_is_proven_only_where_each_call_of_the_proxy_went_t
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
     let logs = [moved(TOKEN, PAYEE, 700), settled()];
     assert!(proves(id, &terms(1), &own, &logs, false));
-    // The same amount between the same two, by another permit or by none.
+    // The same amount between the same accounts, by another permit or by none.
     assert!(!proves(id, &terms(1), &other, &logs, false));
     let transfer = ContractCall { to: TOKEN, data: Bytes::from_static(&[0xa9, 5, 0x9c, 0xbb]) };
     assert!(!proves(id, &terms(1), &transfer, &[moved(TOKEN, PAYEE, 700)], false));
@@ -185,16 +185,16 @@ fn a_permit_of_another_sender_is_proven_only_where_each_call_of_the_proxy_went_t
     assert!(!proves(id, &terms(1), &own, &[settled()], false), "no movement");
     let elsewhere = Log { address: STRANGER, ..settled() };
     assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700), elsewhere], false));
-    // Two equal permits, of which one failed: nobody can tell which.
+    // Two equal permits of which one failed: the events do not show which.
     let both = together(&[own.clone(), other.clone()]);
     assert!(!proves(id, &terms(1), &both, &logs, false));
     let twice = [&logs[..], &logs[..]].concat();
     assert!(proves(id, &terms(1), &both, &twice, false));
-    // This permit fails next to a transfer of its amount and to a stranger's code that calls the proxy.
+    // This permit fails next to a transfer of its amount and to foreign code that calls the proxy.
     let mixed =
         together(&[own.clone(), transfer, ContractCall { to: STRANGER, data: Bytes::new() }]);
     assert!(!proves(id, &terms(1), &mixed, &logs, false));
-    // In junk that nobody runs.
+    // In data that is never executed.
     let junk = ContractCall { to: STRANGER, data: own.data.clone() };
     assert!(!proves(id, &terms(1), &junk, &logs, false));
     for term in 0..6 {
@@ -219,7 +219,7 @@ fn of_permits_in_a_batch_of_ours_those_are_proven_whose_movement_ends_with_the_p
     let one = [moved(TOKEN, PAYEE, 900), settled()];
     assert!(!proves(id, &terms(1), &batch, &one, true));
     assert!(proves(id, &more, &batch, &one, true));
-    // The movement of an authorization of the same amount proves no permit.
+    // The transfer of an authorization with the same amount proves no permit.
     let mixed = [used(5), moved(TOKEN, PAYEE, 700), moved(TOKEN, PAYEE, 900), settled()];
     assert!(!proves(id, &terms(1), &batch, &mixed, true));
     assert!(proves(id, &more, &batch, &mixed, true));

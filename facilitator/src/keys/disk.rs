@@ -1,4 +1,4 @@
-//! The single steps on the disk, and the modes of files. Knows nothing of what is in them.
+//! File operations for keys, with checks of file modes. Does not interpret the contents.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,40 +8,40 @@ use zeroize::Zeroizing;
 
 use super::KeyFault;
 
-/// A keystore has some five hundred bytes.
+/// Maximum length of a file in bytes. A keystore has about five hundred.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// What a file held when it was opened.
+/// The contents and the mode of an opened file.
 pub(super) struct Found {
     pub(super) bytes: Zeroizing<Vec<u8>>,
-    /// Where there are modes.
+    /// `None` on platforms without file modes.
     mode: Option<u32>,
 }
 
 impl Found {
-    /// That nobody but its owner may read or change it.
+    /// Checks that only the owner may read or change the file.
     pub(super) fn check_closed(&self, file: &Path) -> Result<(), KeyFault> {
         match self.mode {
             Some(mode) if mode & 0o077 != 0 => {
                 Err(KeyFault::TooOpen { file: file.to_owned(), mode })
             }
             Some(_closed) => Ok(()),
-            // This platform does not show who may read it.
+            // This platform does not show who may read the file.
             None => Err(KeyFault::Unshown { file: file.to_owned() }),
         }
     }
 }
 
-/// Reads a whole file, which is short.
+/// Reads a whole file of at most [`MAX_BYTES`].
 pub(super) fn read(file: &Path) -> Result<Found, KeyFault> {
     let unreadable = |source| KeyFault::Unreadable { file: file.to_owned(), source };
     let open = File::open(file).map_err(unreadable)?;
-    // Of the open file, not of the path: what was judged is what is read.
+    // Metadata of the open file, not of the path, so the checked file is the one that is read.
     let about = open.metadata().map_err(unreadable)?;
     if !about.is_file() {
         return Err(unreadable(io::Error::other("it is not a file")));
     }
-    // Room from the start: a buffer that grows leaves what it held behind.
+    // Full capacity from the start, because a growing buffer leaves copies of its contents behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1));
     let room = u64::try_from(MAX_BYTES + 1).unwrap_or(u64::MAX);
     open.take(room).read_to_end(&mut bytes).map_err(unreadable)?;
@@ -62,11 +62,11 @@ fn mode_of(_about: &fs::Metadata) -> Option<u32> {
     None
 }
 
-/// Writes a new file that nobody else could read at any moment, and makes it and its name durable.
+/// Writes a new file that only its owner can ever read, and syncs it and its folder.
 pub(super) fn create(file: &Path, bytes: &[u8]) -> Result<(), KeyFault> {
     let unwritable = |source| KeyFault::Unwritable { file: file.to_owned(), source };
     let mut options = OpenOptions::new();
-    // Fails where the name is taken, be it by a link to nowhere.
+    // Fails if the name is taken, even by a dangling link.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -76,7 +76,7 @@ pub(super) fn create(file: &Path, bytes: &[u8]) -> Result<(), KeyFault> {
     })?;
     let written = open.write_all(bytes).and_then(|()| open.sync_all());
     written.and_then(|()| sync_folder(file)).map_err(|error| {
-        // Half a keystore, made here a moment ago. What went wrong is told, not that it stayed.
+        // Removes the partial keystore. The error to report is that of the write.
         let _removed = fs::remove_file(file);
         unwritable(error)
     })
@@ -88,7 +88,7 @@ fn sync_folder(file: &Path) -> io::Result<()> {
     File::open(folder.map_or_else(|| PathBuf::from("."), Path::to_owned))?.sync_all()
 }
 
-/// Elsewhere a folder cannot be opened for it.
+/// Other platforms cannot open a folder to sync it.
 #[cfg(not(unix))]
 fn sync_folder(_file: &Path) -> io::Result<()> {
     Ok(())

@@ -1,11 +1,11 @@
-//! Why there is no key. One sentence each, which says what to do; nothing of a file's content is in it.
+//! Errors of keys. Each is a sentence that says what to do, and none contains the contents of a file.
 
 use std::io;
 use std::path::PathBuf;
 
 use alloy_primitives::Address;
 
-/// Why a key was not read or not made.
+/// Why a key could not be read or created.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFault {
     #[error("{} cannot be read ({source}): correct its name or its mode.", file.display())]
@@ -26,7 +26,7 @@ pub enum KeyFault {
     NotKeystore { file: PathBuf, why: &'static str },
     #[error("{} is encrypted: set password_file to the file with its password.", file.display())]
     NoPassword { file: PathBuf },
-    /// The two are one, because a keystore cannot tell them apart.
+    /// One error for both, because a keystore cannot distinguish them.
     #[error(
         "{} could not be decrypted (wrong password, or damaged): check the password, or restore a copy of \
          the file.",

@@ -1,5 +1,5 @@
-//! The way from a password to the key of a keystore: scrypt or PBKDF2 as the file says, within bounds. A
-//! file is anybody's to edit: without them it could take the machine's memory, or its time for years.
+//! Derives the key of a keystore from its password: scrypt or PBKDF2 as the file says, within bounds. Without bounds a
+//! crafted file could take all memory, or years of computation.
 
 use alloy_primitives::hex;
 use scrypt::Params;
@@ -9,15 +9,15 @@ use zeroize::Zeroizing;
 
 use super::keystore::Problem;
 
-/// Half for the cipher, half for the check.
+/// Half for the cipher, half for the MAC.
 const KEY_BYTES: usize = 32;
 const SALT_BYTES_MAX: usize = 64;
 
-/// Twice what the strongest common setting needs (n 262144, r 8).
+/// In bytes: twice what the strongest common setting needs (n 262144, r 8).
 const MEMORY_MAX: u64 = 512 * 1024 * 1024;
-/// Eight times its work: some seconds.
+/// As n * r * p: eight times the strongest common setting, some seconds.
 const WORK_MAX: u64 = 8 * 262_144 * 8;
-/// Forty times the usual number: some seconds.
+/// Forty times the usual number, some seconds.
 const ROUNDS_MAX: u32 = 10_000_000;
 
 /// `kdf` and `kdfparams` of a keystore.
@@ -29,7 +29,7 @@ pub(super) enum Kdf {
 }
 
 impl Kdf {
-    /// What new keystores get: the strength of geth and of the published example.
+    /// The parameters of new keystores: as strong as geth and the published example.
     pub(super) fn strong(salt: &[u8; 32]) -> Self {
         Self::scrypt(262_144, salt)
     }
@@ -38,7 +38,7 @@ impl Kdf {
         Self::Scrypt { dklen: KEY_BYTES, n, p: 1, r: 8, salt: hex::encode(salt) }
     }
 
-    /// The key of a password, once everything is within bounds.
+    /// Derives the key of a password, after all parameters are within bounds.
     pub(super) fn derive(&self, password: &[u8]) -> Result<Zeroizing<[u8; KEY_BYTES]>, Problem> {
         let (dklen, salt) = match self {
             Kdf::Scrypt { dklen, salt, .. } | Kdf::Pbkdf2 { dklen, salt, .. } => (*dklen, salt),
@@ -50,8 +50,8 @@ impl Kdf {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         match self {
             Kdf::Scrypt { n, p, r, .. } => {
-                // Its working memory, made from the password and of no use without it, goes back to the
-                // system unwiped.
+                // Its working memory is freed without being wiped. It is derived from the password and useless without
+                // it.
                 scrypt::scrypt(password, &salt, &within_bounds(*n, *r, *p)?, key.as_mut_slice())
                     .map_err(|_length| Problem::TOO_DEAR)?;
             }
@@ -74,7 +74,7 @@ fn within_bounds(n: u64, r: u32, p: u32) -> Result<Params, Problem> {
     let product = |factors: &[u64]| {
         factors.iter().try_fold(1_u64, |so_far, factor| so_far.checked_mul(*factor))
     };
-    // A table of n blocks of 128·r bytes, and p blocks to begin with.
+    // scrypt needs a table of n blocks of 128 * r bytes, and p initial blocks.
     let memory = n.checked_add(wide_p).and_then(|blocks| product(&[128, wide_r, blocks]));
     let work = product(&[n, wide_r, wide_p]);
     let fits = memory.is_some_and(|bytes| bytes <= MEMORY_MAX)

@@ -1,5 +1,5 @@
-//! The encrypted form of a key: Web3 Secret Storage, version 3, as geth and every Ethereum wallet write
-//! it. AES-128 in counter mode, checked by Keccak-256 before a byte is decrypted.
+//! The encrypted form of a key: Web3 Secret Storage version 3, as geth and other Ethereum wallets write it. AES-128 in
+//! counter mode; a Keccak-256 MAC is checked before decryption.
 
 use std::path::Path;
 
@@ -21,9 +21,9 @@ const CIPHER: &str = "aes-128-ctr";
 /// Why a keystore was not opened or not written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Problem {
-    /// It is not what is read here.
+    /// The format is not supported.
     Form(&'static str),
-    /// The check fails: another password, or another file than was written.
+    /// The MAC does not match: the password is wrong, or the file was changed.
     WrongPassword,
 }
 
@@ -40,10 +40,10 @@ impl Problem {
     }
 }
 
-/// A key behind a password. Public bytes.
+/// An encrypted key. Contains no secret bytes.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Sealed {
-    /// Optional in the standard, and left out by wallets that care for privacy.
+    /// Optional in the standard. Some wallets omit it for privacy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     address: Option<String>,
     #[serde(alias = "Crypto")]
@@ -69,7 +69,7 @@ struct CipherParams {
 }
 
 impl Sealed {
-    /// The parser's own words are not told on: they may quote the file.
+    /// Parses a keystore. Errors omit the parser's message, which may quote the file.
     pub(super) fn from_json(json: &[u8]) -> Result<Self, Problem> {
         let read: Self = serde_json::from_slice(json).map_err(|_form| {
             Problem::Form("it is not a Web3 Secret Storage file with scrypt or pbkdf2")
@@ -84,14 +84,14 @@ impl Sealed {
         serde_json::to_string_pretty(self).map_err(|_never| Problem::Form("it cannot be written"))
     }
 
-    /// Whose key it says it holds.
+    /// The address of the key according to the file.
     pub(super) fn address(&self) -> Option<Address> {
         let text = self.address.as_deref()?;
-        // One that cannot be read is nobody's: it differs from every key's.
+        // An invalid address becomes zero, which matches no key.
         Some(text.parse().unwrap_or_default())
     }
 
-    /// `salt` is in `kdf`; `iv` is random and used once, with a key that is used once.
+    /// Encrypts a key. `salt` is in `kdf`; `iv` is random and used once, with a key that is used once.
     pub(super) fn seal(
         secret: &[u8; 32],
         address: Address,
@@ -119,7 +119,7 @@ impl Sealed {
         })
     }
 
-    /// The key, or nothing.
+    /// Decrypts the key.
     pub(super) fn open(&self, password: &[u8]) -> Result<Zeroizing<[u8; 32]>, Problem> {
         let iv: [u8; 16] = bytes(&self.crypto.cipherparams.iv)?;
         let wanted: [u8; 32] = bytes(&self.crypto.mac)?;
@@ -135,7 +135,7 @@ impl Sealed {
     }
 }
 
-/// One half encrypts, the other checks.
+/// Splits the derived key: one half encrypts, the other authenticates.
 fn halves(key: &[u8; 32]) -> Result<(&[u8; 16], &[u8; 16]), Problem> {
     let (cipher, rest) = key.split_first_chunk().ok_or(Problem::TOO_DEAR)?;
     let mac = rest.try_into().map_err(|_length| Problem::TOO_DEAR)?;

@@ -1,4 +1,4 @@
-//! The keys of a network, each by its address. Signs for a desk whose signer it holds.
+//! The signing keys of a network by address. It signs for the outboxes of these addresses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use bursar_submit::DeskKey;
 
 use super::{KeyFault, SigningKey};
 
-/// Signing keys by their address.
+/// Signing keys by address.
 #[derive(Default)]
 pub struct KeyRing(BTreeMap<Address, SigningKey>);
 
@@ -20,8 +20,8 @@ impl KeyRing {
     /// Reads every file. Blocks, as [`SigningKey::load`] does.
     ///
     /// # Errors
-    /// The first file that gives no key, or a key that is there already: two desks of one account would
-    /// take each other's nonces.
+    /// The first file without a valid key, or with a key that is already loaded: two outboxes of one account would use
+    /// each other's nonces.
     pub fn load(files: &[PathBuf], password_file: Option<&Path>) -> Result<Self, KeyFault> {
         let mut ring = Self::default();
         for file in files {
@@ -34,11 +34,12 @@ impl KeyRing {
         Ok(ring)
     }
 
-    /// Whose keys it holds, in order.
+    /// The addresses of the keys, in order.
     pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
         self.0.keys().copied()
     }
 
+    /// The key of an address.
     pub fn get(&self, address: Address) -> Option<&SigningKey> {
         self.0.get(&address)
     }
@@ -50,7 +51,7 @@ impl FromIterator<SigningKey> for KeyRing {
     }
 }
 
-/// Shows addresses alone.
+/// Shows only addresses.
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -59,7 +60,7 @@ impl fmt::Debug for KeyRing {
 
 impl Signer for KeyRing {
     fn sign(&self, key: DeskKey, digest: B256) -> BoxFuture<'_, SignEnd> {
-        // Some fifty microseconds: not worth a thread of its own.
+        // Takes about fifty microseconds, so a separate thread is not worth it.
         let signed = self.get(key.signer).map(|key| key.sign(digest));
         let end = match signed {
             Some(Ok(signature)) => SignEnd::Signed(signature),

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// The published test vectors of Web3 Secret Storage: password, key, and a file for each way.
+/// The published test vectors of Web3 Secret Storage: password, key, and one file per key derivation.
 const PASSWORD: &str = "testpassword";
 const SECRET: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
 const OWNER: Address = address!("0x008AeEda4D805471dF9b2A5B0f38A0C3bCBA786b");
@@ -76,7 +76,7 @@ impl Folder {
         self.write("password", password.as_bytes(), 0o600)
     }
 
-    /// A keystore that is quick to open.
+    /// Creates a keystore that opens quickly.
     fn quick(&self, name: &str) -> (PathBuf, SigningKey) {
         let path = self.0.path().join(name);
         (path.clone(), create(&path).unwrap())
@@ -191,7 +191,7 @@ fn a_new_keystore_opens_with_its_password_and_shows_no_key() {
     assert_ne!(another.address(), made.address());
 }
 
-/// The only one at full strength, beside the published ones.
+/// The only keystore of full strength, apart from the published ones.
 #[test]
 fn a_keystore_for_use_is_as_strong_as_the_published_one() {
     let folder = Folder::new();
@@ -255,7 +255,7 @@ fn a_wrong_password_and_a_damaged_file_are_the_same_refusal() {
     let mut stronger = content.clone();
     stronger["crypto"]["kdfparams"]["n"] = json!(4);
     assert_eq!(refusal(&folder.json(&stronger), Some(&right)), expected);
-    // The counter is not under the check: it is the key's address that tells.
+    // The MAC does not cover the counter, so the address reveals the change.
     let mut moved = content.clone();
     moved["crypto"]["cipherparams"]["iv"] = json!("00000000000000000000000000000000");
     assert_eq!(refusal(&folder.json(&moved), Some(&right)), expected);
@@ -321,7 +321,7 @@ fn a_key_and_a_ring_never_show_a_secret() {
 }
 
 proptest! {
-    /// k256 is another implementation of RFC 6979 and low s: the bytes must be the same.
+    /// k256 is an independent implementation of RFC 6979 with low s, so its bytes must be the same.
     #[test]
     fn signatures_are_those_of_another_implementation_and_name_the_signer(
         secret in any::<[u8; 32]>(), digest in any::<[u8; 32]>(),

@@ -1,5 +1,5 @@
-//! What a payment may cost in gas: by what signers have, by its value, by the caller's day and by everybody's.
-//! Pure.
+//! The limits of a payment's gas: the signers' coin, the payment's value, and the daily budgets of its caller and of
+//! all callers. Pure.
 
 use alloy_primitives::U256;
 
@@ -9,10 +9,10 @@ use crate::payment::Payment;
 use crate::reason::{Reason, Refused};
 use crate::settle::price::{Need, Price};
 
-/// Wei of a whole coin.
+/// Wei per coin.
 const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-/// Whether a payment may be taken on, by what it needs and what is owed already.
+/// Whether a payment may be accepted, given its need and what already counts.
 ///
 /// # Errors
 /// [`Reason::OutOfGas`], [`Reason::GasTooHigh`], [`Reason::GasBudget`].
@@ -37,7 +37,7 @@ pub(super) fn afford(
     }
 }
 
-/// Whether this fits into what is left of the day, for the caller and for all.
+/// Whether this gas fits into the rest of the day's budgets, the caller's and the total.
 pub(super) fn is_within_budgets(
     config: &NetworkConfig,
     price: &Price,
@@ -45,7 +45,7 @@ pub(super) fn is_within_budgets(
     owed: &GasOwed,
 ) -> bool {
     let within = |percent: u8, held: Aside, spent: U256| {
-        // The coin of the signers at the beginning of the day: what they have, and what they have spent.
+        // The signers' coin at the start of the day: what they have now plus what they have spent.
         let coin = price.coin().saturating_add(owed.spent_total);
         let budget = coin.saturating_mul(U256::from(percent)) / U256::from(100);
         let cost = price.cost(held).and_then(|held| held.checked_add(price.cost(one)?));
@@ -55,8 +55,8 @@ pub(super) fn is_within_budgets(
         && within(config.gas_budget_percent, owed.total, owed.spent_total)
 }
 
-/// Whether a payment's gas costs no more than its share of the value. Only the network's dollar token has a value
-/// that is known here; where a share is set, payments in other tokens are worth nothing.
+/// Whether a payment's gas costs no more than the permitted share of its value. Only the network's dollar token has a
+/// known value. If a share is set, payments in other tokens count as worth nothing.
 fn is_worth_its_gas(config: &NetworkConfig, price: &Price, payment: &Payment, one: Aside) -> bool {
     let (Some(share), Some(native_usd)) = (config.max_gas_share_percent, config.native_micro_usd)
     else {
@@ -74,7 +74,7 @@ fn is_worth_its_gas(config: &NetworkConfig, price: &Price, payment: &Payment, on
     cost <= most
 }
 
-/// Smallest units of a dollar token in millionths of a dollar, rounded down.
+/// Converts smallest units of a dollar token to millionths of a dollar, rounded down.
 fn micro_usd(amount: U256, decimals: u8) -> U256 {
     let ten = U256::from(10);
     match decimals.checked_sub(6) {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn gas_is_compared_with_the_value_by_the_price_of_the_coin_to_the_last_wei() {
-        // 100 gas at 10^12 wei are 10^14 wei; at 100 dollars a coin they are one cent.
+        // 100 gas at 10^12 wei cost 10^14 wei. At 100 dollars per coin that is one cent.
         let price = Price::of_test(1_000_000_000_000, &[u64::MAX]);
         let set = NetworkConfig {
             max_gas_share_percent: Some(20),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     proptest! {
-        /// Payments that are accepted one after the other never come to more than the budget, whatever they cost.
+        /// The sum of payments that are accepted one after the other stays within the budget.
         #[test]
         fn no_sequence_of_payments_exceeds_a_budget(
             gas in proptest::collection::vec(1_u64..5_000, 1..60),

@@ -1,4 +1,4 @@
-//! The gas that the data of a transaction uses on Arbitrum Nitro, where only the network can compute it.
+//! Gas for the data of a transaction on Arbitrum Nitro, where only the network can compute it.
 
 use alloy_primitives::{Address, Bytes};
 use alloy_sol_types::{SolCall, sol};
@@ -44,24 +44,24 @@ impl Settler {
                 message: "the node does not say how much gas the data of a transaction takes"
                     .to_owned(),
             }),
-            // A local chain in place of the network: it charges no gas for data.
+            // A local chain in place of the network, which charges no gas for data.
             None => Ok(0),
         }
     }
 
-    /// The same for a [`KILOBYTE`] of data that does not compress.
+    /// Gas for a [`KILOBYTE`] of incompressible data. The same errors.
     pub(super) async fn data_gas_of_kilobyte(&self) -> Result<u64, ChainFault> {
         self.data_gas(self.served.place.multicall3, noise(KILOBYTE)).await
     }
 
-    /// Whether the chain has the precompile that every Arbitrum chain has (ArbSys).
+    /// Whether the chain has ArbSys, a precompile of every Arbitrum chain.
     async fn has_arbitrum_system(&self) -> Result<bool, ChainFault> {
         let arb_sys = Address::with_last_byte(0x64);
         Ok(!self.served.chain.code_at(arb_sys, BlockTag::Latest).await?.is_empty())
     }
 }
 
-/// The price of data moves, so half of the estimate is added.
+/// Adds half of the estimate, because the price of data moves.
 fn with_room(gas: u64) -> u64 {
     gas.saturating_add(gas / 2)
 }

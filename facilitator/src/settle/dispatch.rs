@@ -1,4 +1,4 @@
-//! Gives what waits on one network to its signers, each with a desk of its own.
+//! Assigns the queued payments of one network to its signers. Each signer has its own outbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -28,7 +28,7 @@ use crate::settle::watch;
 use crate::settle::withdraw::Gates;
 use crate::transaction;
 
-/// One signer of a network.
+/// A signer slot: one signer of a network.
 #[derive(Debug)]
 pub struct Teller {
     pub desk: Arc<ServiceDesk>,
@@ -39,7 +39,7 @@ pub struct Teller {
 struct Load {
     /// Transactions that are in no block.
     unmined: usize,
-    /// The gas that they may use.
+    /// Gas and data that are reserved for them.
     aside: Aside,
 }
 
@@ -57,7 +57,7 @@ impl Load {
 
 type Loads = BTreeMap<Address, Load>;
 
-/// Everything that settling on one network takes.
+/// Everything that settling on one network needs.
 #[derive(Debug)]
 pub struct Means {
     pub served: Arc<Served>,
@@ -65,21 +65,21 @@ pub struct Means {
     pub tellers: BTreeMap<Address, Teller>,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
-    /// Where tests end the process.
+    /// The failpoints of tests.
     pub points: Arc<dyn Points>,
     pub stopping: CancellationToken,
 }
 
-/// Settles on one network.
+/// Settles payments on one network.
 #[derive(Debug)]
 pub struct Settler {
     pub means: Means,
     pub tasks: TaskTracker,
     pub(super) prices: Prices,
-    /// Payers whose code has had a signer pay for nothing.
+    /// Payers whose code recently made a signer pay gas for nothing.
     pub(super) wasteful: Memory<Address, ()>,
     pub(super) gates: Gates,
-    /// Signers that were removed from the settings while they had something in flight.
+    /// Signers that were removed from the settings while they had transactions in flight.
     former: Mutex<BTreeSet<Address>>,
     queue: mpsc::UnboundedSender<News>,
 }
@@ -92,19 +92,20 @@ impl Deref for Settler {
     }
 }
 
-/// How long a payer is left alone that has wasted gas.
+/// How long new payments of a payer are rejected after one wasted gas, in milliseconds.
 const WASTEFUL_MS: u64 = 60_000;
 
-/// What the dispatcher is told.
+/// Messages to the dispatcher.
 #[derive(Debug)]
 pub(super) enum News {
+    /// A payment is queued.
     Waits(Arc<Record>),
-    /// A transaction of this signer, of so much gas, is mined, or will not be.
+    /// A transaction of this signer, with this reservation, is mined or never will be.
     Free(Address, Aside),
 }
 
 impl Settler {
-    /// Begins to settle what is open and whatever comes.
+    /// Resumes the open payments and transactions, and starts the dispatcher.
     pub fn start(means: Means, open: (Vec<Record>, Vec<Batch>)) -> Arc<Self> {
         let (queue, news) = mpsc::unbounded_channel();
         let settler = Arc::new(Self {
@@ -135,13 +136,13 @@ impl Settler {
         settler
     }
 
-    /// Has a payment wait for its transaction.
+    /// Queues a payment for a transaction.
     pub fn enqueue(&self, record: Arc<Record>) {
-        // Nobody listens only when everything ends; it is kept, and the next start goes on.
+        // The dispatcher ends only with the process. The payment is on disk, and the next start resumes it.
         let _stopped = self.queue.send(News::Waits(record));
     }
 
-    /// Whether an account sends transactions for us, or has.
+    /// Whether an account sends transactions for us, or did so before.
     pub(super) fn is_signer(&self, account: Address) -> bool {
         let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
         self.served.signers.contains(&account) || former.contains(&account)
@@ -151,7 +152,7 @@ impl Settler {
         self.former.lock().unwrap_or_else(PoisonError::into_inner).insert(signer);
     }
 
-    /// Watches a settlement of another sender.
+    /// Watches a settlement by another sender.
     pub(super) fn watch(self: &Arc<Self>, batch: Batch) {
         self.tasks.spawn(watch::see_through(Arc::clone(self), batch));
     }
@@ -160,7 +161,8 @@ impl Settler {
         let _stopped = self.queue.send(News::Free(signer, aside));
     }
 
-    /// Puts a transaction together and keeps it; the desk hears of it from its watch.
+    /// Composes a transaction and stores it. The task that follows it hands it to the outbox. Returns `None` if one of
+    /// the payments is no longer queued.
     async fn open_batch(
         &self,
         signer: Address,
@@ -181,7 +183,7 @@ impl Settler {
             kilobytes: payments.iter().map(|payment| transaction::kilobytes(payment)).sum(),
             found: None,
         };
-        // Before it is kept: a payment of it can be withdrawn from then on.
+        // Before it is stored: from then on one of its payments can be withdrawn.
         self.gates.open(batch.id, signer);
         self.points.reach("settle.before batch");
         let digests = payments.iter().map(|payment| payment.digest).collect();
@@ -193,7 +195,7 @@ impl Settler {
         Ok(kept?.then_some(batch))
     }
 
-    /// Those of the payments that still wait for a transaction: others were withdrawn meanwhile.
+    /// Returns the payments that are still queued; the others were withdrawn meanwhile.
     async fn still_queued(
         &self,
         records: Vec<Arc<Record>>,
@@ -208,8 +210,7 @@ impl Settler {
         Ok(left)
     }
 
-    /// Those of the payments that have not expired while they waited. The others end here: nothing was sent
-    /// for them.
+    /// Returns the payments that have not expired while queued. The others end here, because nothing was sent for them.
     async fn in_time(&self, records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
         let now = self.served.now_seconds();
         let at = self.served.clock.utc();
@@ -228,32 +229,32 @@ impl Settler {
         for (record, state) in late {
             let (payment, attempts) = (&record.payment, record.attempts);
             if let Err(fault) = self.ledger.moved(payment, State::Queued, state, attempts).await {
-                // It is as open as before, and the next start finds it expired again.
+                // The payment remains open, and the next start finds it expired again.
                 tracing::error!(%fault, "a payment that expired could not be kept as such");
             }
         }
         good
     }
 
-    /// When payments are sent, by what is known of blocks now.
+    /// The limits of transactions, by the newest known block gas limit and data price.
     fn limits_now(&self) -> Limits {
         let share = u64::from(self.served.config.block_gas_share_percent);
         let last = self.prices.last();
         let block = last.as_ref().and_then(|price| price.block_gas);
         let data_gas = last.map_or(0, |price| price.data_gas);
         let gas = block.map_or(u64::MAX, |block| (block / 100).saturating_mul(share));
-        // Without the contract that they share, they go one by one.
+        // Without Multicall3 payments are sent one by one.
         let together = if self.served.is_multicall_known() { self.limits.together } else { 1 };
         Limits { gas: gas.min(transaction::GAS_MAX / 2), data_gas, together, ..self.limits }
     }
 
-    /// What a payment needs of its signer, at the [`transaction::gas`] of it alone.
+    /// What a payment needs of its signer, if `gas` is the [`transaction::gas`] of the payment alone.
     pub(super) fn need_of(&self, payment: &Payment, gas: u64) -> Need {
         let aside = self.with_data(gas, &[payment]);
         Need { aside, sender: self.served.only_sender(payment.method) }
     }
 
-    /// Upper bound of what a transaction with these payments uses. `None`: more gas than a transaction may use.
+    /// Upper bound of what a transaction with these payments uses. `None` if it is more gas than a transaction may use.
     pub(super) fn aside_of(&self, payments: &[&Payment]) -> Option<Aside> {
         let cap = self.served.config.gas_cap_contract;
         let gas = transaction::gas(&self.served.place, payments, cap)?;
@@ -298,7 +299,7 @@ impl<'a> Senders<'a> {
         free.min_by_key(|signer| self.load(*signer).unmined)
     }
 
-    /// Whether a signer can pay for this in addition to what it has in flight.
+    /// Whether a signer can pay for this in addition to what it has in flight. True before the first price is known.
     fn can_pay(&self, signer: Address, aside: Aside) -> bool {
         let Some(price) = &self.price else { return true };
         let mut all = self.load(signer).aside;
@@ -309,7 +310,7 @@ impl<'a> Senders<'a> {
     }
 }
 
-/// Why a transaction was not put together. Nothing was sent.
+/// Why a transaction was not composed. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 enum Unopened {
     #[error("the payments need more gas than there is")]
@@ -320,7 +321,7 @@ enum Unopened {
     Store(#[from] StoreFault),
 }
 
-/// How long is waited before something is tried again that did not work.
+/// Delay before a failed attempt is repeated, in milliseconds.
 const PAUSE_MS: u64 = 500;
 
 async fn dispatch(
@@ -336,7 +337,7 @@ async fn dispatch(
         while let Ok(told) = news.try_recv() {
             hear(&mut queue, &mut loads, told, clock.mono_ms());
         }
-        // What was withdrawn holds up nothing.
+        // A withdrawn payment does not delay others.
         queue.drop_gone(|record| settler.ledger.is_queued(record));
         loop {
             let idle = loads.values().all(|load| load.unmined == 0);
@@ -352,7 +353,7 @@ async fn dispatch(
             settler.tasks.spawn(begin(Arc::clone(&settler), signer, aside, records));
         }
         let now_ms = clock.mono_ms();
-        // A signer may be funded, or gas may become cheaper, without news here.
+        // A signer may be funded, or gas may become cheaper, without a message here.
         let wake = queue.wake_ms(&settler.limits, now_ms, PAUSE_MS).unwrap_or(u64::MAX);
         // cancel-safe: news stays in its channel, the rest only waits.
         tokio::select! {
@@ -373,7 +374,7 @@ fn hear(queue: &mut Queue, loads: &mut Loads, told: News, now_ms: u64) {
     }
 }
 
-/// Puts a transaction together and sees it through. `aside` is what was set aside for it.
+/// Composes a transaction and follows it to its end. `aside` is what was reserved for it.
 async fn begin(settler: Arc<Settler>, signer: Address, aside: Aside, records: Vec<Arc<Record>>) {
     let mut records = settler.in_time(records).await;
     let unopened = loop {

@@ -1,4 +1,4 @@
-//! Where a request to settle comes in, and its answer goes out: found good, kept, waited for.
+//! The entry point of requests: checks a payment, stores it and waits for its outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,33 +26,34 @@ use crate::settle::{budget, trace};
 use crate::transaction;
 use crate::verify::{self, Fault, Good, Read};
 
-/// The bound of payments in flight: one more would wait too long.
+/// Maximum number of payments in flight; one more would wait too long.
 pub const OPEN_MAX: usize = 20_000;
-/// The same for one payer.
+/// Maximum number of payments in flight per payer.
 const OPEN_OF_PAYER_MAX: usize = 256;
 
-/// How long a payment rests whose transactions came to nothing.
+/// How long, in milliseconds, a payment is not retried after its last permitted transaction failed.
 const REST_MS: i64 = 10 * 60_000;
 
-/// How long an answer that is due waits for nodes to say whether one of them has the transaction.
+/// How long a due answer waits for nodes to report whether one of them has the transaction, in milliseconds.
 const DUE_MS: u64 = 1_500;
 
-/// An answer is given within ten seconds, withdrawn or not.
+/// Maximum time of an answer, in milliseconds, whether the payment is withdrawn or not.
 const ANSWER_MS: u64 = 10_000;
 const WAIT_MAX_MS: u64 = ANSWER_MS - DUE_MS;
 
-/// What became of a request to settle.
+/// The outcome of a request to settle.
 #[derive(Debug)]
 pub enum End {
+    /// The payment is settled.
     Settled {
         hash: B256,
         payer: Address,
-        /// Another request had the success before this one.
+        /// Another request receives the success too, or received it before.
         repeated: bool,
-        /// Kept until the answer was written, or the connection has failed.
+        /// Held until the response was written or its connection failed.
         right: Option<Right>,
     },
-    /// On its way: a node has the transaction.
+    /// The transaction is in flight: a node has it.
     Pending {
         hash: B256,
         payer: Address,
@@ -66,15 +67,16 @@ impl From<Refused> for End {
     }
 }
 
-/// Why there is no end to report.
+/// Why a request to settle has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
+    /// The request is invalid.
     #[error(transparent)]
     Malformed(#[from] bursar_x402::error::X402Error),
-    /// Nodes or disk: nothing was taken on, or it is not known whether.
+    /// Nodes or the disk failed. Nothing was accepted, or it is not known whether it was.
     #[error("{0}")]
     Unavailable(String),
-    /// As much is in flight as there may be.
+    /// The limit of payments in flight is reached.
     #[error("too many payments are in flight")]
     Busy,
 }
@@ -85,17 +87,17 @@ impl From<StoreFault> for Trouble {
     }
 }
 
-/// All networks of a facilitator.
+/// Verifies and settles on all networks of a facilitator.
 #[derive(Debug)]
 pub struct Door {
     pub settlers: BTreeMap<ChainId, Arc<Settler>>,
     pub ledger: Ledger,
-    /// Who may be paid; empty: any address.
+    /// Addresses that may be paid; empty: any address.
     pub payees: BTreeSet<Address>,
-    /// How long an answer waits for a block.
+    /// How long an answer waits for a block, in milliseconds.
     pub wait_ms: u64,
     pub successes: Successes,
-    /// Where tests end the process.
+    /// The failpoints of tests.
     pub points: Arc<dyn Points>,
 }
 
@@ -103,8 +105,9 @@ pub struct Door {
 struct Asked<'a> {
     read: &'a Read,
     by: AskedBy,
-    /// It had the payment taken on.
+    /// Present if this request had the payment accepted.
     right: Option<Right>,
+    /// Whether a payment that failed before may be settled again for this request.
     may_try_again: bool,
 }
 
@@ -122,8 +125,8 @@ impl Door {
         verify::admit(served, read)
     }
 
-    /// Rejects at once where the cheapest payment of this kind could not be paid for: by no signer, at this price,
-    /// or within what is left of the day. No node is asked about the payment then.
+    /// Rejects early if not even the cheapest payment of this method is affordable. It must fit a signer's balance, the
+    /// gas price and the day's budgets. No node is asked about the payment then.
     fn afford_any(
         &self,
         settler: &Settler,
@@ -150,7 +153,7 @@ impl Door {
         }
     }
 
-    /// Whether a payment is good, and would be settled for this caller. Changes nothing. Returns the payer.
+    /// Whether a payment is valid and would be settled for this caller. Changes nothing. Returns the payer.
     ///
     /// # Errors
     /// [`Fault`].
@@ -200,7 +203,7 @@ impl Door {
         Ok(payer)
     }
 
-    /// Carries a payment out, once.
+    /// Settles a payment once.
     ///
     /// # Errors
     /// [`Trouble`].
@@ -211,7 +214,8 @@ impl Door {
         };
         let clock = &settler.served.clock;
         let deadline = clock.mono_ms().saturating_add(self.wait_ms.min(WAIT_MAX_MS));
-        // A payment that has expired meanwhile, or that would not be taken on any more, may have been settled.
+        // Only read here, not admitted: a payment that has expired since, or is no longer accepted, may have been
+        // settled.
         let end = match verify::read(&settler.served, request) {
             Ok(read) => self.settle_until(settler, &read, by, deadline).await,
             Err(fault) => Err(fault.into()),
@@ -252,7 +256,7 @@ impl Door {
         if !is_refusal {
             return end;
         }
-        // Another request for it may have been quicker, and had it taken on meanwhile.
+        // A concurrent request may have had it accepted in the meantime.
         if let Some(known) = self.ledger.find(key).await.map_err(Trouble::from)? {
             if let Some(other) = self.known_end(settler, repeat(), &known, deadline).await? {
                 return Ok(other);
@@ -260,14 +264,14 @@ impl Door {
             uncertain |= is_uncertain(known.record());
         }
         if uncertain {
-            // A node may have what was sent for it before: this is not a refusal that holds.
+            // A node may have a transaction that was sent for it before, so a refusal would not be final.
             let why = "the outcome of an earlier transaction of a payment is not known yet";
             return Err(Trouble::Unavailable(why.to_owned()).into());
         }
         end
     }
 
-    /// Settles a payment that is not known, or that has failed before.
+    /// Settles a payment that is new or has failed before.
     async fn settle_new(
         &self,
         settler: &Arc<Settler>,
@@ -298,7 +302,7 @@ impl Door {
                 if known.is_none_or(failed) {
                     return self.settled_by_another(settler, read, by, (refused, deadline)).await;
                 }
-                // Another request was quicker, and what it had settled used the nonce.
+                // A concurrent request was faster, and the settlement of its payment used the nonce.
                 return Ok(End::Refused(refused));
             }
             Err(stop) => return Err(stop),
@@ -328,8 +332,8 @@ impl Door {
         Ok(end.ok_or_else(lost)?)
     }
 
-    /// Caps a payer's open payments by count and by balance, and the gas of all by what there is: payments that
-    /// are each good may not be good together.
+    /// Caps a payer's open payments by count and by balance, and the gas of all by the signers' coin. Payments that are
+    /// valid one by one may not be valid together.
     fn claim_room(
         &self,
         settler: &Settler,
@@ -359,8 +363,8 @@ impl Door {
         })
     }
 
-    /// Keeps a payment and has it wait for its transaction, also if the caller hangs up meanwhile. Returns the
-    /// right to its success where it was not known before.
+    /// Stores a payment and queues it, even if the caller hangs up meanwhile. Returns the right to its success if the
+    /// payment was new.
     async fn take_on(
         &self,
         settler: &Arc<Settler>,
@@ -373,7 +377,7 @@ impl Door {
         let taking = tasks.spawn(async move {
             settler.points.reach("settle.before accept");
             let taken = ledger.accept(record).await?;
-            // From here on it counts as what has not ended.
+            // From here on the ledger counts it as open.
             drop(claim);
             settler.points.reach("settle.after accept");
             let right = if taken.new { successes.take(key, by) } else { None };
@@ -389,8 +393,8 @@ impl Door {
         Ok(taken.map_err(Trouble::from)?)
     }
 
-    /// What a request receives for a payment that is known: once it has ended, or when time is up. `None` where it
-    /// has failed and may be tried again.
+    /// What a request receives for a known payment: its outcome, or a pending answer at the deadline. `None` if the
+    /// payment has failed and may be tried again.
     async fn known_end(
         &self,
         settler: &Arc<Settler>,
@@ -400,7 +404,7 @@ impl Door {
     ) -> Result<Option<End>, Stop> {
         let record = known.record();
         let (key, payer) = (record.payment.key(), record.payment.terms.payer);
-        // Only a request with the very payment receives what became of it.
+        // Only a request with the very same payment receives its outcome.
         if !verify::is_same(asked.read, &record.payment) {
             let failed = matches!(record.state, State::Failed { .. });
             return Ok((!failed).then(|| duplicate(asked.read, record).into()));
@@ -415,7 +419,7 @@ impl Door {
         if wait(settler, progress.clone(), deadline).await == Waited::TimeUp {
             let due_by = deadline.saturating_add(DUE_MS);
             let deciding = Arc::clone(settler);
-            // A task of its own: a withdrawal is finished also where its caller has hung up.
+            // A separate task, so that a withdrawal completes even if its caller hangs up.
             let deciding = settler.tasks.spawn(async move { deciding.answer_due(key).await });
             // cancel-safe: the task goes on.
             let due = tokio::select! {
@@ -449,10 +453,10 @@ impl Door {
         }
     }
 
-    /// The end of a payment, for a request.
+    /// The outcome of a payment for a request. `None` if the payment is open, or has failed and may be tried again.
     ///
     /// # Errors
-    /// The store's.
+    /// A failure of the store, or an outcome that is not known.
     async fn ended(
         &self,
         settler: &Settler,
@@ -468,8 +472,7 @@ impl Door {
                     Some(right) => Share::Own(right),
                     None => self.successes.share(record, asked.by),
                 };
-                // The request that held the right before may have had its answer written since the record was
-                // read.
+                // The request that held the right before may have had its answer written after the record was read.
                 let another_has_it = self.went_to_another(record, asked.by).await?;
                 Some(match share {
                     Share::Own(right) if !another_has_it => settled(false, Some(right)),
@@ -480,12 +483,12 @@ impl Door {
                     }
                 })
             }
-            // Whether a node has it is not known yet, and the caller must not take that for a refusal.
+            // Whether a node has it is not known yet, so the caller must not take this for a refusal.
             State::Failed { reason: Reason::UnexpectedSettle, .. } if !asked.may_try_again => {
                 let why = "no node says whether it has the transaction of a payment";
                 return Err(Trouble::Unavailable(why.to_owned()));
             }
-            // What has failed may be tried again, but not what has cost several transactions just now.
+            // A failed payment may be tried again, but not right after it has cost several transactions.
             State::Failed { reason, message, at } => {
                 let now = settler.served.clock.utc();
                 let rests = record.attempts >= ATTEMPTS_MAX && now.since_ms(*at) < REST_MS;
@@ -505,7 +508,7 @@ impl Door {
         }))
     }
 
-    /// Finds a payment good. One whose nonce is not the next yet waits for those before it, if they are in flight.
+    /// Checks a payment. If its nonce is not the next one yet, waits for the payment before it while that is in flight.
     async fn good(&self, settler: &Settler, read: &Read, deadline: u64) -> Result<Good, Stop> {
         loop {
             let fault = match verify::check(&settler.served, read, Hurry::Patient).await {
@@ -525,8 +528,8 @@ impl Door {
         }
     }
 
-    /// A payment that was used before it came here is settled, if its money moved as it should; else it is
-    /// refused.
+    /// Settles a payment whose nonce was already used, if its own transaction moved the money. Otherwise returns the
+    /// refusal.
     async fn settled_by_another(
         &self,
         settler: &Arc<Settler>,
@@ -541,7 +544,8 @@ impl Door {
         let served = &settler.served;
         let find = async {
             let payment = verify::signed_payment(served, read).await?;
-            // Whether a contract has signed cannot be told here, and a caller without a signature learns nothing.
+            // A contract's signature cannot be checked here, and a caller without a valid signature must not learn the
+            // outcome.
             if !verify::is_signed_by_key(&payment) {
                 return Ok(None);
             }
@@ -576,13 +580,13 @@ impl Door {
         let right = if stands.is_none() { self.successes.take(key, by) } else { None };
         let asked = Asked { read, by, right, may_try_again: false };
         let end = self.ended(settler, asked, stands.as_ref().unwrap_or(&record)).await?;
-        // `None`: it is in flight for another request, whose end this one receives, too.
+        // `None`: it is in flight for another request. `settle_until` waits for its outcome.
         Ok(end.unwrap_or(End::Refused(refused)))
     }
 }
 
-/// Whether a payment in flight can still be carried out. Where its nonce is used, it probably was, by its own
-/// transaction.
+/// Whether a payment in flight can still be carried out. A used nonce counts as valid: its own transaction probably
+/// used it.
 async fn still_good(served: &Served, read: &Read) -> Result<(), Fault> {
     let used = [Reason::NonceUsed, Reason::Permit2Nonce, Reason::PrismNonce];
     match verify::check(served, read, Hurry::Now).await {
@@ -591,12 +595,12 @@ async fn still_good(served: &Served, read: &Read) -> Result<(), Fault> {
     }
 }
 
-/// Whether it is not known if a node has what was sent for a payment.
+/// Whether it is unknown if a node has the transaction of a payment.
 fn is_uncertain(record: &Record) -> bool {
     matches!(record.state, State::Failed { reason: Reason::UnexpectedSettle, .. })
 }
 
-/// The refusal of a copy. A caller with the very payment learns its transaction.
+/// The refusal of a copy. A caller with the very same payment receives the hash of its transaction.
 fn duplicate(read: &Read, record: &Record) -> Refused {
     let refused = Refused::from(Reason::Duplicate).of(record.payment.terms.payer);
     match &record.state {
@@ -609,12 +613,12 @@ fn duplicate(read: &Read, record: &Record) -> Refused {
     }
 }
 
-/// Nodes answer, but not in time.
+/// The fault for nodes that do not answer in time.
 fn slow() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-/// The payment of the same payer and token with the nonce before, where nonces count up.
+/// The key of the payment with the preceding nonce. Only for methods whose nonces count up, per payer and token.
 fn before(settler: &Settler, read: &Read) -> Option<PaymentKey> {
     let nonce = U256::from_be_bytes(read.terms.nonce.0).checked_sub(U256::from(1))?;
     let mut terms = read.terms.clone();
@@ -622,19 +626,19 @@ fn before(settler: &Settler, read: &Read) -> Option<PaymentKey> {
     Some(PaymentKey::of(settler.served.place.chain, read.method.id(), &terms))
 }
 
-/// How a wait came to its end.
+/// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waited {
     Ended,
     TimeUp,
 }
 
-/// Waits for an end, within the time; cancel-safe.
+/// Waits until a payment has ended, at most until the deadline. Cancel-safe.
 async fn wait(settler: &Settler, mut progress: watch::Receiver<Progress>, deadline: u64) -> Waited {
     let over = |progress: &Progress| matches!(progress, Progress::Ended(_));
     // cancel-safe: all only wait.
     tokio::select! {
-        // Its sender goes with the entry of a payment that has ended.
+        // The sender is dropped with the entry of a payment that has ended.
         _found = progress.wait_for(over) => Waited::Ended,
         () = settler.served.clock.sleep_until(deadline) => Waited::TimeUp,
         // Unfinished work resumes at the next start.
@@ -642,7 +646,7 @@ async fn wait(settler: &Settler, mut progress: watch::Receiver<Progress>, deadli
     }
 }
 
-/// Why a settle ends early.
+/// Why a settlement stops early.
 #[derive(Debug)]
 enum Stop {
     Fault(Fault),

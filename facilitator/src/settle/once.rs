@@ -1,5 +1,5 @@
-//! Who may receive the success of a payment: it is returned once. What counts durably is the record's
-//! `answered`; here is which request holds the right to it at the moment.
+//! Decides which request may receive the success of a payment. It is returned once. The record's `answered` persists
+//! that; this module holds the rights of requests in progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,25 +7,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::book::{AskedBy, Record};
 use crate::payment::PaymentKey;
 
-/// What a facilitator does with the repeat of a settled payment.
+/// What the repeat of a settled payment receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
-    /// It rejects it with `duplicate_settlement`.
+    /// The code `duplicate_settlement`.
     #[default]
     Duplicate,
-    /// It returns the success again, to every caller.
+    /// The success again, for every caller.
     Success,
 }
 
-/// The rights that requests hold now, each with its request.
+/// The rights that requests hold now, by payment.
 #[derive(Debug, Clone, Default)]
 pub struct Successes {
-    // Held for one look-up.
+    // Held for a single lookup.
     held: Arc<Mutex<HashMap<PaymentKey, AskedBy>>>,
     repeats: Repeats,
 }
 
-/// The right of one request to the success of one payment; dropped, the next request may have it.
+/// The right of one request to the success of one payment. Dropping it frees the success for the next request.
 #[derive(Debug)]
 pub struct Right {
     /// `None` for a request that repeats the holder's key: it receives the success along with the holder.
@@ -49,18 +49,19 @@ pub enum Share {
     Own(Right),
     /// The success along with the request that holds the right, whose key it repeats.
     Along(Right),
-    /// The success once more: it repeats the request that received it, or repeats are allowed.
+    /// The success again: the request repeats the one that received it, or repeats are allowed.
     Again,
-    /// Another request has it.
+    /// Nothing, because another request has the success.
     None,
 }
 
 impl Successes {
+    /// Creates the table without any rights.
     pub fn new(repeats: Repeats) -> Self {
         Self { held: Arc::default(), repeats }
     }
 
-    /// The right of the request that had the payment taken on. `None` while another request holds it.
+    /// Takes the right for the request that had the payment accepted. `None` if another request holds it.
     pub fn take(&self, key: PaymentKey, by: AskedBy) -> Option<Right> {
         match self.share_of(key, by) {
             Share::Own(right) => Some(right),
@@ -68,7 +69,7 @@ impl Successes {
         }
     }
 
-    /// What a request may receive for a payment that another request had taken on.
+    /// What a request may receive for a payment that another request had accepted.
     pub fn share(&self, record: &Record, by: AskedBy) -> Share {
         if self.repeats == Repeats::Success {
             return Share::Again;
@@ -79,7 +80,8 @@ impl Successes {
         self.share_of(record.payment.key(), by)
     }
 
-    /// Whether a request that settles now would receive the success: what merchants ask before they settle.
+    /// Whether a request that settles now would receive the success. `/verify` reports this, because merchants verify
+    /// before they settle.
     pub fn would_share(&self, record: &Record, by: AskedBy) -> bool {
         if self.repeats == Repeats::Success {
             return true;

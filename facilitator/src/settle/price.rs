@@ -1,5 +1,5 @@
-//! What gas costs on a network and what its signers have, as far as a node said so a moment ago. While there are
-//! requests it is looked up next to them, not by them.
+//! The cached price of gas on a network and the cached balances of its signers. While there are requests, a background
+//! task refreshes both.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,44 +14,45 @@ use crate::book::gas::Aside;
 use crate::settle::dispatch::Settler;
 use crate::transaction::{KILOBYTE, LEAST_GAS};
 
-/// From how old on it is looked up again.
+/// Age in milliseconds at which a price is refreshed.
 const REFRESH_MS: u64 = 2_000;
-/// Older than this it is not used.
+/// Age in milliseconds at which a price is no longer used.
 const STALE_MS: u64 = 10_000;
-/// How long the fee for the data is believed: it counts twice, so it may double meanwhile.
+/// How long the data fee is cached, in milliseconds. Its bound has room for the fee to double meanwhile.
 const DATA_FEE_MS: u64 = 60_000;
 
 /// What a payment needs of the signer that sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Need {
+    /// Gas and data that are reserved for it.
     pub aside: Aside,
-    /// The only signer that may send it. `None`: every signer may.
+    /// The only signer that may send it; `None` if every signer may.
     pub sender: Option<Address>,
 }
 
 impl Need {
-    /// Of the cheapest payment there is.
+    /// The need of the cheapest payment.
     pub const LEAST: Self = Self { aside: Aside { gas: LEAST_GAS, kilobytes: 1 }, sender: None };
 }
 
-/// What is known of a network's gas and of those who pay it. All sums are in wei.
+/// The price of gas on a network and the balances of its signers. All sums are in wei.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Price {
-    /// Within what the operator pays for a unit of gas.
+    /// Whether the price is within `max_gas_price_gwei`.
     pub affordable: bool,
-    /// What the next block takes for a unit of gas.
+    /// The price of a unit of gas that the next block requires.
     pub needed: u128,
-    /// What a transaction offers for a unit of gas now, at most: nodes want the signer to have that much.
+    /// The highest price of a unit of gas that a transaction offers now. Nodes require the signer to have that much.
     pub most: u128,
-    /// The fee for 1,000 bytes of data, at most, where a network charges it apart.
+    /// Upper bound of the fee for 1,000 bytes of data, on networks that charge it separately.
     pub data_fee: U256,
-    /// Gas for 1,000 bytes of data, at most, on networks that charge data as gas.
+    /// Upper bound of the gas for 1,000 bytes of data, on networks that charge data as gas.
     pub data_gas: u64,
-    /// The gas of all transactions of a block together.
+    /// The gas limit of a block.
     pub block_gas: Option<u64>,
-    /// The newest block then.
+    /// The newest block at the time of the lookup.
     pub block: u64,
-    /// What each signer has.
+    /// The balance of each signer.
     pub balances: BTreeMap<Address, U256>,
     at_ms: u64,
     data_at_ms: u64,
@@ -75,13 +76,13 @@ impl Price {
         }
     }
 
-    /// Cost in wei of all that is set aside. `None` on overflow.
+    /// Cost in wei of reserved gas and data. `None` on overflow.
     pub fn cost(&self, aside: Aside) -> Option<U256> {
         let gas = U256::from(aside.gas).checked_mul(U256::from(self.most))?;
         gas.checked_add(self.data_cost(aside.kilobytes)?)
     }
 
-    /// What the next block charges for it. `None` on overflow.
+    /// What the next block charges for it, in wei. `None` on overflow.
     pub fn real_cost(&self, aside: Aside) -> Option<U256> {
         let gas = U256::from(aside.gas).checked_mul(U256::from(self.needed))?;
         gas.checked_add(self.data_cost(aside.kilobytes)?)
@@ -91,7 +92,7 @@ impl Price {
         self.data_fee.checked_mul(U256::from(kilobytes))
     }
 
-    /// `gas`, and the gas that the data uses.
+    /// Adds the gas that the data uses to `gas`.
     pub fn with_data(&self, gas: u64, kilobytes: u64) -> Aside {
         let data_gas = self.data_gas.saturating_mul(kilobytes);
         Aside { gas: gas.saturating_add(data_gas), kilobytes }
@@ -103,19 +104,19 @@ impl Price {
         }
     }
 
-    /// What all signers have together.
+    /// The sum of all signers' balances.
     pub fn coin(&self) -> U256 {
         self.balances.values().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei))
     }
 
     /// Whether a signer can pay for a payment in addition to `others`, however the signers share `others`. Always true
-    /// where gas is free.
+    /// if gas is free.
     pub fn can_pay(&self, need: Need, others: Aside) -> bool {
         let Some(cost) = self.cost(need.aside) else { return false };
         if cost.is_zero() {
             return true;
         }
-        // If the payment fits no signer, each has less than `cost` left, so `others` exceeds the sum of the rest.
+        // If no signer can take the payment, each has less than `cost` left, so `others` exceeds the sum of the rest.
         let is_allowed = |signer: Address| need.sender.is_none_or(|only| only == signer);
         let allowed = self.balances.iter().filter(|(signer, _wei)| is_allowed(**signer));
         let room: Vec<U256> = allowed.filter_map(|(_signer, wei)| wei.checked_sub(cost)).collect();
@@ -127,18 +128,18 @@ impl Price {
 #[derive(Debug, Default)]
 struct Last {
     price: Option<Arc<Price>>,
-    /// What transactions cost since the last look-up began. The balances that it returns may be older than that.
+    /// What transactions have cost since the last lookup began. The balances that it returns may be older than that.
     debits: Vec<(Address, U256)>,
 }
 
-/// The last price, and whether a task looks it up.
+/// The last price, and whether a background task refreshes it.
 #[derive(Debug, Default)]
 pub(super) struct Prices {
     // Held for a copy of it.
     last: Mutex<Last>,
     looking: AtomicBool,
-    /// One look-up at a time; a waiting request uses the result of the one before it. Holds the start time and the
-    /// fault of the last look-up if it failed.
+    /// Allows one lookup at a time; a waiting request uses the result of the one before it. Holds the start time and
+    /// the fault of the last lookup if it failed.
     turn: tokio::sync::Mutex<Option<(u64, ChainFault)>>,
 }
 
@@ -155,8 +156,8 @@ impl Prices {
         self.lock().debits.clear();
     }
 
-    /// Keeps what was looked up. What was debited meanwhile is taken from its balances again: until the next look-up
-    /// that may count twice.
+    /// Stores a looked-up price. Debits since the start of the lookup are deducted from its balances again. Until the
+    /// next lookup they may count twice.
     fn keep(&self, mut price: Price) -> Arc<Price> {
         let mut last = self.lock();
         for (signer, wei) in &last.debits {
@@ -167,7 +168,7 @@ impl Prices {
         price
     }
 
-    /// Takes what a transaction cost from what its signer is known to have, until that is looked up again.
+    /// Deducts the cost of a transaction from the known balance of its signer, until the next lookup.
     pub(super) fn debit(&self, signer: Address, wei: U256) {
         let mut last = self.lock();
         last.debits.push((signer, wei));
@@ -178,12 +179,13 @@ impl Prices {
 }
 
 impl Settler {
-    /// An upper bound in wei for a transaction whose receipt cannot be read.
+    /// An upper bound in wei for a transaction whose receipt cannot be read. `None` before the first lookup or on
+    /// overflow.
     pub(super) fn most_spent(&self, aside: Aside) -> Option<U256> {
         self.prices.last()?.cost(aside)
     }
 
-    /// What gas costs and what signers have, now or a moment ago.
+    /// The price of gas and the balances of the signers, at most ten seconds old.
     ///
     /// # Errors
     /// No node answers.
@@ -196,7 +198,7 @@ impl Settler {
         if age(&price) < REFRESH_MS {
             return Ok(price);
         }
-        // A top-up is seen by the first request after it: it is not refused by what was known before.
+        // The first request after a top-up must see it, not an older balance that is too low.
         if !price.can_pay(Need::LEAST, Aside::default()) {
             return self.look_up_price().await;
         }
@@ -212,10 +214,10 @@ impl Settler {
         Ok(price)
     }
 
-    /// Looks everything up that [`Price`] holds.
+    /// Looks up everything in [`Price`].
     ///
     /// # Errors
-    /// No node answers, or what it says makes no price.
+    /// No node answers, or an answer is not usable.
     pub async fn look_up_price(&self) -> Result<Arc<Price>, ChainFault> {
         let asked_ms = self.served.clock.mono_ms();
         let (mut turn, waited) = match self.prices.turn.try_lock() {
@@ -314,10 +316,11 @@ mod tests {
     #[test]
     fn what_is_set_aside_may_be_with_any_signer() {
         let two = price(10, &[1_500, 1_500]);
-        // Of others' 100 gas each signer may have to send 51 and 49: what is left fits either way.
+        // The 100 gas of other payments may be split as 51 and 49 between the signers: the rest is enough in both
+        // cases.
         assert!(can_pay(&two, 100, aside(100)));
         assert!(!can_pay(&two, 100, aside(101)), "51 and 50 leave no signer enough");
-        // What is small can be anywhere, and leaves more.
+        // A small payment fits anywhere, so it leaves more room.
         assert!(can_pay(&two, 10, aside(280)));
         assert!(!can_pay(&two, 10, aside(281)));
     }
@@ -333,7 +336,7 @@ mod tests {
             !can_pay_from(&two, 1, aside(0), Some(Address::repeat_byte(3))),
             "no signer of ours"
         );
-        // What is set aside may all be with that one.
+        // All reserved gas may belong to that signer.
         assert!(can_pay_from(&two, 40, aside(10), Some(first)));
         assert!(!can_pay_from(&two, 40, aside(11), Some(first)));
     }
@@ -352,7 +355,7 @@ mod tests {
         assert_eq!(left(&prices), Some(U256::from(900)));
         prices.debit(signer, U256::from(50));
         assert_eq!(left(&prices), Some(U256::from(850)));
-        // The next look-up reads balances that both were taken from.
+        // The balances of the next lookup already contain both debits.
         prices.look_up_begins();
         assert_eq!(prices.keep(price(1, &[850])).balances[&signer], U256::from(850));
     }
@@ -373,7 +376,7 @@ mod tests {
         let fee = Price { data_fee: U256::from(5), ..price(10, &[1_000]) };
         assert!(can_pay(&fee, 99, aside(0)));
         assert!(!can_pay(&fee, 100, aside(0)));
-        // Each of the others pays for its data, too: 50 gas and 3 fees of 5 are 515, and 48 gas and one are 485.
+        // The other payments pay for their data too: 50 gas and 3 fees of 5 cost 515; 48 gas and one fee cost 485.
         let three = Aside { gas: 50, kilobytes: 3 };
         assert!(can_pay(&fee, 48, three));
         assert!(!can_pay(&fee, 49, three));

@@ -1,4 +1,4 @@
-//! What waits for a transaction on one network, and when it has waited enough. Pure.
+//! The queue of one network: which payments join the next transaction, and when. Pure.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use crate::book::gas::Aside;
 use crate::payment::Payment;
 use crate::transaction;
 
-/// How many payments that go alone are checked for one that a signer can send now.
+/// How many payments that must be sent alone are examined for one that a signer can send now.
 const LOOK_AHEAD: usize = 256;
 
-/// When payments are sent.
+/// When payments are sent, and how many together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many payments share a transaction.
+    /// Maximum number of payments per transaction.
     pub together: usize,
-    /// How long a payment waits for others, while there are transactions under way.
+    /// How long a payment waits for others while transactions are in flight, in milliseconds.
     pub window_ms: u64,
-    /// How many transactions a signer has unmined at a time.
+    /// Maximum number of unmined transactions per signer.
     pub in_flight: usize,
-    /// How much gas a transaction may take.
+    /// Maximum gas of a transaction.
     pub gas: u64,
     /// Gas for 1,000 bytes of data.
     pub data_gas: u64,
@@ -34,32 +34,34 @@ struct Waiting {
     since_ms: u64,
 }
 
-/// Payments in the order in which they came: those that may share a transaction, and those that go alone. The
-/// two take turns, so that many of one kind hold up nobody of the other.
+/// Payments in order of arrival: those that may share a transaction, and those that are sent alone. The two kinds take
+/// turns, so that many of one do not delay the other.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
     /// Tokens whose payments may share a transaction.
     known_tokens: BTreeSet<Address>,
     shared: VecDeque<Waiting>,
     alone: VecDeque<Waiting>,
-    /// Whose turn it is, where both could go.
+    /// Whether a payment that is sent alone goes first, if both kinds are ready.
     alone_next: bool,
 }
 
 impl Queue {
+    /// Creates an empty queue.
     pub fn new(known_tokens: BTreeSet<Address>) -> Self {
         Self { known_tokens, ..Self::default() }
     }
 
+    /// Appends a payment.
     pub fn push(&mut self, record: Arc<Record>, now_ms: u64) {
         let known = |token| self.known_tokens.contains(&token);
-        // What has failed in company is tried alone.
+        // A payment that failed in a shared transaction is tried alone.
         let shares = record.attempts == 0 && transaction::can_share(&record.payment, known);
         let waiting = Waiting { record, since_ms: now_ms };
         if shares { self.shared.push_back(waiting) } else { self.alone.push_back(waiting) }
     }
 
-    /// Drops the payments in front that no longer wait.
+    /// Drops payments at the front that are no longer queued.
     pub fn drop_gone(&mut self, waits: impl Fn(&Record) -> bool) {
         for waiting in [&mut self.shared, &mut self.alone] {
             while waiting.front().is_some_and(|first| !waits(&first.record)) {
@@ -68,8 +70,8 @@ impl Queue {
         }
     }
 
-    /// When to try again: when the next payment is due, or after `pause_ms` if a payment is due and no signer can send
-    /// it. `None` if nothing is queued.
+    /// When to try again, in milliseconds; `None` if nothing is queued. That is when the next payment becomes due, or
+    /// after `pause_ms` if a payment is due but no signer can send it.
     pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {
         let alone = self.alone.front().map(|first| first.since_ms);
         let shared =
@@ -78,9 +80,11 @@ impl Queue {
         alone.into_iter().chain(shared).map(wake).min()
     }
 
-    /// The payments of the next transaction and its sender, if a payment is due and `sender` returns a signer that can
-    /// send it now. `can_pay`: whether that signer can pay for so much in one transaction. A lone payment never waits.
-    /// While transactions are in flight, payments wait up to `window_ms` so that they can share one.
+    /// Takes the payments of the next transaction and picks its sender. Returns `None` if no payment is due, or if
+    /// `sender` finds no signer for it. `can_pay` tells whether a signer can pay for so much in one transaction.
+    ///
+    /// A lone payment never waits. While transactions are in flight, payments wait up to `window_ms` so that they can
+    /// share one.
     pub fn next<S>(
         &mut self,
         limits: &Limits,
@@ -111,7 +115,7 @@ impl Queue {
         Some((sender, records))
     }
 
-    /// The first payment, and those of the next that fit into its transaction.
+    /// The first payment, and those of the following that fit into its transaction.
     fn take(&mut self, limits: &Limits, fits: impl Fn(Aside) -> bool) -> Vec<Arc<Record>> {
         let Some(first) = self.shared.pop_front() else { return Vec::new() };
         let aside_of = |payment: &Payment| {
@@ -122,7 +126,7 @@ impl Queue {
         let mut all = aside_of(&first.record.payment);
         let mut taken = vec![first.record];
         let mut passed = Vec::new();
-        // Not further than needed: the queue may be long.
+        // Bounds the scan, because the queue may be long.
         while taken.len() < limits.together
             && passed.len() < limits.together
             && let Some(next) = self.shared.pop_front()
@@ -332,10 +336,10 @@ mod tests {
             Limits { gas: 2 * transaction::share(&record(1, MethodId::Eip3009).payment), ..LIMITS };
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         assert_eq!(numbers(next(&mut all, &small, true, 100)), [1, 2]);
-        // One goes whatever it takes: it would wait for ever.
+        // One payment is taken no matter how much gas it needs, because it would wait forever.
         let none = Limits { gas: 0, ..LIMITS };
         assert_eq!(numbers(next(&mut all, &none, true, 100)), [3]);
-        // The gas for the data counts, and half of it leaves room for one.
+        // The gas for data counts too: at half of the limit each, only one payment fits.
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         let data = Limits { data_gas: small.gas / 2, ..small };
         assert_eq!(numbers(next(&mut all, &data, true, 100)), [1]);

@@ -1,5 +1,5 @@
-//! Looks for a payment on the chain, whoever carried it out: any process that sees an authorization may bring it
-//! first, and the money moves all the same.
+//! Searches the chain for the settlement of a payment, no matter who sent it. Any process that sees an authorization
+//! can submit it first, and the money moves all the same.
 
 use alloy_primitives::B256;
 use bursar_chain::ports::{ChainFault, LogFilter};
@@ -8,19 +8,18 @@ use crate::exact::{self, Carrier};
 use crate::payment::Payment;
 use crate::settle::dispatch::Settler;
 
-/// How many blocks before a payment was taken on another sender may have been quicker: what was found good then was
-/// not used in any of them, but nodes differ.
+/// Blocks before acceptance that the search includes. The nonce was unused then, but nodes may be at different blocks.
 const BLOCKS_BEFORE: u64 = 50;
-/// The same of one that was used before it came.
+/// The same for a payment whose nonce was used before the request arrived.
 const BLOCKS_RECENT: u64 = 600;
 
-/// Blocks of one question: what public nodes take.
+/// Blocks per log query: public nodes accept so many.
 const BLOCKS_TOGETHER: u64 = 1_000;
 
-/// The block in which a transaction carried a payment out. `None`: it did not, or no node knows it.
+/// The block in which a transaction carried out a payment. `None` if it did not, or if no node knows it.
 ///
 /// # Errors
-/// No node answered.
+/// No node answers.
 pub(super) async fn prove(
     settler: &Settler,
     payment: &Payment,
@@ -32,11 +31,11 @@ pub(super) async fn prove(
     })
 }
 
-/// Whether a transaction carried a payment out.
+/// Whether a transaction carried out a payment.
 enum Look {
     /// The node has no receipt of it.
     Unknown,
-    /// It did not carry the payment out.
+    /// It did not carry out the payment.
     Other,
     /// It did, in this block.
     Proven(u64),
@@ -57,10 +56,11 @@ async fn look(settler: &Settler, payment: &Payment, hash: B256) -> Result<Look, 
     Ok(if proven { Look::Proven(receipt.block_number) } else { Look::Other })
 }
 
-/// The transaction in which the money moved, and its block.
+/// The hash and block of the transaction in which the money moved. Searches from shortly before `since` to the newest
+/// block.
 ///
 /// # Errors
-/// No node answered.
+/// No node answers.
 pub(super) async fn find(
     settler: &Settler,
     payment: &Payment,
@@ -71,7 +71,7 @@ pub(super) async fn find(
     let trace = method.trace(&served.place, &payment.terms);
     let head = served.chain.block_number().await?;
     let begin = since.saturating_sub(BLOCKS_BEFORE);
-    // From the newest on: it has probably just happened.
+    // From the newest block backwards, because the transaction is probably recent.
     let mut to_block = head;
     loop {
         let from_block = begin.max(to_block.saturating_sub(BLOCKS_TOGETHER - 1));
@@ -86,7 +86,7 @@ pub(super) async fn find(
             match look(settler, payment, found.tx_hash).await? {
                 Look::Proven(block) => return Ok(Some((found.tx_hash, block))),
                 Look::Other => {}
-                // The node returned the event, so the missing receipt is a gap and not an answer.
+                // The node returned the event, so the missing receipt is a gap in its data and not an answer.
                 Look::Unknown => return Err(ChainFault::Unavailable { tried: Vec::new() }),
             }
         }
@@ -97,10 +97,10 @@ pub(super) async fn find(
     }
 }
 
-/// The same of a payment that was never taken on: what was used may have been used just now.
+/// The same for a payment that was never accepted. Searches recent blocks only.
 ///
 /// # Errors
-/// No node answered.
+/// No node answers.
 pub(super) async fn find_recent(
     settler: &Settler,
     payment: &Payment,

@@ -1,5 +1,5 @@
-//! Sees one transaction through: has its desk send it, reads from what was mined which payments moved money,
-//! and gives what did not move back to the queue, or ends it.
+//! Follows one transaction to its end: its outbox sends it, the events of the mined transaction show which payments
+//! moved money, and the others are queued again or ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,34 +26,34 @@ use crate::settle::withdraw::Gate;
 use crate::transaction;
 use crate::verify;
 
-/// How long is waited before a node or the disk is asked again.
+/// Delay before a node or the disk is asked again, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
 
-/// How often a desk is looked at on which nothing happens, and a payment that only the chain decides about.
+/// How often an idle outbox is checked, and a payment that only the chain decides, in milliseconds.
 const LOOK_MS: u64 = 5_000;
 
-/// How long every node may refuse a transaction before it is given up.
+/// How long a transaction that nodes reject is retried before it is given up, in milliseconds.
 const REFUSED_MS: u64 = 20_000;
 
-/// How often the receipt of what counts as mined is asked for, before it counts as gone.
+/// How often a missing receipt of a mined transaction is requested, once per [`PAUSE_MS`].
 const RECEIPT_TRIES: usize = 60;
 
-/// How often a settlement must be denied before a reorganisation is believed.
+/// How many denials of a settlement are retried. The next one counts as a reorganisation.
 const DENIALS: u8 = 3;
 
-/// A call is not broadcast later than so long before the first of its payments expires: it takes a block.
+/// Broadcasts end this many seconds before the first expiry among the payments, because a block takes time.
 const BROADCAST_MARGIN_SECONDS: u64 = 2;
 
-/// How long the chain alone decides about a payment that hardly ever expires.
+/// Age in milliseconds from which a payment with a distant expiry is no longer left to the chain alone.
 const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Sees a transaction through to its end, also one of the process before this.
+/// Follows a transaction to its end, including one that an earlier process sent.
 pub(super) async fn see_through(settler: Arc<Settler>, batch: Batch) {
     let aside = batch.aside();
     see_through_sized(settler, batch, aside).await;
 }
 
-/// The same of a transaction for which so much counts as in flight.
+/// The same, with the gas and data that count as in flight for it.
 pub(super) async fn see_through_sized(settler: Arc<Settler>, batch: Batch, aside: Aside) {
     let stopping = settler.stopping.clone();
     let held = batch.found.is_none();
@@ -66,7 +66,7 @@ pub(super) async fn see_through_sized(settler: Arc<Settler>, batch: Batch, aside
     settler.gates.close(batch.id);
 }
 
-/// One of the transactions that a signer has unmined.
+/// One of the unmined transactions of a signer.
 struct Slot<'a> {
     settler: Arc<Settler>,
     batch: &'a Batch,
@@ -126,7 +126,7 @@ async fn watch(settler: &Arc<Settler>, batch: &Batch, slot: &mut Slot<'_>) {
     settler.points.reach("settle.after close");
 }
 
-/// Sends a transaction of ours and finds out what it moved. Returns what it cost whom.
+/// Sends a transaction of ours and determines what it moved. Returns what it cost each caller.
 async fn own(
     settler: &Arc<Settler>,
     batch: &Batch,
@@ -142,7 +142,8 @@ async fn own(
     finish(settler, batch, end).await
 }
 
-/// The end of a transaction that was handed to its desk, or that cannot be. `None`: its desk has it.
+/// Hands a transaction to its outbox. Returns its outcome if it has ended or cannot be sent; `None` if the outbox has
+/// it.
 async fn submit(
     settler: &Settler,
     batch: &Batch,
@@ -150,7 +151,7 @@ async fn submit(
     gate: &Gate,
 ) -> Option<Outcome> {
     loop {
-        // While a transaction is submitted, none of its payments is withdrawn.
+        // While a transaction is submitted, none of its payments can be withdrawn.
         let held = gate.lock.lock().await;
         if desk.desk().open.contains_key(&batch.id) {
             return None;
@@ -161,7 +162,7 @@ async fn submit(
         let records = persist(settler, || settler.ledger.of_batch(batch)).await;
         let waits = |record: &Record| record.state == State::Sent { batch: batch.id };
         if records.len() != batch.payments.len() || !records.iter().all(waits) {
-            // One of them was withdrawn before it was submitted: the others go in another transaction.
+            // One of them was withdrawn before submission: the others join another transaction.
             return Some(Outcome::Dropped);
         }
         let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
@@ -174,7 +175,8 @@ async fn submit(
             }
             Err(SubmitFault::Store(StoreFault::Over(outcome))) => return Some(outcome),
             Err(SubmitFault::Refused(Refusal::Expired)) => return Some(Outcome::Dropped),
-            // A version that makes other bytes of the same payments opened it: what it does is on its desk.
+            // Another version of this program submitted it, with different bytes for the same payments. The outbox has
+            // that call.
             Err(SubmitFault::Refused(Refusal::OtherCall)) => return None,
             Err(fault) => {
                 tracing::warn!(%fault, "a transaction waits for its desk");
@@ -185,14 +187,14 @@ async fn submit(
     }
 }
 
-/// Until when a transaction of these payments may be broadcast. `None`: they hardly ever expire.
+/// When broadcasts of a transaction with these payments must end. `None` if the time cannot be represented.
 fn until(payments: &[&Payment]) -> Option<Utc> {
     let first = payments.iter().map(|payment| payment.terms.valid_before).min()?;
     let seconds = i64::try_from(first.saturating_sub(U256::from(BROADCAST_MARGIN_SECONDS))).ok()?;
     Some(Utc::from_seconds(seconds)).filter(|until| until.0 < i64::MAX)
 }
 
-/// Watches the desk until the transaction is over.
+/// Watches the outbox until the transaction has ended.
 async fn follow(
     settler: &Settler,
     batch: &Batch,
@@ -210,10 +212,10 @@ async fn follow(
             return Ended { outcome: outcome.unwrap_or(Outcome::Dropped), too_expensive };
         };
         if one.nonce.is_none() && one.trouble == Some(Trouble::TooExpensive) && !one.cancel {
-            // Nothing was signed: it does not happen, and the callers learn why.
+            // Nothing was signed, so the payments will not happen, and the callers receive the reason.
             too_expensive = desk.cancel(batch.id).await.is_ok();
         }
-        // No node takes it, and more coin would not help: it would hold up every nonce above it.
+        // No node accepts it, and funding the signer would not help. It would block every higher nonce.
         let is_refused = one.trouble == Some(Trouble::Refused) && one.place == Place::Waiting;
         refused_since = refused_since.filter(|_since| is_refused);
         if is_refused {
@@ -229,7 +231,7 @@ async fn follow(
             match judge(settler, batch, hash).await {
                 Ok(_mined) => {
                     judged = Some(included);
-                    // After the cost is deducted from the signer's known balance.
+                    // Only now: `judge` has deducted the cost from the signer's known balance.
                     slot.free();
                 }
                 Err(fault) => {
@@ -248,7 +250,7 @@ async fn follow(
     }
 }
 
-/// The block in which a batch is now, and by which hash.
+/// The block that contains a batch now, and the hash of its transaction.
 fn included(desk: &Desk, batch: &Batch) -> Option<(Included, B256)> {
     let one = desk.open.get(&batch.id)?;
     let Place::Included(included) = one.place else { return None };
@@ -263,8 +265,8 @@ struct Mined {
     fee: Option<U256>,
 }
 
-/// Reads from a mined transaction of ours whose money moved, and keeps that. What did not move proves nothing yet:
-/// the block is not final.
+/// Reads from a mined transaction of ours which payments moved money, and stores them as settled. The others are not
+/// decided yet, because the block is not final.
 async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, ChainFault> {
     let receipt = receipt(settler, hash).await?;
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
@@ -284,7 +286,7 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
             settler.served.codes.forget(&record.payment.terms.payer);
         }
         if matches!(record.state, State::Failed { .. }) {
-            // A node had it, whatever all of them said when the answer was due.
+            // A node had the transaction although none reported it when the answer was due.
             settler.metrics.charged_after_refusal(settler.served.row());
             tracing::error!(%hash, payer = %record.payment.terms.payer, "a refused payment was settled after all");
         }
@@ -294,7 +296,7 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
         }
     }
     if !judged.is_empty() {
-        // Before the gas that is set aside for them is free again.
+        // Before the verdict releases the reserved gas, so that spent coin never counts as available.
         settler.prices.debit(batch.signer, receipt.fee.unwrap_or_default());
         settler.points.reach("settle.before verdict");
         persist(settler, || settler.ledger.judged(judged.clone())).await;
@@ -305,7 +307,7 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
 
 async fn receipt(settler: &Settler, hash: B256) -> Result<Receipt, ChainFault> {
     let receipt = settler.served.chain.receipt(hash).await?;
-    // The node that was asked now does not know the block yet.
+    // The node that was asked does not know the block yet.
     receipt.ok_or(ChainFault::Unavailable { tried: Vec::new() })
 }
 
@@ -319,18 +321,19 @@ fn same_settlement(one: &State, other: &State) -> bool {
     }
 }
 
-/// What a payment went through that its transaction did not carry out.
+/// What happened to a payment that its transaction did not carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// Gas cost too much: nothing was sent.
+    /// Gas cost too much, and nothing was sent.
     TooExpensive,
     /// It was never in a block.
     NotTried,
-    /// It was in a block, and failed there.
+    /// It was in a block and failed there.
     Tried,
 }
 
-/// Ends what the transaction's end decides, and gives the rest back to the queue. Returns what it cost whom.
+/// Ends the payments that the transaction's outcome decides, and queues the others again. Returns what it cost each
+/// caller.
 async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent> {
     let mut cancelled = None;
     let (mut mined, cause) = match end.outcome {
@@ -350,14 +353,14 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent>
     };
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     no_longer_uncertain(settler, &records).await;
-    // Each by itself: what cannot be found out about one holds up no other.
+    // Concurrently, so that one undecided payment does not delay the others.
     let each = records.iter().map(|record| async {
         if !stands(settler, batch, record, &mined.proven).await {
             rejudge(settler, record, cause).await;
         }
     });
     futures::future::join_all(each).await;
-    // Last: no caller waits for the fee.
+    // Last, because no caller waits for the fee.
     if let Some(hash) = cancelled {
         mined.fee = fee_of(settler, hash).await;
     }
@@ -367,7 +370,7 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent>
     spent_by(settler, &records, mined.fee)
 }
 
-/// Withdrawn payments of which it was not known whether a node had them: now it is known that none did.
+/// Marks payments of unknown outcome as withdrawn. Their transaction has ended without moving their money.
 async fn no_longer_uncertain(settler: &Settler, records: &[Record]) {
     for record in records {
         let State::Failed { reason: Reason::UnexpectedSettle, at, .. } = record.state else {
@@ -383,7 +386,7 @@ async fn no_longer_uncertain(settler: &Settler, records: &[Record]) {
     }
 }
 
-/// What moved in a transaction that is final.
+/// Reads what a final transaction moved.
 async fn finally(settler: &Settler, batch: &Batch, hash: B256) -> Mined {
     for _try in 0..RECEIPT_TRIES {
         match judge(settler, batch, hash).await {
@@ -394,11 +397,11 @@ async fn finally(settler: &Settler, batch: &Batch, hash: B256) -> Mined {
             }
         }
     }
-    // It is gone, whatever was said of it: each payment is looked for by itself.
+    // The receipt has disappeared, so each payment is looked up separately.
     Mined { fee: settler.most_spent(batch.aside()), ..Mined::default() }
 }
 
-/// What a transaction cost that moved nothing.
+/// The fee of a transaction that moved nothing, in wei.
 async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
     for _try in 0..RECEIPT_TRIES {
         match receipt(settler, hash).await {
@@ -412,7 +415,7 @@ async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
     settler.most_spent(Need::LEAST.aside)
 }
 
-/// The share of each caller in what a transaction cost, rounded up.
+/// Each caller's share of a transaction's fee, rounded up. All payments share the fee equally.
 fn spent_by(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<Spent> {
     let Some(fee) = fee.filter(|fee| !fee.is_zero()) else { return Vec::new() };
     settler.metrics.gas_spent(settler.served.row(), fee);
@@ -428,7 +431,7 @@ fn spent_by(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<Spe
     callers.into_iter().map(|(caller, wei)| Spent { chain, day, caller, wei }).collect()
 }
 
-/// Whether nothing is left to be found out about a payment.
+/// Whether nothing is left to find out about a payment.
 async fn stands(
     settler: &Settler,
     batch: &Batch,
@@ -439,7 +442,7 @@ async fn stands(
         State::Sent { batch: other } => *other != batch.id,
         State::Failed { .. } | State::Queued => true,
         State::Settled { .. } if proven.contains(&record.payment.key()) => true,
-        // By a block that may have been taken back, or by another transaction.
+        // Its block may have been reorganised away, or another transaction settled it.
         State::Settled { hash, .. } => still_settled(settler, &record.payment, *hash).await,
     }
 }
@@ -450,7 +453,7 @@ async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool
     loop {
         match trace::prove(settler, payment, hash).await {
             Ok(Some(_block)) => return true,
-            // One of several nodes may be behind.
+            // The node that answered may be behind.
             Ok(None) if denials < DENIALS => {
                 denials += 1;
                 settler.pause(PAUSE_MS).await;
@@ -471,7 +474,7 @@ async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool
     }
 }
 
-/// Watches a settlement of another sender until its block is final.
+/// Watches another sender's settlement until its block is final.
 async fn until_final(settler: &Arc<Settler>, batch: &Batch) {
     let confirmations = settler.served.config.confirmations.max(1);
     loop {
@@ -493,7 +496,7 @@ async fn until_final(settler: &Arc<Settler>, batch: &Batch) {
     }
 }
 
-/// Has the chain, and their expiry, decide about payments whose transaction is out of our hands.
+/// Leaves payments whose transaction is out of our control to the chain and to their expiry.
 async fn leave_to_the_chain(settler: &Arc<Settler>, batch: &Batch) {
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let nothing = BTreeSet::new();
@@ -507,7 +510,7 @@ async fn leave_to_the_chain(settler: &Arc<Settler>, batch: &Batch) {
     futures::future::join_all(each).await;
 }
 
-/// Ends a payment if the chain, or its expiry, has decided about it.
+/// Ends a payment if the chain or its expiry has decided it. Returns whether it is decided.
 async fn is_decided(settler: &Arc<Settler>, record: &Record) -> bool {
     match decision(settler, record).await {
         Ok(Some(state)) => {
@@ -532,7 +535,7 @@ async fn is_decided(settler: &Arc<Settler>, record: &Record) -> bool {
 async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
     let at = settler.served.clock.utc();
     let payment = &record.payment;
-    // The time of the newest block is read first: a block after it is too late for the payment.
+    // Read before the search: if this block is past the expiry, every later one is too late for the payment.
     let chain_time = settler.served.chain.block_time().await?;
     if let Some((hash, block)) = trace::find(settler, payment, record.since_block).await? {
         return Ok(Some(State::Settled { hash, block, at }));
@@ -547,7 +550,7 @@ async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, C
         Err(verify::Fault::Refused(refused))
             if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&refused.reason) =>
         {
-            // It may have been used since the search above.
+            // The nonce may have been used since the search above.
             match trace::find(settler, payment, record.since_block).await? {
                 Some((hash, block)) => Ok(Some(State::Settled { hash, block, at })),
                 None => Ok(failed(refused.reason)),
@@ -558,7 +561,7 @@ async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, C
     }
 }
 
-/// What becomes of a payment that its transaction did not carry out.
+/// Decides what becomes of a payment that its transaction did not carry out. Retries until nodes answer.
 async fn rejudge(settler: &Arc<Settler>, record: &Record, cause: Cause) {
     loop {
         match next_state(settler, record, cause).await {
@@ -600,7 +603,7 @@ async fn next_state(
         return Ok(of(Reason::GasTooHigh));
     }
     match verify::check_again(&settler.served, payment).await {
-        // A contract that was not paid out of what it was given would only cost as much again.
+        // A contract wallet whose payment failed in a block is not retried: it would only cost as much gas again.
         Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !payment.contract_payer) => {
             Ok((State::Queued, attempts))
         }
@@ -610,7 +613,7 @@ async fn next_state(
             Ok(of(Reason::TransactionFailed))
         }
         Err(verify::Fault::Refused(refused)) => {
-            // It may have been used since the search above.
+            // The nonce may have been used since the search above.
             if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&refused.reason)
                 && let Some(found) = trace::find(settler, payment, record.since_block).await?
             {
@@ -619,7 +622,7 @@ async fn next_state(
             Ok(failed(refused.reason, refused.message))
         }
         Err(verify::Fault::Chain(fault)) => Err(fault),
-        // It was read once.
+        // The request was parsed successfully before.
         Err(verify::Fault::Malformed(fault)) => {
             Ok(failed(Reason::TransactionFailed, fault.to_string()))
         }
@@ -639,7 +642,7 @@ async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u
             return;
         }
     } else if record.state.is_open() {
-        // Unless it was withdrawn meanwhile: then that stands.
+        // If it was withdrawn meanwhile, the withdrawal stands.
         let judged = persist(settler, || {
             settler.ledger.moved(&record.payment, record.state.clone(), state.clone(), attempts)
         });
@@ -652,13 +655,13 @@ async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u
     }
     match state {
         State::Queued => settler.enqueue(Arc::new(again)),
-        // Another sender brought it: its block is not final yet.
+        // Another sender's transaction settled it, so its block may not be final.
         State::Settled { hash, .. } => watch_found(settler, record, hash).await,
         State::Sent { .. } | State::Failed { .. } => {}
     }
 }
 
-/// Has a settlement of another sender watched until it is final, also after a restart.
+/// Watches another sender's settlement until it is final, also after a restart.
 async fn watch_found(settler: &Arc<Settler>, record: &Record, hash: B256) {
     let Ok(id) = fresh_id() else { return };
     let batch = Batch::found(id, &record.payment, hash);
@@ -666,7 +669,8 @@ async fn watch_found(settler: &Arc<Settler>, record: &Record, hash: B256) {
     settler.watch(batch);
 }
 
-/// Until the disk takes it. A disk that fails takes nothing more until the next start, and ends the process.
+/// Repeats a write until it succeeds. After a failed write the store rejects all others until a restart, and the
+/// process ends.
 async fn persist<T, F>(settler: &Settler, work: impl Fn() -> F) -> T
 where
     F: Future<Output = Result<T, StoreFault>>,

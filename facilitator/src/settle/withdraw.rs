@@ -1,6 +1,8 @@
-//! The answer is due, and nothing is in a block: either a node has the transaction, or the payment is withdrawn.
-//! A withdrawn payment was never signed, or its transaction is not broadcast again and its nonce is used by a
-//! transaction that does nothing.
+//! Decides about payments that are in no block when their answer is due. Either a node has the transaction, or the
+//! payment is withdrawn.
+//!
+//! A withdrawn payment was never signed, or its transaction is not broadcast again and a no-op transaction uses its
+//! nonce.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,35 +21,35 @@ use crate::reason::Reason;
 use crate::settle::dispatch::Settler;
 use crate::settle::price::Need;
 
-/// How often a payment that moves on meanwhile is looked at again.
+/// How often a payment that changes its state meanwhile is examined again.
 const TRIES: usize = 4;
 
-/// How long nodes have to say whether they have a transaction.
+/// How long nodes have to report whether they have a transaction, in milliseconds.
 const NODES_MS: u64 = 1_000;
-/// How long their answer holds.
+/// How long their answer is cached, in milliseconds.
 const ASKED_MS: u64 = 500;
 
-/// How it stands with a payment whose answer is due.
+/// The state of a payment whose answer is due.
 #[derive(Debug)]
 pub(super) enum Due {
     /// A node has this transaction.
     Known(B256),
-    /// It does not happen.
+    /// The payment will not happen.
     Withdrawn(Reason),
-    /// It will not be sent again, but a node may have it: no node could be asked.
+    /// It will not be broadcast again, but a node may have it: the nodes could not be asked.
     Uncertain,
     /// It has ended meanwhile.
     Ended,
 }
 
-/// One transaction that is seen through, and the lock under which it is submitted or withdrawn.
+/// One transaction that is followed, and the lock under which it is submitted or withdrawn.
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) signer: Address,
     pub(super) lock: tokio::sync::Mutex<Asked>,
 }
 
-/// What nodes answered about a transaction. Cached, because all of its payments may be due at once.
+/// What nodes answered about a transaction. Cached, because all its payments may be due at once.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// The last answer and its time.
@@ -56,16 +58,16 @@ pub(super) struct Asked {
     gone: bool,
 }
 
-/// What nodes say about a transaction.
+/// What nodes report about a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nodes {
     Have(B256),
     HaveNot,
-    /// Some of them did not answer.
+    /// Some nodes did not answer.
     Unknown,
 }
 
-/// The gates of all transactions that are seen through.
+/// The gates of all transactions that are followed.
 #[derive(Debug, Default)]
 pub(super) struct Gates(Mutex<HashMap<SubmissionId, Arc<Gate>>>);
 
@@ -86,10 +88,10 @@ impl Gates {
 }
 
 impl Settler {
-    /// Finds out whether a node has the transaction of a payment, and withdraws the payment if none has.
+    /// Asks whether a node has the transaction of a payment, and withdraws the payment if none has it.
     ///
     /// # Errors
-    /// The store's: nothing is known then.
+    /// A failure of the store; nothing is known then.
     pub(super) async fn answer_due(&self, key: PaymentKey) -> Result<Due, StoreFault> {
         for _again in 0..TRIES {
             let Some(Known::Open(record, _progress)) = self.ledger.find(key).await? else {
@@ -110,11 +112,11 @@ impl Settler {
                 State::Settled { .. } | State::Failed { .. } => return Ok(Due::Ended),
             }
         }
-        // It moves faster than it is looked at, so it is not stuck.
+        // The payment changed between all checks, so it is not stuck.
         Ok(Due::Uncertain)
     }
 
-    /// `None`: it has moved on, look again.
+    /// Handles a payment that is part of a transaction. Returns `None` if its state has changed meanwhile.
     async fn withdraw_sent(
         &self,
         record: &Record,
@@ -123,14 +125,14 @@ impl Settler {
         let Some(gate) = self.gates.get(batch) else { return Ok(None) };
         let mut asked = gate.lock.lock().await;
         let Some(teller) = self.tellers.get(&gate.signer) else {
-            // Nobody can withdraw it: its signer was removed from the settings.
+            // It cannot be withdrawn, because its signer was removed from the settings.
             return Ok(Some(Due::Uncertain));
         };
         let desk = &teller.desk;
         let one = desk.desk().open.get(&batch).cloned();
         let mut uncertain = false;
         if asked.gone {
-            // Another payment of the same transaction found this out.
+            // Another payment of the same transaction determined this.
         } else if let Some(one) = &one {
             let now = self.served.clock.mono_ms();
             let nodes = match asked.last {
@@ -168,23 +170,24 @@ impl Settler {
             }
         } else {
             match desk.outcome(batch).await? {
-                // It was not submitted yet, and will not be; or it was given up before it was signed.
+                // It was not submitted yet and will not be, or it was given up before it was signed.
                 None | Some(Outcome::Dropped) => {}
-                // Another transaction used its nonce, says the network. Where that is not true it may happen.
+                // The network reports that another transaction used its nonce. If that is false, the payment may still
+                // happen.
                 Some(Outcome::Displaced) => return Ok(Some(Due::Uncertain)),
                 Some(
                     Outcome::Succeeded { .. }
                     | Outcome::Reverted { .. }
                     | Outcome::Cancelled { .. },
                 ) => {
-                    // Its watch reads what it did.
+                    // The task that follows it reads what it did.
                     self.pause(50).await;
                     return Ok(None);
                 }
             }
         }
         let reason = match one.and_then(|one| one.trouble) {
-            // Not a refusal that holds: a node may have it.
+            // Not a final refusal, because a node may have the transaction.
             _any if uncertain => Reason::UnexpectedSettle,
             Some(trouble) => reason_of(trouble),
             None => Reason::Withdrawn,
@@ -196,7 +199,7 @@ impl Settler {
         Ok(Some(if uncertain { Due::Uncertain } else { Due::Withdrawn(reason) }))
     }
 
-    /// Whether a node has the transaction of a submission, within the time that an answer has.
+    /// Asks whether a node has the transaction of a submission, for at most [`NODES_MS`].
     async fn ask_nodes(&self, one: &Submission) -> Nodes {
         let clock = &self.served.clock;
         let until = clock.mono_ms().saturating_add(NODES_MS);
@@ -228,7 +231,7 @@ impl Settler {
         silent.map_or(Ok(None), Err)
     }
 
-    /// Has a desk not do it. `false`: it is in a block already, or over.
+    /// Cancels a submission. Returns `false` if it is already in a block or has ended.
     async fn call_off(
         &self,
         desk: &Arc<ServiceDesk>,
@@ -237,7 +240,7 @@ impl Settler {
         match desk.cancel(batch).await {
             Ok(()) => Ok(true),
             Err(SubmitFault::Refused(Refusal::TooLate | Refusal::Unknown)) => {
-                // Its watch tells the end.
+                // The task that follows it reads the outcome.
                 self.pause(50).await;
                 Ok(false)
             }
@@ -257,7 +260,7 @@ impl Settler {
         self.ledger.moved(&record.payment, from, state, record.attempts).await
     }
 
-    /// Why a payment still waits for a transaction.
+    /// Why a payment is still queued.
     fn why_queued(&self, record: &Record) -> Reason {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
         let sender = self.served.only_sender(record.payment.method);

@@ -1,4 +1,5 @@
-//! What is asked of a node about a payment, and what its answers say. One exchange, whatever the payment.
+//! The question to a node about a payment, and the reading of its answer. One exchange, plus one simulation for tokens
+//! and methods that need it.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -22,37 +23,37 @@ sol! {
     }
 }
 
-/// What a contract wallet answers when it has signed (EIP-1271).
+/// What a contract wallet returns for a valid signature (EIP-1271).
 const VOUCHED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
 
-/// Gas for a question that runs code of anybody's, of the payer or of the token: it bounds how long the answer
-/// can be, too.
+/// Gas limit of a question that runs untrusted code, of the payer or of the token. It also bounds the size of the
+/// answer.
 const STRANGE_QUESTION_GAS: u64 = 3_000_000;
-/// Gas for any other.
+/// Gas limit of any other question.
 const QUESTION_GAS: u64 = 10_000_000;
 
-/// What was found out.
+/// The facts that a node returned.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Answer {
-    /// Whether there is code at the payer.
+    /// Whether the payer has code.
     pub(super) has_code: bool,
-    /// The looks together used up all gas, so that nothing is known of any of them.
+    /// The batched calls used up all gas, so nothing is known about any of them.
     pub(super) exhausted: bool,
-    /// `DOMAIN_SEPARATOR()` of the token, where it has one.
+    /// `DOMAIN_SEPARATOR()` of the token, if it has one.
     pub(super) separator: Option<B256>,
     pub(super) payer_has: Option<U256>,
     pub(super) payee_had: Option<U256>,
-    /// After the transfer; `None` where it could not be looked at in the same go.
+    /// The balance after the transfer; `None` if it could not be read in the same batch.
     pub(super) payee_has: Option<U256>,
-    /// The method's own facts, in their order.
+    /// The method's own facts, in order.
     pub(super) facts: Vec<Option<Bytes>>,
-    /// Whether the payer's contract says that it has signed.
+    /// Whether the payer's contract confirms the signature.
     pub(super) vouched: Option<bool>,
-    /// Why the transfer failed; `None` if it did not.
+    /// The revert data of the transfer; `None` if it succeeded.
     pub(super) failure: Option<Bytes>,
 }
 
-/// `DOMAIN_SEPARATOR()` of a token that nobody has asked about yet.
+/// Asks a token for its `DOMAIN_SEPARATOR()`. `None` if it has none.
 pub(super) async fn separator(served: &Served, token: Address) -> Result<Option<B256>, ChainFault> {
     let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode().into();
     let question = call(Address::ZERO, ContractCall { to: token, data }, STRANGE_QUESTION_GAS);
@@ -65,7 +66,7 @@ pub(super) async fn separator(served: &Served, token: Address) -> Result<Option<
     }
 }
 
-/// Asks all that there is to ask about a payment.
+/// Asks everything that verifying a payment needs.
 pub(super) async fn ask(
     served: &Served,
     payment: &Payment,
@@ -77,9 +78,8 @@ pub(super) async fn ask(
     let strange = payment.contract_payer || !is_known;
     let gas = if strange { STRANGE_QUESTION_GAS } else { QUESTION_GAS };
     let looks = Looks::of(served, payment);
-    // Whoever settles asks each time, for it costs no further exchange: an account may get code at any moment
-    // (EIP-7702), and what it does with gas must not be borne by those whose payments would share its
-    // transaction.
+    // A settlement asks for the code each time, which costs no further exchange. An account may get code at any moment
+    // (EIP-7702), and payments that share its transaction must not bear what that code does with gas.
     let known_code = served.codes.get(&payment.terms.payer, served.clock.mono_ms());
     let known_code = known_code.filter(|_known| hurry == Hurry::Now);
     let mut questions = Vec::new();
@@ -94,7 +94,7 @@ pub(super) async fn ask(
     } else {
         questions.extend(looks.one_by_one(served, gas));
     }
-    // What a strange token answers is nobody else's trouble: it is asked about alone.
+    // Untrusted tokens are asked about in an exchange of their own, so that their answers affect no other request.
     let answers = if is_known {
         served.node.ask(questions, hurry).await?
     } else {
@@ -118,7 +118,7 @@ pub(super) async fn ask(
     };
     answer.has_code = has_code;
     answer.failure = answer.failure.or(sent);
-    // Money of the network's own token moves as it should; of any other it is to be seen.
+    // A transfer of the network's own token is trusted to move the amount. For any other token this is checked.
     if !together
         && answer.failure.is_none()
         && payment.terms.token != served.row().stablecoin.address
@@ -128,8 +128,8 @@ pub(super) async fn ask(
     Ok(answer)
 }
 
-/// The very transaction of a payer who is a contract, which can tell how much gas it is given: one that has
-/// enough for a look and not for the transaction would have the signer pay for nothing.
+/// The exact transaction of a payer that is a contract. A contract can observe its gas: if it had enough for the
+/// simulation but not for the transaction, the signer would pay for nothing.
 fn as_sent(served: &Served, payment: &Payment) -> Option<Question> {
     if !payment.contract_payer {
         return None;
@@ -140,12 +140,12 @@ fn as_sent(served: &Served, payment: &Payment) -> Option<Question> {
     Some(call(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
-/// A revert is an answer; that nobody answers is not.
+/// Turns a revert into an answer. Other faults mean that no node answered.
 fn reverted(answer: Result<Bytes, ChainFault>) -> Result<Result<Bytes, Bytes>, ChainFault> {
     match answer {
         Ok(data) => Ok(Ok(data)),
         Err(ChainFault::Reverted { data }) => Ok(Err(data)),
-        // A call that ran and failed without a revert. What else a node refuses is its own trouble.
+        // A call that ran and failed without a revert. Any other rejection is the node's own problem.
         Err(ChainFault::Rejected { message, .. }) if is_of_the_call(&message) => {
             Ok(Err(Bytes::new()))
         }
@@ -153,7 +153,7 @@ fn reverted(answer: Result<Bytes, ChainFault>) -> Result<Result<Bytes, Bytes>, C
     }
 }
 
-/// The words of geth, Erigon, Nethermind, Besu, Nitro and anvil for what a call itself has done wrong.
+/// Whether a message blames the call itself, in the words of geth, Erigon, Nethermind, Besu, Nitro or anvil.
 fn is_of_the_call(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     let words = [
@@ -178,7 +178,7 @@ fn call(from: Address, call: ContractCall, gas: u64) -> Question {
     Question::Call { from, to: call.to, data: call.data, gas }
 }
 
-/// Everything that is looked at, in the order in which it happens.
+/// The calls of a question, in the order in which they run.
 struct Looks {
     separator: ContractCall,
     payer_balance: ContractCall,
@@ -217,7 +217,7 @@ impl Looks {
         }
     }
 
-    /// Without the second look at the payee, which says something only in one go.
+    /// Number of calls, without the second read of the payee's balance, which is only meaningful in a batch.
     fn count(&self) -> usize {
         self.in_order().len()
     }
@@ -250,8 +250,8 @@ impl Looks {
         self.in_order().into_iter().map(|look| call(from, look, gas)).collect()
     }
 
-    /// Looks at the payee before and after a transfer that only a signer of ours may make, in one go. Where no
-    /// node can do that, nothing is found out: what moved is read from the receipt.
+    /// Reads the payee's balance before and after a transfer that only our signers may make. Uses one simulation. If no
+    /// node supports that, the balances remain unknown, and the receipt decides later what moved.
     async fn look_around(&self, served: &Served, answer: &mut Answer) -> Result<(), ChainFault> {
         let run = |look: &ContractCall| Call {
             to: look.to,
@@ -300,7 +300,7 @@ impl Looks {
         let payee_had = next().ok().as_ref().and_then(number);
         let facts = self.facts.iter().map(|_fact| next().ok()).collect();
         if self.deployment.is_some() {
-            // It may be deployed already.
+            // It may be deployed already, so a failure means nothing.
             let _done = next();
         }
         let vouched = self.vouch.as_ref().map(|_asked| {

@@ -1,4 +1,4 @@
-//! What is taken on, by whom, how much of it, and how long anybody waits for an answer.
+//! Which payments are accepted, from which caller, how many, and how long an answer may take.
 
 use alloy_primitives::{B256, U256};
 use bursar_facilitator::book::AskedBy;
@@ -51,7 +51,7 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     assert_eq!(hashes.len(), 16, "each learns the transaction");
     assert!(hashes.iter().all(|hash| *hash == hashes[0]));
     assert_eq!(stage.paid(), 700);
-    // Not written to its connection: the next one may have it, and whoever asks first hears so.
+    // Not delivered: the next request may have the success, and a verification before it succeeds.
     drop(successes);
     assert!(stage.door.verify(&pay.request, by(2)).await.is_ok());
     let end = stage.settle_by(&pay, by(2)).await;
@@ -90,7 +90,7 @@ async fn a_repeat_of_the_same_key_hears_the_same_end() {
     assert_eq!(stage.paid(), 700);
 }
 
-/// The same authorization with another signature, or for another payee, receives nothing of the first one's end.
+/// A payment with the same nonce but another amount receives nothing of the first one's end.
 #[tokio::test(start_paused = true)]
 async fn another_payment_of_the_same_nonce_learns_nothing() {
     let mut stage = Stage::set().await;
@@ -178,8 +178,8 @@ async fn who_waits_for_a_price_that_could_not_be_had_does_not_wait_for_another_t
     assert_eq!(stage.world.state().prices, 1);
 }
 
-/// Prices are looked up next to requests, every two seconds at most; one that is too old is not used; and whoever
-/// would be refused for want of coin has it looked up first.
+/// Prices are refreshed next to requests, at most every two seconds, and one that is too old is not used. A request
+/// that would be refused for lack of coin refreshes the price first.
 #[tokio::test(start_paused = true)]
 async fn prices_are_as_old_as_they_may_be() {
     let stage = Stage::set().await;
@@ -197,7 +197,7 @@ async fn prices_are_as_old_as_they_may_be() {
     stage.pass(50).await;
     assert_eq!(asked(&stage), 2, "looked up next to the request");
     assert!(look(&stage).await.unwrap() > old);
-    // The node goes away: what was known is used for a while, and then no more.
+    // The node goes away: the last price is used for a while, and then no longer.
     stage.world.state().node = Node::Down;
     stage.pass(9_000).await;
     assert!(look(&stage).await.is_ok());
@@ -214,7 +214,7 @@ async fn prices_are_as_old_as_they_may_be() {
     assert!(some.can_pay(Need::LEAST, Aside::default()), "a top-up is seen by the first request");
 }
 
-/// Without coin nothing is taken on, and no node is asked about the payment.
+/// Without coin nothing is accepted, and no node is asked about the payment.
 #[tokio::test(start_paused = true)]
 async fn without_coin_nothing_is_taken_on() {
     let mut stage = Stage::set().await;
@@ -229,7 +229,7 @@ async fn without_coin_nothing_is_taken_on() {
     assert!(settled(&stage.settle(&pay).await));
 }
 
-/// While a request waits, another one receives the success: it goes to one of them.
+/// While a request waits, another one receives the success: only one of them gets it.
 #[tokio::test(start_paused = true)]
 async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     let stage = Stage::set().await;
@@ -237,11 +237,11 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     let first = stage.settling(&pay);
     stage.pass(300).await;
     stage.world.mine();
-    // Written to another connection before this one looks.
+    // Delivered to another connection before this request looks.
     stage.ledger.answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
     let end = first.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
-    // Nor to a request that repeats the key of the one that waits.
+    // A request that repeats the waiting one's key does not receive it either.
     let pay = stage.pays(2, 700, 2);
     let settle = || {
         let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
@@ -258,7 +258,7 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     }
 }
 
-/// Its own transaction may have used the nonce already: the request that repeats the key hears no refusal.
+/// Its own transaction may already have used the nonce: the request with the same key is not refused.
 #[tokio::test(start_paused = true)]
 async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request() {
     let stage = Stage::set().await;
@@ -273,7 +273,7 @@ async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request()
     first.abort();
 }
 
-/// Nonces of this method do not count up: nobody waits for the one before.
+/// Nonces of this method are not sequential: no payment waits for the one with the previous nonce.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_waits_for_no_payment_with_the_nonce_before() {
     let stage = Stage::set().await;
@@ -291,14 +291,14 @@ async fn a_refusal_waits_for_no_payment_with_the_nonce_before() {
     first.abort();
 }
 
-/// What a success was found for is not sent; who has not signed learns nothing.
+/// A payment whose nonce is used is not sent. Without a proof of exactly this payment, no success is returned.
 #[tokio::test(start_paused = true)]
 async fn a_used_nonce_without_a_proof_is_refused() {
     let mut stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     let mut terms = pay.terms.clone();
     terms.amount = U256::from(5);
-    // Another payment of the same nonce was brought by somebody.
+    // Another sender settles a different payment with the same nonce.
     stage.world.bring(network().stablecoin.address, Pay::signed(1, terms).call());
     stage.keep_mining();
     let end = stage.settle(&pay).await;

@@ -1,4 +1,4 @@
-//! How payments end that were sent: in their block, in another one, in none.
+//! How sent payments end: in their block, by another transaction, or by none.
 
 use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
@@ -12,7 +12,7 @@ fn is_settled_in(state: &State, expected: alloy_primitives::B256) -> bool {
     matches!(state, State::Settled { hash, .. } if *hash == expected)
 }
 
-/// The payer's money is gone when its block is made: found good again and again, it is sent three times and rests.
+/// The payer's money is gone when the block is made: the payment ends with that reason.
 #[tokio::test(start_paused = true)]
 async fn what_fails_in_its_block_ends_for_its_reason() {
     let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
@@ -26,14 +26,14 @@ async fn what_fails_in_its_block_ends_for_its_reason() {
     let end = settling.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::InsufficientBalance), "{end:?}");
     assert_eq!(stage.paid(), 0);
-    // Funded again, the same may be tried again.
+    // Funded again, the same payment may be tried again.
     stage.world.give(pay.terms.payer, 700);
     stage.keep_mining();
     assert!(settled(&stage.settle(&pay).await));
     assert_eq!(stage.paid(), 700);
 }
 
-/// In its block it fails, and each look finds it good.
+/// The transaction fails in its block, although each probe finds the payment good.
 #[tokio::test(start_paused = true)]
 async fn what_is_found_good_and_fails_is_sent_three_times_and_then_rests() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -54,7 +54,7 @@ async fn what_is_found_good_and_fails_is_sent_three_times_and_then_rests() {
     };
     assert_eq!(calls(&stage), 3);
     stage.world.state().fails_in_blocks = false;
-    // The same rests, and the payer is left alone for a minute.
+    // The same payment stays failed, and the payer is locked out for a minute.
     let again = stage.settle(&pay).await;
     assert_eq!(reason(&again), Some(Reason::TransactionFailed), "{again:?}");
     assert_eq!(calls(&stage), 3, "nothing was sent for it");
@@ -86,7 +86,7 @@ async fn a_payer_who_wasted_gas_is_left_alone_for_a_minute() {
     assert!(settled(&stage.settle(&stage.pays(1, 700, 4)).await));
 }
 
-/// What failed in company is tried alone.
+/// Payments that failed in a batch are tried alone.
 #[tokio::test(start_paused = true)]
 async fn payments_that_failed_together_are_tried_alone() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -109,7 +109,7 @@ async fn payments_that_failed_together_are_tried_alone() {
     }
 }
 
-/// Another sender brings the authorization first.
+/// Another sender settles the authorization first.
 #[tokio::test(start_paused = true)]
 async fn what_another_sender_brought_is_settled_by_that_transaction() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -128,7 +128,7 @@ async fn what_another_sender_brought_is_settled_by_that_transaction() {
     assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
 }
 
-/// The same, and the block of the other sender never was.
+/// The same, but the other sender's block is reorganised away.
 #[tokio::test(start_paused = true)]
 async fn what_another_sender_brought_in_vain_is_sent_again() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -136,7 +136,7 @@ async fn what_another_sender_brought_in_vain_is_sent_again() {
     let settling = stage.settling(&pay);
     stage.pass(200).await;
     stage.world.bring(network().stablecoin.address, pay.call());
-    // Ours fails in the next block, and is final two blocks later.
+    // Our transaction fails in the next block, and is final two blocks later.
     stage.world.mine();
     stage.pass(3_000).await;
     stage.world.mine_many(2);
@@ -150,7 +150,7 @@ async fn what_another_sender_brought_in_vain_is_sent_again() {
     assert_eq!(stage.door.ledger.open_count(), 0);
 }
 
-/// A copy that waits hears the refusal of the one that it waited for, and has nothing sent again.
+/// A waiting copy receives the refusal of the request that it waited for, and causes no second transaction.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_payment_that_fails_hears_so() {
     let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
@@ -170,7 +170,7 @@ async fn who_waits_for_a_payment_that_fails_hears_so() {
     assert_eq!(stage.world.state().sent.len(), 1);
 }
 
-/// The same of a payment that was used before it came; a reorganisation then takes its block back.
+/// The payment was settled before it arrived here, and a reorganisation then removes that block.
 #[tokio::test(start_paused = true)]
 async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
     for restart in [false, true] {
@@ -198,7 +198,8 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
     }
 }
 
-/// A success was returned, and then its block never was. It is settled again, and no copy hears a success.
+/// A success was returned, then its block is reorganised away. The payment is settled again, and no copy gets a
+/// success.
 #[tokio::test(start_paused = true)]
 async fn a_reorganisation_after_the_answer_is_counted_and_mended() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -210,7 +211,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_mended() {
     let Ok(End::Settled { right: Some(right), .. }) = end else { panic!("{end:?}") };
     stage.ledger.answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
     drop(right);
-    // Its transaction is gone, and its nonce used by somebody who knows the key.
+    // Its transaction is gone, and another transaction of the same key has used its nonce.
     stage.world.reorganise(1, false);
     stage.world.use_nonce(signer(1));
     stage.world.state().sends = vec![Send::Refuse("nonce too low"); 3].into();
@@ -223,7 +224,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_mended() {
     assert_eq!(stage.door.ledger.open_count(), 0);
 }
 
-/// A block that comes again with the same transactions is no reason for an alarm.
+/// A block that comes back with the same transactions raises no alarm.
 #[tokio::test(start_paused = true)]
 async fn a_block_that_comes_back_changes_nothing() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -240,7 +241,7 @@ async fn a_block_that_comes_back_changes_nothing() {
     assert_eq!(stage.world.state().sent.iter().filter(|tx| tx.is_nothing()).count(), 0);
 }
 
-/// The receipt of a final transaction cannot be read for a while, or never.
+/// The receipt of a final transaction cannot be read for a while.
 #[tokio::test(start_paused = true)]
 async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -257,8 +258,8 @@ async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
     assert_eq!(stage.door.ledger.open_count(), 0);
 }
 
-/// For two minutes a node tells the events of a transaction and not its receipt: the payment does not end before that
-/// is read, and its gas counts with the most that it can have cost.
+/// For two minutes a node returns a transaction's events but not its receipt. The payment does not end before the
+/// receipt is read, and its gas counts with the most that it can have cost.
 #[tokio::test(start_paused = true)]
 async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     let mut stage = Stage::with(Plan { wait_ms: 3_000, ..Plan::default() }).await;
@@ -280,8 +281,8 @@ async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     assert_eq!((stage.door.ledger.open_count(), owed.total.gas), (0, 0));
 }
 
-/// Another transaction of the same key used the nonce. The chain and the expiry decide then, and nothing is sent
-/// again meanwhile.
+/// Another transaction of the same key used the nonce. The chain and the expiry then decide, and nothing else is sent
+/// meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
     for brought in [false, true] {
@@ -311,7 +312,7 @@ async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
     }
 }
 
-/// A payment that hardly ever expires is given back to the queue after a day.
+/// A displaced payment with a distant expiry returns to the queue after a day.
 #[tokio::test(start_paused = true)]
 async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
     let stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
@@ -334,7 +335,7 @@ async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
     assert_eq!(stage.door.ledger.open_count(), 0);
 }
 
-/// No caller waits for it, and no node takes it: after twenty seconds it is given up, and its nonce is used.
+/// No caller waits, and no node accepts the transaction: after twenty seconds it is abandoned and its nonce used.
 #[tokio::test(start_paused = true)]
 async fn what_every_node_refuses_is_given_up_so_that_it_holds_up_nothing() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -355,11 +356,11 @@ async fn what_every_node_refuses_is_given_up_so_that_it_holds_up_nothing() {
     assert!(settled(&stage.settle(&stage.pays(2, 300, 2)).await));
 }
 
-/// Gas becomes dearer than the ceiling between the acceptance and the offer.
+/// Gas rises over the ceiling between the acceptance and the first attempt.
 #[tokio::test(start_paused = true)]
 async fn what_gas_is_too_dear_for_ends_unsigned() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
-    // A price that is a moment old says that it is affordable.
+    // By the price of a moment ago the payment is affordable.
     stage.keep_mining();
     assert!(settled(&stage.settle(&stage.pays(2, 100, 9)).await));
     stage.pass(20_000).await;
@@ -373,12 +374,12 @@ async fn what_gas_is_too_dear_for_ends_unsigned() {
     assert_eq!(stage.door.ledger.open_count(), 0);
 }
 
-/// Two seconds before a payment expires its transaction is broadcast for the last time.
+/// A transaction is broadcast for the last time two seconds before its first payment expires.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expire() {
     for (honest_ms, moves) in [(4_900, true), (8_050, false)] {
         let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
-        // No node takes it, and its caller has hung up.
+        // No node accepts it, and its caller has disconnected.
         stage.world.state().sends = vec![Send::Refuse("busy"); 1_000].into();
         let pay = stage.pays_for(1, 700, 1, 10);
         let settling = stage.settling(&pay);
@@ -403,7 +404,7 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
     }
 }
 
-/// One of several nodes is behind: that is no reorganisation.
+/// One of several nodes is behind: that is not a reorganisation.
 #[tokio::test(start_paused = true)]
 async fn a_settlement_that_is_denied_twice_still_stands() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -416,7 +417,7 @@ async fn a_settlement_that_is_denied_twice_still_stands() {
     assert_eq!(stage.world.state().hidden_receipts, 0, "it was asked for");
     assert_eq!(stage.metrics.reorganised_count(network()), 0);
     assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
-    // Four times in a row is believed.
+    // Four denials in a row are believed.
     stage.stop_mining();
     let pay = stage.pays(2, 300, 2);
     stage.world.bring(network().stablecoin.address, pay.call());
@@ -427,7 +428,7 @@ async fn a_settlement_that_is_denied_twice_still_stands() {
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
 }
 
-/// The signer of a transaction in flight was removed from the settings.
+/// The signer of a transaction in flight is removed from the settings.
 #[tokio::test(start_paused = true)]
 async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
     for mined in [false, true] {
@@ -442,7 +443,7 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
         assert!(senders.contains(&signer(1)) && senders.contains(&signer(2)));
         let mut stage = stage.restart(|plan| plan.signers = 1).await;
         if !mined {
-            // Its transaction is lost with it.
+            // The removed signer's transaction is lost as well.
             stage.world.drop_from_pool(signer(2));
         }
         stage.keep_mining();
@@ -454,7 +455,7 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
     }
 }
 
-/// Whatever is under way when the process ends is gone on with, and sent once.
+/// Work in flight when the process ends resumes at the next start, and is sent once.
 #[tokio::test(start_paused = true)]
 async fn a_restart_goes_on_with_what_is_under_way() {
     for node in [Node::Answers, Node::Down] {

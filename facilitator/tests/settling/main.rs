@@ -1,5 +1,6 @@
-//! Payments from the request to their final block, over real files and desks, on a chain in memory. Time jumps
-//! while everybody waits, so that minutes and days are reached.
+//! Payments from the request to their final block, over real files and outboxes, on a chain in memory.
+//!
+//! Time jumps while all tasks wait, so that tests reach minutes and days.
 #![expect(clippy::unwrap_used, reason = "a test: what goes wrong fails it")]
 #![expect(clippy::expect_used, clippy::panic, clippy::arithmetic_side_effects, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! Which signer sends what.
+//! Which signer sends which payment.
 
 use alloy_primitives::U256;
 use bursar_facilitator::book::gas::Aside;
@@ -22,7 +22,7 @@ async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may()
     let mut expected: Vec<_> = (1..=3).flat_map(|n| [signer(n), signer(n)]).collect();
     expected.sort_unstable();
     assert_eq!(senders, expected);
-    // A block frees them all, long before it is final.
+    // A block frees all their slots, long before it is final.
     stage.world.mine();
     stage.pass(500).await;
     assert_eq!(stage.world.pool().len(), 2);
@@ -45,7 +45,7 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
     assert!(stage.world.state().sent.iter().all(|tx| tx.from == signer(2)));
 }
 
-/// Prism takes payments from senders that it knows. They are simulated for the first signer, so it sends them.
+/// Prism accepts payments from known senders only. They are simulated for the first signer, so it sends them.
 #[tokio::test(start_paused = true)]
 async fn only_the_first_signer_sends_what_not_everybody_may_send() {
     let stage = Stage::with(Plan { signers: 2, ..Plan::default() }).await;
@@ -54,7 +54,7 @@ async fn only_the_first_signer_sends_what_not_everybody_may_send() {
     assert_eq!((only(MethodId::Eip3009), only(MethodId::Permit2)), (None, None));
 }
 
-/// A signer that can pay for one transaction is given one.
+/// A signer that can pay for one transaction gets one.
 #[tokio::test(start_paused = true)]
 async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
     for poor in [1, 2] {
@@ -78,7 +78,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
     }
 }
 
-/// What is in flight counts against the coin of the one signer: a payment that it could pay for alone is refused.
+/// Gas in flight counts against the coin of the only signer: a payment that it could pay for alone is refused.
 #[tokio::test(start_paused = true)]
 async fn what_is_in_flight_counts_against_the_coin() {
     let mut plan = Plan { wait_ms: 3_000, ..Plan::default() };
@@ -86,7 +86,7 @@ async fn what_is_in_flight_counts_against_the_coin() {
     let stage = Stage::with(plan).await;
     let price = stage.settler.price().await.unwrap();
     let one = price.cost(Aside { gas: 240_000, kilobytes: 1 }).unwrap();
-    // For one and a half.
+    // Enough for one and a half transactions.
     stage.world.fund(signer(1), one + one / U256::from(2));
     stage.pass(2_100).await;
     let _look = stage.settler.look_up_price().await.unwrap();
@@ -98,7 +98,7 @@ async fn what_is_in_flight_counts_against_the_coin() {
     assert!(settled(&first.await.unwrap()));
 }
 
-/// What a transaction cost is taken from what its signer is known to have, before that is looked up again.
+/// The cost of a transaction is subtracted from its signer's cached balance, before the next refresh.
 #[tokio::test(start_paused = true)]
 async fn a_balance_is_known_to_be_lower_after_a_transaction() {
     let mut plan = Plan { wait_ms: 1_800, ..Plan::default() };
@@ -120,7 +120,7 @@ async fn a_balance_is_known_to_be_lower_after_a_transaction() {
     let second = stage.settle(&stage.pays(2, 10, 2)).await;
     assert_eq!(reason(&second), Some(Reason::OutOfGas), "{second:?}");
     assert_eq!(stage.world.state().sent.len(), 1);
-    // That it is final costs nothing more.
+    // That its block becomes final costs nothing more.
     let looked = stage.settler.look_up_price().await.unwrap();
     assert_eq!(looked.balances[&signer(1)], left);
     stage.world.mine_many(3);
@@ -128,7 +128,7 @@ async fn a_balance_is_known_to_be_lower_after_a_transaction() {
     assert_eq!(stage.settler.price().await.unwrap().balances[&signer(1)], left);
 }
 
-/// What comes while a transaction is under way waits for company, fifty milliseconds and not longer.
+/// A payment that arrives while a transaction is in flight waits for others, for at most 50 ms.
 #[tokio::test(start_paused = true)]
 async fn a_payment_waits_for_company_but_not_long() {
     let stage = Stage::set().await;
@@ -144,7 +144,7 @@ async fn a_payment_waits_for_company_but_not_long() {
     }
 }
 
-/// A transaction takes no more payments than its signer can pay for.
+/// A transaction contains no more payments than its signer can pay for.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     let limits = Limits { in_flight: 1, ..Plan::default().limits };
@@ -155,7 +155,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     let rest: Vec<_> = (2..=9).map(|n| stage.settling(&stage.pays(n, 10, u64::from(n)))).collect();
     stage.pass(300).await;
     let price = stage.settler.price().await.unwrap();
-    // For about three payments, from now on.
+    // Enough for about three payments, from now on.
     stage.world.fund(signer(1), price.cost(Aside { gas: 600_000, kilobytes: 1 }).unwrap());
     let _look = stage.settler.look_up_price().await.unwrap();
     stage.keep_mining();
@@ -169,8 +169,8 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     assert!(state.sent.iter().all(|tx| tx.gas_limit <= 600_000));
 }
 
-/// Gas that is set aside is freed once the transaction is accounted for, and counts for the caller who had the
-/// payment taken on.
+/// Gas that is set aside is freed once the transaction is accounted for. It counts for the caller that had the payment
+/// accepted.
 #[tokio::test(start_paused = true)]
 async fn gas_counts_for_the_caller_who_had_the_payment_taken_on() {
     let mut stage = Stage::set().await;
@@ -182,7 +182,7 @@ async fn gas_counts_for_the_caller_who_had_the_payment_taken_on() {
     first.abort();
     assert!(stage.owed(7).caller.gas > 0);
     stage.keep_mining();
-    // Another one has its success.
+    // Another caller receives the success.
     let end = stage.settle_by(&pay, by(8)).await;
     assert!(settled(&end), "{end:?}");
     stage.ledger.answered(pay.key, by(8), bursar_core::time::Utc(1)).await.unwrap();

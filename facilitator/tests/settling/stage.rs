@@ -1,4 +1,4 @@
-//! A facilitator of one network over the chain in memory, with real files and desks.
+//! A facilitator of one network over the chain in memory, with real files and outboxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use tokio_util::task::TaskTracker;
 use crate::world::{CHAIN, World, WorldClock, network};
 
 pub(crate) const SHOP: Address = Address::repeat_byte(0x55);
-/// One coin.
+/// One coin, in wei.
 pub(crate) const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
 fn key(n: u8) -> SigningKey {
@@ -54,7 +54,7 @@ fn sign(key: &SigningKey, digest: B256) -> Signature65 {
     Signature65::new(r, s, 27 + id.to_byte()).unwrap()
 }
 
-/// The keys of all signers.
+/// Holds the keys of all signers.
 #[derive(Debug)]
 struct Keys;
 
@@ -69,12 +69,12 @@ pub(crate) fn signer(n: u8) -> Address {
     address(&key(n))
 }
 
-/// A payer, by number.
+/// Returns the address of the payer with this number.
 pub(crate) fn payer(n: u8) -> Address {
     address(&key(100 + n))
 }
 
-/// What is set for a stage.
+/// The settings of a stage.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) config: NetworkConfig,
@@ -122,7 +122,7 @@ impl Stage {
         Self::with(Plan::default()).await
     }
 
-    /// Signers have a coin each, payers a million units.
+    /// Sets up a stage; signers have one coin each, payers a million units.
     pub(crate) async fn with(plan: Plan) -> Self {
         let clock = Arc::new(WorldClock::new());
         let world = World::new(Arc::clone(&clock));
@@ -139,7 +139,7 @@ impl Stage {
         folder: tempfile::TempDir,
     ) -> Self {
         let file = folder.path().join("facilitator.redb");
-        // The one before lets go of the file once all its tasks have ended.
+        // The previous stage releases the file once all its tasks have ended.
         let (payments, desk_rows) = loop {
             match RedbPayments::open_file(&file) {
                 Ok(opened) => break opened,
@@ -209,7 +209,7 @@ impl Stage {
         }
     }
 
-    /// Ends, and starts again on the same files, perhaps with other settings.
+    /// Stops, and starts again on the same files, possibly with other settings.
     pub(crate) async fn restart(mut self, change: impl FnOnce(&mut Plan)) -> Self {
         if let Some(miner) = self.miner.take() {
             miner.abort();
@@ -227,13 +227,13 @@ impl Stage {
         Self::open(plan, clock, world, folder).await
     }
 
-    /// Has the door pay these alone.
+    /// Restricts the accepted payees to these.
     pub(crate) fn only_pay(&mut self, payees: Vec<Address>) {
         let door = Arc::get_mut(&mut self.door).unwrap();
         door.payees = payees.into_iter().collect();
     }
 
-    /// Has a block made each second from now on.
+    /// Makes a block each second from now on.
     pub(crate) fn keep_mining(&mut self) {
         let world = Arc::clone(&self.world);
         self.miner = Some(tokio::spawn(async move {
@@ -258,7 +258,7 @@ impl Stage {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    /// A payment of a payer to the shop, valid for so many seconds, with a nonce.
+    /// Signs a payment from a payer to the shop, valid for this many seconds, with a nonce.
     pub(crate) fn pays_for(&self, payer: u8, amount: u64, nonce: u64, seconds: i64) -> Pay {
         let before = self.clock.now().utc.seconds() + seconds;
         let terms = Terms {
@@ -285,7 +285,7 @@ impl Stage {
         self.door.settle(&pay.request, by).await
     }
 
-    /// The same next to everything else.
+    /// Settles in a separate task.
     pub(crate) fn settling(&self, pay: &Pay) -> tokio::task::JoinHandle<Result<End, Trouble>> {
         let (door, request) = (Arc::clone(&self.door), pay.request.clone());
         tokio::spawn(async move { door.settle(&request, by(1)).await })
@@ -296,18 +296,18 @@ impl Stage {
         known.map(|known| known.record().clone())
     }
 
-    /// The gas that counts against a caller now.
+    /// Returns the gas that counts against a caller now.
     pub(crate) fn owed(&self, caller: u8) -> GasOwed {
         self.ledger.gas_owed(CHAIN, by(caller).caller, self.clock.now().utc)
     }
 
-    /// What the shop was paid.
+    /// Returns the shop's balance, in smallest units.
     pub(crate) fn paid(&self) -> u64 {
         self.world.balance_of(SHOP)
     }
 }
 
-/// A caller without an idempotency key.
+/// Returns a caller without an idempotency key.
 pub(crate) fn by(caller: u8) -> AskedBy {
     AskedBy { caller: B256::repeat_byte(caller), idempotency: None }
 }
@@ -326,8 +326,7 @@ impl Pay {
         Self::signed_with(payer, terms, |signature| signature, "USD Coin")
     }
 
-    /// The same with a signature that is changed before it goes out, and what the request says that the token is
-    /// called.
+    /// Like `signed`, with a changed signature, and with `name` as the token's name in the request.
     pub(crate) fn signed_with(
         payer: u8,
         terms: Terms,
@@ -374,7 +373,7 @@ impl Pay {
         Self { terms, request, key, signature }
     }
 
-    /// The call that carries it out, for whoever brings it.
+    /// Returns the call that settles the payment, for any sender.
     pub(crate) fn call(&self) -> alloy_primitives::Bytes {
         use alloy_sol_types::SolCall;
         let Terms { payer, payee, amount, nonce, valid_after, valid_before, .. } = self.terms;

@@ -1,4 +1,4 @@
-//! What is refused, for which reason, and what is asked for it.
+//! Which payments are refused, for which reason, and which node calls that takes.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolValue;
@@ -13,7 +13,7 @@ use crate::stage::{COIN, Pay, Plan, SHOP, Stage, by, payer, signer};
 use crate::withdrawals::{reason, settled};
 use crate::world::{OTHER_TOKEN, VOUCHED, network};
 
-/// The end of a signature of a wallet that is not deployed yet (EIP-6492).
+/// Suffix of a signature by a wallet that is not deployed yet (EIP-6492).
 const UNDEPLOYED: [u8; 32] = [
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
@@ -38,7 +38,7 @@ fn wrong(mut signature: Vec<u8>) -> Vec<u8> {
     signature
 }
 
-/// A payment whose signature is changed.
+/// Returns a payment with its signature changed.
 fn changed(stage: &Stage, n: u8, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Pay {
     Pay::signed_with(n, stage.pays(n, 700, 1).terms, change, "USD Coin")
 }
@@ -71,8 +71,7 @@ async fn only_payees_that_are_named_are_paid_where_any_are() {
     }
 }
 
-/// A plain payment takes one exchange; whether there is code at its payer is asked once a minute by verify, and each
-/// time by settle.
+/// A plain payment takes one exchange. Verify asks for code at the payer once a minute, settle each time.
 #[tokio::test(start_paused = true)]
 async fn a_payment_costs_one_exchange() {
     let mut stage = Stage::set().await;
@@ -85,7 +84,7 @@ async fn a_payment_costs_one_exchange() {
     assert_eq!(asked(&stage), (1, 1));
     assert_eq!(verdict(&stage, &pay).await, None);
     assert_eq!(asked(&stage), (2, 1), "known");
-    // A wrong signature of a payer that has no code costs none.
+    // A wrong signature of a payer without code costs no exchange.
     let wrong = changed(&stage, 1, wrong);
     assert_eq!(verdict(&stage, &wrong).await, Some(Reason::InvalidSignature));
     assert_eq!(asked(&stage), (2, 1));
@@ -103,13 +102,13 @@ async fn a_wrong_signature_is_refused_for_its_likely_reason() {
     let terms = stage.pays(3, 700, 1).terms;
     let named = Pay::signed_with(3, terms, wrong, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, Some(Reason::NameMismatch));
-    // A wrong name beside a good signature is of no account.
+    // A wrong name next to a valid signature does not matter.
     let terms = stage.pays(3, 700, 1).terms;
     let named = Pay::signed_with(3, terms, |signature| signature, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, None);
 }
 
-/// An account may get code (EIP-7702) and keep its key: it is asked about as what it is, as it would be sent.
+/// An account may get code (EIP-7702) and keep its key: it is tried as a contract, in the form that would be sent.
 #[tokio::test(start_paused = true)]
 async fn a_key_with_code_is_tried_as_a_contract() {
     let mut stage = Stage::set().await;
@@ -120,7 +119,7 @@ async fn a_key_with_code_is_tried_as_a_contract() {
     assert!(stage.world.state().tried_as.contains(&sent), "as it would be sent");
     stage.keep_mining();
     assert!(settled(&stage.settle(&pay).await));
-    // A payer without code is not tried so.
+    // A payer without code is not tried that way.
     stage.world.state().tried_as.clear();
     assert_eq!(verdict(&stage, &stage.pays(2, 700, 1)).await, None);
     assert!(!stage.world.state().tried_as.contains(&sent));
@@ -134,7 +133,7 @@ async fn a_wallet_pays_if_it_says_that_it_has_signed() {
     let pay = changed(&stage, 1, wrong);
     assert_eq!(verdict(&stage, &pay).await, None, "its code has signed");
     assert!(settled(&stage.settle(&pay).await));
-    // Any other word is no signature, and learns nothing of the payment.
+    // Any other answer means "not signed", and reveals nothing about the payment.
     for said in [B256::ZERO, B256::repeat_byte(1)] {
         stage.world.state().wallets.insert(payer(1), said);
         let terms = stage.pays(1, 700, 2).terms;
@@ -144,7 +143,7 @@ async fn a_wallet_pays_if_it_says_that_it_has_signed() {
         let poor = Pay::signed_with(1, rich, wrong, "USD Coin");
         assert_eq!(verdict(&stage, &poor).await, Some(Reason::InvalidSignature));
     }
-    // That there is no token is no secret.
+    // That the token does not exist is public, so this reason may be returned.
     let terms = Terms { token: Address::repeat_byte(0x44), ..stage.pays(1, 700, 3).terms };
     let unsigned = Pay::signed_with(1, terms, wrong, "USD Coin");
     assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::NotDeployed));
@@ -168,7 +167,7 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
         let expected = (!allowed).then_some(Reason::FactoryNotAllowed);
         assert_eq!(verdict(&stage, &pay).await, expected);
         if allowed {
-            // It is there a moment later, and signs without saying how it is deployed.
+            // The wallet is deployed a moment later, and then signs without deployment data.
             stage.world.state().wallets.insert(payer(1), yes());
             assert_eq!(verdict(&stage, &changed(&stage, 1, wrong)).await, None);
         }
@@ -185,7 +184,7 @@ async fn what_the_looks_find_decides_about_the_reason() {
     stage.world.state().keeps = 1;
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::NotMoved));
     stage.world.state().keeps = 0;
-    // What the payee has is not told: what comes cannot be seen, and the token is known.
+    // The payee's balance is hidden, so the received amount is unknown; the token itself is in our table.
     stage.world.state().blind = Some(SHOP);
     assert_eq!(verdict(&stage, &pay).await, None);
     stage.world.state().blind = None;
@@ -193,12 +192,12 @@ async fn what_the_looks_find_decides_about_the_reason() {
     assert_eq!(verdict(&stage, &rich).await, Some(Reason::InsufficientBalance));
     let own = Terms { payee: payer(1), ..pay.terms.clone() };
     assert_eq!(verdict(&stage, &Pay::signed(1, own)).await, None, "it pays itself");
-    // The token has changed its domain. What it says itself counts from then on.
+    // The token has changed its domain: from then on its own answer counts.
     stage.world.state().separator = Some(B256::repeat_byte(3));
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::NameMismatch));
 }
 
-/// A node's own trouble is nobody's verdict; what the call itself did wrong is.
+/// A node's own error is not a verdict; an error of the call itself is.
 #[tokio::test(start_paused = true)]
 async fn the_trouble_of_a_node_is_no_verdict() {
     let stage = Stage::set().await;
@@ -212,7 +211,7 @@ async fn the_trouble_of_a_node_is_no_verdict() {
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::Simulation));
 }
 
-/// A network without Multicall3 is asked one by one, and its payments go one by one.
+/// Without Multicall3, questions are asked one by one and payments are sent one by one.
 #[tokio::test(start_paused = true)]
 async fn without_multicall_everything_goes_one_by_one() {
     let limits = Limits { in_flight: 1, ..Plan::default().limits };
@@ -231,7 +230,7 @@ async fn without_multicall_everything_goes_one_by_one() {
     assert!(state.sent.iter().all(|tx| tx.to == network().stablecoin.address));
 }
 
-/// A token that is in no table is asked for its domain, and its payments go alone.
+/// A token in no table is asked for its domain, and its payments are sent alone.
 #[tokio::test(start_paused = true)]
 async fn a_token_in_no_table_is_judged_by_its_own_word() {
     let mut stage = Stage::set().await;
@@ -246,7 +245,6 @@ async fn a_token_in_no_table_is_judged_by_its_own_word() {
     assert!(matches!(end, Ok(End::Settled { .. })), "{end:?}");
 }
 
-/// A transaction takes no more than its share of a block.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
     let limits = Limits { in_flight: 1, ..Plan::default().limits };
@@ -262,11 +260,11 @@ async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
     }
     let state = stage.world.state();
     let most = state.sent.iter().map(|tx| tx.gas_limit).max().unwrap();
-    // A quarter of the block, with the room that a batch gets.
+    // A quarter of the block, plus the margin that a batch gets.
     assert!((500_000..1_300_000).contains(&most), "{most}");
 }
 
-/// Data has a fee of its own on this network: a signature of several kilobytes pays it for each of them.
+/// This network charges a data fee: a signature of several kilobytes pays it for each of them.
 #[tokio::test(start_paused = true)]
 async fn a_long_signature_costs_its_signer_more() {
     let mut plan = Plan::default();
@@ -280,7 +278,7 @@ async fn a_long_signature_costs_its_signer_more() {
     let price = stage.settler.look_up_price().await.unwrap();
     assert_eq!(price.data_fee, fee * U256::from(2), "with room");
     let gas = price.cost(Aside { gas: 1_200_000, kilobytes: 0 }).unwrap();
-    // For three kilobytes, and not for four.
+    // Enough for three kilobytes, and not for four.
     stage.world.fund(signer(1), gas + fee * U256::from(6));
     stage.pass(2_100).await;
     let _look = stage.settler.look_up_price().await.unwrap();
@@ -288,7 +286,7 @@ async fn a_long_signature_costs_its_signer_more() {
     let end = stage.settle(&changed(&stage, 1, long(3_300))).await;
     assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
     assert_eq!(verdict(&stage, &changed(&stage, 1, long(2_200))).await, None);
-    // What is set aside for it counts against others.
+    // The amount set aside for it counts against other payments.
     let settling = stage.settling(&changed(&stage, 1, long(2_200)));
     stage.pass(100).await;
     let open = stage.owed(1).open;

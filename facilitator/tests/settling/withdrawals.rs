@@ -1,4 +1,4 @@
-//! An answer is due, and nothing is in a block: a refusal is never followed by a charge.
+//! An answer is due before any block has the payment: a refusal is never followed by a charge.
 
 use alloy_primitives::U256;
 use bursar_facilitator::book::State;
@@ -31,7 +31,7 @@ pub(crate) fn reason_of(record: &bursar_facilitator::book::Record) -> Option<Rea
     }
 }
 
-/// Blocks until nothing waits any more, and some more.
+/// Mines for 30 seconds: until nothing is pending, and some more.
 async fn settle_down(stage: &mut Stage) {
     stage.keep_mining();
     stage.pass(30_000).await;
@@ -78,7 +78,7 @@ async fn what_no_node_takes_is_withdrawn_for_its_reason_and_never_charged() {
     ];
     for (lie, expected) in lies {
         let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
-        // The same to each broadcast until the answer is due.
+        // The same answer to each broadcast until the answer to the caller is due.
         stage.world.state().sends = vec![lie.clone(); 3].into();
         let pay = stage.pays(1, 700, 1);
         let end = stage.settle(&pay).await;
@@ -92,7 +92,7 @@ async fn what_no_node_takes_is_withdrawn_for_its_reason_and_never_charged() {
         let cost = COIN - stage.world.state().coin[&signer(1)];
         assert_eq!(owed.spent_caller, cost, "{lie:?}: doing nothing costs gas");
         assert!(!cost.is_zero());
-        // The next payment takes the next nonce, and so does the same one.
+        // The next payment uses the next nonce, and the same payment can be settled afterwards.
         stage.keep_mining();
         let next = stage.pays(2, 300, 2);
         for pay in [&next, &pay] {
@@ -128,7 +128,7 @@ async fn a_node_that_has_it_makes_it_pending_whatever_it_said() {
     }
 }
 
-/// One of several nodes gave no answer to the broadcast, and the others refused it: the silent one may have it.
+/// One of several nodes did not answer the broadcast, and the others refused it: the silent one may have it.
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_beside_one_that_refuses_makes_it_uncertain() {
     for silent in [false, true] {
@@ -147,7 +147,7 @@ async fn a_silent_node_beside_one_that_refuses_makes_it_uncertain() {
     }
 }
 
-/// The node may have it, or receive it later: that is no refusal. What became of it is told once it is known.
+/// The node may have it or receive it later, so the answer is not a refusal. The outcome is returned once known.
 #[tokio::test(start_paused = true)]
 async fn a_broadcast_without_an_answer_is_no_refusal_until_its_nonce_is_used() {
     for lie in [Send::Break, Send::Late(5_000), Send::Late(700)] {
@@ -158,7 +158,7 @@ async fn a_broadcast_without_an_answer_is_no_refusal_until_its_nonce_is_used() {
         let end = stage.settle(&pay).await;
         let took = stage.clock_ms() - begun;
         if let Send::Late(700) = lie {
-            // It arrives while the payment is withdrawn: the node has it then.
+            // It arrives while the payment is being withdrawn: the node has it then.
             assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
             continue;
         }
@@ -197,7 +197,7 @@ async fn a_node_that_does_not_answer_at_the_end_makes_it_uncertain_within_the_ti
     }
 }
 
-/// A copy waits for a payment that is withdrawn meanwhile: it hears so, and has nothing sent again.
+/// A copy waits for a payment that is withdrawn meanwhile: it gets the refusal, and causes no new transaction.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_payment_that_is_withdrawn_hears_so() {
     let mut stage = Stage::with(Plan { wait_ms: 4_000, ..Plan::default() }).await;
@@ -214,7 +214,7 @@ async fn who_waits_for_a_payment_that_is_withdrawn_hears_so() {
     assert_eq!(stage.paid(), 0, "it was refused to both");
 }
 
-/// No node tells what the no-op cost: then it counts with the most that it can have cost.
+/// No node returns the cost of the no-op, so the most that it can have cost counts.
 #[tokio::test(start_paused = true)]
 async fn a_cost_that_no_node_tells_is_estimated() {
     let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
@@ -231,7 +231,7 @@ async fn a_cost_that_no_node_tells_is_estimated() {
     assert_eq!(owed.total.gas, 0, "it is accounted for");
 }
 
-/// It said that it does not have it, and mined it after all: that is counted, and the payment is settled.
+/// A node denied having it, and mined it later: that is counted, and the payment is settled.
 #[tokio::test(start_paused = true)]
 async fn a_charge_after_a_refusal_is_counted_and_kept() {
     let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
@@ -268,7 +268,7 @@ async fn what_waits_behind_a_full_signer_is_withdrawn_unsigned() {
     assert!([700, 300].contains(&stage.paid()));
 }
 
-/// Coin is gone, or gas has become dear, between the acceptance and the first offer.
+/// The coin is gone, or gas has risen, between the acceptance and the first attempt.
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_coin_or_for_cheaper_gas_is_withdrawn_for_that_reason() {
     let limits = Limits { in_flight: 1, together: 1, ..Plan::default().limits };
@@ -285,7 +285,7 @@ async fn what_waits_for_coin_or_for_cheaper_gas_is_withdrawn_for_that_reason() {
         } else {
             stage.world.fund(signer(1), U256::from(1));
         }
-        // Somebody looks the price up again.
+        // Another request refreshes the price.
         stage.pass(2_500).await;
         let looked = stage.settler.look_up_price().await.unwrap();
         assert_eq!(looked.affordable, !dear);
@@ -300,12 +300,12 @@ async fn what_waits_for_coin_or_for_cheaper_gas_is_withdrawn_for_that_reason() {
     }
 }
 
-/// A transaction of several payments: what one caller is told, the others are told, too, and nobody is charged.
+/// All payments of a transaction get the same refusal, and none is charged.
 #[tokio::test(start_paused = true)]
 async fn all_payments_of_a_transaction_are_withdrawn_together() {
     let mut stage = Stage::with(Plan { wait_ms: 600, ..Plan::default() }).await;
     stage.world.state().sends = vec![Send::Forget; 6].into();
-    // The first goes alone, the others wait for company.
+    // The first is sent alone, the others wait to share a transaction.
     let pays: Vec<Pay> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
     let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
     for settling in settling {

@@ -1,5 +1,6 @@
-//! A chain in memory with one token and Multicall3, whose node can be empty, silent, late and wrong; and a clock that
-//! moves only while everybody waits.
+//! A chain in memory with one token and Multicall3, and a clock that moves only while all tasks wait.
+//!
+//! Its node can be down, silent, late and wrong.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,9 +40,9 @@ pub(crate) const CHAIN: ChainId = ChainId(8453);
 pub(crate) const GWEI: u128 = 1_000_000_000;
 /// 2026-11-01T12:00:00Z.
 const BEGINNING_S: i64 = 1_793_534_400;
-/// What a wallet answers that has signed (EIP-1271).
+/// A wallet's answer to a valid signature (EIP-1271).
 pub(crate) const VOUCHED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
-/// A token that is in no table.
+/// A token that is not in our table.
 pub(crate) const OTHER_TOKEN: Address = Address::repeat_byte(0x99);
 const DATA_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
 
@@ -62,7 +63,7 @@ sol! {
     }
 }
 
-/// Tokio's time, which jumps to the next timer while nothing else is to be done.
+/// Tokio's time, which jumps to the next timer while no task can run.
 #[derive(Debug)]
 pub(crate) struct WorldClock(Instant);
 
@@ -97,26 +98,26 @@ impl Clock for WorldClock {
     }
 
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
-        // A year is for ever here.
+        // At most a year, which no test reaches.
         let until = self.0 + Duration::from_millis(mono_ms.min(31_536_000_000));
         Box::pin(tokio::time::sleep_until(until))
     }
 }
 
-/// What the node does with a broadcast.
+/// The node's treatment of a broadcast.
 #[derive(Debug, Clone)]
 pub(crate) enum Send {
-    /// Says that it has it, and has not.
+    /// Confirms it, without having it.
     Forget,
-    /// Refuses it by these words, without having it.
+    /// Refuses it with this message, without having it.
     Refuse(&'static str),
-    /// The same although it has it.
+    /// Refuses it with this message, although it has it.
     TakeAndRefuse(&'static str),
-    /// Takes it, and its answer is lost.
+    /// Takes it, but its answer is lost.
     TakeAndBreak,
     /// Does not take it, and breaks the connection.
     Break,
-    /// Takes it and answers so many milliseconds later.
+    /// Takes it and answers only this many milliseconds later.
     Late(u64),
 }
 
@@ -144,9 +145,9 @@ struct Mined {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Node {
     Answers,
-    /// It cannot be reached.
+    /// Cannot be reached.
     Down,
-    /// It takes the question, and whoever asked gives up after twenty seconds.
+    /// Accepts the question and never answers; the caller gives up after twenty seconds.
     Mute,
 }
 
@@ -164,39 +165,39 @@ struct Token {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) node: Node,
-    /// What the node does with the next broadcasts; then it takes them.
+    /// Treatment of the next broadcasts; later ones are taken.
     pub(crate) sends: VecDeque<Send>,
     /// Every transaction that was broadcast, in order.
     pub(crate) sent: Vec<Tx>,
     pub(crate) base_fee: u128,
-    /// So many questions for receipts are answered by "none".
+    /// Number of further requests for receipts that are answered by "none".
     pub(crate) hidden_receipts: usize,
-    /// Whatever is mined fails there, though every look finds it good.
+    /// Every mined transaction fails, although each probe finds it good.
     pub(crate) fails_in_blocks: bool,
-    /// What each account can pay gas with, in wei.
+    /// Each account's balance for gas, in wei.
     pub(crate) coin: BTreeMap<Address, U256>,
-    /// How often prices were asked for.
+    /// Number of requests for prices.
     pub(crate) prices: usize,
-    /// How often anything was asked about payments, and how often for code.
+    /// Number of exchanges about payments, and of requests for code.
     pub(crate) exchanges: usize,
     pub(crate) code_asked: usize,
-    /// Calls that were tried as this account: as they would be sent.
+    /// Calls that were tried as a sender: the sender and the target.
     pub(crate) tried_as: Vec<(Address, Address)>,
-    /// Another node beside this one gives no answer.
+    /// Another node next to this one does not answer.
     pub(crate) silent_beside: bool,
-    /// No single receipt is found; those that are asked for together are.
+    /// Requests for a single receipt find none; requests for several do.
     pub(crate) hides_receipts: bool,
-    /// The network's fee for 1,000 bytes of data, in wei. `None`: it charges none.
+    /// The network's fee for 1,000 bytes of data, in wei; `None` if it charges none.
     pub(crate) data_fee: Option<U256>,
-    /// Accounts with code of a wallet, and what each answers when it is asked whether it has signed.
+    /// Accounts with wallet code, and the answer of each to the question whether it has signed.
     pub(crate) wallets: BTreeMap<Address, B256>,
-    /// The token keeps so much of each transfer.
+    /// Units that the token keeps of each transfer.
     pub(crate) keeps: u64,
-    /// The token does not tell what this account has.
+    /// The account whose balance the token hides.
     pub(crate) blind: Option<Address>,
-    /// The token says that this is its domain.
+    /// The domain that the token reports, instead of its own.
     pub(crate) separator: Option<B256>,
-    /// What the node says to each call instead of running it.
+    /// The node's error for each call, instead of running it.
     pub(crate) call_trouble: Option<&'static str>,
     /// Calls of Multicall3 use up all gas.
     pub(crate) exhausts: bool,
@@ -206,9 +207,9 @@ pub(crate) struct State {
     mined: BTreeMap<B256, Mined>,
     pool: BTreeMap<B256, Tx>,
     token: Token,
-    /// The token before each block.
+    /// The token's state before each block.
     before: BTreeMap<u64, Token>,
-    /// How many transactions of others' used nonces of an account.
+    /// Blocks in which transactions from elsewhere used nonces of an account.
     foreign: BTreeMap<Address, Vec<u64>>,
 }
 
@@ -269,7 +270,7 @@ impl World {
         self.state().token.balance(owner).to::<u64>()
     }
 
-    /// Makes a block of all that fits.
+    /// Makes a block of all transactions that are ready.
     pub(crate) fn mine(&self) {
         let now_s = self.now_s();
         self.state().mine(now_s);
@@ -279,7 +280,7 @@ impl World {
         (0..blocks).for_each(|_block| self.mine());
     }
 
-    /// The last blocks never were. Their transactions wait again, or are gone.
+    /// Removes the last blocks. Their transactions return to the pool, or are gone.
     pub(crate) fn reorganise(&self, blocks: u64, keep: bool) {
         let mut state = self.state();
         let from = state.head.saturating_sub(blocks) + 1;
@@ -296,11 +297,11 @@ impl World {
                 state.pool.insert(hash, one.tx);
             }
         }
-        // As high as before, without them.
+        // The height stays the same, without those blocks' transactions.
         state.head = from - 1 + blocks;
     }
 
-    /// Somebody else brings the authorization of a payment, in a block of its own. Returns the transaction.
+    /// Makes a block in which another sender settles a payment; returns its transaction.
     pub(crate) fn bring(&self, to: Address, input: Bytes) -> B256 {
         let mut state = self.state();
         let from = Address::repeat_byte(0x77);
@@ -315,7 +316,7 @@ impl World {
         hash
     }
 
-    /// What others brought never was: their blocks are empty.
+    /// Undoes the transaction of another sender: its block is empty.
     pub(crate) fn take_back_foreign(&self) {
         let mut state = self.state();
         let from = Address::repeat_byte(0x77);
@@ -324,7 +325,7 @@ impl World {
         state.token = state.before[&undone.block].clone();
     }
 
-    /// The next nonce of an account is used by a transaction that nobody here knows.
+    /// Uses the next nonce of an account by a transaction that is unknown here.
     pub(crate) fn use_nonce(&self, account: Address) {
         let mut state = self.state();
         let block = state.head + 1;
@@ -334,19 +335,19 @@ impl World {
         state.pool.retain(|_hash, tx| tx.from != account || tx.nonce >= count);
     }
 
-    /// Puts bytes into the pool that were broadcast before, whatever was said of them.
+    /// Puts an earlier broadcast into the pool, whatever the answer to it was.
     pub(crate) fn remember(&self, hash: B256) {
         let mut state = self.state();
         let tx = state.sent.iter().find(|tx| tx.hash == hash).unwrap().clone();
         state.pool.insert(hash, tx);
     }
 
-    /// What an account has sent and nobody mined is lost.
+    /// Drops an account's unmined transactions.
     pub(crate) fn drop_from_pool(&self, account: Address) {
         self.state().pool.retain(|_hash, tx| tx.from != account);
     }
 
-    /// The transactions that wait for a block.
+    /// Returns the transactions that are pending.
     pub(crate) fn pool(&self) -> Vec<Tx> {
         self.state().pool.values().cloned().collect()
     }
@@ -368,7 +369,7 @@ impl World {
         match state.node {
             Node::Answers => {
                 let answer = answer(&mut state);
-                // An exchange takes a while.
+                // An exchange takes a millisecond.
                 Box::pin(async move {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     answer
@@ -396,7 +397,7 @@ impl Token {
         self.balances.get(&owner).copied().unwrap_or_default()
     }
 
-    /// What a call does and returns, or the data of its revert.
+    /// Runs a call; returns its events and its result, or the data of its revert.
     fn run(&mut self, to: Address, data: &Bytes, now_s: u64) -> Result<(Vec<Log>, Bytes), Bytes> {
         if to == MULTICALL3 && self.exhausts {
             return Err(Bytes::new());
@@ -455,7 +456,7 @@ impl Token {
         let has = self.balance(pay.from);
         let comes = pay.value.saturating_sub(U256::from(self.keeps));
         let late = U256::from(now_s) >= pay.validBefore;
-        // Whoever has code says itself whether it has signed. Keys were checked before.
+        // A payer with code decides itself whether it has signed. Keys were checked before.
         if self.wallets.get(&pay.from).is_some_and(|said| !said.starts_with(&VOUCHED)) {
             return Err(Bytes::new());
         }
@@ -478,7 +479,7 @@ impl Token {
 }
 
 impl State {
-    /// The token as a call sees it that is only tried.
+    /// Returns the token as a simulated call sees it.
     fn tried(&self) -> Token {
         Token {
             wallets: self.wallets.clone(),
@@ -490,7 +491,7 @@ impl State {
         }
     }
 
-    /// How many transactions of an account there are up to a block.
+    /// Returns the number of an account's transactions up to a block.
     fn count(&self, account: Address, block: u64) -> u64 {
         let ours = self.mined.values().filter(|one| one.tx.from == account && one.block <= block);
         let foreign = self.foreign.get(&account).into_iter().flatten();
@@ -550,14 +551,14 @@ impl Tx {
         }
     }
 
-    /// It does nothing but use its nonce.
+    /// Returns whether it does nothing but use its nonce.
     pub(crate) fn is_nothing(&self) -> bool {
         self.to == self.from && self.input.is_empty()
     }
 }
 
 impl State {
-    /// What a pool says of a transaction.
+    /// Adds a transaction to the pool, or refuses it as a node's pool would.
     fn take(&mut self, tx: Tx) -> Result<B256, ChainFault> {
         if self.pool.contains_key(&tx.hash) || self.mined.contains_key(&tx.hash) {
             return Err(refused("already known"));

@@ -1,5 +1,7 @@
-//! `/verify` of this build beside that of other builds, in short turns on one node: a machine whose speed changes by the
-//! minute slows all of them down alike. `BURSAR_OTHER` holds the paths of their programs, with colons between.
+//! `/verify` of this build and of other builds, in short turns on one node.
+//!
+//! A machine whose speed changes by the minute slows all of them down alike. `BURSAR_OTHER` holds the paths of the
+//! other programs, separated by colons.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ struct Build {
     program: String,
     process: Process,
     _home: Home,
-    /// Of each turn: requests a second, and processor time a request in microseconds.
+    /// For each turn: requests per second, and processor time per request in microseconds.
     turns: Vec<(f64, f64)>,
 }
 
@@ -39,7 +41,7 @@ pub async fn measure() {
     for connections in [1, 8, 32] {
         builds.iter_mut().for_each(|build| build.turns.clear());
         for turn in 0..TURNS {
-            // Nobody is always the first.
+            // Alternates the order, so that no build is always the first.
             builds.rotate_left(turn % 2);
             for build in &mut builds {
                 let before = build.process.cpu();

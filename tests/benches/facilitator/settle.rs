@@ -24,10 +24,10 @@ sol! {
     function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
 }
 
-/// Callers of a run, each with so many payments in flight, and so many signers for them.
+/// Callers of a run; [`Load`] has the payments in flight of each caller, and the number of signers.
 const CALLERS: usize = 256;
 const RUNS: [Load; 2] = [
-    // With one payment in flight each, a block a second bounds the rate to the number of callers.
+    // With one payment in flight each, one block per second bounds the rate to the number of callers.
     Load { each: 1, signers: 1, payments: 256 * 24 },
     Load { each: 4, signers: 4, payments: 6_000 },
 ];
@@ -87,7 +87,7 @@ async fn run(load: Load) {
     gas(&chain, &hashes).await;
 }
 
-/// How many payments each transaction carried.
+/// Returns the number of payments in each transaction.
 fn settled(run: &Run) -> BTreeMap<String, usize> {
     let mut hashes = BTreeMap::new();
     for (_at, body) in &run.answers {
@@ -99,13 +99,13 @@ fn settled(run: &Run) -> BTreeMap<String, usize> {
     hashes
 }
 
-/// How long after its block a payment is answered that is alone.
+/// Prints how long after its block a lone payment is answered.
 async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::Payer]) {
     let mut late = Vec::new();
     for paid in payments(chain, payers, 6) {
         let body = Arc::new(vec![post("/settle", &paid.body(2).to_string())]);
         let run = drive(&process.address, 1, 1, body, true);
-        // As of the newest block: the kit itself asks about the next.
+        // In the latest block: the devnet kit itself reads the pending one.
         let data = authorizationStateCall { authorizer: paid.due.from, nonce: paid.due.nonce };
         let call = json!([{
             "to": chain.network().stablecoin.address, "data": Bytes::from(data.abi_encode()),
@@ -134,7 +134,7 @@ async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::
     );
 }
 
-/// Gas of a payment by the size of its batch.
+/// Prints the gas per payment, by the size of the batch.
 async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
     let mut by_size: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (hash, payments) in hashes {
@@ -152,7 +152,7 @@ async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
     println!("gas a payment, by the size of the batch: {}", line.join(", "));
 }
 
-/// The node behind something that counts exchanges.
+/// Starts a proxy in front of the node that counts exchanges.
 async fn counted(url: &str) -> (String, Arc<AtomicUsize>) {
     #[derive(Clone)]
     struct Counted(String, reqwest::Client, Arc<AtomicUsize>);

@@ -1,4 +1,4 @@
-//! A node, a facilitator as a process on it, and payments that are signed before the clock runs.
+//! A node, a facilitator process on it, and payments that are signed before the measurement.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub async fn payers(chain: &Devnet, count: usize) -> Vec<Payer> {
     payers
 }
 
-/// Payments of all payers in turn, each good for an hour.
+/// Returns payments of all payers in turn, each valid for at least an hour.
 pub fn payments(chain: &Devnet, payers: &[Payer], count: usize) -> Vec<Paid> {
     let one = |at: usize| {
         let payer = &payers[at % payers.len()];
@@ -47,10 +47,10 @@ pub async fn fund(chain: &Devnet, home: &Home) {
     }
 }
 
-/// The facilitator of this build.
+/// The facilitator program of this build.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_bursar-test-facilitator");
 
-/// A facilitator as a process.
+/// Starts a facilitator process.
 pub fn started(home: &Home) -> Process {
     Process::start(Path::new(PROGRAM), &home.settings())
 }

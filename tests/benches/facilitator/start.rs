@@ -1,4 +1,4 @@
-//! A start on a store with a hundred thousand settled payments.
+//! Start time on a store with a hundred thousand settled payments.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! `/verify` of a payer that is known to have no code.
+//! `/verify` of payers that are known to have no code.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub async fn measure() {
     let echo = echo().await;
     let node = chain.url().trim_start_matches("http://").to_owned();
     let simulation = simulation(&chain, &paid[0]);
-    // Everybody is known afterwards.
+    // All payers are known afterwards.
     drive(&process.address, 8, 512, Arc::clone(&asked), false).await;
 
     println!(
@@ -98,7 +98,7 @@ pub async fn measure() {
     }
 }
 
-/// How often a second one core tells who signed a payment.
+/// Returns how many signers of payments one core recovers per second.
 fn recoveries(paid: &[bursar_tests::payer::Paid]) -> f64 {
     let signed: Vec<(B256, Vec<u8>)> = paid
         .iter()
@@ -111,7 +111,7 @@ fn recoveries(paid: &[bursar_tests::payer::Paid]) -> f64 {
     let mut count = 0;
     while begun.elapsed() < Duration::from_secs(1) {
         for (digest, signature) in &signed {
-            // What hashing the terms takes, beside the recovery.
+            // Stands for the hashing of the terms, which comes on top of the recovery.
             std::hint::black_box(keccak256([digest.as_slice(); 8].concat()));
             assert!(signature::signer(digest, signature).is_some());
             count += 1;
@@ -120,7 +120,7 @@ fn recoveries(paid: &[bursar_tests::payer::Paid]) -> f64 {
     f64::from(count) / begun.elapsed().as_secs_f64()
 }
 
-/// A server that answers the same bytes to everything.
+/// Starts a server that answers every request with the same bytes.
 async fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -133,7 +133,7 @@ async fn echo() -> String {
     address
 }
 
-/// The one simulation, asked of the node itself.
+/// Returns the one simulation, as a request to the node itself.
 fn simulation(
     chain: &bursar_demo::devnet::Devnet,
     paid: &bursar_tests::payer::Paid,
@@ -163,7 +163,7 @@ fn simulation(
     Arc::new(vec![post("/", &body.to_string())])
 }
 
-/// The same node, further away.
+/// Starts a proxy that delays the node's answers by `away`.
 pub async fn far_node(url: &str, away: Duration) -> String {
     #[derive(Clone)]
     struct Far(String, reqwest::Client, Duration);

@@ -1,4 +1,4 @@
-//! `/sign` and look-ups of its status, in turns on both wallets; the best round counts.
+//! `/sign` and requests for its status, in turns on both wallets; the best round counts.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub async fn sign(few: &Running, many: &Running) {
     }
 }
 
-/// Of payments from all of the history.
+/// Measures requests for the status of payments from all of the history.
 pub async fn status(few: &Running, many: &Running) {
     for connections in [1, 8] {
         let (mut of_few, mut of_many) = (None, None);
@@ -54,7 +54,7 @@ pub async fn status(few: &Running, many: &Running) {
 }
 
 async fn look(running: &Running, connections: usize) -> Run {
-    // A stride that meets every part of the history in no order.
+    // A stride that visits every part of the history, out of order.
     let ids = (0..ROUND).map(|n| &running.ids[n * 7_919 % running.ids.len()]);
     let get = |id: &String| format!("GET /sign/status/{id} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
     let requests = ids.map(|id| get(id).into_bytes()).collect();

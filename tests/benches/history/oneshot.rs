@@ -1,5 +1,4 @@
-//! A command of the product's own program, attached to a running engine; beside it the program that only tells
-//! its version.
+//! Commands of the product's own program, attached to a running engine, next to `bursar --version`.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -35,7 +34,7 @@ pub fn measure(few: &Running, many: &Running) {
     }
 }
 
-/// The median.
+/// Returns the median duration of a command.
 fn times(command: impl Fn() -> Command, line: &str) -> Duration {
     let mut took: Vec<Duration> = (0..TURNS)
         .map(|_turn| {
@@ -49,7 +48,7 @@ fn times(command: impl Fn() -> Command, line: &str) -> Duration {
     took[TURNS / 2]
 }
 
-/// Of the same profile as this bench; another package, so cargo is asked for it.
+/// Builds the program in this bench's profile, and returns its path; another package, so cargo has to build it.
 fn program() -> PathBuf {
     let built = Command::new(env!("CARGO"))
         .args(["build", "--release", "--locked", "--quiet", "--package", "bursar"])

@@ -1,4 +1,4 @@
-//! Starts, and what a started engine keeps in memory.
+//! Start times, and the memory of a started engine.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::wallet::{Running, Wallet};
 
 const STARTS: usize = 9;
 
-/// From exec to READY, the wallet closed; beside it an empty folder.
+/// Measures from exec to READY with a locked wallet, next to an empty folder.
 pub fn measure(few: &Wallet, many: &Wallet) {
     let mut best = [Duration::MAX; 3];
     for _round in 0..STARTS {
@@ -27,7 +27,7 @@ pub fn measure(few: &Wallet, many: &Wallet) {
     }
 }
 
-/// The same with the wallet opened before it is ready.
+/// The same with the wallet unlocked before READY.
 pub fn opened(few: &Wallet, many: &Wallet) {
     for (name, wallet) in [("one payment", few), ("many payments", many)] {
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! A wallet in a folder on the disk, and payments made in it by asking for them.
+//! A wallet in a folder on disk, and the payments made in it through `/sign`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use tempfile::TempDir;
 
 use crate::http::{Run, drive, post};
 
-/// Signed ahead and asked over so many connections; a proof is good for five minutes.
+/// Payments that are signed ahead, at most; a proof is valid for five minutes.
 const AT_ONCE: usize = 20_000;
 const CONNECTIONS: usize = 64;
-/// A day after one another, by the engine's clock: fifty days of twenty thousand payments are a million.
+/// Advance of the engine's clock between batches: fifty days of twenty thousand payments are a million.
 const APART_MS: i64 = 86_400_000;
 
 pub struct Wallet {
     pub folder: PathBuf,
     pub agent: Agent,
-    /// Payments so far, and some of their ids.
+    /// Number of payments so far, and some of their ids.
     notes: Notes,
     _home: Option<TempDir>,
 }
@@ -44,7 +44,7 @@ pub struct Running {
 }
 
 impl Wallet {
-    /// With one payment.
+    /// Creates a wallet with one payment.
     pub async fn new(name: &str) -> Self {
         let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder on the disk");
         let mut wallet = Self::furnished(&home.path().join(name)).await;
@@ -53,7 +53,7 @@ impl Wallet {
         wallet
     }
 
-    /// As an earlier run left it, or a new one.
+    /// Opens the wallet that an earlier run left, or creates a new one.
     pub async fn kept(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let Ok(text) = std::fs::read_to_string(folder.with_extension("json")) else {
@@ -109,7 +109,7 @@ impl Wallet {
         }
     }
 
-    /// Pays until so many payments are recorded, and stops.
+    /// Pays until this many payments are recorded, then stops the engine.
     pub async fn pay_until(&mut self, payments: usize) {
         if self.notes.payments >= payments {
             return;
@@ -126,7 +126,7 @@ impl Wallet {
             let thinned = if payments > 10_000 { 100 } else { 1 };
             self.notes.ids.extend(ids(&run).step_by(thinned));
         }
-        // The last of them are over too, and something happens after that.
+        // The last payments have expired as well, and one more entry follows.
         running.engine.operator().await.must("policy create later --day 1").await;
         assert_eq!(running.engine.terminate(), Some(0));
         self.keep();
@@ -153,7 +153,7 @@ impl Running {
         self.engine.url.strip_prefix("http://").expect("a URL")
     }
 
-    /// Asks for so many payments, none of them asked for before; each must be signed.
+    /// Asks for `count` new payments; each must be signed.
     pub async fn pay(&self, connections: usize, count: usize) -> Run {
         let first = self.next.replace(self.next.get() + count);
         let now = self.engine.now_s();

@@ -1,4 +1,4 @@
-//! What a paid request takes beyond its upstream and its facilitator.
+//! The time of a paid request beyond that of its upstream and its facilitator.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub async fn measure() {
     println!("a commit of the store beside it: p50 {:.2} ms", commit());
 }
 
-/// What the disk takes for one small commit of a store like the proxy's.
+/// Returns the median time of a small commit to a store like the proxy's, in milliseconds.
 fn commit() -> f64 {
     use bursar_proxy::book::PaymentId;
     use bursar_proxy::book::redb_store::RedbStore;

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use crate::http::post;
 use crate::process::Process;
 
-/// What a usual question is: a thousand bytes.
+/// Returns a typical question of about a thousand bytes.
 pub fn body(stream: bool) -> Value {
     let text = "Tell me, in a few words, what the weather will be like. ".repeat(16);
     if stream { bursar_tests::proxy::streaming(&text) } else { bursar_tests::proxy::chat(&text) }
@@ -39,7 +39,7 @@ impl Stage {
         Self { settling, process, customer, _home: home }
     }
 
-    /// Requests with payments, each signed before the clock runs.
+    /// Returns requests with payments, each signed before the measurement.
     pub async fn paid(&self, body: &Value, count: usize) -> Vec<Vec<u8>> {
         let asked: Asked = self.customer.ask(body).await;
         let plain = post("/v1/chat/completions", &body.to_string());
@@ -53,7 +53,7 @@ impl Stage {
     }
 }
 
-/// A server that answers the same to every question, as fast as it can.
+/// Starts a server that answers every question alike, as fast as it can.
 pub async fn upstream() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

@@ -1,5 +1,4 @@
-//! A thousand streams at once: how much later a piece arrives than straight from the upstream, and what it
-//! takes to hold them.
+//! A thousand concurrent streams: the delay of each piece compared with the bare upstream, and the memory they take.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -15,16 +14,16 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::http::post;
 use crate::stage::{Stage, body};
 
-/// Pieces of a stream.
+/// Number of pieces of a stream.
 const PIECES: usize = 40;
-/// Between two of them.
+/// Pause between two pieces.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Between two customers.
+/// Pause between the starts of two customers.
 const BETWEEN: Duration = Duration::from_millis(2);
 
 pub async fn measure() {
-    // Every piece carries the time at which it was made.
+    // Every piece contains the time at which it was made.
     let epoch = Instant::now();
     let upstream = timed(epoch).await;
     println!("streams: {PIECES} pieces, one each {} ms", PAUSE.as_millis());
@@ -33,7 +32,7 @@ pub async fn measure() {
         "streams", "bare p50 ms", "bare p99 ms", "paid p50 ms", "paid p99 ms", "added p99", "MiB"
     );
     for streams in [1, 100, 1_000] {
-        // A new process: its memory is that of this many.
+        // A new process, so that its memory is that of this many streams.
         let stage = Stage::before(&format!("http://{upstream}/v1")).await;
         let body = body(true);
         let requests = stage.paid(&body, streams).await;
@@ -54,13 +53,14 @@ pub async fn measure() {
     }
 }
 
-/// How late each piece but the first of a stream came, in milliseconds, sorted: the first waits for its
-/// settlement.
+/// Returns the delay of each piece but the first of a stream, in milliseconds, in ascending order.
+///
+/// The first piece is left out, because it waits for the settlement.
 async fn run(address: &str, requests: Vec<Vec<u8>>, epoch: Instant) -> Vec<f64> {
     let all = requests.into_iter().enumerate().map(|(n, request)| {
         let address = address.to_owned();
         tokio::spawn(async move {
-            // Customers do not come at the same instant: else all pieces of all would, ever after.
+            // Customers start at different times; otherwise all pieces of all streams would coincide.
             tokio::time::sleep(BETWEEN * u32::try_from(n).expect("few")).await;
             let mut stream = TcpStream::connect(&address).await.expect("connected");
             stream.write_all(&request).await.expect("sent");
@@ -88,7 +88,7 @@ async fn run(address: &str, requests: Vec<Vec<u8>>, epoch: Instant) -> Vec<f64> 
     late
 }
 
-/// An upstream whose pieces say when they were made.
+/// Starts an upstream whose pieces contain the time at which they were made.
 async fn timed(epoch: Instant) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

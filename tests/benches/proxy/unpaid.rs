@@ -1,4 +1,4 @@
-//! The price of a body that nobody pays for: it costs the seller, so it must be quick.
+//! The price quote for a body without payment: it costs the seller, so it must be quick.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ async fn one(stage: &Stage, name: &str, body: &Value, round: usize) {
     }
 }
 
-/// A server that reads the body and answers the same bytes to everything.
+/// Starts a server that reads the body and answers every request with the same bytes.
 async fn floor(asked: bursar_tests::proxy::Asked) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

@@ -1,5 +1,4 @@
-//! A load generator that costs little: requests are ready bytes, and of answers only the status and the length
-//! are read.
+//! A load generator that costs little: requests are prepared bytes, and only the length is parsed from answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,22 +7,23 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Run {
     pub took: Duration,
-    /// Of each request, sorted.
+    /// Latency of each request, in ascending order.
     pub latencies: Vec<Duration>,
-    /// The bodies of the answers, in no order.
+    /// The bodies of the answers with the number of their request, in no order.
     pub answers: Vec<(usize, Vec<u8>)>,
 }
 
 impl Run {
+    /// Returns the number of requests per second.
     pub fn rate(&self) -> f64 {
         self.latencies.len() as f64 / self.took.as_secs_f64()
     }
 
-    /// In milliseconds.
+    /// Returns the latency below which this share of the requests lies, in milliseconds.
     pub fn quantile(&self, share: f64) -> f64 {
         let last = self.latencies.len() - 1;
         let at = (last as f64 * share).round() as usize;
@@ -31,7 +31,7 @@ impl Run {
     }
 }
 
-/// The bytes of a POST.
+/// Returns the bytes of a POST request.
 pub fn post(path: &str, body: &str) -> Vec<u8> {
     format!(
         "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
@@ -41,8 +41,9 @@ pub fn post(path: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Sends `count` requests over so many connections, each as soon as its connection is free; the nth is that of
-/// `requests` in turn.
+/// Sends `count` requests over `connections`, each as soon as its connection is free.
+///
+/// The requests are taken from `requests` in turn.
 pub async fn drive(
     address: &str,
     connections: usize,
@@ -87,7 +88,7 @@ pub async fn drive(
     run
 }
 
-/// Reads one answer; where its body begins in the buffer.
+/// Reads one answer; returns where its body begins in the buffer.
 async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> usize {
     buffer.clear();
     loop {

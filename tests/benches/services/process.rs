@@ -1,4 +1,4 @@
-//! A service that is measured from outside.
+//! A service process that is measured from outside.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Process {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("Linux")
     }
 
-    /// Time on processors so far.
+    /// Returns the processor time so far.
     pub fn cpu(&self) -> Duration {
         let stat = self.proc("stat");
         let fields: Vec<&str> =
@@ -39,7 +39,7 @@ impl Process {
         Duration::from_millis(ticks * 10)
     }
 
-    /// Resident memory now and at its most, in MiB.
+    /// Returns the resident memory now and at its maximum, in MiB.
     pub fn memory(&self) -> (f64, f64) {
         bursar_tests::process::memory(self.child.id())
     }

@@ -1,5 +1,5 @@
-//! What an address holds, on a local chain: exact to the last unit, by one question, and never zero where
-//! nobody answered.
+//! Balances of an address on a local chain: exact to the last unit, read by one call, and never zero when no node
+//! answered.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -26,19 +26,19 @@ use crate::stage::{SMALL, Stage, local_chain};
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
 const SILENCE: &str = "No endpoint of the network gave a valid answer.";
-/// The same for the operator, who knows whom his wallet asks.
+/// The same error for the operator, with the endpoint that was asked.
 fn silence(network: &str, host: &str) -> String {
     format!("No endpoint of {network} gave a valid answer (asked https://{host}:443).")
 }
 
-/// In the URLs of endpoints: must not come back in any answer.
+/// Part of every endpoint's URL; must not appear in any answer.
 const KEY: &str = "0123456789abcdef";
 
 fn base() -> &'static Network {
     by_chain(BASE).expect("a network")
 }
 
-/// Passes questions on to a chain and takes down what they were: the method, and whom a call is for.
+/// Forwards calls to a chain, and records the method and the call's target.
 #[derive(Debug, Clone)]
 struct Relay {
     chain: Devnet,
@@ -46,7 +46,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// Listens; the second value is its URL.
+    /// Starts listening; the second value is its URL.
     async fn before(chain: &Devnet) -> (Self, String) {
         let relay = Self { chain: chain.clone(), heard: Arc::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -70,7 +70,7 @@ async fn pass_on(State(relay): State<Relay>, body: Bytes) -> String {
     json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }).to_string()
 }
 
-/// The agent's answer, whole.
+/// Returns the agent's whole answer.
 async fn asked(stage: &Stage, agent: &Agent) -> String {
     let body = agent.read(jiff::Timestamp::now().as_second());
     let caller = Caller::to(&stage.engine.url);
@@ -80,7 +80,7 @@ async fn asked(stage: &Stage, agent: &Agent) -> String {
     text
 }
 
-/// The answer about Base, as it must be to the byte: amounts as raw and formatted.
+/// The exact answer expected about Base; amounts are pairs of raw and formatted.
 fn wanted(payer: Address, [native, usdc, weth]: [(&str, &str); 3]) -> String {
     let (coin, other) = (base().stablecoin.address, base().tokens[0].address);
     let entry = |symbol: &str, token: Option<Address>, decimals: u8, amount: (&str, &str), usd| {
@@ -107,7 +107,7 @@ async fn give_native(chain: &Devnet, to: Address, wei: u64) {
     chain.request("anvil_setBalance", json!([to, amount])).await.expect("set");
 }
 
-/// Past what is remembered of the last look-up.
+/// Advances the clock past the cached balances.
 fn wait_out(stage: &Stage, skew_ms: &mut i64) {
     *skew_ms += 2_000;
     stage.engine.skew(*skew_ms);
@@ -126,7 +126,7 @@ async fn an_agent_is_told_exactly_what_its_address_holds_before_and_after_a_paym
     let one = ("1000000000000000001", "1.000000000000000001");
     let before = wanted(stage.payer, [one, ("20000000", "20"), ("0", "0")]);
     assert_eq!(asked(&stage, &agent).await, before);
-    // Everything by one question, so that it is of one block.
+    // One call for everything, so that all balances are of one block.
     assert_eq!(relay.take(), ["eth_chainId".to_owned(), format!("eth_call {MULTICALL3:#x}")]);
 
     let body = stage.ask_for(&agent, "/small").await;
@@ -138,7 +138,7 @@ async fn an_agent_is_told_exactly_what_its_address_holds_before_and_after_a_paym
     let after = wanted(stage.payer, [one, ("19988000", "19.988"), ("0", "0")]);
     assert_eq!(asked(&stage, &agent).await, after);
 
-    // Without the contract everything is asked alone, and told the same.
+    // Without the multicall contract each balance is a separate call, with the same answer.
     chain.request("anvil_setCode", json!([MULTICALL3, "0x"])).await.expect("set");
     wait_out(&stage, &mut skew);
     relay.take();
@@ -148,7 +148,7 @@ async fn an_agent_is_told_exactly_what_its_address_holds_before_and_after_a_paym
     let alone = [call(MULTICALL3), "eth_getBalance".to_owned(), call(coin), call(weth)];
     assert_eq!(relay.take(), alone);
 
-    // A token that is not there is unknown, not zero; the others are as they were.
+    // The balance of a missing token is unknown, not zero; the others are unchanged.
     chain.request("anvil_setCode", json!([weth, "0x"])).await.expect("set");
     wait_out(&stage, &mut skew);
     let told: Value = serde_json::from_str(&asked(&stage, &agent).await).expect("JSON");
@@ -252,10 +252,10 @@ async fn of_two_networks_the_one_that_answers_is_told() {
     assert_eq!(networks[1].error.as_deref(), Some(sepolia.as_str()));
     assert_eq!(holdings(&mut operator, "address balance pay --network 8453").await, networks[..1]);
 
-    // Alone it is all there is, and then nothing is known.
+    // The dead network is the only one named, so no balance is known.
     let fault = operator.refused("address balance pay --network base-sepolia").await;
     assert_eq!(fault.code, Code::ChainUnavailable);
-    // A disabled network is looked up when it is named, and never for an agent.
+    // A disabled network is read when the operator names it, and never for an agent.
     let fault = operator.refused("balances --network 4663").await;
     assert_eq!(
         fault.message,
@@ -269,7 +269,7 @@ async fn of_two_networks_the_one_that_answers_is_told() {
     }
 }
 
-/// What the policy does not allow is not asked about, and nobody is asked before the proof.
+/// Networks outside the policy are not read, and nothing is read before the proof is checked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_networks_that_an_agent_may_use_are_asked() {
     let setup = Setup { chains: BTreeMap::new(), ..Setup::default() };

@@ -1,5 +1,5 @@
-//! Offers that name another token domain than our table: the chain is asked, and believed only if it is
-//! the right one. What is signed is the table's domain either way.
+//! Offers whose token domain differs from our table: we ask the chain, and trust it only with the right chain id. The
+//! signature uses the table's domain either way.
 
 use alloy_primitives::{U256, hex};
 use bursar_core::card::HoldReason;
@@ -15,7 +15,7 @@ use crate::stage::{SMALL, Stage, local_chain, merchant_address, signed_terms};
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
 
-/// Asks for a small payment whose offer says that of the token's domain.
+/// Asks for a small payment whose offer makes this claim about the token's domain.
 async fn ask(stage: &Stage, agent: &Agent, field: &str, claim: &str) -> (u16, Value) {
     let atoms = u64::try_from(SMALL).expect("small");
     let mut offer = challenge(BASE, atoms, &format!("https://api.example.com/{claim}"));
@@ -24,8 +24,8 @@ async fn ask(stage: &Stage, agent: &Agent, field: &str, claim: &str) -> (u16, Va
     stage.ask(&agent.ask(now, &header(&offer), None)).await
 }
 
-/// Carries out what was signed. The coin of the local chain has the table's domain: under another one its
-/// signer would be a stranger.
+/// Settles the signed payment. The local chain's coin has the table's domain, so a signature for another domain would
+/// recover another signer.
 async fn settle(stage: &Stage, answer: &Value) {
     let before = stage.balances().await;
     let (terms, signature) = signed_terms(answer["header_value"].as_str().expect("a header"));
@@ -35,7 +35,7 @@ async fn settle(stage: &Stage, answer: &Value) {
     stage.assert_moved(before, SMALL).await;
 }
 
-/// Every way to contradict.
+/// Each domain field that an offer can contradict, with a wrong value.
 const CLAIMS: [(&str, &str); 2] = [("name", "USDC"), ("version", "1")];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,7 +51,7 @@ async fn a_contradicted_domain_that_the_chain_confirms_is_paid_under_our_tables(
     }
 }
 
-/// The operator sees why it waits; an approval signs the table's domain as well.
+/// Asserts that the card shows the reason for the hold, and that an approval also signs the table's domain.
 async fn assert_held_then_settled(stage: &mut Stage, agent: &Agent) {
     for (field, claim) in CLAIMS {
         let (status, answer) = ask(stage, agent, field, claim).await;
@@ -80,7 +80,7 @@ async fn a_contradicted_domain_without_a_chain_is_held_with_its_reason() {
 async fn a_node_of_another_chain_confirms_nothing_and_breaks_nothing() {
     let Some(chain) = local_chain(BASE).await else { return };
     let Some(foreign) = local_chain(BASE_SEPOLIA).await else { return };
-    // At our coin's address it answers every call with our domain: only its chain id gives it away.
+    // At our coin's address this node answers every call with our domain: only its chain id is wrong.
     let coin = by_chain(BASE).expect("a network").stablecoin;
     let code = format!("0x7f{}60005260206000f3", hex::encode(coin.domain_separator));
     foreign.request("anvil_setCode", json!([coin.address, code])).await.expect("set");

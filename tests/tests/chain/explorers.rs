@@ -1,5 +1,6 @@
-//! Explorers over HTTP: what they add, and what they cannot make us do. The scene of those that attack and
-//! fail is set here too: what the chain says must come through them unharmed.
+//! Explorers over HTTP: what they add, and what they must not cause.
+//!
+//! Also the scene for hostile and failing explorers, which must not change what the chain reports.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,10 +26,10 @@ use tokio::sync::watch;
 
 use crate::lookups::{on_base, still_chain};
 
-/// In the URL of the explorer: must not come back in any answer.
+/// Part of the explorer's URL; must not appear in any answer.
 pub(crate) const KEY: &str = "0123456789abcdef";
 
-/// An engine whose chain stands still and whose explorer is at `url`.
+/// An engine with a chain of fixed balances and an explorer at `url`.
 pub(crate) struct Scene {
     pub(crate) engine: TestEngine,
     agent: Agent,
@@ -47,7 +48,7 @@ impl Scene {
         Self { engine, agent }
     }
 
-    /// The agent's answer, by a new look-up: the value, and its bytes.
+    /// Returns the agent's answer to a fresh read: the value, and its bytes.
     pub(crate) async fn told(&self) -> (Value, Vec<u8>) {
         self.engine.clock.advance(2_000);
         let body = self.agent.read(self.engine.now_s()).to_string().into_bytes();
@@ -57,7 +58,7 @@ impl Scene {
         (told, bytes)
     }
 
-    /// What `bursar balances` writes, to the byte.
+    /// Returns the exact output of `bursar balances`.
     pub(crate) async fn shown(&self) -> String {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let streams = Streams {
@@ -76,7 +77,7 @@ impl Scene {
     }
 }
 
-/// The three coins of the chain, whatever the explorer does.
+/// Asserts that the three balances from the chain are intact.
 pub(crate) fn assert_ours_unharmed(told: &Value) {
     let ours = told["balances"].as_array().unwrap_or_else(|| panic!("{told}"));
     let raw: Vec<&Value> = ours.iter().take(3).map(|entry| &entry["raw"]).collect();
@@ -84,7 +85,7 @@ pub(crate) fn assert_ours_unharmed(told: &Value) {
     assert!(ours.iter().take(3).all(|entry| entry["verified"] == true));
 }
 
-/// An explorer that answers every question with the newest of what it is given.
+/// Starts an explorer that answers every request with the latest text sent to it.
 pub(crate) async fn explorer() -> (watch::Sender<String>, String) {
     let (give, given) = watch::channel("[]".to_owned());
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -161,7 +162,7 @@ async fn an_explorer_adds_tokens_that_are_marked_and_worth_nothing() {
     assert_eq!(named, wanted);
 }
 
-/// A place that must not be called.
+/// A listener that must not receive a connection.
 pub(crate) struct Untouched(StillListener);
 
 impl Untouched {
@@ -198,14 +199,14 @@ async fn t_21_pictures_that_an_explorer_names_are_not_fetched() {
     let (told, _bytes) = scene.told().await;
     assert_eq!(told["balances"][3]["symbol"], "ICON", "{told}");
     scene.shown().await;
-    // A symbol that is a URL is a symbol.
+    // A symbol that is a URL is not fetched either.
     give.send_replace(list(&[trap.url()]));
     scene.told().await;
     scene.shown().await;
     trap.assert_untouched();
 }
 
-/// More than fits into one frame of the control channel, if each said as much as it may.
+/// More tokens than fit into one frame of the control channel, each with the longest fields.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_tokens_as_strangers_sent_are_told_within_bounds() {
     let (give, url) = explorer().await;

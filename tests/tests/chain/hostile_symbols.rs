@@ -1,10 +1,10 @@
-//! Tokens that call themselves what acts on a terminal, hides, or looks like another one.
+//! Tokens whose symbols act on a terminal, hide characters, or look like another symbol.
 
 use serde_json::{Value, json};
 
 use crate::explorers::{Scene, address, assert_ours_unharmed, explorer, list};
 
-/// What moves a cursor, hides, reorders, or ends our own words.
+/// Symbols that move a cursor, hide, reorder, or end the surrounding text.
 fn attacks() -> Vec<String> {
     [
         "\x1b[2J",
@@ -59,7 +59,7 @@ fn attacks() -> Vec<String> {
     .collect()
 }
 
-/// Ten thousand strings of which half the characters are of the dangerous kind; always the same ones.
+/// Ten thousand pseudo-random symbols from a fixed seed, half of their characters dangerous.
 fn random_symbols() -> Vec<Vec<String>> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = move |below: u64| {
@@ -85,7 +85,7 @@ fn random_symbols() -> Vec<Vec<String>> {
     (0..25).map(|_batch| (0..400).map(|_token| symbol()).collect()).collect()
 }
 
-/// Whether a character acts on a terminal or is not seen.
+/// Returns whether a character acts on a terminal or is invisible.
 fn acts(ch: char) -> bool {
     ch.is_control()
         || matches!(ch, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
@@ -114,13 +114,13 @@ async fn t_20_what_tokens_call_themselves_acts_on_no_terminal_and_breaks_no_json
             let told = stranger["symbol"].as_str().expect("text");
             assert!(told.chars().count() <= 32 * "\\u{10ffff}".len(), "{told}");
             if !symbol.chars().any(acts) && symbol.chars().count() <= 32 {
-                // What else cannot be seen is written as a code.
+                // Other invisible characters are written as escapes.
                 assert!(told == symbol || told.contains("\\u{"), "{told}");
             }
         }
         let shown = scene.shown().await;
         assert!(!shown.chars().any(|ch| acts(ch) && ch != '\n'), "{shown:?}");
-        // A line for each token, with its address: none could add one, or take one away.
+        // One line per token, with its address: no symbol adds or removes a line.
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 1 + 3 + symbols.len(), "{shown}");
         for (number, line) in lines[4..].iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Looking balances up: once at a time for an address, not again for two seconds, and never for ever.
+//! Balance reads: one at a time per address, cached for two seconds, and bounded in time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use bursar_tests::offers::BASE;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-/// 7 wei, 8 of the dollar token, 9 of the other one.
+/// Returns a chain with 7 wei, 8 units of the dollar token and 9 of the other token.
 pub(crate) fn still_chain() -> StillChain {
     let base = by_chain(BASE).expect("a network");
     let tokens: Vec<(Address, u64)> =
@@ -34,7 +34,7 @@ async fn an_address_is_asked_about_once_at_a_time_and_not_again_for_two_seconds(
     let chain = Arc::new(StillChain { gate: Semaphore::new(0), ..still_chain() });
     let engine = TestEngine::start(on_base(&chain)).await;
     engine.furnish(POLICY).await;
-    // Two agents with the same address.
+    // Both agents use the same address.
     let agents = [engine.hire("one", "hmac").await, engine.hire("two", "bearer").await];
     let looked = || chain.looked.load(Ordering::SeqCst);
     let ask = |index: usize| engine.post_read("/balances", &agents[index % 2]);

@@ -1,5 +1,6 @@
-//! Everything the engine reaches outside, over a whole run, seen from outside the process: nobody but the
-//! counterparties of the specification's list, and every one of those that exist.
+//! All outbound connections of the engine over a whole run, traced from outside the process.
+//!
+//! Only the counterparties of the specification's list are called, and each existing kind is.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,13 +17,13 @@ use crate::programs::{NODE, PYTHON};
 use crate::settlements::{assert_verified, report_settled};
 use crate::stage::{SMALL, Stage, local_chain};
 
-/// What skips the tests that need strace; without it its absence is a failure.
+/// The value of `BURSAR_TEST_SKIP` that skips tests that need strace; otherwise a missing strace fails them.
 const SKIP: &str = "strace";
 
 fn traced_or_skip() -> bool {
     if let Ok(tried) = Command::new("strace").args(["-qq", "-e", "trace=none", "true"]).output() {
         if !tried.status.success() {
-            // A sandbox that lets nobody look into another process.
+            // A sandbox may forbid tracing another process.
             eprintln!("skipped: strace cannot be used here: {tried:?}");
         }
         return tried.status.success();
@@ -36,7 +37,7 @@ fn traced_or_skip() -> bool {
     false
 }
 
-/// How often each address was dialled or written to without a connection.
+/// Counts, for each address, the connections and the writes without a connection.
 fn dialled(trace: &Path) -> BTreeMap<String, usize> {
     let mut seen = BTreeMap::new();
     for line in std::fs::read_to_string(trace).expect("a trace").lines() {
@@ -47,8 +48,9 @@ fn dialled(trace: &Path) -> BTreeMap<String, usize> {
     seen
 }
 
-/// The address in one line of strace: `connect(9, {sa_family=AF_INET, sin_port=htons(8545),
-/// sin_addr=inet_addr("127.0.0.1")}, 16)`. Writing on an open connection names none.
+/// Returns the address in one line of strace; a write on an open connection has none.
+///
+/// An example of a line: `connect(9, {sa_family=AF_INET, sin_port=htons(8545), sin_addr=inet_addr("127.0.0.1")}, 16)`.
 fn address(line: &str) -> Option<String> {
     let between = |from: &str, to: &str| {
         let rest = line.split_once(from)?.1;
@@ -111,7 +113,7 @@ async fn the_engine_dials_its_counterparties_and_nobody_else() {
     };
     let mut stage = Stage::set(chain, start).await;
 
-    // Payments at once, in both versions, and what the chain says of them.
+    // Automatic payments in both versions, and their verification on the chain.
     for case in [&PYTHON, &NODE] {
         let agent = stage.hire(&case.name(), case.auth).await;
         for path in ["/small", "/v1/small"] {
@@ -125,7 +127,7 @@ async fn the_engine_dials_its_counterparties_and_nobody_else() {
         let (status, balances) = stage.post("/balances", &agent.read(stage.stamp())).await;
         assert_eq!((status, &balances["status"]), (200, &json!("ok")), "{balances}");
     }
-    // One that is approved, and one whose token the chain is asked about.
+    // A payment that is approved, and one whose token domain is read from the chain.
     let agent = stage.hire("large", "bearer").await;
     let (status, answer) = stage.ask(&stage.ask_for(&agent, "/large").await).await;
     assert_eq!(status, 202, "{answer}");
@@ -144,7 +146,7 @@ async fn the_engine_dials_its_counterparties_and_nobody_else() {
         let url: reqwest::Url = url.parse().expect("a URL");
         format!("127.0.0.1:{}", url.port().expect("a port"))
     };
-    // Both kinds that exist were called, so that the run proves something of each.
+    // Both existing kinds of counterparty were called, so the run covers each.
     let mut wanted = [of(&node), of(&explorer)];
     wanted.sort();
     assert_eq!(seen.keys().collect::<Vec<_>>(), wanted.iter().collect::<Vec<_>>(), "{seen:?}");

@@ -1,5 +1,5 @@
-//! What an agent program comes back with: paid, paid after an approval, denied, expired. Each for Python
-//! and Node, with a signature and with a token.
+//! Outcomes of an agent program: paid, paid after an approval, denied, expired. Each for Python and Node, with a
+//! signature and with a token.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -97,13 +97,13 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
         assert_eq!(told.end(), ("rejected", Some(3)), "{}", told.line);
         assert_eq!(told.line["code"], "REQUEST_EXPIRED", "{}", told.line);
     }
-    // The engine's own clockwork records it, whether or not somebody polls.
+    // The engine's own timer records the expiry, with or without a poll.
     stage.held(0).await;
     assert_eq!(stage.balances().await, before);
     assert!(stage.merchant.payments().is_empty(), "{:?}", stage.merchant.payments());
 
-    // A clock that is put right again brings nothing back: not by a poll, not by an approval. It is moved
-    // between two engines, because it takes the monotonic clock with it, which never moves backwards.
+    // Correcting the clock revives nothing: neither a poll nor an approval does. The clock changes between two engines,
+    // because the skew also moves the monotonic clock, which never goes backwards.
     assert_eq!(stage.engine.terminate(), Some(0));
     stage.engine.skew(0);
     stage.start_again().await;
@@ -123,7 +123,7 @@ async fn a_payment_after_the_clock_went_back_is_signed() {
     let mut stage = Stage::set(chain, Start::default()).await;
     let agent = stage.hire("bot", "hmac").await;
     stage.engine.skew(HOLD_MS);
-    // Any entry of the journal takes the wrong time in.
+    // Any journal entry records the wrong time.
     stage.operator.must("agent suspend bot").await;
     assert_eq!(stage.engine.terminate(), Some(0));
     stage.engine.skew(0);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Buys what is at $1 with curl alone, in either version of x402, for an agent in bearer mode, and reports the
-# settlement. Prints the wallet's answer to the report.
+# Buys the item at $1 with plain curl, in either version of x402, for an agent in bearer mode. Reports the settlement
+# and prints the wallet's answer to the report.
 set -eu
 resource=$1
 folder=$(mktemp -d)
@@ -8,9 +8,9 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 
 call() { curl -sS --noproxy '*' --max-time 60 "$@"; }
-# A text in flat JSON, by its name.
+# Prints the string with this name in flat JSON.
 text() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p"; }
-# A header in the file $2, by its name.
+# Prints the header with this name in the file $2.
 header() { tr -d '\r' < "$2" | awk -v name="$1:" 'tolower($1) == name { print $2 }'; }
 who="\"agent_id\": \"$WALLET_AGENT_ID\", \"signature\": \"$WALLET_AGENT_TOKEN\""
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::stage::PATIENCE;
 
-/// A program, and how its agent proves itself.
+/// A program, and its agent's kind of proof.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
     program: &'static str,
@@ -26,12 +26,12 @@ pub(crate) const CASES: [Case; 4] =
     [PYTHON, NODE, Case { auth: "bearer", ..PYTHON }, Case { auth: "bearer", ..NODE }];
 
 impl Case {
-    /// What the operator calls an agent of this case.
+    /// Returns the operator's name for an agent of this case.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.script, self.auth)
     }
 
-    /// Starts the program on its way to buy what is at `url`, by the wallet at `wallet`.
+    /// Starts the program, which buys the item at `url` through the wallet at `wallet`.
     pub(crate) fn send(&self, agent: &Agent, wallet: &str, url: &str) -> Buyer {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../demo/agents");
         let mut command = Command::new(self.program);
@@ -41,13 +41,13 @@ impl Case {
     }
 }
 
-/// An agent program on its way.
+/// A running agent program.
 #[derive(Debug)]
 pub(crate) struct Buyer {
     child: Child,
 }
 
-/// What an agent program came back with.
+/// The result of an agent program.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) exit: Option<i32>,
@@ -77,13 +77,13 @@ impl Buyer {
         Self { child }
     }
 
-    /// Whether it has not come back yet.
+    /// Returns whether the program is still running.
     pub(crate) fn is_away(&mut self) -> bool {
         self.child.try_wait().expect("a child of ours").is_none()
     }
 
     pub(crate) async fn back(self) -> Told {
-        // Longer than the program waits itself, so that it can say what it waited for.
+        // Longer than the program's own timeout, so that it can report what it waited for.
         let output = timeout(2 * PATIENCE, self.child.wait_with_output()).await;
         let output = output.expect("the agent comes back in time").expect("its output");
         let text = String::from_utf8(output.stdout).expect("text");
@@ -93,7 +93,7 @@ impl Buyer {
 }
 
 impl Told {
-    /// Outcome and exit code: what a shell or a harness around the agent sees.
+    /// Returns the outcome and the exit code, which a shell or harness around the agent sees.
     pub(crate) fn end(&self) -> (&str, Option<i32>) {
         (self.line["outcome"].as_str().unwrap_or_default(), self.exit)
     }

@@ -1,5 +1,5 @@
-//! A node between the engine and the local chain that remembers what it was asked: a test sees that the
-//! engine has looked, not only that time has passed.
+//! A node between the engine and the local chain that records calls: a test sees that the engine has probed, not only
+//! that time has passed.
 
 use std::sync::{Arc, Mutex};
 
@@ -40,7 +40,7 @@ impl Relay {
         Self { url, asked, server }
     }
 
-    /// Lets the engine's time pass until it has asked for the receipt of that transaction so often.
+    /// Advances the engine's time until it has requested that transaction's receipt `count` times.
     pub(crate) async fn until_looks(&self, stage: &mut Stage, tx_hash: B256, count: usize) {
         let end = Instant::now() + PATIENCE;
         while self.looks(tx_hash) < count {
@@ -49,7 +49,7 @@ impl Relay {
         }
     }
 
-    /// How often the receipt of that transaction was asked for.
+    /// Returns how often that transaction's receipt was requested.
     pub(crate) fn looks(&self, tx_hash: B256) -> usize {
         let asked = self.asked.lock().expect("not poisoned");
         let is_look = |call: &&Value| {

@@ -1,4 +1,4 @@
-//! An engine that is stopped, killed or started anew between an ask and its payment.
+//! An engine that is stopped, killed or restarted between a request and its payment.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
         let before = stage.balances().await;
         let body = stage.ask_for(&agent, path).await;
         let (status, answer) = stage.ask(&body).await;
-        // At once: the record of the signature may still wait for its commit.
+        // At once: the entry that records the signature may not be committed yet.
         stage.engine.kill();
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
         let header = answer["header_value"].as_str().expect("a header");
@@ -72,7 +72,7 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
         stage.operator.must("wallet open").await;
         assert_eq!(stage.ask(&body).await, (200, answer.clone()), "{auth}");
 
-        // Neither this merchant takes it again, nor the chain from one who has forgotten it.
+        // This merchant refuses the payment again. From a merchant that has forgotten it, the chain refuses it.
         assert_eq!(stage.deliver(&stage.url(path), &answer).await.0, 402);
         let forgetful = open_shop(&stage.chain).await;
         let url = format!("{}{path}", forgetful.url());
@@ -132,7 +132,7 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
         body.len()
     );
     call.write_all(head.as_bytes()).await.expect("sent");
-    // Said when the handler asks for the body: from here on the call is in progress.
+    // Sent when the handler asks for the body: from here on the call is in progress.
     let mut go_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
     timeout(PATIENCE, call.read_exact(&mut go_on)).await.expect("in time").expect("an answer");
     assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -155,7 +155,7 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
     stage.settled(SMALL).await;
     stage.assert_moved(before, SMALL).await;
-    // And the next engine knows of it.
+    // The next engine has the payment on record.
     stage.start_again().await;
     let spent = dollars(&stage.agents().await[0].spent_today);
     assert_eq!(u128::from(spent.0), SMALL);

@@ -1,4 +1,4 @@
-//! Explorers that flood, stall, send elsewhere or say something else.
+//! Explorers that flood, stall, redirect, or send something else.
 
 use std::io;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::explorers::{KEY, Scene, Untouched, assert_ours_unharmed, list, token}
 
 const FAILED: &str = "The explorer gave no valid answer: other tokens may be missing.";
 
-/// How a server of ours misbehaves.
+/// How the test's server misbehaves.
 #[derive(Debug, Clone)]
 enum Misdeed {
-    /// These bytes, and the end of the connection.
+    /// Sends these bytes and closes the connection.
     Says(String),
-    /// This head, and then without end.
+    /// Sends this head, then data without end.
     Floods(String),
-    /// This head, and then a byte now and then.
+    /// Sends this head, then one byte every 20 ms.
     Drips(String),
     Waits,
 }
@@ -95,7 +95,8 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
         body("401 Unauthorized", KEY),
         body("403 Forbidden", "[]"),
         body("429 Too Many Requests", "[]"),
-        // Only of Robinhood Chain's explorer, and of an empty address, may this mean that it never saw it.
+        // Only on Robinhood Chain, and only for an empty address, may a 500 mean an address that the explorer never
+        // saw.
         body("500 Internal Server Error", "[]"),
         body("503 Service Unavailable", "[]"),
     ];
@@ -117,12 +118,12 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
         let gzip = matches!(&misdeed, Misdeed::Says(text) if text.contains("gzip"));
         assert_ours_unharmed(&told);
         assert_eq!(told["balances"].as_array().map(Vec::len), Some(3), "{misdeed:?}");
-        // An encoding that nobody asked for is not undone: the two bytes are the list that they look like.
+        // An encoding that was not requested is not decoded: the two bytes are read as the list that they look like.
         let failed = (!gzip).then(|| json!(format!("eip155:8453: {FAILED}")));
         assert_eq!(told.get("balances_error"), failed.as_ref(), "{misdeed:?}");
         let text = String::from_utf8(bytes).expect("UTF-8");
         assert!(!text.contains(KEY) && !text.contains("127.0.0.1"), "{text}");
-        // 8 MiB are read, and some lie in the buffers of two sockets.
+        // The engine reads 8 MiB; some more is in the buffers of two sockets.
         let flooded = *told_sent.borrow() - before;
         assert!(flooded < 40 << 20, "{misdeed:?}: {flooded} bytes");
         let shown = scene.shown().await;
@@ -131,7 +132,7 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
     }
     trap.assert_untouched();
 
-    // It was not its fault for ever.
+    // A failure is not permanent: the explorer is read again.
     how.send_replace(body("200 OK", &list(&["BACK".to_owned()])));
     let (told, _bytes) = scene.told().await;
     assert_eq!(told["balances"][3]["symbol"], "BACK", "{told}");

@@ -1,5 +1,6 @@
-//! The other side by others: a resource server and facilitator made of the protocol's own packages write
-//! the offers, judge our headers and settle them. What they take, other people's servers take.
+//! A counterparty made of the protocol's own packages: resource server and facilitator.
+//!
+//! It writes the offers, checks our headers and settles them. Other people's servers accept what it accepts.
 
 use alloy_primitives::B256;
 use bursar_demo::devnet::Devnet;
@@ -15,7 +16,7 @@ use crate::settlements::{
 };
 use crate::stage::{PATIENCE, SMALL, Stage};
 
-/// A path of the peer, which is a combination of packages.
+/// A path of the peer: one combination of packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     /// npm `x402` alone.
@@ -37,7 +38,7 @@ impl Side {
         }
     }
 
-    /// The header for a payment.
+    /// Returns the name of the payment header.
     fn header_name(self) -> &'static str {
         match self {
             Self::X402 | Self::EvmV1 => "X-PAYMENT",
@@ -45,7 +46,7 @@ impl Side {
         }
     }
 
-    /// Which of what the three say is said here.
+    /// Returns this side's entry of the three expected messages.
     fn word(self, words: [&'static str; 3]) -> &'static str {
         match self {
             Self::X402 => words[0],
@@ -55,7 +56,7 @@ impl Side {
     }
 }
 
-/// The other side, as a process.
+/// The counterparty, as a process.
 #[derive(Debug)]
 struct Peer {
     url: String,
@@ -63,13 +64,13 @@ struct Peer {
     _script: Script,
 }
 
-/// What it answered.
+/// The counterparty's answer.
 #[derive(Debug)]
 struct Answer {
     status: u16,
-    /// The offer, if it asks for money.
+    /// The offer, if payment is required.
     challenge: Value,
-    /// What became of the payment, if it was settled.
+    /// The outcome of the payment, if it was settled.
     receipt: Value,
 }
 
@@ -84,13 +85,13 @@ impl Peer {
         format!("{}{}", self.url, side.path())
     }
 
-    /// Its clock goes so many seconds ahead from now on.
+    /// Sets the peer's clock this many seconds ahead.
     async fn go_ahead(&self, seconds: i64) {
         let told = self.client.post(format!("{}/ahead", self.url)).body(seconds.to_string());
         assert_eq!(told.send().await.expect("an answer").status(), 200);
     }
 
-    /// Visits with a payment, or without one to be asked for it.
+    /// Requests the resource with a payment, or without one to get an offer.
     async fn visit(&self, side: Side, payment: Option<&str>) -> Answer {
         let mut request = self.client.get(self.url(side));
         if let Some(payment) = payment {
@@ -106,7 +107,7 @@ impl Peer {
         Answer { status, challenge: asked.unwrap_or(body), receipt: receipt.unwrap_or_default() }
     }
 
-    /// A payment that our wallet signs for an offer of theirs, or for what `change` makes of it.
+    /// Returns a payment that our wallet signs for the peer's offer, as modified by `change`.
     async fn signed(
         &self,
         stage: &Stage,
@@ -127,7 +128,7 @@ impl Peer {
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
         assert_eq!(answer["header_name"], side.header_name());
         let mut payment = opened(answer["header_value"].as_str().expect("a header"));
-        // What was signed stays: only what names the offer is theirs again.
+        // Keep what was signed; restore only the parts that name the peer's offer.
         match side {
             Side::X402 | Side::EvmV1 => {
                 payment["network"] = asked.challenge["accepts"][0]["network"].clone();
@@ -193,14 +194,14 @@ async fn version_2_servers_get_their_offer_and_extensions_back() {
     assert_eq!(peer.visit(Side::EvmV2, Some(&header(&whole))).await.status, 200);
 }
 
-/// What is done to a payment, and what the three sides say of it.
+/// A manipulation of a payment, and the error that each side returns.
 struct Forgery {
     name: &'static str,
-    /// What the wallet is asked to sign instead.
+    /// Changes the offer before the wallet signs.
     sign: fn(&mut Value),
-    /// What is changed after it has signed.
+    /// Changes the payment after the wallet has signed.
     change: fn(&mut Value),
-    /// How far the peer's clock is ahead of the payment.
+    /// Seconds by which the peer's clock is ahead of the payment.
     ahead_s: i64,
     said: [&'static str; 3],
 }
@@ -225,7 +226,7 @@ async fn official_servers_take_what_the_helper_and_curl_pay() {
             let told = Buyer::start(command, &agent, &stage.engine.url).back().await;
             assert_eq!(told.exit, Some(0), "{name}, {side:?}: {}", told.line);
             stage.assert_moved(before, SMALL).await;
-            // They have reported what the server's receipt names.
+            // The program has reported the transaction in the server's receipt.
             let id = told.line["transaction_id"].as_str().expect("an id");
             let receipt = stage.looked_up(id, "verified").await;
             assert_eq!(receipt["status"], "payment-completed", "{receipt}");
@@ -233,7 +234,7 @@ async fn official_servers_take_what_the_helper_and_curl_pay() {
     }
 }
 
-/// Replaces a text in an object by what `make` makes of it.
+/// Replaces a text in an object with the result of `make`.
 fn edit(value: &mut Value, pointer: &str, make: impl Fn(&str) -> String) {
     let place = value.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}"));
     *place = json!(make(place.as_str().expect("text")));
@@ -346,7 +347,7 @@ const FORGERIES: [Forgery; 10] = [
         name: "too late",
         sign: NOTHING,
         change: NOTHING,
-        // The offers are for a minute, and six seconds must be left.
+        // Offers are valid for a minute, and six seconds must be left.
         ahead_s: 60,
         said: ["invalid_exact_evm_payload_authorization_valid_before"; 3],
     },
@@ -372,12 +373,12 @@ async fn official_servers_refuse_what_was_not_signed_for_them() {
         }
         assert_eq!(stage.balances().await, before, "{side:?}");
 
-        // The same way with nothing forged: it was the forgery that they refused.
+        // The same steps without a forgery succeed, so each refusal was caused by its forgery.
         let payment = header(&peer.signed(&stage, &agent, side, NOTHING).await);
         let answer = peer.visit(side, Some(&payment)).await;
         assert_eq!((answer.status, &answer.receipt["success"]), (200, &json!(true)), "{answer:?}");
         stage.assert_moved(before, SMALL).await;
-        // Once.
+        // But only once.
         let again = peer.visit(side, Some(&payment)).await;
         let said = again.challenge["error"].as_str().unwrap_or_default();
         let wanted = side.word([

@@ -1,4 +1,4 @@
-//! The operator moves money away: from a command at the control socket to a settled transaction.
+//! The command `address send`, from the control socket to a settled transaction.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::answers::{Answer, SendAnswer};
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::stage::{PATIENCE, PAUSE, Stage, local_chain};
 
 pub(crate) const TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
-/// Ten coins.
+/// Ten coins, in wei.
 pub(crate) const GAS_MONEY: &str = "0x8ac7230489e80000";
 
 async fn stage() -> Option<Stage> {
@@ -40,7 +40,7 @@ async fn sent(stage: &mut Stage, line: &str) -> SendAnswer {
     }
 }
 
-/// The one send, once it has come to an end. Blocks go on meanwhile, as on a real chain.
+/// Waits until the only send has ended. Mines blocks meanwhile, as on a real chain.
 async fn ended(stage: &mut Stage) -> SendAnswer {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -127,7 +127,7 @@ async fn what_cannot_be_sent_is_refused_before_anybody_is_asked() {
     assert_eq!(coins(&stage, to()).await, U256::ZERO);
 }
 
-/// Returns 0.3 coins whatever it is asked: PUSH8 and RETURN.
+/// Code that returns 0.3 coins for any call: PUSH8 and RETURN.
 const DEAR_ORACLE: &str = "0x670429d069189e000060005260206000f3";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -135,7 +135,7 @@ async fn what_the_data_costs_is_part_of_the_card_and_of_what_must_be_there() {
     let Some(mut stage) = stage().await else { return };
     let oracle = bursar_core::networks::OP_GAS_PRICE_ORACLE;
     stage.chain.request("anvil_setCode", json!([oracle, DEAR_ORACLE])).await.expect("set");
-    // Ten are there; the data may take 0.6.
+    // The balance is ten; the data may cost 0.6.
     let line = format!("address send pay {TO} 9.5 --network base --confirm 9.5 --no-wait");
     let refused = stage.operator.refused(&line).await;
     assert_eq!(refused.code, Code::InsufficientFunds, "{}", refused.message);

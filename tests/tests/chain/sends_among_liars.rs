@@ -1,5 +1,6 @@
-//! A send through nodes that lie, by an engine that is killed, stopped and started again: in the end the
-//! money has moved once, no nonce is missing, and nothing was broadcast that does anything else.
+//! Sends through lying nodes, by an engine that is killed, paused and restarted.
+//!
+//! In the end the money has moved once, no nonce is missing, and every broadcast was a version of the same send.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use crate::sends::{GAS_MONEY, TO};
 use crate::stage::{PATIENCE, PAUSE, Stage, local_chain};
 
-/// Where the engine dies: nowhere, or at the first or second time that it gets there.
+/// Where the engine dies: nowhere, or at the first or second hit of a failpoint.
 const DEATHS: [Option<&str>; 6] = [
     None,
     Some(PAUSE_IT),
@@ -27,7 +28,7 @@ const DEATHS: [Option<&str>; 6] = [
     Some("kill:desk.send:2"),
 ];
 
-/// Not dead: stopped as soon as the order stands, and woken when blocks have been made.
+/// No death: the engine is paused as soon as the order is accepted, and resumed after blocks were mined.
 const PAUSE_IT: &str = "pause";
 
 const AMOUNT: u64 = 250_000_000_000_000_000;
@@ -37,7 +38,7 @@ async fn number(stage: &Stage, method: &str, params: Value) -> U256 {
     told.as_str().expect("text").parse().expect("a number")
 }
 
-/// One send, from the order to its end, through a node that tells these lies.
+/// Runs one send, from the order to its end, through a node that tells these lies.
 async fn send_through(lies: &[Lie], death: Option<&str>) {
     let Some(chain) = local_chain(BASE).await else { return };
     let rpc = LyingRpc::before(chain.url()).await;
@@ -88,18 +89,18 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
             break;
         }
     }
-    // What a block takes before the node forgets it is sent once, and nobody gets to the second time.
+    // If a block takes the transaction before the node forgets it, it is sent once, and the second hit never happens.
     let maybe = kill == Some("kill:desk.send:2") && lies.contains(&Lie::Forget);
     let deaths = usize::from(kill.is_some());
     assert!(restarts == deaths || (maybe && restarts == 0), "{case}: {restarts} restarts");
-    // A block may come between two of them: what is mined is sent no more, and nobody is lied to.
+    // A block may come between two lies: a mined transaction is not sent again, so the later lies are not told.
     assert!((1..=lies.len()).contains(&rpc.told()), "{case}: {} lies", rpc.told());
     assert_eq!(
         number(&stage, "eth_getBalance", json!([TO, "latest"])).await,
         U256::from(AMOUNT),
         "{case}"
     );
-    // No gap, nothing that waits, and no nonce used but this one.
+    // No gap, nothing pending, and exactly one nonce used.
     for tag in ["latest", "pending"] {
         let count = number(&stage, "eth_getTransactionCount", json!([stage.payer, tag])).await;
         assert_eq!(count, U256::ONE, "{case}");
@@ -109,7 +110,7 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
     assert_eq!(stage.engine.terminate(), Some(0), "{case}");
 }
 
-/// A few cases at a time: each has a chain and an engine of its own.
+/// Runs a few cases at a time, each with its own chain and engine.
 async fn all(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
     use futures::StreamExt;
     futures::stream::iter(cases)
@@ -124,7 +125,7 @@ async fn t_18_each_lie_with_a_death_at_each_boundary_moves_the_money_once() {
         DEATHS
             .into_iter()
             .filter(move |death| {
-                // Only what is lost, forgotten or refused is sent a second time.
+                // Only a lost, forgotten or refused transaction is sent a second time.
                 *death != Some("kill:desk.send:2")
                     || matches!(lie, Lie::Drop | Lie::Forget | Lie::NonceTooLow)
             })
@@ -145,13 +146,13 @@ async fn t_17_several_lies_in_a_row_move_the_money_once() {
     .await;
 }
 
-/// A price of gas that would cost all the coins there are.
+/// A gas price, in wei, that would cost more than the whole balance.
 const ABSURD_PRICE: u128 = 1_000_000_000_000_000_000;
-/// What a price is read from: the newest block, the tip, and the price itself.
+/// Answers that make up a price: the newest block, the tip, and the gas price itself.
 const ANSWERS_OF_A_PRICE: usize = 3;
 const WEALTH: u128 = 1_000_000_000_000_000_000_000_000;
 
-/// A stage with so many wei, whose node lies as it is told.
+/// Sets up a stage with this balance, in wei as hex, whose node lies on request.
 async fn stage_with(coins: &str) -> Option<(Stage, LyingRpc)> {
     let chain = local_chain(BASE).await?;
     let rpc = LyingRpc::before(chain.url()).await;
@@ -172,7 +173,7 @@ async fn sends(stage: &mut Stage) -> Vec<SendAnswer> {
     }
 }
 
-/// Makes a block, and lets the engine's time pass.
+/// Mines a block and advances the engine's time.
 async fn next_block(stage: &mut Stage) {
     stage.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
     stage.go_ahead(1_500);
@@ -186,7 +187,7 @@ async fn assert_moved(stage: &Stage, amount: u64, transactions: u64) {
     assert_eq!((moved, sent), (U256::from(amount), U256::from(transactions)));
 }
 
-/// The only send is made, once.
+/// Asserts that the only send completes, once.
 async fn assert_sent_once(stage: &mut Stage) {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -205,14 +206,14 @@ async fn assert_sent_once(stage: &mut Stage) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_17_an_absurd_price_of_gas_is_not_offered() {
     let Some((mut stage, rpc)) = stage_with(GAS_MONEY).await else { return };
-    // At the order: it is refused, and nothing is left of it.
+    // At the order: the send is refused, and leaves no record.
     rpc.claim_after(0, Claim::GasPrice(ABSURD_PRICE));
     let refused = stage.operator.refused(&order()).await;
     assert_eq!(refused.code, Code::ChainUnavailable, "{}", refused.message);
     assert!(refused.message.contains("maximum"), "{}", refused.message);
     assert!(sends(&mut stage).await.is_empty());
     rpc.be_honest();
-    // From the first price after the order on: it waits, and offers nothing.
+    // From the first price after the order: the send stays pending, and nothing is broadcast.
     rpc.claim_after(ANSWERS_OF_A_PRICE, Claim::GasPrice(ABSURD_PRICE));
     let before = rpc.claimed();
     stage.operator.must(&order()).await;
@@ -225,16 +226,16 @@ async fn t_17_an_absurd_price_of_gas_is_not_offered() {
     let all = sends(&mut stage).await;
     assert_eq!(all[0].status, "waiting", "{all:?}");
     assert_moved(&stage, 0, 0).await;
-    // It goes on once the price is right.
+    // The send continues once the price is right.
     rpc.be_honest();
     assert_sent_once(&mut stage).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
-    // A tenth of a coin.
+    // A tenth of a coin, in wei.
     let Some((mut stage, rpc)) = stage_with("0x16345785d8a0000").await else { return };
-    // More than is there: the order is taken, and the chain refuses the transaction.
+    // The claim is too high: the order is accepted, and the chain refuses the transaction.
     rpc.claim_after(0, Claim::Balance(WEALTH));
     stage.operator.must(&order()).await;
     let end = Instant::now() + PATIENCE;
@@ -246,12 +247,12 @@ async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
         next_block(&mut stage).await;
     }
     assert_moved(&stage, 0, 0).await;
-    // With the coins it is made, once.
+    // With enough coins the send is made, once.
     rpc.be_honest();
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     assert_sent_once(&mut stage).await;
 
-    // Less than is there: the order is refused.
+    // The claim is too low: the order is refused.
     rpc.claim_after(0, Claim::Balance(0));
     let broadcast = rpc.broadcast().len();
     let refused = stage.operator.refused(&order()).await;

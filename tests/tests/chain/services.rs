@@ -1,5 +1,5 @@
-//! A service with a desk in a file of its own, killed and stopped among lying nodes: everything it took on
-//! happens once, and no nonce is missing.
+//! A service with an outbox in its own file, killed and paused among lying nodes: everything that it accepted happens
+//! once, and no nonce is missing.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -29,18 +29,18 @@ use crate::sends::GAS_MONEY;
 use crate::stage::{PATIENCE, PAUSE, local_chain};
 
 const KEY: &str = "4646464646464646464646464646464646464646464646464646464646464646";
-/// The address of that key, as EIP-155 has it in its example.
+/// The address of that key, from the example in EIP-155.
 const SIGNER: &str = "0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F";
 const COUNT: u8 = 5;
 
-/// What is done to the process once so many broadcasts were seen.
+/// What happens to the process after this many broadcasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blow {
     None,
     Kill {
         after: usize,
     },
-    /// Paused while blocks are made.
+    /// Paused while blocks are mined.
     Pause {
         after: usize,
     },
@@ -133,7 +133,7 @@ async fn serve_through(lies: Vec<Lie>, blow: Blow) {
         sleep(PAUSE * 3).await;
     }
     assert_eq!(due, Blow::None, "{case}: the blow was never dealt");
-    // A block may come between two of them: what is mined is sent no more, and nobody is lied to.
+    // A block may come between two lies: a mined transaction is not sent again, so the later lies are not told.
     assert!((1..=lies.len()).contains(&rpc.told()), "{case}: {} lies", rpc.told());
     let said = service.said();
     assert!(said.ends_with("END\n"), "{case}: {said}");
@@ -159,7 +159,7 @@ async fn what_a_service_takes_on_happens_once_whatever_nodes_say_and_whenever_it
     for (at, lie) in Lie::ALL.into_iter().enumerate() {
         let calm = [Blow::None, BLOWS[1 + at % (BLOWS.len() - 1)]];
         cases.extend(calm.map(|blow| (vec![lie], blow)));
-        // The same from every side at once.
+        // Several lies in one run.
         let other = Lie::ALL[(at + 4) % Lie::ALL.len()];
         cases.push((vec![lie, other, lie], BLOWS[1 + (at + 1) % (BLOWS.len() - 1)]));
     }
@@ -168,7 +168,7 @@ async fn what_a_service_takes_on_happens_once_whatever_nodes_say_and_whenever_it
         .await;
 }
 
-/// Two processes that believe the desk is theirs, as one that was paused and its successor do.
+/// Two processes that both believe they own the outbox, as a paused process and its successor do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hosts_of_one_desk_do_everything_once_between_them() {
     let Some(chain) = local_chain(BASE).await else { return };
@@ -202,7 +202,7 @@ async fn two_hosts_of_one_desk_do_everything_once_between_them() {
             data: Default::default(),
             gas_limit: 21_000,
         };
-        // The same from both, and whoever comes second learns that it is taken.
+        // Both submit the same call; the second submission reports that it is already accepted.
         for host in &hosts {
             host.submit(*id, call.clone(), row.gas.ceiling, None).await.expect("taken");
         }

@@ -1,5 +1,6 @@
-//! From a settlement to its proof: what programs pay in both versions of x402 is reported, and the engine
-//! believes no report but finds the payment on the chain by itself.
+//! From a settlement to its proof, for programs that pay in both versions of x402.
+//!
+//! The engine trusts no report: it finds the payment on the chain itself.
 
 use std::path::Path;
 
@@ -19,10 +20,10 @@ use crate::programs::{Buyer, CASES};
 use crate::relay::Relay;
 use crate::stage::{PAUSE, SMALL, Stage, local_chain, merchant_address};
 
-/// The same ware in version 2 and in version 1.
+/// The same item in version 2 and in version 1.
 const PATHS: [&str; 2] = ["/small", "/v1/small"];
 
-/// An engine that sees the chain.
+/// Starts an engine that reads the chain through a relay.
 pub(crate) async fn sighted() -> Option<(Stage, Relay)> {
     let chain = local_chain(BASE).await?;
     let relay = Relay::to(&chain).await;
@@ -33,7 +34,7 @@ pub(crate) async fn sighted() -> Option<(Stage, Relay)> {
 /// A payment that the merchant has settled.
 #[derive(Debug)]
 struct Bought {
-    /// What the agent sent to `/sign`.
+    /// The body that the agent sent to `/sign`.
     body: Value,
     id: String,
     tx_hash: B256,
@@ -61,7 +62,7 @@ pub(crate) async fn report_settled(stage: &Stage, agent: &Agent, id: &str, tx_ha
     assert_eq!((status, told), (200, wanted));
 }
 
-/// Waits for the engine's own word that this transaction, in its block, is the payment.
+/// Waits until the engine has verified that this transaction, in its block, is the payment.
 pub(crate) async fn assert_verified(stage: &mut Stage, id: &str, tx_hash: B256) {
     let receipt = stage.looked_up(id, "verified").await;
     assert_eq!(receipt["status"], "payment-completed", "{receipt}");
@@ -74,7 +75,7 @@ pub(crate) async fn assert_verified(stage: &mut Stage, id: &str, tx_hash: B256) 
     assert_eq!(settlement["verification"]["block"], block, "{receipt}");
 }
 
-/// The same body gets no second header.
+/// Asserts that the same body gets no second header.
 async fn assert_paid_once(stage: &Stage, agent: &Agent, bought: &Bought) {
     let (status, answer) = stage.ask(&bought.body).await;
     assert_eq!((status, &answer["code"]), (409, &json!("PAYMENT_ALREADY_SETTLED")), "{answer}");
@@ -84,11 +85,11 @@ async fn assert_paid_once(stage: &Stage, agent: &Agent, bought: &Bought) {
     assert_eq!(answer["header_value"], Value::Null);
 }
 
-/// Programs with their kinds of proof: the helper that the wallet serves, and curl alone.
+/// Programs with their kinds of proof: the helper that the wallet serves, and plain curl.
 pub(crate) const PROGRAMS: [(&str, &str); 3] =
     [("helper", "hmac"), ("helper", "bearer"), ("curl", "bearer")];
 
-/// Fetches the helper into a folder of its own.
+/// Downloads the helper into a temporary folder.
 pub(crate) async fn with_helper(stage: &Stage) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
@@ -98,7 +99,7 @@ pub(crate) async fn with_helper(stage: &Stage) -> TempDir {
     folder
 }
 
-/// One of [`PROGRAMS`] on its way to what is at `url`.
+/// Returns the command of one of [`PROGRAMS`] that buys the item at `url`.
 pub(crate) fn program(name: &str, folder: &Path, url: &str) -> Command {
     let mut command = match name {
         "helper" => {
@@ -158,7 +159,7 @@ async fn the_example_agents_are_verified_in_both_versions() {
             report_settled(&stage, &agent, id, tx_hash).await;
             assert_verified(&mut stage, id, tx_hash).await;
         }
-        // The same program again, for the same thing: a purchase of its own.
+        // The same program buys the same item again: a separate purchase.
         let before = stage.balances().await;
         let told = stage.send(&case, &agent, PATHS[0]).back().await;
         stage.assert_bought(&told, before, SMALL).await;
@@ -173,7 +174,7 @@ async fn a_settled_payment_gets_no_second_header() {
         let agent = stage.hire(&format!("{auth}{}", path.replace('/', "-")), auth).await;
         let bought = buy(&stage, &agent, path).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
-        // Already on the agent's word, and still on the chain's.
+        // After the agent's report, and again after the engine's verification.
         assert_paid_once(&stage, &agent, &bought).await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
         assert_paid_once(&stage, &agent, &bought).await;
@@ -184,7 +185,7 @@ async fn a_settled_payment_gets_no_second_header() {
     stage.operator.must("wallet open").await;
     for (agent, bought) in &paid {
         assert_paid_once(&stage, agent, bought).await;
-        // Another purchase is not in its way.
+        // Another purchase of the same item is not blocked.
         let path = bought.body["request_url"].as_str().expect("a URL");
         let path = path.strip_prefix(stage.merchant.url()).expect("our merchant's").to_owned();
         buy(&stage, agent, &path).await;
@@ -196,7 +197,7 @@ async fn after_kill_9_a_locked_engine_looks_by_itself() {
     let Some(chain) = local_chain(BASE).await else { return };
     let relay = Relay::to(&chain).await;
     for path in PATHS {
-        // It has no way to the chain: whatever is verified in the end, the next engine has looked up.
+        // This engine cannot reach the chain, so any verification comes from the next engine.
         let mut stage = Stage::set(chain.clone(), Start::default()).await;
         let agent = stage.hire("bot", "bearer").await;
         let bought = buy(&stage, &agent, path).await;
@@ -208,7 +209,7 @@ async fn after_kill_9_a_locked_engine_looks_by_itself() {
         stage.start_again().await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
         assert_eq!(relay.looks(bought.tx_hash), 1);
-        // Nobody has given it the password since.
+        // The wallet is still locked.
         let (status, answer) = stage.ask(&bought.body).await;
         assert_eq!((status, &answer["code"]), (503, &json!("WALLET_LOCKED")), "{answer}");
         stage.operator.must("wallet open").await;
@@ -236,7 +237,7 @@ async fn a_transaction_that_nobody_mined_verifies_nothing() {
         assert_paid_once(&stage, &agent, &bought).await;
         paid.push((agent, bought));
     }
-    // A day later nobody looks any more, and a hash can still be corrected.
+    // A day later the engine stops probing, and the hash can still be corrected.
     stage.go_ahead(CHECK_LASTS_MS);
     for (agent, bought) in paid {
         let receipt = stage.looked_up(&bought.id, "not_found").await;
@@ -250,13 +251,15 @@ async fn a_transaction_that_nobody_mined_verifies_nothing() {
     }
 }
 
-/// Sends a call of the coin from `from`, whose key nobody needs here, and waits until it is mined.
+/// Sends a call to the coin from an impersonated account and waits until it is mined.
+///
+/// Returns its hash, and whether it succeeded.
 async fn call_coin(chain: &Devnet, from: Address, data: String) -> (B256, bool) {
     chain.request("anvil_impersonateAccount", json!([from])).await.expect("an account");
     let coins = "0xde0b6b3a7640000";
     chain.request("anvil_setBalance", json!([from, coins])).await.expect("coins for gas");
     let coin = chain.network().stablecoin.address;
-    // With a limit of gas nothing is estimated, so that what will fail is mined as well.
+    // With a gas limit nothing is estimated, so that a failing call is mined as well.
     let call = json!({ "from": from, "to": coin, "gas": "0x989680", "data": data });
     let hash = chain.request("eth_sendTransaction", json!([call])).await.expect("sent");
     loop {
@@ -271,7 +274,7 @@ async fn call_coin(chain: &Devnet, from: Address, data: String) -> (B256, bool) 
     }
 }
 
-/// `transfer(address,uint256)` of what a payment is, to the merchant.
+/// Call data of `transfer(address,uint256)`: the payment's amount to the merchant.
 fn plain_transfer() -> String {
     let words = [merchant_address().into_word(), U256::from(SMALL).into()].concat();
     format!("0xa9059cbb{}", hex::encode(words))
@@ -289,7 +292,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
         assert!(moved);
         let (of_payer, moved) = call_coin(&stage.chain, stage.payer, plain_transfer()).await;
         assert!(moved);
-        // The last moved the same amount between the same two, by another authorization.
+        // `twin` moved the same amount between the same two addresses, by another authorization.
         for other in [of_stranger, of_payer, twin.tx_hash] {
             report_settled(&stage, &agent, &bought.id, other).await;
             let receipt = stage.looked_up(&bought.id, "failed").await;
@@ -300,7 +303,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
         }
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
-        // And now no report takes it back.
+        // From now on no report undoes it.
         let (status, told) =
             stage.report(&agent, &bought.id, "settled", &of_payer.to_string()).await;
         assert_eq!((status, &told["new_status"]), (200, &json!("verified")), "{told}");

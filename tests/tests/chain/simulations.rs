@@ -1,4 +1,4 @@
-//! The same calls by every means, against real contracts: what all of them can tell they tell alike.
+//! Runs the same calls by every kind of simulation, against real contracts: where they can tell, they agree.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn node(url: &str) -> RpcChain {
     RpcChain::new(RpcConfig::new(BASE, [url.to_owned()]), clock).expect("a node")
 }
 
-/// What the calls came to: success, or the reason; `?` where the means cannot tell.
+/// Returns the result of each call: success, or the reason; `?` if the kind of simulation cannot tell.
 async fn told(chain: &dyn Chain, from: Address, calls: &[Call]) -> (Means, Vec<String>) {
     let simulation = Simulator::default().run(chain, from, calls).await.expect("simulated");
     let ends = simulation.ends.iter().map(|end| match end {
@@ -44,7 +44,7 @@ async fn every_means_says_the_same_of_what_it_can_tell() {
     chain.mint(payer, 100).await.expect("minted");
     chain.request("anvil_setBalance", json!([payer, "0x64"])).await.expect("set");
     let coin = Call { to: payee, value: U256::from(60), data: Default::default(), gas_limit: 0 };
-    // The third has nothing left to move: only who runs them in turn can know.
+    // The third has nothing left to move: only a simulation that runs them in sequence can tell.
     let calls = [transfer(&chain, payee, 60), coin, transfer(&chain, payee, 60)];
     let alone = [transfer(&chain, payee, 101)];
     let mut reasons = Vec::new();
@@ -64,7 +64,7 @@ async fn every_means_says_the_same_of_what_it_can_tell() {
         assert_eq!(by, means);
         assert_eq!(&ends[..2], ["ok", "ok"], "{means:?}");
         match means {
-            // Each alone would go through.
+            // Each alone would succeed.
             Means::OneByOne => assert_eq!(ends[2], "ok"),
             _in_turn => assert_ne!(ends[2], "ok", "{means:?}"),
         }

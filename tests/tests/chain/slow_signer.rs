@@ -1,4 +1,4 @@
-//! A device that asks a person holds up nobody else's address, and what it refuses leaves no gap.
+//! A device that asks a person does not block other addresses, and its refusal leaves no nonce gap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Scene {
         }
     }
 
-    /// Time passes, and blocks are made.
+    /// Mines a block and advances the engine's time.
     async fn pass(&mut self) {
         self.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
         self.engine.clock.advance(500);
@@ -114,7 +114,7 @@ async fn a_device_that_takes_minutes_holds_up_nobody_else() {
     assert_ne!(asked.slip.signer(), device.slip.signer());
     scene.sign(asked).await;
     scene.until(&quick.id, "done").await;
-    // Minutes later: the same digest, nothing else was asked for.
+    // 40 blocks (20 s of the engine's time) later: the device was not asked again.
     for _block in 0..40 {
         scene.pass().await;
     }
@@ -163,7 +163,7 @@ async fn a_leave_that_a_freeze_made_worthless_is_given_again() {
     let Some(mut scene) = Scene::set().await else { return };
     let sent = scene.send("pay", "0.1").await;
     let device = scene.asked().await;
-    // Agents stop at once; what the operator sends goes on, by a leave of its own.
+    // A freeze stops agents at once; the operator's send continues with a new slip.
     scene.operator.must("freeze").await;
     let stale = scene.engine.engine.vault().sign(device.slip).await;
     assert_eq!(stale, Err(SignFault::Stale));

@@ -1,5 +1,5 @@
-//! The scene of every test here: a local chain, a merchant who settles on it, and an engine as a process
-//! with its operator at the control socket. Each test sets up its own, so that none depends on another.
+//! The scene of these tests: a local chain, a merchant that settles on it, and an engine process with its operator at
+//! the control socket. Each test sets up its own, so that none depends on another.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -24,26 +24,26 @@ use crate::programs::{Buyer, Case, Told};
 /// Prices in smallest units: `/small` is automatic under [`POLICY`], `/large` is held.
 pub(crate) const SMALL: u128 = 12_000;
 pub(crate) const LARGE: u128 = 1_500_000;
-/// `/0` to `/9` cost this and their number, so that no two prices are the same.
+/// `/0` to `/9` cost this plus their number, so that all prices differ.
 pub(crate) const NUMBERED: u128 = 10_000;
 
-/// Ten dollars a day, five a payment, automatic below half a dollar.
+/// Ten dollars a day, five per payment, automatic below half a dollar.
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
-/// What the paying address starts with.
+/// Initial balance of the paying address, in smallest units.
 const PURSE: u128 = 20_000_000;
 
-/// Longest wait for anything; reached only by what would never come.
+/// Timeout of every wait; reached only on failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at something that is waited for.
+/// Pause between two polls.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
-/// A local chain with its stablecoin; `None` if tests with a chain are left out.
+/// Starts a local chain with its stablecoin; `None` if tests with a chain are skipped.
 pub(crate) async fn local_chain(chain: ChainId) -> Option<Devnet> {
     let anvil = chain_or_skip()?;
     Some(Devnet::start_at(&anvil, chain).await.expect("a local chain"))
 }
 
-/// An amount as commands write it.
+/// Parses an amount as commands write it.
 pub(crate) fn dollars(text: &str) -> Usd {
     Usd::parse(text).expect("an amount")
 }
@@ -52,7 +52,7 @@ pub(crate) fn merchant_address() -> Address {
     PAY_TO.parse().expect("an address")
 }
 
-/// A merchant of the test's prices who settles on `chain`.
+/// Starts a merchant with the test's prices that settles on `chain`.
 pub(crate) async fn open_shop(chain: &Devnet) -> Merchant {
     let mut goods = MerchantConfig::new(BASE, merchant_address())
         .sell("/small", SMALL)
@@ -66,7 +66,7 @@ pub(crate) async fn open_shop(chain: &Devnet) -> Merchant {
     Merchant::serve(goods).await.expect("a port")
 }
 
-/// The authorization in a payment header, and its signature.
+/// Returns the authorization in a payment header, and its signature.
 pub(crate) fn signed_terms(header: &str) -> (Authorization, Vec<u8>) {
     let payload = opened(header)["payload"].clone();
     let text = |name: &str| payload["authorization"][name].as_str().expect("text").to_owned();
@@ -82,7 +82,7 @@ pub(crate) fn signed_terms(header: &str) -> (Authorization, Vec<u8>) {
     (terms, hex::decode(signature.expect("0x")).expect("hex"))
 }
 
-/// What payer and merchant have on the chain.
+/// Balances of payer and merchant on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Balances {
     pub(crate) payer: U256,
@@ -97,19 +97,19 @@ pub(crate) struct Stage {
     pub(crate) operator: Operator,
     /// The address that agents pay from.
     pub(crate) payer: Address,
-    /// What the next engine is started with.
+    /// Options for the next engine.
     pub(crate) start: Start,
     client: reqwest::Client,
     /// How far the engine's clock is ahead.
     ahead_ms: i64,
-    /// The latest timestamp of an agent: no two asks are of one second, or they would be one payment.
+    /// The latest timestamp of an agent. Requests must differ by a second, or they would be one payment.
     stamp: AtomicI64,
-    /// Kept, so that the folder lives as long as the engine.
+    /// Keeps the folder as long as the engine.
     _home: TempDir,
 }
 
 impl Stage {
-    /// An open wallet with a full purse, and a policy; no agent yet.
+    /// Sets up an open wallet with money and a policy, and no agent.
     pub(crate) async fn set(chain: Devnet, start: Start) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
@@ -139,13 +139,13 @@ impl Stage {
         }
     }
 
-    /// Starts an engine on the same folder, once the one before is gone. Its wallet is locked.
+    /// Starts an engine on the same folder after the previous one has ended. Its wallet is locked.
     pub(crate) async fn start_again(&mut self) {
         self.engine = EngineProcess::start(&self.engine.folder, &self.start);
         self.operator = self.engine.operator().await;
     }
 
-    /// A commissioned agent.
+    /// Registers and commissions an agent.
     pub(crate) async fn hire(&mut self, name: &str, auth: &str) -> Agent {
         let made = self.operator.outcome(&format!("agent register {name} --auth {auth}")).await;
         let Ok(Answer::Credentials(given)) = made.reply.result else {
@@ -156,7 +156,7 @@ impl Stage {
         Agent { id: given.agent_id, token, bearer: auth == "bearer" }
     }
 
-    /// Sends an agent program to buy what is at `path`.
+    /// Starts an agent program that buys the item at `path`.
     pub(crate) fn send(&self, case: &Case, agent: &Agent, path: &str) -> Buyer {
         case.send(agent, &self.engine.url, &self.url(path))
     }
@@ -165,7 +165,7 @@ impl Stage {
         format!("{}{path}", self.merchant.url())
     }
 
-    /// A body that asks for a payment of what is at `path`, to be sent more than once.
+    /// Returns a body that asks for a payment of the item at `path`; it can be sent more than once.
     pub(crate) async fn ask_for(&self, agent: &Agent, path: &str) -> Value {
         let url = self.url(path);
         let told = self.client.get(&url).send().await.expect("the merchant answers");
@@ -176,7 +176,7 @@ impl Stage {
         }
     }
 
-    /// A second in which no agent has signed yet.
+    /// Returns a second in which no agent has signed yet.
     pub(crate) fn stamp(&self) -> i64 {
         let now = jiff::Timestamp::now().as_second();
         let next = |last: i64| Some(now.max(last + 1));
@@ -196,7 +196,7 @@ impl Stage {
         answer(self.client.get(format!("{}/sign/status/{id}", self.engine.url))).await
     }
 
-    /// An agent's report of what became of a payment.
+    /// Sends an agent's report about a payment.
     pub(crate) async fn report(
         &self,
         agent: &Agent,
@@ -215,22 +215,22 @@ impl Stage {
         receipt
     }
 
-    /// Half a second passes for the engine: what it does after a pause is done soon.
+    /// Advances the engine by half a second: what it does after a pause is done soon.
     pub(crate) async fn pass(&mut self) {
         self.go_ahead(500);
         sleep(PAUSE).await;
     }
 
-    /// So much time passes for the engine. After five minutes it takes no hmac proof of the real time.
+    /// Advances the engine's time. More than five minutes ahead, it rejects hmac proofs of the real time.
     pub(crate) fn go_ahead(&mut self, ms: i64) {
         self.ahead_ms += ms;
         self.engine.skew(self.ahead_ms);
     }
 
-    /// The receipt, once the engine's own look at the chain has come to that.
+    /// Returns the receipt once the engine's own probe of the chain has this verdict.
     pub(crate) async fn looked_up(&mut self, id: &str, verdict: &str) -> Value {
         let end = Instant::now() + PATIENCE;
-        // More than its pause before a first look, and no more: a busy machine needs real time.
+        // More than the engine's pause before its first probe, but bounded: a busy machine needs real time.
         let mut passes = 6;
         loop {
             let receipt = self.receipt(id).await;
@@ -244,14 +244,14 @@ impl Stage {
         }
     }
 
-    /// Gets `url` with the payment in a wallet's answer.
+    /// Requests `url` with the payment in a wallet's answer.
     pub(crate) async fn deliver(&self, url: &str, signed: &Value) -> (u16, Value) {
         let text = |name: &str| signed[name].as_str().unwrap_or_else(|| panic!("{signed}"));
         let paying = self.client.get(url).header(text("header_name"), text("header_value"));
         answer(paying).await
     }
 
-    /// What waits for the operator, once that is so many.
+    /// Returns the requests pending for the operator, once there are `count`.
     pub(crate) async fn held(&mut self, count: usize) -> Vec<RequestAnswer> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -265,12 +265,12 @@ impl Stage {
         }
     }
 
-    /// The one request that waits.
+    /// Returns the only pending request.
     pub(crate) async fn held_one(&mut self) -> RequestAnswer {
         self.held(1).await.remove(0)
     }
 
-    /// The agents as the operator sees them.
+    /// Returns the agents as the operator sees them.
     pub(crate) async fn agents(&mut self) -> Vec<AgentAnswer> {
         match self.operator.must("agent list").await {
             Answer::Agents { agents } => agents,
@@ -283,15 +283,16 @@ impl Stage {
         Balances { payer: of(self.payer).await, merchant: of(merchant_address()).await }
     }
 
-    /// Exactly `price` went from payer to merchant since `before`.
+    /// Asserts that exactly `price` moved from payer to merchant since `before`.
     pub(crate) async fn assert_moved(&self, before: Balances, price: u128) {
         let price = U256::from(price);
         let wanted = Balances { payer: before.payer - price, merchant: before.merchant + price };
         assert_eq!(self.balances().await, wanted, "before: {before:?}");
     }
 
-    /// The merchant's latest payment, which must have been settled by our address at that price, and whose
-    /// authorization the chain must know as used.
+    /// Returns the merchant's latest payment.
+    ///
+    /// It must have been settled by our address at that price, and the chain must know its authorization as used.
     pub(crate) async fn settled(&self, price: u128) -> (Authorization, B256) {
         let latest = self.merchant.payments().pop().expect("a payment");
         let Outcome::Settled { terms, transaction } = latest.outcome else {
@@ -303,7 +304,7 @@ impl Stage {
         (terms, transaction)
     }
 
-    /// The agent says that it paid, the merchant that it was paid, and the chain that the money moved.
+    /// Asserts that the agent paid, the merchant was paid, and the money moved on the chain.
     pub(crate) async fn assert_bought(&self, told: &Told, before: Balances, price: u128) {
         assert_eq!(told.end(), ("paid", Some(0)), "{}", told.line);
         let (_terms, transaction) = self.settled(price).await;

@@ -1,5 +1,6 @@
-//! Thousands of connections that send half of something, while another address asks and the operator stops the
-//! service.
+//! Thousands of connections that send half a request each.
+//!
+//! Meanwhile another address calls, and the operator stops the service.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -16,23 +17,23 @@ use crate::stage::{FILES, Service};
 
 const HEADS: usize = 5_000;
 const BODIES: usize = 2_000;
-/// A tenth of a body that never ends.
+/// A tenth of a body that never completes, in bytes.
 const BODY_PART: usize = 20 << 10;
-/// The caller that is not part of the flood.
+/// Address of the caller that is not part of the flood.
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-/// For what would never come: no test waits so long for what does.
+/// Timeout of every wait; reached only on failure.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a health check may take at most on a busy machine. Without the bounds it takes minutes.
+/// Upper bound for the p99 of a health check on a busy machine. Without the bounds of the edge it takes minutes.
 const HEALTH_MAX: Duration = Duration::from_secs(2);
 
-/// Connections of 127.0.0.1 that stay open until they are dropped or the service closes them.
+/// Connections from 127.0.0.1 that stay open until they are dropped or the service closes them.
 struct Flood {
     connections: JoinSet<()>,
 }
 
 impl Flood {
-    /// All half-sent heads first, then all slow bodies: the slots end up with bodies, which cost most memory.
+    /// Opens all half-sent heads first, then all slow bodies: the slots end up with bodies, which cost most memory.
     fn begin(address: SocketAddr, reads: &'static str) -> (Self, oneshot::Receiver<()>) {
         let (done, opened) = oneshot::channel();
         let mut connections = JoinSet::new();
@@ -45,7 +46,7 @@ impl Flood {
             let mut held = JoinSet::new();
             for n in 0..HEADS + BODIES {
                 let text = if n < HEADS { "GET /health HTTP/1.1\r\nHost: lo" } else { &body };
-                // The service may close it at once: then this one is over.
+                // The service may close it at once: then this connection is over.
                 let Ok(mut stream) = TcpStream::connect(address).await else { continue };
                 let _closed = stream.write_all(text.as_bytes()).await;
                 held.spawn(async move {
@@ -64,7 +65,9 @@ impl Flood {
     }
 }
 
-/// How long each health check of another address took, on its own connection, until the flood is `opened`.
+/// Measures health checks of another address, each on its own connection, until the flood is `opened`.
+///
+/// Makes at least 200 checks, and returns their durations in ascending order.
 async fn health_until(address: SocketAddr, mut opened: oneshot::Receiver<()>) -> Vec<Duration> {
     let mut took = Vec::new();
     let mut is_opened = false;
@@ -90,7 +93,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Runs the flood, and asserts what holds during and after it.
+/// Runs the flood, and asserts the bounds during and after it.
 async fn flood(mut service: Service) {
     allow_open_files(u64::try_from(HEADS + BODIES).expect("small"));
     let name = service.name;
@@ -112,7 +115,7 @@ async fn flood(mut service: Service) {
     assert!(service.resident_max() <= service.memory_max, "{name}");
     assert!(held <= usize::try_from(FILES).expect("small"), "{name}");
     assert!(held > usize::try_from(FILES / 4).expect("small"), "{name} raised its soft limit");
-    // What the flood cost is given back with it.
+    // The resources that the flood used are freed with it.
     flood.end().await;
     until("all connections are closed", || service.sockets() < 64).await;
     eprintln!("{name}: RSS {:.1} MiB right afterwards", service.resident());
@@ -127,7 +130,7 @@ async fn flood(mut service: Service) {
     assert!(service.process.wait().success(), "{name}");
     let stopped = begun.elapsed();
     eprintln!("{name}: stopped after {stopped:?}");
-    // Half of what it would wait for requests in progress.
+    // Half of the time that a stop would wait for requests in progress.
     assert!(stopped < Duration::from_secs(10), "{name}: {stopped:?}");
     flood.end().await;
 }

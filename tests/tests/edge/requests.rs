@@ -1,11 +1,11 @@
-//! Raw requests to the public services: each has its one answer, and nothing after a refused one is a request.
+//! Raw requests to the public services: each has exactly one answer, and nothing after a refused one is read.
 
 use bursar_tests::framings::{CHUNKS, FRAMINGS};
 use bursar_tests::raw::Caller;
 
 use crate::stage::Service;
 
-/// A request, its status, and whether the connection goes on.
+/// A request, its status, and whether the connection stays open.
 type Case = (Vec<u8>, u16, bool);
 
 fn lines(first: &str, more: &str) -> Vec<u8> {
@@ -16,7 +16,7 @@ fn health(more: &str) -> Vec<u8> {
     lines("GET /health HTTP/1.1", more)
 }
 
-/// What holds for every public service.
+/// Cases that hold for every public service.
 fn cases(service: &Service) -> Vec<Case> {
     let line = |text: &str| lines(text, "");
     let bad = |raw| (raw, 400, false);
@@ -86,7 +86,7 @@ async fn t_40_public_services_answer_each_raw_request_once_however_it_is_cut() {
     }
 }
 
-/// Refused, and the request after it is not read.
+/// Asserts that the request is refused, and that the request after it is not read.
 async fn refused(service: &Service, raw: &str) {
     let shown = format!("{}: {raw:?}", service.name);
     let mut caller = Caller::to(service.address).await;
@@ -105,7 +105,7 @@ async fn t_40_public_services_read_no_ambiguous_framing() {
             refused(&service, &format!("{first}\r\n{lines}\r\n\r\n{body}")).await;
         }
         for (chunks, code) in CHUNKS {
-            // A length that is only too large for the wallet waits for its data here.
+            // A length that only the wallet refuses as too large makes these services wait for its data.
             if *code == "PAYLOAD_TOO_LARGE" && !chunks.starts_with('f') {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A facilitator or a proxy as a process with few files.
+//! A facilitator or a proxy as a process with a low limit of open files.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,10 @@ use bursar_tests::{facilitator, proxy};
 
 /// Hard limit of open files, as many systems set it.
 pub(crate) const FILES: u32 = 1_024;
-/// Soft limit that the service raises by itself.
+/// Soft limit at the start, which the service raises by itself.
 const SOFT_FILES: u32 = 256;
 
-/// What a service needs to run. It is dropped last.
+/// The things that a service needs to run; dropped last.
 enum Around {
     Facilitator { _home: facilitator::Home },
     Proxy { _home: proxy::Home, _upstream: Upstream, _settling: Settling },
@@ -25,9 +25,9 @@ pub(crate) struct Service {
     pub(crate) name: &'static str,
     pub(crate) process: ServiceProcess,
     pub(crate) address: SocketAddr,
-    /// Takes a POST with a body.
+    /// Path that accepts a POST with a body.
     pub(crate) reads: &'static str,
-    /// What it may have resident, in MiB.
+    /// Upper bound of the resident memory, in MiB.
     pub(crate) memory_max: f64,
     _around: Around,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn facilitator() -> Self {
         let network = by_chain(ChainId(8453)).expect("a row");
-        // No node answers there: no test of the edge settles a payment.
+        // No node answers at this address: no test of the edge settles a payment.
         let home = facilitator::Home::new(network, "http://127.0.0.1:9", 1, "", "");
         let program = "bursar-test-facilitator";
         let process =
@@ -71,17 +71,17 @@ impl Service {
         Self { name, process, address, reads, memory_max, _around: around }
     }
 
-    /// Resident memory in MiB.
+    /// Returns the resident memory, in MiB.
     pub(crate) fn resident(&self) -> f64 {
         memory(self.process.pid()).0
     }
 
-    /// Most resident memory so far, in MiB.
+    /// Returns the largest resident memory so far, in MiB.
     pub(crate) fn resident_max(&self) -> f64 {
         memory(self.process.pid()).1
     }
 
-    /// Connections that the process holds, by its open sockets.
+    /// Returns the number of sockets that the process has open.
     pub(crate) fn sockets(&self) -> usize {
         let folder = format!("/proc/{}/fd", self.process.pid());
         let files = std::fs::read_dir(folder).expect("Linux").filter_map(Result::ok);

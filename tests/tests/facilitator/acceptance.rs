@@ -1,6 +1,7 @@
-//! A bad day: many callers at once, some asking twice, some with bad signatures, a node that freezes, and the
-//! process killed twice. Nobody who paid is told "failure", nobody who did not is told "success", nothing of ours
-//! is reverted, and no nonce is missing.
+//! A stress test: concurrent callers, repeated requests, bad signatures, a frozen node, and two kills of the process.
+//!
+//! Every paid payment is reported as a success and every other one as a failure. No transaction of the facilitator
+//! reverts, and no nonce is missing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,12 +22,12 @@ use crate::stage::{BASE, PURSE, SHOP, furnished};
 
 const PAYERS: usize = 64;
 const CALLERS: usize = 96;
-/// `BURSAR_PAYMENTS` says how many instead.
+/// Number of payments, unless `BURSAR_PAYMENTS` overrides it.
 const PAYMENTS: usize = 480;
 const PATIENCE: Duration = Duration::from_secs(240);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// One thing that a caller asks for.
+/// One request of a caller.
 #[derive(Debug, Clone)]
 struct Job {
     payment: usize,
@@ -34,7 +35,7 @@ struct Job {
     good: bool,
 }
 
-/// The facilitator, wherever it is now.
+/// The facilitator's settings and its current process.
 struct Day {
     home: Home,
     process: Mutex<ServiceProcess>,
@@ -53,7 +54,7 @@ impl Day {
     }
 }
 
-/// Asks until there is an answer that is an end.
+/// Retries until the answer is final.
 async fn answered(day: &Day, job: &Job) -> Value {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -166,7 +167,7 @@ async fn on_a_bad_day_everybody_hears_the_truth_and_pays_once() {
     assert_nothing_reverted(&chain, &by_payment).await;
 }
 
-/// Each transaction that was named to somebody, and that the signers sent nothing else that failed.
+/// Asserts that every transaction named in an answer succeeded.
 async fn assert_nothing_reverted(
     chain: &bursar_demo::devnet::Devnet,
     told: &BTreeMap<usize, Vec<Value>>,

@@ -1,4 +1,4 @@
-//! Who is let in: API keys, and how often a caller may ask, whoever it says that it is.
+//! Access control: API keys, and rate limits that a caller cannot evade by claiming another address.
 
 use bursar_tests::payer::Way;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::stage::{BASE, Stage};
 
-/// The setting that lets these callers in, each with the key `key of <name>`.
+/// Returns the setting that admits these callers, each with the key `key of <name>`.
 pub(crate) fn keys(names: &[&str]) -> String {
     let digest = |name: &&str| {
         let digest = hex::encode(Sha256::digest(format!("key of {name}")));
@@ -16,7 +16,7 @@ pub(crate) fn keys(names: &[&str]) -> String {
 }
 
 impl Stage {
-    /// Asks for a look at a payment, with headers.
+    /// Posts a payment to `/verify` with headers; a 429 must have `retry-after`.
     async fn ask(&self, body: &Value, headers: &[(&str, &str)]) -> (u16, Value) {
         let mut asked = self.facilitator.request("POST", "/verify").json(body);
         for (name, value) in headers {
@@ -42,7 +42,7 @@ async fn where_there_are_keys_a_caller_needs_one() {
         &[("x-api-key", "Key of shop")],
         &[("authorization", "key of shop")],
         &[("authorization", "Basic key of shop")],
-        // The digest that stands in the settings is no key.
+        // A string that looks like a digest is not a valid key.
         &[("x-api-key", "a55bd8ba0f8a8ff67e6f2b1b5a1b2f6f")],
     ];
     for headers in refused {
@@ -51,14 +51,14 @@ async fn where_there_are_keys_a_caller_needs_one() {
         assert!(told["error"].is_string() && told.get("isValid").is_none(), "{told}");
         let settle = stage.facilitator.post("/settle", &body).await;
         assert_eq!(settle.0, 401);
-        // Whether a body would be a request is nobody's business either.
+        // Without a key, even the validity of the body stays hidden.
         assert_eq!(stage.facilitator.post_text("/verify", "{").await.0, 401);
     }
     for headers in [("x-api-key", "key of shop"), ("authorization", "Bearer key of stall")] {
         let (status, told) = stage.ask(&body, &[headers]).await;
         assert_eq!((status, &told["isValid"]), (200, &json!(true)), "{headers:?}");
     }
-    // What servers ask before they have anything to pay is open.
+    // Endpoints that servers read before they have a payment need no key.
     for path in ["/supported", "/health", "/contracts"] {
         assert_eq!(stage.facilitator.get(path).await.0, 200, "{path}");
     }
@@ -70,7 +70,7 @@ async fn each_key_has_a_rate_of_its_own() {
     let general = format!("{}\nrate_per_minute = 2", keys(&["shop", "stall"]));
     let Some(stage) = Stage::set(BASE, 1, &general).await else { return };
     let body = json!({});
-    // A forwarded request: programs on this machine have no limit.
+    // A forwarded request: programs on this machine have no rate limit.
     let from = ("x-forwarded-for", "1.1.1.1");
     let ask = async |key: &str| stage.ask(&body, &[("x-api-key", key), from]).await.0;
     assert_eq!([ask("key of shop").await, ask("key of shop").await], [400, 400]);
@@ -100,7 +100,7 @@ async fn nobody_but_a_trusted_proxy_says_who_asks() {
     };
     let ask = async |hops: &str| stage.ask(&body, &[("x-forwarded-for", hops)]).await.0;
     assert_eq!([ask("1.1.1.1").await, ask("1.1.1.1").await, ask("1.1.1.1").await], [400, 400, 429]);
-    // What stands left of the nearest hop is the caller's own invention.
+    // The caller can forge everything left of the nearest hop.
     assert_eq!(ask("9.9.9.9, 1.1.1.1").await, 429);
     assert_eq!(ask("1.1.1.1, 2.2.2.2").await, 400);
     assert_eq!(ask("nonsense").await, 400, "then it is the proxy that asks");

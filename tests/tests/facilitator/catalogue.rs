@@ -1,4 +1,4 @@
-//! What the facilitator says about itself, as official libraries and the specification's tables read it.
+//! What the facilitator reports about itself, against official libraries and the specification.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{BASE, Stage};
 
-/// The networks of the specification's table.
+/// Chain ids in the specification's table of networks.
 const CHAINS: [u64; 6] = [8453, 84532, 1_187_947_933, 324_705_682, 4663, 46630];
 
 fn keys(object: &Value) -> BTreeSet<&str> {
@@ -19,7 +19,7 @@ async fn supported_is_what_official_libraries_parse() {
     let Some(stage) = Stage::set(BASE, 2, "").await else { return };
     let (status, told) = stage.facilitator.get("/supported").await;
     assert_eq!(status, 200);
-    // As zod and pydantic check it: objects, texts, lists of texts by name.
+    // The shape that zod and pydantic check: objects, strings, lists of strings by name.
     let kinds = told["kinds"].as_array().expect("a list");
     let kind = |version: u64, network: &str| {
         kinds.iter().any(|kind| {
@@ -46,7 +46,7 @@ async fn supported_is_what_official_libraries_parse() {
         assert_eq!(told, expected, "{name}");
     }
     assert_eq!(keys(&told["signers"]), BTreeSet::from(["eip155:*", "eip155:8453"]));
-    // What the specification has beside it.
+    // Fields that only the specification has.
     assert_eq!(told["x402Version"], 2);
     assert!(told["schemes"].as_array().expect("a list").contains(&json!("exact")));
     for method in ["eip3009", "permit2", "prism", "smartWallet"] {

@@ -1,5 +1,5 @@
-//! `bursar-facilitator check` and `status`: what is missing is said before anybody depends on it, and how it stands
-//! while it runs.
+//! `bursar-facilitator check` and `status`: the first reports what is missing before anything depends on it, the second
+//! the state of a running facilitator.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ async fn what_is_there_is_good_and_what_is_missing_is_said() {
     assert!(says(&told, Mark::Bad, "no endpoint"), "{told:#?}");
 }
 
-/// Asks the facilitator whose metrics are at this address, as an operator does.
+/// Runs the `status` command against this metrics address.
 async fn status(home: &Home, metrics: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bursar-test-facilitator"));
     command.arg("--config").arg(home.settings()).arg("status");
@@ -73,7 +73,7 @@ async fn the_status_tells_balances_and_what_was_spent_and_that_nobody_runs() {
         assert_eq!(report["store"], true, "{report}");
         let signer = stage.home.signers[0].to_string();
         assert!(base["signersWei"][&signer].is_string(), "{report}");
-        // It is known once the block is final and the next look was made.
+        // The value appears after the block is final and the next probe has run.
         if base["gasSpentTodayWei"] != "0" {
             break;
         }

@@ -24,7 +24,7 @@ fn outcomes(answers: &[Value]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// Until the transaction of a payment waits for its block.
+/// Waits until the transaction of a payment is in the node's pool.
 async fn until_sent(stage: &Stage) {
     let signer = stage.home.signers[0];
     let count = json!([signer, "pending"]);
@@ -56,7 +56,7 @@ async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash
             let hash = success["transaction"].as_str().expect("a hash");
             assert!(answer["errorMessage"].as_str().expect("text").contains(hash), "{answer}");
         }
-        // And no later one.
+        // A later request does not receive it either.
         assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
         let verdict = stage.verify(&body).await;
         assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
@@ -128,7 +128,7 @@ async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
     stage.facilitator.stop().await;
 }
 
-/// A merchant that repeats its request by its key has had the success: no copy has it, too.
+/// A merchant that repeats its request with its key has received the success: no copy receives it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeat_by_the_key_uses_the_success_up() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 300").await else { return };
@@ -171,7 +171,7 @@ async fn a_payment_in_flight_is_verified_for_no_other_caller() {
     stage.facilitator.stop().await;
 }
 
-/// The caller goes away while it waits: the success is left to the next one.
+/// The caller disconnects while it waits: the next request receives the success.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_success_that_found_no_connection_is_left_to_the_next_request() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 8000").await else { return };
@@ -194,7 +194,7 @@ async fn a_success_that_found_no_connection_is_left_to_the_next_request() {
     while told["errorReason"] == "settlement_pending"
         || told["errorReason"] == "duplicate_settlement"
     {
-        // Until the facilitator has noticed that its connection is gone.
+        // Until the facilitator notices that the connection is gone.
         sleep(Duration::from_millis(20)).await;
         told = stage.settle_copy(&body).await;
     }

@@ -1,5 +1,5 @@
-//! Signers without coin: what cannot be paid for is not accepted, and what cannot be sent is withdrawn. A refusal is
-//! never followed by a charge.
+//! Signers without native coin: a payment whose gas cannot be paid is rejected, and one that cannot be sent is
+//! withdrawn. A refusal is never followed by a charge.
 
 use alloy_primitives::U256;
 use bursar_demo::devnet::Devnet;
@@ -20,7 +20,7 @@ fn rich() -> U256 {
     U256::from(10).pow(U256::from(20))
 }
 
-/// Long enough for a price to be looked up again.
+/// Settles new payments until one succeeds, for long enough that prices are refreshed.
 async fn until_paid(stage: &Stage, amount: u64) -> Value {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -35,7 +35,7 @@ async fn until_paid(stage: &Stage, amount: u64) -> Value {
     }
 }
 
-/// Blocks until all of a signer's transactions are mined; then a few more.
+/// Mines 20 blocks: enough for all pending transactions of a signer, and some more.
 async fn settle_down(stage: &Stage) {
     for _block in 0..20 {
         stage.chain.mine(1).await.expect("mined");
@@ -52,7 +52,7 @@ async fn without_coin_nothing_is_accepted_and_a_top_up_is_seen_at_once() {
     let Some(stage) = Stage::set(BASE, 2, "").await else { return };
     stage.fund_signers(U256::ZERO).await;
     let payer = stage.payer().await;
-    // Balances are looked up every few seconds.
+    // Balances are refreshed every few seconds.
     let body = stage.pay(&payer, Way::Eip3009, 700).body(2);
     let end = Instant::now() + PATIENCE;
     while stage.verify(&body).await["isValid"] == true {
@@ -74,7 +74,7 @@ async fn without_coin_nothing_is_accepted_and_a_top_up_is_seen_at_once() {
     settle_down(&stage).await;
     assert_eq!(stage.balance(SHOP).await, U256::from(900), "nothing that was refused has moved");
     assert!(!is_used(&stage, &refused[0]).await);
-    // The same payment may be sent again: it was not taken on.
+    // The same payment may be sent again: it was never accepted.
     assert_eq!(stage.settle_copy(&refused[0].body(2)).await["success"], true);
     stage.facilitator.stop().await;
 }
@@ -83,7 +83,7 @@ async fn without_coin_nothing_is_accepted_and_a_top_up_is_seen_at_once() {
 async fn a_signer_that_is_drained_after_the_acceptance_moves_nothing_when_it_is_funded_later() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 1200").await else { return };
     let before = stage.balance(SHOP).await;
-    // The facilitator knows a balance that is gone by now.
+    // This payment makes the facilitator cache a balance, which the drain then makes stale.
     let payer = stage.payer().await;
     let first = stage.settle_copy(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;
     assert_eq!(first["success"], true, "{first}");
@@ -109,7 +109,7 @@ async fn a_signer_that_is_drained_after_the_acceptance_moves_nothing_when_it_is_
     stage.facilitator.stop().await;
 }
 
-/// The node says that it has a transaction and has not, has it and says that it has not, or forgets it.
+/// The node claims a transaction that it does not have, denies one that it has, or forgets it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
     for lie in [Lie::Drop, Lie::TimeoutAfterAccept, Lie::Forget, Lie::Underpriced, Lie::NonceTooLow]
@@ -117,7 +117,7 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
         let Some(chain) = full_chain_or_skip(BASE).await else { return };
         let node = LyingRpc::before(chain.url()).await;
         let url = node.url.clone();
-        // Longer than a look: what a node forgets is sent again, unless the answer is due before.
+        // Longer than one probe: a forgotten transaction is broadcast again unless the answer is due first.
         let stage = Stage::through(chain, &url, 1, "wait_ms = 700", "").await;
         let payer = stage.payer().await;
         let paid = stage.pay(&payer, Way::Eip3009, 700);
@@ -136,15 +136,15 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
         let moved = stage.balance(SHOP).await == U256::from(700);
         let pending = told["errorReason"] == "settlement_pending";
         assert_eq!(moved, pending, "{lie:?}: {told}");
-        // The nonce of a withdrawn transaction is used up: what comes after it is not held up.
+        // A withdrawn transaction uses its nonce up, so later transactions are not blocked.
         stage.chain.set_automine(true).await.expect("set");
         until_paid(&stage, 900).await;
         stage.facilitator.stop().await;
     }
 }
 
-/// The broadcast is in progress when the answer is due, and arrives afterwards: that is no refusal, whatever the node
-/// says that it has at the moment.
+/// A broadcast is still in flight when the answer is due, and arrives later. The answer must not be a refusal, whatever
+/// the node reports at that moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_node_receives_after_the_answer_was_due_was_not_refused() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
@@ -160,7 +160,7 @@ async fn what_a_node_receives_after_the_answer_was_due_was_not_refused() {
     assert_eq!(status, 503, "{told}");
     sleep(LATE).await;
     settle_down(&stage).await;
-    // Whatever became of it: it is told truly now.
+    // Whatever happened to it, a repeat now reports the true outcome.
     stage.chain.set_automine(true).await.expect("set");
     let moved = stage.balance(SHOP).await == U256::from(700);
     let told = stage.settle_copy(&body).await;
@@ -179,7 +179,7 @@ async fn a_payment_that_expires_while_no_node_answers_is_not_sent_afterwards() {
     let mut due = payer.owes(stage.network(), SHOP, 700);
     due.before = now_s() + 9;
     let paid = payer.pay(Way::Eip3009, &due);
-    // Nodes refuse the broadcast, and then there are none for longer than the payment is valid.
+    // The node refuses the broadcast, then freezes until the payment has expired.
     stage.chain.set_automine(false).await.expect("set");
     node.tell([Lie::Drop]);
     let told = stage.settle_copy(&paid.body(2)).await;
@@ -205,7 +205,7 @@ async fn gas_is_bounded_by_price_by_value_and_by_the_day() {
     let url = chain.url().to_owned();
     let stage = Stage::through(chain, &url, 1, "", "").await;
     let payer = stage.payer().await;
-    // The default serves the least payment of the specification on a local chain.
+    // The default limits allow the specification's smallest payment on a local chain.
     let least = stage.pay(&payer, Way::Eip3009, 10).body(2);
     assert_eq!(stage.settle_copy(&least).await["success"], true);
     let refused = async |more: &str, reason: &str| {
@@ -224,7 +224,7 @@ async fn gas_is_bounded_by_price_by_value_and_by_the_day() {
     stage.facilitator.stop().await;
 }
 
-/// Prism takes payments from one known signer: its coin decides about them, and no other signer's does.
+/// Prism accepts payments from one known signer, so only that signer's coin counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_signer_alone_may_send_is_paid_for_by_that_signer() {
     let Some(stage) = Stage::set(BASE, 2, "").await else { return };
@@ -232,7 +232,7 @@ async fn what_one_signer_alone_may_send_is_paid_for_by_that_signer() {
     for signer in &stage.home.signers {
         let drain = json!([signer, U256::ZERO]);
         stage.chain.request("anvil_setBalance", drain).await.expect("set");
-        // Balances are looked up every few seconds: two look-ups, and the second is by one that finds it drained.
+        // Long enough for two balance refreshes: the second one sees the drained signer.
         sleep(Duration::from_millis(2_500)).await;
         until_paid(&stage, 100).await;
         sleep(Duration::from_millis(500)).await;
@@ -254,14 +254,15 @@ async fn what_one_signer_alone_may_send_is_paid_for_by_that_signer() {
     stage.facilitator.stop().await;
 }
 
-/// A caller whose budget is used up today hears so, also after a restart.
+/// A caller whose budget for today is spent is refused, also after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_that_is_used_up_stays_used_up() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let url = chain.url().to_owned();
     let more = "gas_budget_caller_percent = 10\nconfirmations = 1";
     let home = furnished(&chain, &url, 1, "", more).await;
-    // Each block costs the same: what one payment may cost, and ten percent for a few of them.
+    // Every block has the same base fee. The coin is 13 times the most that one payment may cost, so ten percent of it
+    // pays for a few payments.
     let gwei = U256::from(1_000_000_000_u64);
     let most = gwei * U256::from(2) * U256::from(260_000);
     let coin = json!([home.signers[0], most * U256::from(13)]);
@@ -298,14 +299,14 @@ async fn a_budget_that_is_used_up_stays_used_up() {
     stage.facilitator.stop().await;
 }
 
-/// A caller that has spent its part of the day takes nothing from another caller.
+/// A caller that has spent its share of the day does not reduce another caller's.
 #[tokio::test(flavor = "multi_thread")]
 async fn t_58_a_caller_that_spent_its_budget_leaves_another_caller_its_own() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let url = chain.url().to_owned();
     let more = "gas_budget_caller_percent = 10\nconfirmations = 1";
     let home = furnished(&chain, &url, 1, &keys(&["shop", "stall"]), more).await;
-    // As above: ten percent are a few payments.
+    // As above: ten percent pays for a few payments.
     let gwei = U256::from(1_000_000_000_u64);
     let coin = json!([home.signers[0], gwei * U256::from(2 * 260_000 * 13)]);
     chain.request("anvil_setBalance", coin).await.expect("set");
@@ -326,7 +327,7 @@ async fn t_58_a_caller_that_spent_its_budget_leaves_another_caller_its_own() {
             (false, reason) => reason.unwrap_or_else(|| panic!("{told}")).to_owned(),
         }
     };
-    // Until the answer is another one than a price that was just looked up.
+    // Retries until the answer is not in `while_it_is`: a price that was just refreshed may refuse one payment.
     let end_of = async |caller: &str, while_it_is: &[&str]| {
         for _payment in 0..30 {
             let told = pay(caller).await;
@@ -343,7 +344,7 @@ async fn t_58_a_caller_that_spent_its_budget_leaves_another_caller_its_own() {
     stage.facilitator.stop().await;
 }
 
-/// A cent on a layer 2 whose gas costs 80 gwei: more than the default ceiling.
+/// One cent on a layer 2 with gas at 80 gwei is over the default ceiling.
 #[tokio::test(flavor = "multi_thread")]
 async fn t_58_the_default_ceiling_rejects_a_cent_at_80_gwei() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
@@ -353,7 +354,7 @@ async fn t_58_the_default_ceiling_rejects_a_cent_at_80_gwei() {
     let fee = json!([U256::from(80_000_000_000_u64)]);
     stage.chain.request("anvil_setNextBlockBaseFeePerGas", fee).await.expect("set");
     stage.chain.mine(1).await.expect("mined");
-    // The price is looked up every few seconds.
+    // The price is refreshed every few seconds.
     let end = Instant::now() + PATIENCE;
     let verdict = loop {
         let verdict = stage.verify(&body).await;
@@ -371,7 +372,7 @@ async fn t_58_the_default_ceiling_rejects_a_cent_at_80_gwei() {
     stage.facilitator.stop().await;
 }
 
-/// Ten thousand payments of one unit by one caller cost no more gas than the caller's part of a day.
+/// Ten thousand one-unit payments by one caller cost at most the caller's daily share of gas.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_payments_of_one_unit_cost_no_more_than_the_budget() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
@@ -402,8 +403,8 @@ async fn ten_thousand_payments_of_one_unit_cost_no_more_than_the_budget() {
     stage.facilitator.stop().await;
 }
 
-/// Killed in the middle of a withdrawal, and funded later: what was refused does not move, and what was not answered
-/// has one end.
+/// Kills the process during a withdrawal and funds the signer later. A withdrawn payment does not move; a payment
+/// without an answer has one outcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_withdrawal_survives_a_kill_at_any_point() {
     for point in ["settle.before withdraw:1", "settle.after withdraw:1"] {
@@ -418,7 +419,7 @@ async fn a_withdrawal_survives_a_kill_at_any_point() {
         while !ready(&process.url).await {
             sleep(Duration::from_millis(20)).await;
         }
-        // It believes in the coin that it saw a moment ago.
+        // The facilitator still trusts the balance that it read a moment ago.
         let drain = json!([home.signers[0], U256::ZERO]);
         chain.request("anvil_setBalance", drain).await.expect("set");
         let payer = bursar_tests::payer::Payer::random();
@@ -443,7 +444,7 @@ async fn a_withdrawal_survives_a_kill_at_any_point() {
             }
             sleep(Duration::from_millis(50)).await;
         };
-        // Nothing was answered, so both ends are fine before the withdrawal was kept; after it there is one.
+        // No answer was sent, so before the withdrawal is committed both outcomes are fine; after it, only one is.
         assert!(
             !(point.starts_with("settle.after") && told),
             "{point}: it was withdrawn, and moved"

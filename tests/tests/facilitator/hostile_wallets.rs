@@ -1,5 +1,5 @@
-//! Payers that are contracts and mean ill: nobody else is harmed, the signer loses no more gas than its cap, and
-//! each request is answered by a verdict.
+//! Hostile contracts as payers: other payers are unharmed, the signer loses at most its gas cap, and every request gets
+//! a verdict.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use tokio::time::timeout;
 use crate::stage::{BASE, PURSE, SHOP, Stage};
 use crate::verdict::{Refusal, check_settle, check_verify, with};
 
-/// What settling a contract's payment may use by default, and what a transaction takes around it.
+/// Gas: the default limit for a contract's payment, plus its transaction's overhead.
 const CAP: u64 = 660_000 + 40 * 800;
-/// More than the transfer of one plain payer takes.
+/// Gas: more than the transfer of one plain payer uses.
 const PLAIN: u64 = 250_000;
-/// Modes by their numbers in the wallet's source.
+/// Mode numbers in the wallet's source.
 const BURNS_GAS: u8 = 4;
 const BURNS_WHEN_SENT: u8 = 5;
 const BURNS_BELOW: u8 = 7;
-/// More than an answer may take.
+/// Upper bound for the time of one answer.
 const LONG: Duration = Duration::from_secs(20);
 
 impl Stage {
@@ -29,12 +29,12 @@ impl Stage {
         serde_json::from_value(told).expect("a number")
     }
 
-    /// What the signer has, in wei.
+    /// Returns the signer's balance, in wei.
     async fn coin_of_signer(&self) -> U256 {
         self.number("eth_getBalance", json!([self.home.signers[0], "latest"])).await
     }
 
-    /// The gas of each of the signer's transactions after a block, and what they cost together.
+    /// Returns the gas of each of the signer's transactions after a block, and their total fees in wei.
     async fn used_since(&self, block: U256) -> (Vec<u64>, U256) {
         let head = self.number("eth_blockNumber", json!([])).await;
         let (mut each, mut fees, mut at) = (Vec::new(), U256::ZERO, block + U256::from(1));
@@ -63,14 +63,14 @@ impl Stage {
         wallet
     }
 
-    /// The code of a wallet of a key's owner that is to stand at the key's own account (EIP-7702).
+    /// Returns the code of a wallet owned by a key, for the key's own account (EIP-7702).
     async fn code_for(&self, payer: &Payer) -> Value {
         let wallet = self.chain.deploy_hostile_wallet(payer.address(), WalletMode::Honest).await;
         let at = json!([wallet.expect("deployed"), "latest"]);
         self.chain.request("eth_getCode", at).await.expect("code")
     }
 
-    /// Puts it there, in the mode of that number in its source, without a block.
+    /// Places that code in the mode with this number, without mining a block.
     async fn give_code(&self, payer: &Payer, code: &Value, mode: u8) {
         let at = payer.address();
         self.chain.request("anvil_setCode", json!([at, code])).await.expect("set");
@@ -84,7 +84,7 @@ impl Stage {
     }
 }
 
-/// Both modes of a wallet, at the look and when it is settled, and whether it may be paid by.
+/// A wallet's modes at verification and at settlement, and the verdict (`None`: either one is fine).
 struct Case {
     at_look: WalletMode,
     when_settled: WalletMode,
@@ -103,14 +103,14 @@ fn cases() -> Vec<Case> {
         always(WalletMode::WrongAnswer, Some(false)),
         always(WalletMode::HugeAnswer, Some(false)),
         always(WalletMode::BurnsGas, Some(false)),
-        // Nobody can see before that it will; what it costs is limited.
+        // Undetectable before the transaction is sent; its cost is capped.
         always(WalletMode::BurnsWhenSent, None),
         always(WalletMode::BurnsAbove(100_000), Some(false)),
-        // Less than a look has, and more than a settlement.
+        // The threshold is below the gas of a probe and above the gas of a settlement.
         always(WalletMode::BurnsBelow(1_000_000), Some(false)),
         always(WalletMode::BurnsThenAnswers(200_000), Some(true)),
         always(WalletMode::BurnsThenAnswers(1_500_000), Some(false)),
-        // The question is put so that nothing can be changed: such a wallet has burnt a little gas.
+        // The question is a static call, so such a wallet only burns a little gas.
         always(WalletMode::ReentersQuietly, None),
         always(WalletMode::ReentersLoudly, Some(false)),
         then(WalletMode::Reverts),
@@ -156,7 +156,7 @@ async fn hostile_wallets_by(way: Way) {
         assert_eq!(moved, U256::from(expected), "{case}: {told}");
         let (each, fees) = stage.used_since(block).await;
         let used: u64 = each.iter().sum();
-        // What it burnt once it is not given again.
+        // A wallet that burned gas is not tried again: at most one attempt may cost up to the cap.
         let attempts = if good == Some(false) { 0 } else { 1 };
         assert!(used <= PLAIN + attempts * CAP, "{case}: {each:?}");
         assert!(each.iter().all(|used| *used <= CAP), "{case}: {each:?}");
@@ -204,7 +204,7 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
         refusals.push(refusal("garbage", with(&good, signature, garbage)));
         refusals.push(refusal("nothing", with(&good, signature, json!("0x"))));
     }
-    // Prism asks no wallet, not even an honest one.
+    // Prism does not ask any wallet contract, not even an honest one.
     let due = Due { from: wallet, nonce: B256::ZERO, ..owner.owes(stage.network(), SHOP, 10) };
     refusals.push(Refusal {
         case: "by Prism",
@@ -216,7 +216,7 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
     stage.facilitator.stop().await;
 }
 
-/// A wallet that is planned, with money.
+/// Plans a wallet that is not deployed, and gives it money.
 async fn planned(stage: &Stage, owner: &Payer) -> (Due, Address, Bytes) {
     let mut due = owner.owes(stage.network(), SHOP, 1_000);
     let planned = stage.chain.counterfactual(owner.address(), due.nonce.into()).await;
@@ -224,7 +224,7 @@ async fn planned(stage: &Stage, owner: &Payer) -> (Due, Address, Bytes) {
     due.from = planned.wallet;
     stage.chain.mint(due.from, PURSE).await.expect("minted");
     stage.chain.approve_as(due.from, stage.coin(), PERMIT2).await.expect("approved");
-    // Nothing is deployed where something was sent from: only the approval is to be there.
+    // No contract can be deployed at an address with a nonce (EIP-684): keep the approval, reset the nonce.
     stage.chain.request("anvil_setNonce", json!([due.from, "0x0"])).await.expect("set");
     (due, planned.factory, planned.calldata)
 }
@@ -257,7 +257,7 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
         ];
         stage.refuses(&refusals).await;
         assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new(), "{way:?}: nothing was sent");
-        // Somebody deploys it meanwhile: the wrapper does no harm.
+        // Another account deploys the wallet in the meantime: the wrapper does no harm.
         deployed_by_somebody(&stage, factory, &data).await;
         let forged =
             refusal("another's, when it is there", unsigned, wrapped(&thief, factory, &data));
@@ -277,7 +277,7 @@ async fn a_wallet_that_was_deployed_by_its_payment_pays_again_at_once() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let owner = Payer::random();
     let (due, factory, data) = planned(&stage, &owner).await;
-    // It is known to have no code by now.
+    // The facilitator has now cached that the account has no code.
     let early = owner.pay(Way::Eip3009, &due).body(2);
     assert_eq!(stage.verify(&early).await["isValid"], false);
     let first = owner.pay_undeployed(Way::Eip3009, &due, factory, &data).body(2);
@@ -289,7 +289,7 @@ async fn a_wallet_that_was_deployed_by_its_payment_pays_again_at_once() {
     stage.facilitator.stop().await;
 }
 
-/// Each settlement of such a wallet costs the signer gas: nobody may go on with that for long.
+/// Each settlement from such a wallet costs the signer gas, so further payments are rejected for a while.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
@@ -306,7 +306,7 @@ async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
     stage.facilitator.stop().await;
 }
 
-/// It gets its code between the look and the settlement, so that it could share a transaction.
+/// The account gets code between verification and settlement, when its payment could be batched.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_that_gets_code_after_it_was_looked_at_is_settled_alone() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
@@ -328,12 +328,12 @@ async fn an_account_that_gets_code_after_it_was_looked_at_is_settled_alone() {
     stage.facilitator.stop().await;
 }
 
-/// Nothing was known of either payer: what they are is learnt with the first question, and asked again.
+/// Nothing is known about either payer. The first question shows what it is, and the facilitator asks again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payer_who_is_something_else_than_it_seemed_is_asked_about_as_what_it_is() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let block = stage.number("eth_blockNumber", json!([])).await;
-    // An account of a key, and a contract that has enough gas when it is looked at.
+    // A key's account that turns out to be a contract, which passes with the gas of a probe.
     let payer = stage.payer().await;
     let code = stage.code_for(&payer).await;
     stage.give_code(&payer, &code, BURNS_BELOW).await;
@@ -344,7 +344,7 @@ async fn a_payer_who_is_something_else_than_it_seemed_is_asked_about_as_what_it_
     assert_eq!(told["success"], false, "{told}");
     assert_eq!(told["transaction"], "", "{told}");
     assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new());
-    // A wallet that is there, and whose factory burns all its gas when it is to make it again.
+    // A deployed wallet, whose factory burns all its gas when asked to deploy it again.
     let owner = Payer::random();
     let (due, factory, data) = planned(&stage, &owner).await;
     deployed_by_somebody(&stage, factory, &data).await;
@@ -363,7 +363,7 @@ async fn deployed_by_somebody(stage: &Stage, factory: Address, data: &Bytes) {
     stage.chain.send_as(&deploy).await.expect("deployed");
 }
 
-/// A key whose account gets code (EIP-7702) when its payment already shares a transaction with another's.
+/// The account gets code (EIP-7702) after its payment was batched with another payer's.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_that_becomes_a_burner_on_the_way_harms_nobody_it_travels_with() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
@@ -376,7 +376,7 @@ async fn an_account_that_becomes_a_burner_on_the_way_harms_nobody_it_travels_wit
     let code = stage.code_for(&payer).await;
     stage.chain.set_automine(false).await.expect("set");
     let turns = async {
-        // Both are in one transaction that waits.
+        // Both payments are in one pending transaction.
         loop {
             let waiting = stage.chain.request("txpool_status", json!([])).await.expect("status");
             if waiting["pending"] != "0x0" {

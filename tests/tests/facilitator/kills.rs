@@ -1,5 +1,5 @@
-//! Killed at every named point, and started again: everything that was asked for happens once, everybody hears
-//! so, and no nonce is missing.
+//! Kills the process at every failpoint and restarts it: each payment settles once, every caller receives its success,
+//! and no nonce is missing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::stage::{BASE, PURSE, SHOP, furnished};
 const PATIENCE: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Each point, and the times that it is reached at which the process dies.
+/// Each failpoint, and the hits (counted from 1) at which the process dies, one per run.
 const POINTS: [(&str, &[u8]); 18] = [
     ("settle.before accept", &[1, 4]),
     ("settle.after accept", &[1, 4]),
@@ -63,7 +63,7 @@ fn every_point_of_the_source_is_in_the_table() {
     assert_eq!(found, listed);
 }
 
-/// Asks until everything is settled, starting the process again when it has died. How often it died.
+/// Settles all bodies, restarting the process when it dies. Returns the number of deaths.
 pub(crate) async fn settle_all(
     chain: &Devnet,
     home: &Home,
@@ -85,7 +85,7 @@ pub(crate) async fn settle_all(
         }
         for answer in answers.iter().flatten() {
             let (_status, told) = answer;
-            // Where no node has the transaction when the answer is due, it is withdrawn, or nobody knows.
+            // If no node has the transaction when the answer is due, it is withdrawn or its state is unknown.
             let reasons = ["settlement_pending", "settlement_withdrawn", "unexpected_settle_error"];
             let reason = told["errorReason"].as_str().unwrap_or_default();
             assert!(told["success"] == true || reasons.contains(&reason), "{case}: {told}");
@@ -97,7 +97,7 @@ pub(crate) async fn settle_all(
             if fault.is_none() || deaths > 0 {
                 return deaths;
             }
-            // It dies of what is done once blocks are final.
+            // Some failpoints are reached only once blocks are final.
             chain.mine(1).await.expect("mined");
         }
         sleep(PAUSE).await;
@@ -108,7 +108,7 @@ fn log(home: &Home) -> String {
     std::fs::read_to_string(home.folder().join("log")).unwrap_or_default()
 }
 
-/// That no nonce is missing, and that nothing of ours was reverted.
+/// Asserts that no nonce is missing and no transaction is left in the pool.
 pub(crate) async fn assert_tidy(chain: &Devnet, home: &Home, case: &str) {
     for signer in &home.signers {
         let count = async |tag: &str| {
@@ -124,7 +124,7 @@ pub(crate) async fn assert_tidy(chain: &Devnet, home: &Home, case: &str) {
 async fn killed_at(point: &str, time: u8) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let fault = format!("{point}:{time}");
-    // Six payments are two transactions at least, however quickly they come.
+    // Six payments make at least two transactions, however quickly they arrive.
     let home =
         furnished(&chain, chain.url(), 1, "wait_ms = 1500\nin_flight = 2\nbatch_calls = 3", "")
             .await;

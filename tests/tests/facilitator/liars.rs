@@ -1,5 +1,4 @@
-//! Nodes that lie about transactions: each payment is settled once all the same, also when the facilitator is
-//! killed in between.
+//! Nodes that lie about transactions: each payment still settles once, also if the facilitator is killed in between.
 
 use alloy_primitives::U256;
 use bursar_demo::devnet::full::full_chain_or_skip;
@@ -12,7 +11,7 @@ use crate::stage::{BASE, PURSE, SHOP, furnished};
 
 const PAYMENTS: u64 = 3;
 
-/// Cases that run at a time: each has a chain of its own.
+/// Number of concurrent cases; each has its own chain.
 const AT_ONCE: usize = 4;
 
 async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
@@ -33,12 +32,12 @@ async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
     assert_eq!(deaths, usize::from(fault.is_some()), "{case}");
     let moved = chain.balance_of(SHOP).await.expect("told") - before;
     assert_eq!(moved, U256::from(3_003), "{case}");
-    // Payments that share a transaction need fewer broadcasts than there are lies about them: all three may.
+    // Fewer broadcasts than lies may occur, because all three payments may share one transaction.
     assert!(node.told() >= 1, "{case}: no lie was told");
     assert_tidy(&chain, &home, &case).await;
 }
 
-/// Those that a service hears of within a test: another chain's node is left alone for a minute.
+/// Lies that take effect within a test: a node of another chain is not used again for a minute.
 fn lies() -> impl Iterator<Item = Lie> {
     Lie::ALL.into_iter().filter(|lie| *lie != Lie::WrongChainId)
 }

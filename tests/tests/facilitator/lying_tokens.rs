@@ -1,4 +1,4 @@
-//! Tokens that lie: nobody is told of a success unless exactly the amount moved.
+//! Tokens that lie: a success is reported only if exactly the amount moved.
 
 use std::time::Duration;
 
@@ -33,10 +33,10 @@ sol! {
 
 const AMOUNT: u64 = 10_000;
 const OTHER: Address = Address::repeat_byte(0x77);
-/// Where a hostile token keeps its mode: behind the eight places of the honest one.
+/// Storage slot of a hostile token's mode, after the slots of the honest token.
 const MODE_PLACE: u8 = 7;
 
-/// A token, and somebody who pays in it.
+/// A token, and a payer who holds it.
 struct Odd {
     token: Address,
     payer: Payer,
@@ -80,12 +80,12 @@ fn body(paid: &Paid) -> Value {
     }
 }
 
-/// Whether a mode moves what it should by a method, when it does so.
+/// Returns whether a payment by this method settles in a token of this mode.
 fn is_good(way: Way, mode: TokenMode) -> bool {
     match mode {
         TokenMode::Honest => true,
         TokenMode::DoesNothing | TokenMode::TakesFee | TokenMode::OnlyReports => false,
-        // It moves, and leaves nothing behind that proves it.
+        // The amount moves, but no event proves it.
         TokenMode::MovesSilently => false,
         TokenMode::Plain | TokenMode::PlainWithoutAnswer => way != Way::Eip3009,
         TokenMode::PlainRefusing => false,
@@ -148,13 +148,13 @@ async fn a_token_that_begins_to_lie_after_the_look_is_refused_at_the_settlement(
     stage.facilitator.stop().await;
 }
 
-/// Honest until its transaction waits for a block. Whoever only reports is not caught then: a receipt holds
-/// what the token says, and nothing else is final.
+/// Honest until its transaction is pending. `OnlyReports` is left out, because it cannot be detected at that point: the
+/// receipt contains the token's own events, and nothing else is final.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_begins_to_lie_in_the_block_is_not_told_as_a_success() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
-        // Does nothing, takes a fee, moves silently: as the token numbers them.
+        // The token's numbers for: does nothing, takes a fee, moves silently.
         for mode in [1, 2, 4] {
             let odd = Odd::new(&stage, TokenMode::Honest).await;
             let body = odd.pay(&stage, way);
@@ -182,8 +182,8 @@ async fn a_token_that_begins_to_lie_in_the_block_is_not_told_as_a_success() {
     stage.facilitator.stop().await;
 }
 
-/// Two authorizations with one nonce: the one that pays somebody else happens, and in the same transaction
-/// the shop gets the amount for another reason. That does not settle the first.
+/// Two authorizations share a nonce, and the one that pays another account is executed. In the same transaction the
+/// shop receives the amount for another reason. That does not settle the first authorization.
 #[tokio::test(flavor = "multi_thread")]
 async fn money_that_moved_beside_an_authorization_is_not_its_settlement() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };

@@ -1,4 +1,4 @@
-//! What is no request, and what can be refused without asking anybody: neither costs the node a word.
+//! Invalid requests, and payments that can be refused without a node: neither causes a call to the node.
 
 use alloy_primitives::{Address, B256, U256, address};
 use bursar_demo::devnet::full::full_chain_or_skip;
@@ -15,19 +15,19 @@ const OTHER: Address = address!("0x7777777777777777777777777777777777777777");
 const ABOVE_ALL: &str =
     "115792089237316195423570985008687907853269984665640564039457584007913129639936";
 
-/// A stage whose facilitator's every word to the node is counted.
+/// Sets up a stage whose facilitator reaches its node through a call counter.
 async fn counted() -> Option<(Stage, CountingRpc)> {
     let chain = full_chain_or_skip(BASE).await?;
     let node = CountingRpc::before(chain.url()).await;
     let stage = Stage::through(chain, &node.url, 1, "", "").await;
-    // It asks once a minute what data costs, by a call.
+    // The facilitator asks for the price of data once a minute, by `eth_call`: wait for the first one.
     while !about_payments(&node).contains(&"eth_call".to_owned()) {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     Some((stage, node))
 }
 
-/// What the facilitator asks for itself, now and then, is about no payment.
+/// Takes the counted calls and keeps those about payments, without the facilitator's own periodic calls.
 fn about_payments(node: &CountingRpc) -> Vec<String> {
     let mut asked = node.asked();
     asked.retain(|methods| methods.contains("eth_call") || methods.contains("eth_getCode"));
@@ -38,7 +38,7 @@ fn authorization(name: &str) -> String {
     format!("/paymentPayload/payload/authorization/{name}")
 }
 
-/// Bodies that are JSON and no request.
+/// Bodies that are JSON but not valid requests.
 fn odd_values(body: &Value) -> Vec<(String, Value)> {
     let mut odd = Vec::new();
     for place in ["/paymentPayload", "/paymentRequirements", "/paymentPayload/payload"] {
@@ -87,7 +87,7 @@ fn odd_values(body: &Value) -> Vec<(String, Value)> {
     for text in ["0x123", "0xzz", "abc", "0x0", "0X00"] {
         odd.push((format!("signature {text}"), with(body, signature, json!(text))));
     }
-    // None at all is inferred from the names of the amounts, as older clients need it.
+    // A missing version is valid: it is inferred from the names of the amounts, as older clients need.
     for version in [json!("2"), json!(2.0), json!(-2), json!([2]), json!({})] {
         odd.push((format!("version {version}"), with(body, "/x402Version", version)));
     }
@@ -96,7 +96,7 @@ fn odd_values(body: &Value) -> Vec<(String, Value)> {
     odd
 }
 
-/// Bodies that are no JSON, or too much of it.
+/// Bodies that the parser rejects: not JSON, too deep, a duplicate key, or not one object.
 fn odd_texts(good: &str) -> Vec<(&'static str, Vec<u8>)> {
     let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let extended = |inner: &str| good.replacen('{', &format!("{{\"extensions\":{inner},"), 1);
@@ -173,7 +173,7 @@ async fn a_body_that_is_too_long_is_refused_and_one_of_another_type_is_read_or_r
         assert!(told["error"].is_string(), "{path}: {told}");
     }
     assert_eq!(about_payments(&node), Vec::<String>::new());
-    // Nothing depends on the header: old clients leave it away.
+    // The header is not required: old clients omit it.
     for kind in
         ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-8"]
     {
@@ -186,7 +186,7 @@ async fn a_body_that_is_too_long_is_refused_and_one_of_another_type_is_read_or_r
     stage.facilitator.stop().await;
 }
 
-/// Signatures that no token takes, of what is otherwise a good payment.
+/// Otherwise good payments with signatures that no token accepts.
 fn bad_signatures(payer: &Payer, way: Way, due: &Due) -> Vec<(&'static str, Value)> {
     let changed = |change: fn(&mut Vec<u8>)| {
         let twist = |mut signature: Vec<u8>| {
@@ -209,7 +209,7 @@ fn bad_signatures(payer: &Payer, way: Way, due: &Due) -> Vec<(&'static str, Valu
     ]
 }
 
-/// The other signature that fits the same message (EIP-2).
+/// Replaces a signature with the other one that is valid for the same message (EIP-2).
 fn twin(signature: &mut [u8]) {
     let order: U256 =
         "0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141".parse().expect("n");
@@ -282,7 +282,7 @@ async fn a_payment_of_a_known_payer_is_verified_by_one_request() {
         assert_eq!(told["isValid"], true, "{way:?}");
         assert_eq!(about_payments(&node).len(), 1, "{way:?}");
     }
-    // A stranger costs no more, once the network is known.
+    // A new payer costs no more, once the network is known.
     let stranger = stage.payer().await;
     node.asked();
     stage.verify(&stage.pay(&stranger, Way::Eip3009, 500).body(2)).await;
@@ -290,7 +290,7 @@ async fn a_payment_of_a_known_payer_is_verified_by_one_request() {
     stage.facilitator.stop().await;
 }
 
-/// Nonces that are neither 32 bytes nor a number are of no method: a verdict, not a broken request.
+/// A nonce that is neither 32 bytes nor a number fits no method: the payment is refused without a node.
 #[tokio::test(flavor = "multi_thread")]
 async fn nonces_of_another_length_are_refused_without_a_request() {
     let Some((stage, node)) = counted().await else { return };

@@ -1,4 +1,4 @@
-//! A shop and a customer of the protocol's own packages, unchanged, with our facilitator between them.
+//! A shop and a customer of the protocol's own packages, unmodified, with our facilitator between.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_tests::offers::opened;
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::stage::{SHOP, Stage};
 
-/// What everything costs here, in smallest units, and as the packages write it for a token that they know.
+/// Price of every item in smallest units, and the form that the packages use for a known token.
 pub(crate) const PRICE: u64 = 12_000;
 pub(crate) const DOLLARS: &str = "$0.012";
 
-/// The clients.
+/// Client packages.
 pub(crate) const FETCH_V2: &str = "@x402/fetch";
 pub(crate) const FETCH_V1: &str = "x402-fetch";
 
-/// A shop of official packages, and a customer.
+/// A shop and a customer of official packages.
 #[derive(Debug)]
 pub(crate) struct Market {
     pub(crate) stage: Stage,
@@ -26,7 +26,7 @@ pub(crate) struct Market {
 }
 
 impl Market {
-    /// `routes` are what the shop sells, by version.
+    /// Starts the shop and the customer; `routes` are the shop's items, by protocol version.
     pub(crate) async fn open(stage: Stage, routes: Value) -> Self {
         let mut goods = routes;
         goods["facilitator"] = json!(stage.facilitator.url);
@@ -45,7 +45,7 @@ impl Market {
         (self.stage.balance(payer).await, self.stage.balance(SHOP).await)
     }
 
-    /// What came of a customer's way to the shop, who keeps the payment to themselves if it is held.
+    /// Sends the customer to a shop; returns the outcome, with the payment header that it sent.
     async fn order(&mut self, client: &str, url: &str, purse: &Purse) -> Value {
         let network = self.stage.network();
         let order = json!({
@@ -55,8 +55,10 @@ impl Market {
         self.buyer.ask(&order).await
     }
 
-    /// A customer buys what is at `path`: it is delivered, paid for once on the chain, and the receipt names
-    /// the transaction. The same payment again moves nothing, and the shop says `again`.
+    /// Asserts that a customer buys the item at `path`.
+    ///
+    /// The item is delivered, paid once on the chain, and the receipt names the transaction. Showing the same payment
+    /// again moves nothing, and the shop's error is `again`.
     pub(crate) async fn assert_buys(
         &mut self,
         client: &str,
@@ -82,7 +84,7 @@ impl Market {
         self.assert_paid(purse.address, before, &case).await;
     }
 
-    /// The shop delivers what is at `path` for a payment that somebody else has signed.
+    /// Asserts that the shop delivers the item at `path` for a payment signed elsewhere.
     pub(crate) async fn assert_sells(&self, path: &str, payer: Address, header: (&str, &str)) {
         let sold = self.show(&self.url(path), header.0, header.1).await;
         assert_eq!(sold.status(), 200, "{path}");
@@ -94,19 +96,19 @@ impl Market {
         assert_eq!(body["content"], "what was paid for", "{path}");
     }
 
-    /// Shows a shop a payment.
+    /// Sends a payment header to a shop.
     pub(crate) async fn show(&self, url: &str, name: &str, value: &str) -> reqwest::Response {
         self.client.get(url).header(name, value).send().await.expect("an answer")
     }
 
-    /// Once what it costs has gone from payer to shop since `before`.
+    /// Asserts that the price moved from payer to shop exactly once since `before`.
     pub(crate) async fn assert_paid(&self, payer: Address, before: (U256, U256), case: &str) {
         let price = U256::from(PRICE);
         let paid = (before.0 - price, before.1 + price);
         assert_eq!(self.balances(payer).await, paid, "{case}: paid once");
     }
 
-    /// The receipt names its payer, and a transaction of the facilitator that has succeeded.
+    /// Asserts that the receipt names its payer and a successful transaction of the facilitator.
     async fn assert_receipt(&self, receipt: &Value, payer: Address) {
         assert_eq!(receipt["success"], true, "{receipt}");
         let said: Address = receipt["payer"].as_str().expect("text").parse().expect("an address");
@@ -125,11 +127,11 @@ impl Market {
     }
 }
 
-/// Whose money it is, and the key that signs for it.
+/// The payer's address, and the key that signs for it.
 pub(crate) struct Purse {
     pub(crate) address: Address,
     pub(crate) key: String,
-    /// If it is not the key's own: what the customer's script needs to know.
+    /// Data that the customer's script needs for a contract wallet; null for the key's own address.
     pub(crate) wallet: Value,
 }
 
@@ -139,7 +141,7 @@ impl Purse {
     }
 }
 
-/// A price in a network's dollar token, written out.
+/// Returns the price in a network's dollar token, as an explicit amount and asset.
 pub(crate) fn atoms(stage: &Stage) -> Value {
     let coin = &stage.network().stablecoin;
     json!({

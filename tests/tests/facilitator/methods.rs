@@ -1,5 +1,4 @@
-//! Every method, every kind of payer, both versions: found good, settled, moved, and repeated to the same
-//! answer.
+//! Every method, payer kind and protocol version: verified, settled, moved once, and a repeat gets the same answer.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
@@ -8,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, ROBINHOOD, SHOP, Stage};
 
-/// Whose key signs.
+/// The kind of account that pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Key,
-    /// A contract that is there (EIP-1271).
+    /// A deployed contract (EIP-1271).
     Wallet,
-    /// A contract that is not there yet (EIP-6492).
+    /// A contract that is not deployed yet (EIP-6492).
     Undeployed,
 }
 
@@ -47,7 +46,7 @@ async fn signed(stage: &Stage, way: Way, kind: Kind, amount: u64) -> Paid {
 async fn furnish(stage: &Stage, wallet: Address) {
     stage.chain.mint(wallet, PURSE).await.expect("minted");
     stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
-    // Nothing is deployed where something was sent from: only the approval is to be there.
+    // No contract can be deployed at an address with a nonce (EIP-684): keep the approval, reset the nonce.
     stage.chain.request("anvil_setNonce", json!([wallet, "0x0"])).await.expect("set");
 }
 

@@ -1,4 +1,4 @@
-//! Each payment happens once, whoever asks for it and however often.
+//! Each payment settles once, for any number of callers and repeats.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::stage::{BASE, SHOP, Stage};
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How many transactions an account has sent, and how many of them are mined.
+/// Returns an account's transaction count at `tag`: sent (`pending`) or mined (`latest`).
 async fn sent(stage: &Stage, signer: Address, tag: &str) -> u64 {
     let told = stage.chain.request("eth_getTransactionCount", json!([signer, tag])).await;
     let told = told.expect("told");
@@ -70,7 +70,7 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
     }
     assert_eq!(all_sent(&stage, "latest").await, 1);
     assert_eq!(stage.balance(SHOP).await - before, U256::from(5_000));
-    // Nor is one of them left in the queue: whenever nothing is under way, the next would go.
+    // No duplicate is left in the queue either: it would be sent as soon as nothing is in flight.
     for _further in 0..3 {
         let payer = stage.payer().await;
         let told = stage.settle(&stage.pay(&payer, Way::Prism, 1).body(2)).await;
@@ -92,7 +92,7 @@ async fn what_waits_together_shares_a_transaction_and_fails_alone() {
         let way = if n % 2 == 0 { Way::Eip3009 } else { Way::Permit2 };
         bodies.push(stage.pay(&payer, way, 1_000 + n).body(2));
     }
-    // Both are good by themselves, and only one of them can be paid.
+    // Each is good alone, but the payer can pay only one of them.
     let poor = stage.payer().await;
     stage.chain.set_automine(false).await.expect("set");
     let whole = u64::try_from(crate::stage::PURSE).expect("small");
@@ -138,7 +138,7 @@ async fn what_is_not_mined_in_time_is_pending_and_then_the_same() {
 async fn an_authorization_that_somebody_else_brought_first_is_settled() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    // Before it came here.
+    // Another sender settles it before the facilitator receives it.
     let paid = stage.pay(&payer, Way::Eip3009, 3_000);
     let (authorization, signature) = terms(&paid);
     let theirs = stage.chain.settle(&authorization, &signature).await.expect("settled");
@@ -147,14 +147,14 @@ async fn an_authorization_that_somebody_else_brought_first_is_settled() {
     assert_eq!(hash(&told), theirs);
     assert_eq!(stage.settle(&paid.body(2)).await, told);
     assert_eq!(all_sent(&stage, "latest").await, 0, "nothing was sent for it");
-    // While ours is on its way.
+    // Another sender settles it while our transaction is in flight.
     let paid = stage.pay(&payer, Way::Eip3009, 4_000);
     let (authorization, signature) = terms(&paid);
     stage.chain.set_automine(false).await.expect("set");
     let body = paid.body(2);
     let brings_first = async {
         until("sent", async || all_sent(&stage, "pending").await == 1).await;
-        // Theirs pays more for its place in the block, so ours comes after it and reverts.
+        // Their transaction has a higher fee, so ours is mined after it and reverts.
         let account = stage.chain.request("eth_accounts", json!([])).await.expect("told");
         let theirs = json!([{
             "from": account[0], "to": stage.coin(), "data": calldata(&authorization, &signature),
@@ -209,10 +209,10 @@ async fn prism_payments_of_one_payer_go_in_sequence_however_they_come() {
         payer.pay(Way::Prism, &due).body(2)
     };
     let before = stage.balance(SHOP).await;
-    // The first is under way before the others come, in whatever order.
+    // The first is in flight before the others arrive, in any order.
     stage.chain.set_automine(false).await.expect("set");
     let first = pay(0, 1_000);
-    // Signed once: what is signed in another second is another payment.
+    // Signed once: signing again in another second makes another payment.
     let later: Vec<Value> = [3, 1, 2].into_iter().map(|nonce| pay(nonce, 1_000 + nonce)).collect();
     let rest = async {
         until("sent", async || all_sent(&stage, "pending").await == 1).await;
@@ -228,7 +228,7 @@ async fn prism_payments_of_one_payer_go_in_sequence_however_they_come() {
     }
     for body in &later {
         let told = stage.settle(body).await;
-        // What came too early comes again.
+        // A payment that arrived too early is sent again.
         assert!(told["success"] == true || told["errorReason"] == "prism_invalid_nonce", "{told}");
     }
     for (nonce, body) in [(1, &later[1]), (2, &later[2]), (3, &later[0])] {
@@ -249,7 +249,7 @@ async fn what_expires_in_the_queue_is_never_sent() {
         until("sent", async || all_sent(&stage, "pending").await == 1).await;
         due.before = now_s() + 8;
         let short = second.pay(Way::Eip3009, &due).body(2);
-        // The first is mined after the end of the second.
+        // The first is mined when the second has less validity left than `MARGIN_SECONDS` (6).
         let end = due.before;
         let mined = async {
             until("expired", async || now_s() + 6 > end).await;
@@ -276,7 +276,7 @@ async fn payments_that_come_at_once_owe_no_more_than_there_is() {
     let told = join_all(bodies.iter().map(|body| stage.settle(body))).await;
     let settled = told.iter().filter(|told| told["success"] == true).count();
     let refused = told.iter().filter(|told| told["errorReason"] == "insufficient_balance").count();
-    // One, and nobody paid gas for the others.
+    // One settles, and no gas is spent on the others.
     assert_eq!((settled, refused), (1, 7), "{told:?}");
     assert_eq!(all_sent(&stage, "pending").await, 1);
     assert_eq!(stage.balance(SHOP).await, U256::from(900));

@@ -1,5 +1,5 @@
-//! The clients of PyPI's x402, which take any answer that is not of status 200 for a fault and look at every
-//! field of the others, ask our facilitator.
+//! The clients of PyPI's x402 call our facilitator. They treat any status but 200 as a fault, and check every field of
+//! the other answers.
 
 use alloy_primitives::{Address, U256};
 use bursar_tests::payer::{Payer, Way};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::stage::{BASE, SHOP, Stage};
 
-/// Both of their clients.
+/// Both clients of the package.
 const CLIENTS: [&str; 2] = ["sync", "async"];
 
-/// The address in an answer.
+/// Returns the payer's address in an answer.
 fn payer_of(told: &Value) -> Address {
     told["payer"].as_str().unwrap_or_else(|| panic!("{told}")).parse().expect("an address")
 }
@@ -19,7 +19,7 @@ fn payer_of(told: &Value) -> Address {
 #[test]
 fn the_list_of_python_packages_pins_bytes_and_names_no_host() {
     assert!(!WHEELS.requirements.contains("://"));
-    // Nor a folder of the machine on which it was made.
+    // Nor does it name a folder of the machine that made it.
     assert!(!WHEELS.requirements.contains("--find-links"));
     let entries: Vec<&str> = WHEELS.requirements.split("\n").collect();
     for (at, line) in entries.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Every code with which a payment is refused, caused on both endpoints.
+//! Causes every refusal code, on both endpoints.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::verdict::{Refusal, check_settle, terms, with};
 const OTHER: Address = Address::repeat_byte(0x77);
 const WAYS: [Way; 3] = [Way::Eip3009, Way::Permit2, Way::Prism];
 
-/// What is owed to the shop by a method; Prism counts its nonces from nothing.
+/// Returns what the payer owes the shop; nonces of Prism start at zero.
 fn owed(stage: &Stage, payer: &Payer, way: Way) -> Due {
     let mut due = payer.owes(stage.network(), SHOP, 1_000);
     if way == Way::Prism {
@@ -28,12 +28,12 @@ fn refusal(case: &'static str, code: &'static str, paid: &Paid) -> Refusal {
     Refusal { case, code, body: paid.body(2), payer: Some(paid.due.from) }
 }
 
-/// A payment that is signed over something else than the seller asks for.
+/// A payment signed over other terms than the seller asks for.
 fn asked(case: &'static str, code: &'static str, paid: &Paid, name: &str, value: Value) -> Refusal {
     Refusal { body: terms(&paid.body(2), name, &value), ..refusal(case, code, paid) }
 }
 
-/// What the specification's table says of each method.
+/// Refusals of the specification's table, for one method.
 async fn of_the_specification(stage: &Stage, way: Way) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let poor = Payer::random();
@@ -103,7 +103,7 @@ async fn of_the_specification(stage: &Stage, way: Way) -> Vec<Refusal> {
     ]
 }
 
-/// What official libraries have codes for, whatever the method.
+/// Refusals with the codes of official libraries, for one method.
 async fn of_every_method(stage: &Stage, way: Way) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let paid = payer.pay(way, &owed(stage, &payer, way));
@@ -167,7 +167,7 @@ async fn of_every_method(stage: &Stage, way: Way) -> Vec<Refusal> {
     ]
 }
 
-/// What concerns a token's own transfers by authorization.
+/// Refusals specific to EIP-3009.
 async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
     let chain = &stage.chain;
     let payer = stage.payer().await;
@@ -214,7 +214,7 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
             "extra",
             json!({ "name": "Plain", "version": "1" }),
         ),
-        // After one that claims a domain for it: that was only for itself.
+        // Comes after a payment that claimed a domain for this token: such a claim counts for that payment only.
         asked(
             "a token without a domain",
             "invalid_exact_evm_missing_eip712_domain",
@@ -247,7 +247,7 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
     ]
 }
 
-/// What concerns Permit2 and the proxy.
+/// Refusals specific to Permit2 and its proxy.
 async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
     let chain = &stage.chain;
     let payer = stage.payer().await;
@@ -279,7 +279,7 @@ async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
     ]
 }
 
-/// What concerns Prism.
+/// Refusals specific to Prism.
 async fn of_prism(stage: &Stage) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let ahead = Due { nonce: B256::with_last_byte(5), ..owed(stage, &payer, Way::Prism) };
@@ -322,7 +322,7 @@ async fn every_reason_of_the_official_libraries_is_told_by_both_endpoints() {
     stage.facilitator.stop().await;
 }
 
-/// A second facilitator, with a store of its own, was quicker.
+/// A second facilitator with its own store settles the payment first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_somebody_else_settled_is_not_good_and_not_sent_again() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
@@ -339,7 +339,7 @@ async fn a_payment_that_somebody_else_settled_is_not_good_and_not_sent_again() {
         assert_eq!(told["invalidReason"], code, "{way:?}: {told}");
         let told = stage.settle(&paid.body(2)).await;
         check_settle("settled elsewhere", &paid.body(2), &told);
-        // The money moved as it should, whoever moved it.
+        // The money moved as signed, so the answer names the transaction of the other sender.
         assert_eq!(told["transaction"], theirs["transaction"], "{way:?}: {told}");
         assert_eq!(stage.balance(SHOP).await, before, "{way:?}: nothing moved twice");
     }
@@ -368,7 +368,7 @@ async fn what_the_network_lacks_is_told() {
     stage.facilitator.stop().await;
 }
 
-/// A chain whose gas costs a gwei, and a facilitator that pays less.
+/// A chain with a gas price of 1 gwei, and a facilitator with a lower ceiling.
 async fn dear_gas() -> Option<Stage> {
     let chain = full_chain_or_skip(BASE).await?;
     chain.request("anvil_setNextBlockBaseFeePerGas", json!(["0x3b9aca00"])).await.expect("set");
@@ -411,7 +411,7 @@ async fn a_payee_and_a_token_that_are_on_no_list_are_refused() {
         let due = owed(&stage, &payer, way);
         let astray = payer.pay(way, &Due { to: OTHER, ..due.clone() });
         let foreign = payer.pay(way, &Due { token, ..due.clone() });
-        // Nothing of the payment is read for a seller who is not served.
+        // Nothing of the payment is read for a seller that is not served, so no payer is named.
         let refusals = [
             refusal("to a stranger", "pay_to_not_allowed", &astray),
             refusal("a foreign token", "asset_not_allowed", &foreign),
@@ -440,7 +440,7 @@ async fn nodes_that_do_not_answer_are_told_as_such() {
     }
 }
 
-/// The table of the codes is complete: what is caused in this folder, and what cannot be.
+/// Asserts that every code occurs in a test of this folder.
 #[test]
 fn every_code_has_a_test_that_causes_it() {
     let here = [

@@ -1,5 +1,5 @@
-//! One authorization and more than one request: with other terms, with another signature, while it is being
-//! settled and after. Only who has the very payment learns what became of it.
+//! Several requests for one authorization: with other terms, with another signature, during settlement and after it.
+//! Only the holder of the exact payment learns its outcome.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_tests::payer::{Due, PERMIT2, Paid, Payer, Way, random_word, token_domain};
@@ -12,7 +12,7 @@ const OTHER: Address = Address::repeat_byte(0x77);
 const SIGNATURE: &str = "/paymentPayload/payload/signature";
 const WAYS: [Way; 3] = [Way::Eip3009, Way::Permit2, Way::Prism];
 
-/// The signature of a payment, changed.
+/// Returns a payment's body with its signature changed.
 fn signature(paid: &Paid, change: impl FnOnce(&mut Vec<u8>)) -> Value {
     let text = paid.payload["signature"].as_str().expect("a signature");
     let mut bytes = hex::decode(&text[2..]).expect("hex");
@@ -20,7 +20,7 @@ fn signature(paid: &Paid, change: impl FnOnce(&mut Vec<u8>)) -> Value {
     with(&paid.body(2), SIGNATURE, json!(format!("0x{}", hex::encode(bytes))))
 }
 
-/// Requests with the nonce of a payment that are not it.
+/// Requests that use the nonce of a payment but are not that payment.
 fn impostors(payer: &Payer, paid: &Paid) -> Vec<(&'static str, Value)> {
     let (body, due, way) = (paid.body(2), &paid.due, paid.way);
     let sign = |change: fn(&mut Due)| {
@@ -52,7 +52,7 @@ fn impostors(payer: &Payer, paid: &Paid) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// None of them hears of a success, or of a transaction.
+/// Asserts that none of them receives a success or a transaction hash.
 async fn learn_nothing(stage: &Stage, when: &str, payer: &Payer, paid: &Paid) {
     let settled = stage.balance(SHOP).await;
     let mut wrong = Vec::new();
@@ -78,7 +78,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
         let first = stage.settle(&paid.body(2)).await;
         assert_eq!(first["success"], true, "{first}");
         learn_nothing(&stage, "afterwards", &payer, &paid).await;
-        // The same signature in another spelling is the same payment.
+        // The same signature in another encoding is the same payment.
         let bare = signature(&paid, |bytes| bytes[64] -= 27);
         let other_case = terms(&paid.body(2), "payTo", &json!(SHOP.to_string().to_lowercase()));
         for body in [paid.body(2), bare, other_case] {
@@ -86,7 +86,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
             assert_eq!(again["success"], true, "{way:?}: {again}");
             assert_eq!(again["transaction"], first["transaction"], "{way:?}");
         }
-        // No other caller may sell it.
+        // For any other caller it no longer verifies, so it cannot be sold again.
         assert_eq!(stage.verify(&paid.body(2)).await["isValid"], false, "{way:?}");
     }
     stage.facilitator.stop().await;
@@ -121,7 +121,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way(
     stage.facilitator.stop().await;
 }
 
-/// T-38: one transaction, whoever asks how often, in whatever spelling.
+/// T-38: one transaction, for any number of requests in any encoding.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_is_settled_by_fifty_at_once_happens_once() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
@@ -140,8 +140,8 @@ async fn a_payment_that_is_settled_by_fifty_at_once_happens_once() {
     stage.facilitator.stop().await;
 }
 
-/// Whose payment another facilitator settled is told its transaction; what a contract has signed only the
-/// contract can say.
+/// A payment that another facilitator settled is answered with its transaction. Only a contract can confirm that it
+/// signed, so a forged signature for its payment gets no transaction.
 #[tokio::test(flavor = "multi_thread")]
 async fn garbage_learns_nothing_of_a_contracts_payment_that_was_settled_elsewhere() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
@@ -166,7 +166,7 @@ async fn garbage_learns_nothing_of_a_contracts_payment_that_was_settled_elsewher
     other.facilitator.stop().await;
 }
 
-/// Of two tokens whose authorizations look alike, each has its own.
+/// Two tokens with similar authorizations have separate nonces.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_nonce_in_another_token_is_another_payment() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };

@@ -1,5 +1,5 @@
-//! Shops and customers by others: resource servers and clients of the protocol's own packages, unchanged, find
-//! our facilitator by its URL and are served.
+//! Shops and customers of third parties: resource servers and clients of the protocol's own packages, unmodified, use
+//! our facilitator by its URL.
 
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::market::{DOLLARS, FETCH_V1, FETCH_V2, Market, Purse, atoms};
 use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
 
-/// What a shop says when it is shown a payment again that has been made.
+/// The shop's error for a payment that was used before.
 const USED: &str = "duplicate_settlement";
 
-/// What a shop of version 2 sells on any network.
+/// The items of a version 2 shop, on any network.
 fn version_2(stage: &Stage) -> Value {
     let network = stage.network().caip2();
     json!({
@@ -65,7 +65,7 @@ async fn official_version_1_shops_and_customers_of_either_generation_settle_thro
     market.close().await;
 }
 
-/// A contract with money, which this key owns: there already, or yet to be made by its first payment.
+/// Creates a funded contract wallet owned by this key, deployed now or by its first payment.
 async fn wallet(stage: &Stage, owner: &Payer, is_there: bool) -> Purse {
     let chain = &stage.chain;
     let (address, wallet) = if is_there {
@@ -81,7 +81,7 @@ async fn wallet(stage: &Stage, owner: &Payer, is_there: bool) -> Purse {
     };
     chain.mint(address, PURSE).await.expect("minted");
     chain.approve_as(address, stage.coin(), PERMIT2).await.expect("approved");
-    // Nothing can be made where something was sent from: only the approval is to be there.
+    // No contract can be deployed at an address with a nonce (EIP-684): keep the approval, reset the nonce.
     chain.request("anvil_setNonce", json!([address, "0x0"])).await.expect("set");
     Purse { address, key: owner.key(), wallet }
 }

@@ -1,4 +1,4 @@
-//! A chain, a facilitator on it, and payers with full purses.
+//! A chain, a facilitator on it, and funded payers.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 pub(crate) const BASE: ChainId = ChainId(8453);
 pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
 pub(crate) const SHOP: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
-/// What a payer has: 100 dollars.
+/// A payer's initial balance in smallest units: 100 dollars.
 pub(crate) const PURSE: u128 = 100_000_000;
 
-/// Somebody who makes blocks.
+/// Mines blocks in the background until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Mining(JoinHandle<()>);
 
@@ -27,7 +27,7 @@ impl Drop for Mining {
     }
 }
 
-/// A facilitator with one signer on a full chain.
+/// A facilitator on a full chain.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) chain: Devnet,
@@ -46,7 +46,7 @@ impl Stage {
         Self::through(chain, &node, signers, general, more).await
     }
 
-    /// The same with something else at the endpoint that the facilitator is told.
+    /// Like `on`, but with `node` as the facilitator's endpoint.
     pub(crate) async fn through(
         chain: Devnet,
         node: &str,
@@ -67,7 +67,7 @@ impl Stage {
         self.network().stablecoin.address
     }
 
-    /// A payer with money, who has approved Permit2 and Prism.
+    /// Creates a payer with money that has approved Permit2 and Prism.
     pub(crate) async fn payer(&self) -> Payer {
         let payer = Payer::random();
         self.chain.mint(payer.address(), PURSE).await.expect("minted");
@@ -77,7 +77,7 @@ impl Stage {
         payer
     }
 
-    /// A payment to the shop.
+    /// Signs a payment to the shop.
     pub(crate) fn pay(&self, payer: &Payer, way: Way, amount: u64) -> Paid {
         let mut due = payer.owes(self.network(), SHOP, amount);
         if way == Way::Prism {
@@ -86,7 +86,7 @@ impl Stage {
         payer.pay(way, &due)
     }
 
-    /// Makes blocks until it is dropped: what failed counts only when it is final.
+    /// Mines blocks until the guard is dropped: a failure counts only when its block is final.
     pub(crate) fn keep_mining(&self) -> Mining {
         let chain = self.chain.clone();
         Mining(tokio::spawn(async move {
@@ -109,21 +109,21 @@ impl Stage {
         told
     }
 
-    /// The same, as a repeat of another body.
+    /// Settles with the idempotency key of another body.
     pub(crate) async fn settle_by(&self, body: &Value, first: &Value) -> Value {
         let (status, told) = self.facilitator.post_by("/settle", body, &key_of(first)).await;
         assert_eq!(status, 200, "{told}");
         told
     }
 
-    /// Settles as one of many that show the same payment.
+    /// Settles without a key, as one of many callers with the same payment.
     pub(crate) async fn settle_copy(&self, body: &Value) -> Value {
         let (status, told) = self.facilitator.post("/settle", body).await;
         assert_eq!(status, 200, "{told}");
         told
     }
 
-    /// Gives each signer so much of the network's coin, in wei.
+    /// Sets each signer's balance of the native coin, in wei.
     pub(crate) async fn fund_signers(&self, wei: U256) {
         for signer in &self.home.signers {
             self.chain.request("anvil_setBalance", json!([signer, wei])).await.expect("set");
@@ -135,7 +135,7 @@ impl Stage {
     }
 }
 
-/// Settings of a facilitator on a chain behind `rpc`, with signers that have gas.
+/// Creates a facilitator's settings on a chain behind `rpc`, with funded signers.
 pub(crate) async fn furnished(
     chain: &Devnet,
     rpc: &str,
@@ -151,7 +151,7 @@ pub(crate) async fn furnished(
         chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
         chain.add_prism_facilitator(*signer).await.expect("added");
     }
-    // A loaded chain remembers nothing from before: blocks count as final only after these.
+    // A loaded chain has no earlier blocks: later ones count as final only after these.
     chain.mine(12).await.expect("mined");
     home
 }

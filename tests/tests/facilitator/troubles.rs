@@ -1,5 +1,4 @@
-//! What an operator meets: signers without coin, a signer that is gone from the settings, blocks that are taken back,
-//! nodes that do not say what data costs.
+//! Operational trouble: signers without coin, a removed signer, reorganised blocks, no price of data.
 
 use alloy_primitives::{Address, U256};
 use bursar_demo::devnet::Authorization;
@@ -58,7 +57,7 @@ async fn readiness_follows_the_coin_of_the_signers_and_health_reports_what_is_am
     stage.facilitator.stop().await;
 }
 
-/// The same settings, but for who signs.
+/// Removes the first signer from the settings.
 fn replace_signer(home: &bursar_tests::facilitator::Home) {
     let text = std::fs::read_to_string(home.settings()).expect("read");
     let text =
@@ -74,7 +73,7 @@ async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_t
     let coin = async |signer: Address, wei: u64| {
         chain.request("anvil_setBalance", json!([signer, U256::from(wei)])).await.expect("set");
     };
-    // Only the first can pay, so both payments are its.
+    // Only the first signer has coin for gas, so it sends both payments.
     coin(other, 0).await;
     let facilitator = home.start().await;
     let mut stage = Stage { chain: chain.clone(), facilitator, home };
@@ -86,8 +85,7 @@ async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_t
     stage.chain.set_automine(false).await.expect("set");
     let first = stage.settle(&mined.body(2)).await;
     assert_eq!(first["errorReason"], "settlement_pending", "{first}");
-    // Its nonce is the next one, in a node that forgets it. With one transaction in flight it waits for its turn,
-    // so the first is mined before the second is sent.
+    // With `in_flight = 1` the second transaction waits for the first: mine the first, so that the second is sent.
     stage.chain.mine(1).await.expect("mined");
     until("settled", async || stage.settle(&mined.body(2)).await["success"] == true).await;
     let second = stage.settle(&lost.body(2)).await;
@@ -105,7 +103,7 @@ async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_t
     };
     assert!(found.iter().any(|finding| names(&finding)), "{found:#?}");
     stage.facilitator = stage.home.start_again().await;
-    // The dropped transaction never comes: its payment ends when it expires on the chain.
+    // The dropped transaction never arrives: its payment ends when it expires on the chain.
     stage.chain.set_automine(true).await.expect("set");
     let mut last = Value::Null;
     until("expired", async || {
@@ -144,11 +142,11 @@ async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
     let told = stage.settle(&paid.body(2)).await;
     assert_eq!(told["success"], true, "{told}");
     assert_eq!(stage.balance(SHOP).await, U256::from(3_000));
-    // The block never was, and its transaction is forgotten.
+    // The reorganisation removes the block, and its transaction is not mined again.
     stage.chain.request("anvil_reorg", json!([1, []])).await.expect("reorganised");
     assert_eq!(stage.balance(SHOP).await, U256::ZERO);
     stage.chain.mine(6).await.expect("mined");
-    // A success was returned, so the facilitator makes it true.
+    // A success was returned, so the facilitator settles the payment again.
     until("settled again", async || stage.balance(SHOP).await == U256::from(3_000)).await;
     assert_eq!(metric(&stage, "facilitator_reorganised_payments_total").await, "1");
     stage.facilitator.stop().await;
@@ -160,7 +158,7 @@ async fn where_data_is_part_of_the_gas_and_no_node_says_how_much_nothing_is_sent
     let payer = stage.payer().await;
     let first = stage.settle(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;
     assert_eq!(first["success"], true, "a local chain has no such gas: {first}");
-    // The precompile that every Arbitrum chain has.
+    // The precompile of every Arbitrum chain; this one always fails.
     let arb_sys = Address::with_last_byte(0x64);
     stage.chain.request("anvil_setCode", json!([arb_sys, "0xfe"])).await.expect("set");
     let told = stage.settle(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;
@@ -170,7 +168,9 @@ async fn where_data_is_part_of_the_gas_and_no_node_says_how_much_nothing_is_sent
     stage.facilitator.stop().await;
 }
 
-/// A payer cancels the nonce between verify and settle, and the payee receives the same amount for another reason.
+/// The payer cancels the nonce between verify and settle.
+///
+/// The payee then receives the same amount for another reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
@@ -186,7 +186,7 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
         assert_eq!(told["errorReason"], "permit2_invalid_nonce", "{told}");
         assert_eq!(told["transaction"], "", "{told}");
     }
-    // The same while it is in flight: it was accepted before the nonce was cancelled.
+    // The same in flight: the payment was accepted before the nonce was cancelled.
     let paid = stage.pay(&payer, Way::Permit2, 700);
     stage.chain.set_automine(false).await.expect("set");
     let cancels = async {
@@ -197,7 +197,7 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
             told.expect("told") != "0x0"
         })
         .await;
-        // They pay more for their place, so ours comes after them and moves nothing.
+        // Both have a higher fee, so they are mined before our transaction, which then moves nothing.
         cancel_permit(&stage, &payer, U256::from_be_bytes(paid.due.nonce.0)).await;
         transfer(&stage, &payer, 700).await;
         for _block in 0..20 {
@@ -238,8 +238,8 @@ async fn send_as(stage: &Stage, payer: &Payer, to: Address, data: &str) {
     chain.request("eth_sendTransaction", sent).await.expect("sent");
 }
 
-/// A store that takes nothing more ends the process, with the reason. The next start goes on with what was taken on,
-/// once.
+/// A store that cannot be written ends the process, with the reason in the log. The next start resumes the accepted
+/// payments, and each settles once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
@@ -259,7 +259,7 @@ async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     let pay = || payer.pay(Way::Eip3009, &payer.owes(chain.network(), SHOP, 7)).body(2);
     let first = ask(&process.url, "/settle", &pay()).await.expect("answered");
     assert_eq!(first.1["success"], true, "{}", first.1);
-    // No byte is left for the store to grow into.
+    // Fill the disk, so that the store cannot grow.
     let filler = std::fs::File::create(disk.join("filler")).expect("a file");
     let mut writer = &filler;
     while std::io::Write::write_all(&mut writer, &[0x5a; 4096]).is_ok() {}
@@ -274,7 +274,7 @@ async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     assert!(!process.wait().success());
     let log = std::fs::read_to_string(home.folder().join("log")).expect("a log");
     assert!(log.contains("the store cannot be written"), "{log}");
-    // With room again it goes on. Each payment is asked for once more, and moves once.
+    // With free space the service starts again. Each payment is requested once more, and moves once.
     filler.set_len(0).expect("emptied");
     let process = home.start_process(None);
     for body in &bodies {

@@ -1,12 +1,11 @@
-//! What every answer to a payment has to be like, whatever is wrong with it, and how a test makes something
-//! wrong.
+//! Checks for every answer about a payment, and helpers that corrupt requests.
 
 use alloy_primitives::Address;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// A body with one place of it changed; the place is a JSON pointer, and is made if its parent is there.
+/// Returns a body with the value at a JSON pointer replaced, or added if only its parent exists.
 pub(crate) fn with(body: &Value, place: &str, value: Value) -> Value {
     let mut body = body.clone();
     match body.pointer_mut(place) {
@@ -19,7 +18,7 @@ pub(crate) fn with(body: &Value, place: &str, value: Value) -> Value {
     body
 }
 
-/// A body without one place of it.
+/// Returns a body without the value at a JSON pointer.
 pub(crate) fn without(body: &Value, place: &str) -> Value {
     let mut body = body.clone();
     let (parent, name) = place.rsplit_once('/').expect("a pointer");
@@ -28,13 +27,13 @@ pub(crate) fn without(body: &Value, place: &str) -> Value {
     body
 }
 
-/// A body of version 2 with a term of the seller changed on both sides, as an honest client would repeat it.
+/// Changes a term of the seller on both sides of a version 2 body, as an honest client would repeat it.
 pub(crate) fn terms(body: &Value, name: &str, value: &Value) -> Value {
     let body = with(body, &format!("/paymentRequirements/{name}"), value.clone());
     with(&body, &format!("/paymentPayload/accepted/{name}"), value.clone())
 }
 
-/// A payment that is refused by both endpoints for one reason.
+/// A payment that both endpoints refuse with the same code.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) case: &'static str,
@@ -44,8 +43,9 @@ pub(crate) struct Refusal {
 }
 
 impl Stage {
-    /// Asks both endpoints for each, and holds their answers to the table of the specification. What is
-    /// wrong is told at once: one case that is wrong shall not hide the next.
+    /// Sends each case to both endpoints, and checks the answers against the specification's table.
+    ///
+    /// Failures are reported together, so that one does not hide the next.
     pub(crate) async fn refuses(&self, refusals: &[Refusal]) {
         let mut wrong = Vec::new();
         for refusal in refusals {
@@ -69,7 +69,7 @@ impl Stage {
     }
 }
 
-/// An answer of `/verify` has the fields of the specification, and no others.
+/// Asserts that an answer of `/verify` has the fields of the specification.
 pub(crate) fn check_verify(case: &str, told: &Value) {
     let good = told["isValid"].as_bool().unwrap_or_else(|| panic!("{case}: {told}"));
     assert!(told.get("payer").is_none_or(Value::is_string), "{case}: {told}");
@@ -79,7 +79,7 @@ pub(crate) fn check_verify(case: &str, told: &Value) {
     }
 }
 
-/// The same of `/settle`.
+/// Asserts the same about an answer of `/settle`.
 pub(crate) fn check_settle(case: &str, body: &Value, told: &Value) {
     let good = told["success"].as_bool().unwrap_or_else(|| panic!("{case}: {told}"));
     assert_eq!(told["network"], body["paymentRequirements"]["network"], "{case}: {told}");

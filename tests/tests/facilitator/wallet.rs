@@ -1,4 +1,4 @@
-//! The whole way without a line of ours between: our wallet pays official shops, and our facilitator settles.
+//! End to end: our wallet pays official shops, which settle through our facilitator.
 
 use bursar_core::networks::ChainId;
 use bursar_tests::household::Household;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::market::{DOLLARS, Market, atoms};
 use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
 
-/// A household with a full purse, and what its agent asks with.
+/// A household with money, and the HTTP client of its agent.
 struct Spender {
     household: Household,
     client: reqwest::Client,
@@ -21,7 +21,7 @@ impl Spender {
         Self { household, client }
     }
 
-    /// Asks the wallet for what a shop's challenge wants, and returns header and value.
+    /// Asks the wallet to pay a shop's challenge; returns the payment header's name and value.
     async fn sign(&mut self, url: &str) -> (String, String) {
         let asked = self.client.get(url).send().await.expect("the shop answers");
         assert_eq!(asked.status(), 402);

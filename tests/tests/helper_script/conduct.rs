@@ -1,4 +1,4 @@
-//! How the helper behaves towards merchants and towards a wallet that is slow, busy or gone.
+//! The helper's behaviour towards merchants, and towards a wallet that is slow, busy or gone.
 
 use bursar_core::json;
 use bursar_core::limits::BODY_DEPTH;
@@ -19,7 +19,7 @@ pub(crate) fn agent(bearer: bool) -> Agent {
     Agent { id: "ABC123".into(), token, bearer }
 }
 
-/// What a body proves, by the engine's own table of messages.
+/// Checks a body's proof with the engine's own table of messages.
 pub(crate) fn check_proof(agent: &Agent, seen: &Seen) {
     let json::Value::Object(body) = json::parse(&seen.body, BODY_DEPTH).unwrap() else { panic!() };
     let signature = seen.json()["signature"].as_str().unwrap().to_owned();
@@ -39,7 +39,7 @@ pub(crate) fn check_proof(agent: &Agent, seen: &Seen) {
     assert_eq!(digest, hex::encode(mac.finalize().into_bytes()));
 }
 
-/// A success of `/sign`; the header's value is the number of the ask.
+/// Returns a success of `/sign`; the header's value contains the number of the request.
 pub(crate) fn signed(name: &str, n: usize) -> Reply {
     reply(
         200,
@@ -50,7 +50,7 @@ pub(crate) fn signed(name: &str, n: usize) -> Reply {
     )
 }
 
-/// A wallet that signs whatever is proved.
+/// A wallet that signs every request with a valid proof.
 fn willing(agent: Agent, name: &'static str) -> Peer {
     Peer::serve(move |seen, n| {
         check_proof(&agent, seen);
@@ -65,7 +65,7 @@ fn offer() -> String {
     header(&json!({ "x402Version": 2, "accepts": [{ "scheme": "exact", "amount": "1" }] }))
 }
 
-/// A version 2 merchant who is content with any payment.
+/// A version 2 merchant that accepts any payment.
 pub(crate) fn shop() -> Peer {
     Peer::serve(|seen, _n| {
         Some(match seen.header("payment-signature") {

@@ -1,4 +1,4 @@
-//! A server of this machine that answers as a test says, or hangs up.
+//! A local server that answers as the test wants, or hangs up.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -27,7 +27,7 @@ impl Seen {
     }
 }
 
-/// An answer; `None` in its place is a connection that ends without one.
+/// An answer; `None` in its place closes the connection without one.
 pub(crate) struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
@@ -38,7 +38,7 @@ pub(crate) fn reply(status: u16, body: &Value) -> Reply {
     Reply { status, headers: Vec::new(), body: body.to_string() }
 }
 
-/// A file.
+/// Returns a 200 answer with this body.
 pub(crate) fn served(body: String) -> Reply {
     Reply { status: 200, headers: Vec::new(), body }
 }
@@ -57,7 +57,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// `answer` gets the request and how many came before it.
+    /// Starts a server; `answer` gets the request and the number of earlier requests.
     pub(crate) fn serve(
         answer: impl Fn(&Seen, usize) -> Option<Reply> + Send + Sync + 'static,
     ) -> Self {

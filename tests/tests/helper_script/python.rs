@@ -6,12 +6,12 @@ use std::process::{Command, Output, Stdio};
 use bursar_tests::agent::Agent;
 use serde_json::Value;
 
-/// The served texts.
+/// Returns the folder of the texts that the agent server serves.
 pub(crate) fn assets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src/agent_api/assets")
 }
 
-/// A program that finds the wallet at `url`, and a dead proxy that nothing of this machine may use.
+/// Returns a command that finds the wallet at `url`, with a dead proxy that local requests must not use.
 pub(crate) fn program(name: &str, url: &str, agent: &Agent) -> Command {
     let mut command = Command::new(name);
     command
@@ -33,7 +33,7 @@ pub(crate) fn end(mut command: Command) -> Output {
     })
 }
 
-/// The helper as a program: its exit code and the one object that it prints. The token stays in.
+/// Runs the helper; returns its exit code and the one object that it prints. Neither output may contain the token.
 pub(crate) fn helper(url: &str, agent: &Agent, arguments: &[&str]) -> (i32, Value) {
     let mut command = program("python3", url, agent);
     command.arg(assets().join("helper.py")).args(arguments);
@@ -45,7 +45,7 @@ pub(crate) fn helper(url: &str, agent: &Agent, arguments: &[&str]) -> (i32, Valu
     (output.status.code().unwrap(), serde_json::from_str(&told).unwrap())
 }
 
-/// A script that has the helper as the module `helper`, and prints JSON.
+/// Runs a script that has the helper as the module `helper`, and prints JSON.
 pub(crate) fn script(url: &str, agent: &Agent, code: &str, arguments: &[&str]) -> Value {
     let mut command = program("python3", url, agent);
     command.arg("-c").arg(code).args(arguments);

@@ -1,4 +1,4 @@
-//! The skill text: its blocks run as printed, in order, and its table says what the server does.
+//! The skill text: its blocks run as printed, in order, and its table matches the server.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ fn skill() -> String {
     fs::read_to_string(assets().join("skill.md")).unwrap()
 }
 
-/// The fenced blocks: language and content.
+/// Returns the fenced blocks: language and content.
 fn blocks(skill: &str) -> Vec<(String, String)> {
     let mut parts = skill.split("\n```");
     let _before = parts.next();
@@ -50,7 +50,7 @@ fn follow(folder: &Path, url: &str, agent: &Agent, resource: &str) -> Vec<Output
             "python" => ("python3", &[]),
             _example => continue,
         };
-        // Elsewhere than where it runs, as tools for agents do it.
+        // The file is not in the working folder, as with the tools of agents.
         let scripts = folder.join("scripts");
         fs::create_dir_all(&scripts).unwrap();
         let file = scripts.join(number.to_string());
@@ -67,12 +67,12 @@ fn follow(folder: &Path, url: &str, agent: &Agent, resource: &str) -> Vec<Output
     outputs
 }
 
-/// The one endpoint that asks a chain, which this test has not.
+/// The one endpoint that needs a chain, which this test does not have.
 async fn balances() -> String {
     json!({ "status": "ok", "balances": [] }).to_string()
 }
 
-/// What became of each payment, newest first.
+/// Returns the settlement stage of each payment, newest first.
 fn stages(engine: &TestEngine) -> Vec<Option<Stage>> {
     let reader = engine.engine.core().reader();
     let payments = reader.latest(9).unwrap();
@@ -129,7 +129,7 @@ async fn the_blocks_run_as_printed_in_both_modes_and_after_an_approval() {
         for paying in [1, 3] {
             assert!(text(&outputs[paying].stdout).contains("What you paid for at /report."));
         }
-        // The merchant settles nothing, so only the block that reports by hand has something to say.
+        // The merchant settles nothing, so only the block that reports by hand reports something.
         assert_eq!(stages(&engine), [Some(Stage::Submitted), None]);
     }
 }
@@ -157,7 +157,7 @@ fn the_blocks_report_the_transaction_that_the_merchant_names() {
         follow(folder.path(), &wallet.url, &agent, &conduct::shop().url);
         let reports = wallet.seen().into_iter().filter(|seen| seen.path == "/callback");
         let reports: Vec<Value> = reports.map(|seen| seen.json()).collect();
-        // The short way reports by itself; what was paid by hand is reported by the last block.
+        // The short way reports by itself; the last block reports the payment made by hand.
         assert_eq!(reports.len(), 2);
         for report in &reports {
             assert_eq!(

@@ -1,4 +1,4 @@
-//! The helper's canonical text, proofs and bodies are those of the vectors.
+//! The helper's canonical text, proofs and bodies equal those of the vectors.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ print(json.dumps(told))
                 assert_eq!(told, &case["python"], "{}", case["id"]);
                 counts.0 += 1;
             }
-            // Where a server should refuse the text, the helper may refuse what CPython writes.
+            // If a server should refuse the text, the helper may refuse what CPython writes.
             _ if told.is_null() => counts.1 += 1,
             _ => {
                 assert_eq!(told, &case["python"], "{}", case["id"]);
@@ -116,7 +116,7 @@ print(json.dumps(told))
             let all = body.as_object().unwrap().clone().into_iter();
             all.filter(|(_name, value)| !empty(value)).collect()
         };
-        // Fields that say nothing may be there or not.
+        // Empty fields may be present or absent.
         assert_eq!(fields(told), fields(&case["body"]), "{}", case["id"]);
         built += 1;
     }

@@ -1,4 +1,4 @@
-//! What is on disk when a customer learns of it, and what stays there when the price list changes.
+//! Answers are on disk when a customer receives them, and stay there when the price list changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::stage::{Stage, refusal, told, until};
 
-/// A store that waits for the gate before it keeps the end of a stream.
+/// A store that waits for the gate before it stores the end of a stream.
 #[derive(Debug)]
 struct Gated {
     inner: RedbStore,
@@ -83,7 +83,7 @@ struct Shopkeeper {
 }
 
 impl Shopkeeper {
-    /// `store` is made around the one of the file.
+    /// Sets up a seller; `store` wraps the file's store, and its result is returned as well.
     async fn with<S: Store + 'static>(
         does: Does,
         patience_ms: u64,
@@ -115,7 +115,7 @@ impl Shopkeeper {
         (Self { seller, shop, upstream, settling, _home: home }, store)
     }
 
-    /// A body with a payment for it.
+    /// Returns an order: a body with a payment for it.
     fn order(&self, body: &Value) -> Order {
         let body = Bytes::from(body.to_string());
         let quote = self.shop.quote(&body, &"http://a.test/v1/chat/completions".into()).unwrap();
@@ -151,7 +151,7 @@ async fn a_repeat_waits_for_the_first_within_its_patience_and_is_told_that_it_is
     assert_eq!((keeper.upstream.calls(), keeper.settling.moved()), (1, 1));
 }
 
-/// A pending sale of an order.
+/// Returns the record of an order's pending sale.
 fn pending(order: Order, stage: Progress) -> Record {
     let payment = order.payment.expect("a payment");
     Record {
@@ -176,7 +176,7 @@ fn pending(order: Order, stage: Progress) -> Record {
     }
 }
 
-/// The end of what is pending: settled, failed, or beyond the time in which it could be.
+/// The end of a pending settlement: settled, failed, or past the time in which it could settle.
 #[tokio::test]
 async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
     for (says, over, settlement, left, unpaid_answers) in [
@@ -211,7 +211,7 @@ async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
     }
 }
 
-/// Nothing of it was delivered, so its customer may ask again, and what moved by then counts.
+/// Nothing was delivered, so the customer may ask again, and money that has moved by then counts.
 #[tokio::test]
 async fn a_stream_stays_owed_when_nobody_knows_the_end_of_its_settlement() {
     for stage in [Progress::Owed, Progress::Streaming] {
@@ -230,14 +230,14 @@ async fn a_stream_stays_owed_when_nobody_knows_the_end_of_its_settlement() {
         assert_eq!((kept.stage, kept.settlement), (stage, Settlement::Asked));
         assert!(parts.keeper.pending().is_empty() && parts.unpaid.total().is_zero());
         assert_eq!(parts.metrics.unpaid_answers.get(), 0);
-        // It was settled, to a question of ours whose answer was lost.
+        // An earlier request of ours, with a lost answer, has settled it.
         keeper.settling.settle_says(Says::Repeated);
         let sold = keeper.seller.sell(order).await;
         assert!(matches!(sold, Sold::Stream(_)), "{sold:?}");
     }
 }
 
-/// A definite no is kept, and its customer may pay after all. Nothing went out, so no answer is unpaid.
+/// A definite failure is stored, and the customer may still pay. Nothing was delivered, so no answer is unpaid.
 #[tokio::test]
 async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
     let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
@@ -253,7 +253,7 @@ async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
     assert_eq!(parts.metrics.unpaid_answers.get(), 0);
 }
 
-/// The record is all that is left of a sale after a restart.
+/// After a restart the record is all that is left of a sale.
 #[tokio::test]
 async fn a_sale_is_kept_as_it_was_paid() {
     let (keeper, store) = Shopkeeper::with(Does::Whole(answer("hello")), 0, Arc::new).await;
@@ -273,13 +273,13 @@ async fn a_sale_is_kept_as_it_was_paid() {
     };
     let paid = Record { model: Some("toy".to_owned()), kept: true, ..model };
     assert_eq!((rest, kept.bound), (paid, Some(100)));
-    // Named by the body and the payment that it came with, and by no other.
+    // Found by the body and the payment that it came with, and by no other.
     let (named, body) = (order.named, order.quote.digest);
     assert_eq!(keeper.seller.known(named, &body).await.unwrap(), Some(kept.clone()));
     assert_eq!(keeper.seller.known(named, &[0; 32]).await.unwrap(), None);
     let forged = Named { digest: [0; 32], ..named };
     assert_eq!(keeper.seller.known(forged, &body).await.unwrap(), None);
-    // What was only taken bought nothing: the price of now counts.
+    // A payment that was only taken has bought nothing: the current price counts.
     let taken = Record { stage: Progress::Taken, ..kept };
     keeper.seller.parts().keeper.put(&taken, None).await.unwrap();
     assert_eq!(keeper.seller.known(named, &body).await.unwrap(), None);
@@ -322,11 +322,11 @@ async fn an_owed_stream_that_comes_in_one_piece_is_given_and_not_charged_again()
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), answer("hello"));
     }
     assert_eq!((keeper.upstream.calls(), keeper.settling.asked()), (2, 0));
-    // It was counted when it was settled.
+    // Revenue was counted when the sale was settled.
     assert!(!parts.metrics.text().contains("revenue_atoms_total{"));
 }
 
-/// Until then it may still be found settled.
+/// Until then it may still settle.
 #[tokio::test]
 async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
     for (minutes_ago, pending, unpaid) in [(59, 1, 0), (61, 0, 1)] {
@@ -337,7 +337,7 @@ async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
         proxy.stop().await;
         let opened = async {
             loop {
-                // A child of another test may have the file for a moment.
+                // A child process of another test may hold the file for a moment.
                 match RedbStore::open_file(&home.config().store) {
                     Ok(store) => break store,
                     Err(_held) => tokio::task::yield_now().await,
@@ -370,7 +370,7 @@ async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
     }
 }
 
-/// A store that keeps no end of a settlement while it is full.
+/// A store that rejects the end of a settlement while it is full.
 #[derive(Debug)]
 struct Full {
     inner: RedbStore,
@@ -445,7 +445,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
     }
 }
 
-/// The same where the customer waits for it.
+/// The same while the customer waits for it.
 #[tokio::test]
 async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     let (keeper, store) = Shopkeeper::with(Does::Whole(answer("hello")), 0, Full::of).await;
@@ -529,7 +529,7 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
             assert_eq!(again.text().await.unwrap(), text);
         }
         stage = stage.restart_with(&priced("other", "0.001")).await;
-        // Only what was paid: not the same body unpaid, nor another body with the payment.
+        // Only the paid request is answered: not the same body unpaid, nor another body with the payment.
         let got = stage.customer.request(&body).send().await.unwrap();
         assert_eq!(refusal(got).await, (404, "model_not_found".to_owned()));
         let got = stage.customer.send(&chat("olleh"), &header).await;
@@ -566,7 +566,7 @@ async fn what_is_owed_is_settled_and_given_although_its_model_is_no_longer_sold(
     }
 }
 
-/// The bound that was paid for, and a body whose members are no longer sold.
+/// Uses the bound that was paid for, although the body's fields are no longer sold.
 #[tokio::test]
 async fn an_owed_stream_is_bounded_as_it_was_paid_whatever_the_settings_are_by_then() {
     let does = Does::Stream(frames(&["hello", " world"]));
@@ -593,7 +593,7 @@ async fn an_owed_stream_is_bounded_as_it_was_paid_whatever_the_settings_are_by_t
     assert_eq!(stage.counts(), (4, 1));
 }
 
-/// The upstream did not answer, so the price of now counts.
+/// The upstream did not answer, so the current price counts.
 #[tokio::test]
 async fn a_payment_that_bought_nothing_yet_needs_the_price_of_now() {
     let stage = Stage::with(Does::Status(500, "{}".to_owned()), &priced("toy", "0.001")).await;
@@ -605,8 +605,8 @@ async fn a_payment_that_bought_nothing_yet_needs_the_price_of_now() {
     assert_eq!((status, stage.settling.moved()), (402, 0));
 }
 
-/// Loaded by the request that needs it, and away from the runtime's threads. No other test of this program uses
-/// this vocabulary.
+/// The first request that needs the vocabulary loads it, away from the runtime's threads. No other test of this program
+/// uses this vocabulary.
 #[tokio::test]
 async fn a_vocabulary_is_loaded_when_a_model_needs_it() {
     let models = format!(

@@ -1,4 +1,4 @@
-//! An upstream that refuses, breaks off, stalls or sends nonsense: passed on or told, and never paid.
+//! An upstream that refuses, breaks off, stalls or sends nonsense: passed on or reported, and never paid.
 
 use bursar_tests::proxy::{Home, chat, streaming};
 use bursar_tests::upstream::{Does, KEY, answer};
@@ -68,7 +68,7 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
 }
 
-/// With status 200, as some servers tell of errors.
+/// Errors with status 200, as some servers send them.
 #[tokio::test]
 async fn what_is_no_answer_is_not_sold_whatever_its_status() {
     for text in ["", "<html>down</html>", "[]", "{\"error\":{\"message\":\"overloaded\"}}"] {
@@ -112,7 +112,7 @@ async fn a_payer_who_makes_the_upstream_work_in_vain_has_to_wait_and_nobody_else
     assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
 }
 
-/// The same for payments that are worth nothing once the answer is there.
+/// The same for payments that cannot be settled once the answer is there.
 #[tokio::test]
 async fn a_payer_whose_settlements_fail_has_to_wait() {
     let stage = Stage::usual().await;
@@ -126,7 +126,7 @@ async fn a_payer_whose_settlements_fail_has_to_wait() {
     assert_eq!(stage.upstream.calls(), 10);
 }
 
-/// It is not the payer who makes the upstream refuse this service.
+/// The payer does not cause the upstream to refuse this service's key.
 #[tokio::test]
 async fn a_refused_key_is_no_fault_of_the_payer() {
     let stage = Stage::set(Does::Status(401, "{}".to_owned())).await;
@@ -143,7 +143,7 @@ async fn an_upstream_that_is_away_costs_nothing() {
     let proxy = home.start().await;
     let customer =
         bursar_tests::proxy::Customer::of(&proxy.url, bursar_tests::payer::Payer::random());
-    // Nor is it the payer's fault, however often.
+    // Nor does it count against the payer, however often it happens.
     for _time in 0..12 {
         let got = customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(got).await, (502, "upstream_unavailable".to_owned()));

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::stage::{Stage, refusal, told, until};
 
-/// The keys of all questions so far; each question must have one.
+/// Returns the keys of all questions so far; each question must have one.
 fn keys(stage: &Stage) -> Vec<String> {
     stage.settling.keys().into_iter().map(|(_asked, key)| key.expect("a key")).collect()
 }
@@ -22,24 +22,24 @@ async fn one_random_key_is_sent_with_every_question_about_a_sale() {
     let header = stage.customer.sign(2, &body).await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
     stage.settling.settle_says(Says::Pending(true));
-    // The next process knows the key.
+    // The next process reads the key from disk.
     let stage = stage.restart().await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
     let so_far = stage.settling.asked();
-    // It looks after the money by itself, with the same key.
+    // The proxy follows the settlement by itself, with the same key.
     until(|| stage.settling.asked() > so_far).await;
     let all = keys(&stage);
     let asked: BTreeSet<_> = stage.settling.keys().into_iter().map(|(asked, _)| asked).collect();
     assert_eq!(asked, BTreeSet::from(["settle", "verify"]));
     assert!(all.len() >= 5 && all.iter().all(|key| *key == all[0]), "{all:?}");
     assert!(all[0].len() >= 32 && all[0].bytes().all(|byte| byte.is_ascii_hexdigit()));
-    // Another sale has another one.
+    // Another sale has another key.
     stage.settling.settle_says(Says::Good);
     assert_eq!(stage.customer.buy(2, &body).await.status(), 200);
     assert_eq!(keys(&stage).into_iter().collect::<BTreeSet<_>>().len(), 2);
 }
 
-/// A copy of a payment has its nonce, its signature and its body, and must not lead to its key.
+/// A copy of a payment has its nonce, signature and body, and must not lead to its key.
 #[tokio::test]
 async fn the_key_does_not_follow_from_the_payment() {
     let body = chat("hello");
@@ -59,7 +59,7 @@ async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
         (Does::Whole(answer("hello world")), chat("hello")),
         (Does::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
-        // At the first question, and after one whose answer was lost.
+        // At the first question, and after a question whose answer was lost.
         for first in [None, Some(Says::Mute), Some(Says::Pending(false))] {
             let stage = Stage::set(does.clone()).await;
             let header = stage.customer.sign(2, &body).await;
@@ -79,7 +79,7 @@ async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
     }
 }
 
-/// What was delivered for a settlement of ours stays what it is.
+/// An answer that was delivered for a settlement of ours stays settled.
 #[tokio::test]
 async fn a_sale_that_is_settled_stays_settled_whatever_is_said_later() {
     let stage = Stage::usual().await;
@@ -93,7 +93,9 @@ async fn a_sale_that_is_settled_stays_settled_whatever_is_said_later() {
     assert_eq!(told(again).await, (200, answer("hello world")));
 }
 
-/// Another seller with the same address settled between two of our questions, and the mark says so.
+/// Another seller with the same address settled between two of our questions.
+///
+/// The facilitator's answer is therefore marked as a repeat.
 #[tokio::test]
 async fn a_repeated_success_after_a_definite_no_is_another_sellers() {
     let stage = Stage::usual().await;
@@ -118,13 +120,13 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
         assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()), "no 402");
         stage.settling.verify_says(Says::Good);
         stage.settling.settle_says(Says::Refuses(reason));
-        // More often than a payer may buy in vain.
+        // More often than a payer's failures are tolerated.
         for _time in 0..12 {
             let (status, told) = told(stage.customer.send(&body, &header).await).await;
             assert_eq!((status, &told["error"]["code"]), (503, &json!("facilitator_unavailable")));
             assert_eq!(told["x402"]["charged"], "no");
         }
-        // After a lost answer it proves nothing.
+        // After a lost answer such a refusal proves nothing.
         stage.settling.settle_says(Says::Mute);
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
         stage.settling.settle_says(Says::Refuses(reason));
@@ -138,7 +140,7 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
     }
 }
 
-/// What the facilitator will not settle is not bought upstream, however often it is asked for.
+/// A payment that the facilitator will not settle causes no upstream call, however often it is sent.
 #[tokio::test]
 async fn t_54_a_payment_that_cannot_be_settled_for_want_of_gas_is_no_upstream_call() {
     for (does, body) in [
@@ -155,7 +157,7 @@ async fn t_54_a_payment_that_cannot_be_settled_for_want_of_gas_is_no_upstream_ca
             }
             assert_eq!(stage.customer.buy(2, &body).await.status(), 503);
             assert_eq!(stage.counts(), (0, 0), "{reason}");
-            // With gas the same payment is good, and is one call.
+            // With gas the same payment is good, and causes one call.
             stage.settling.verify_says(Says::Good);
             assert_eq!(stage.customer.send(&body, &header).await.status(), 200, "{reason}");
             assert_eq!(stage.counts(), (1, 1), "{reason}");

@@ -1,5 +1,5 @@
-//! The proxy is killed at each of its points. Afterwards the same request with the same payment is answered, and
-//! money has moved once.
+//! Kills the proxy at each failpoint. Afterwards the same request with the same payment is answered, and money has
+//! moved once.
 
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, chat, receipt, streaming};
@@ -13,7 +13,7 @@ struct Scene {
     home: Home,
 }
 
-/// Kills the proxy there, and asks again until it is answered; what that cost is in the scene.
+/// Kills the proxy at a failpoint and sends the request to its successor; the scene counts the calls.
 async fn killed_at(point: &str, stream: bool) -> Scene {
     let does = if stream {
         Does::Stream(frames(&["hello", " world"]))
@@ -29,7 +29,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
     let header = customer.sign(2, &body).await;
     let lost = customer.request(&body).header(header.name, &header.value).send().await;
     if let Ok(answer) = lost {
-        // The head of a stream may be out already: then its body is cut.
+        // The head of a stream may have been sent already: then its body is cut.
         assert!(stream && answer.bytes().await.is_err(), "{point}: it was answered");
     }
     assert!(!first.wait().success());
@@ -45,12 +45,12 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), answer("hello world"), "{point}");
     }
     assert_eq!(settling.moved(), 1, "{point}: money moved more or less than once");
-    // And from then on it is as it is.
+    // From then on a repeat changes nothing.
     let calls = upstream.calls();
     assert_eq!(customer.send(&body, &header).await.text().await.unwrap(), text);
     assert_eq!(upstream.calls(), calls);
     let log = std::fs::read_to_string(home.folder().join("log")).unwrap();
-    // What was taken is on disk before the upstream is asked, and the next start lets go of it.
+    // A taken payment is on disk before the upstream is asked, and the next start drops it.
     assert_eq!(log.contains("received but not answered"), point == "taken", "{point}: {log}");
     assert!(!log.contains(bursar_tests::upstream::KEY) && !log.contains("panicked"), "{log}");
     Scene { upstream, settling, home }
@@ -58,7 +58,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
 
 #[tokio::test]
 async fn an_answer_survives_a_kill_at_every_point() {
-    // Before the answer was kept nothing was charged, so the upstream is asked anew; afterwards never.
+    // Nothing is charged before the answer is stored; afterwards the upstream is not asked again.
     for (point, calls) in [("taken", 1), ("asking", 1), ("settled", 1), ("paid", 1)] {
         let scene = killed_at(point, false).await;
         assert_eq!(scene.upstream.calls(), calls, "{point}");
@@ -77,7 +77,7 @@ async fn a_stream_survives_a_kill_at_every_point() {
     }
 }
 
-/// Charged, and too long to be kept: it is kept until it is out.
+/// Charged, and too long to be kept: it is stored until it has been sent.
 #[tokio::test]
 async fn a_long_answer_survives_a_kill_before_it_is_sent() {
     let upstream = Upstream::serve(Does::Long(2 << 20)).await;
@@ -94,6 +94,6 @@ async fn a_long_answer_survives_a_kill_before_it_is_sent() {
     let got = customer.send(&body, &header).await;
     assert!(got.bytes().await.unwrap().len() > 2 << 20);
     assert_eq!((upstream.calls(), settling.moved()), (1, 1));
-    // Now it is out.
+    // Now it has been sent.
     assert_eq!(customer.send(&body, &header).await.status(), 409);
 }

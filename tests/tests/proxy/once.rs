@@ -1,4 +1,4 @@
-//! One payment, one answer.
+//! One payment buys one answer.
 
 use bursar_tests::proxy::{chat, receipt, streaming};
 use bursar_tests::upstream::{Does, answer, frames};
@@ -39,7 +39,7 @@ async fn the_same_payment_with_the_same_body_gets_the_stored_answer_also_after_a
     let first = stage.customer.send(&body, &header).await;
     let paid = receipt(&first);
     let first = told(first).await;
-    // The upstream would say something else now.
+    // The upstream would answer differently now.
     stage.upstream.does(Does::Whole(answer("something else")));
     let stage = stage.restart().await;
     let again = stage.customer.send(&body, &header).await;
@@ -53,7 +53,7 @@ async fn the_same_payment_with_another_body_buys_nothing() {
     let stage = Stage::usual().await;
     let (body, other) = (chat("hello"), chat("olleh"));
     let header = stage.customer.sign(2, &body).await;
-    // The price is the same, so only the body tells them apart.
+    // Both prices have the same number of digits; the body alone must tell the requests apart.
     let price =
         |asked: &bursar_tests::proxy::Asked| asked.first["accepts"][0]["maxAmountRequired"].clone();
     assert_eq!(

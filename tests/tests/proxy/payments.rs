@@ -1,4 +1,4 @@
-//! Payments that are not for what is sold, and bodies that are not sold.
+//! Payments that do not match the offer, and bodies that are not sold.
 
 use alloy_primitives::U256;
 use base64::Engine;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, refusal};
 
-/// A challenge that gives this reason.
+/// Asserts that the answer is a challenge with this reason.
 async fn asked_again(answer: reqwest::Response, reason: &str) {
     let asked = Asked::read(answer).await;
     for error in [&asked.first["error"], &asked.second["error"]] {
@@ -31,7 +31,7 @@ async fn a_payment_for_another_price_payee_network_or_time_is_asked_for_again() 
         (|due| due.amount = U256::ZERO, "invalid_exact_evm_payload_authorization_value"),
         (|due| due.to = due.from, "invalid_exact_evm_recipient_mismatch"),
         (|due| due.before = now_s() + 60, "invalid_exact_evm_payload_authorization_valid_before"),
-        // Nobody would remember it that long.
+        // Longer than the proxy remembers a payment.
         (
             |due| due.before = now_s() + 90_000,
             "invalid_exact_evm_payload_authorization_valid_before",
@@ -45,12 +45,12 @@ async fn a_payment_for_another_price_payee_network_or_time_is_asked_for_again() 
             asked_again(stage.customer.send(&body, &header).await, reason).await;
         }
     }
-    // For a smaller body, whose price is lower.
+    // Signed for a smaller body, whose price is lower.
     let header = stage.customer.sign(2, &chat("h")).await;
     let larger = chat("hello hello hello hello hello hello hello");
     let reason = "invalid_exact_evm_payload_authorization_value";
     asked_again(stage.customer.send(&larger, &header).await, reason).await;
-    // What it accepts is another network, although the rest is as offered.
+    // The payment accepts a different offer in one field, although the rest is as offered.
     let asked = stage.customer.ask(&body).await;
     let header = stage.customer.sign_with(2, &asked, |_due| {});
     let mut payment: Value =
@@ -104,7 +104,7 @@ async fn what_is_no_payment_is_refused_and_changes_nothing() {
     assert_eq!(stage.counts(), (0, 0));
 }
 
-/// Whatever a facilitator might read as the payment is what was read here: else one payment had many names.
+/// A facilitator must not read another payment than the proxy, or one payment would have several names.
 #[tokio::test]
 async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
     let stage = Stage::usual().await;
@@ -139,7 +139,7 @@ async fn what_the_facilitator_refuses_is_asked_for_again_with_its_reason() {
     stage.settling.verify_says(Says::Refuses("insufficient_balance"));
     asked_again(stage.customer.send(&body, &header).await, "insufficient_balance: so it is").await;
     assert_eq!(stage.counts(), (0, 0));
-    // It buys, once it is good.
+    // The same payment buys once the facilitator accepts it.
     stage.settling.verify_says(Says::Good);
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
     assert_eq!(stage.counts(), (1, 1));

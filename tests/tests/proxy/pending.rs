@@ -1,4 +1,4 @@
-//! Settlements that are pending: which of them count, and how much may be unpaid at a time.
+//! Pending settlements: which of them count, and how much may be unpaid at a time.
 
 use bursar_tests::node::{Knows, Node};
 use bursar_tests::payer::Payer;
@@ -29,7 +29,8 @@ async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content()
             assert_eq!(said["x402"]["charged"], "unknown");
             assert!(!said.to_string().contains("world"));
             assert!(stage.node.asked() > 0);
-            // It is asked again when the customer asks again, and once it knows the transaction it counts.
+            // The node is asked again with the customer's next request; once it knows the transaction, the settlement
+            // counts.
             stage.node.knows(Knows::Everything);
             let got = stage.customer.send(&body, &header).await;
             assert_eq!(receipt(&got)["errorReason"], "settlement_pending");
@@ -38,7 +39,7 @@ async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content()
     }
 }
 
-/// The facilitator is asked twice before an answer goes out, and may name another transaction each time.
+/// The facilitator is asked twice before an answer is sent, and may name another transaction each time.
 #[tokio::test]
 async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
     let stage = Stage::set(whole()).await;
@@ -66,7 +67,7 @@ async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_count
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(refusal(got).await, (503, "settlement_unknown".to_owned()), "{rpc}");
         assert_eq!((other.asked(), stage.node.asked()), (0, 0));
-        // What is settled needs no node, and the kept answer is given.
+        // A settled payment needs no node, and the stored answer is returned.
         stage.settling.settle_says(Says::Good);
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(told(got).await, (200, answer("hello world")));
@@ -81,7 +82,7 @@ async fn a_settled_payment_asks_no_node() {
     assert_eq!(stage.node.asked(), 0);
 }
 
-/// What one answer to these costs, in units of USDC.
+/// Returns the price of one answer to these requests, in smallest units of USDC.
 async fn price(stage: &Stage) -> u64 {
     let asked = stage.customer.ask(&chat("hello")).await;
     asked.first["accepts"][0]["maxAmountRequired"].as_str().unwrap().parse().unwrap()
@@ -94,7 +95,7 @@ fn usd(units: u64) -> String {
 #[tokio::test]
 async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid() {
     let price = price(&Stage::set(whole()).await).await;
-    // Room for two answers, and not quite for three.
+    // Room for two answers, and one unit short of three.
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(3 * price - 1));
     let stage = Stage::with(whole(), &bound).await;
     stage.settling.settle_says(Says::Pending(true));
@@ -110,14 +111,14 @@ async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid()
     assert_eq!((status, &said["error"]["code"]), (429, &json!("unpaid_limit")));
     assert_eq!(said["x402"]["charged"], "no");
     assert_eq!(stage.upstream.calls(), 2, "it is refused before the upstream is asked");
-    // Another payer is not concerned.
+    // Another payer is not affected.
     let other = Customer::of(&stage.proxy.url, Payer::random());
     assert_eq!(other.buy(2, &body).await.status(), 200);
-    // The next process knows what is unpaid.
+    // The next process restores the unpaid amounts.
     let stage = stage.restart().await;
     let got = stage.customer.send(&body, &third).await;
     assert_eq!(refusal(got).await, (429, "unpaid_limit".to_owned()));
-    // Answers that were sold before are given whatever is unpaid.
+    // Once the earlier sales are settled, the refused payment buys its answer.
     stage.settling.settle_says(Says::Good);
     until(|| stage.settling.moved() == 3).await;
     loop {
@@ -140,7 +141,7 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
     let customers: Vec<_> =
         (0..20).map(|_n| Customer::of(&stage.proxy.url, Payer::random())).collect();
     let headers = join_all(customers.iter().map(|customer| customer.sign(2, &body))).await;
-    // Those who got in wait in the upstream until all others were refused.
+    // Admitted requests wait in the upstream until all others are refused.
     let sent =
         customers.iter().zip(&headers).map(|(customer, header)| customer.send(&body, header));
     let open = async {
@@ -160,7 +161,7 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
     assert_eq!((delivered, stage.upstream.calls()), (5, 5));
 }
 
-/// A facilitator that is slow about some of them does not hold up the others, and is not flooded either.
+/// A facilitator that is slow about some sales does not delay the others, and is not flooded.
 #[tokio::test]
 async fn the_ends_of_eight_pending_sales_are_asked_for_at_a_time() {
     let stage = Stage::set(whole()).await;
@@ -175,7 +176,7 @@ async fn the_ends_of_eight_pending_sales_are_asked_for_at_a_time() {
     let proxy = home.start().await;
     until(|| settling.asked() == before + 8).await;
     assert_eq!(proxy.running.seller.parts().keeper.busy(), 8);
-    // Each that ends makes room for another one.
+    // Each sale that ends makes room for another.
     settling.open(1);
     until(|| settling.asked() == before + 9).await;
     settling.open(9);
@@ -183,7 +184,7 @@ async fn the_ends_of_eight_pending_sales_are_asked_for_at_a_time() {
     proxy.stop().await;
 }
 
-/// What no node knew at first is delivered later, and only as far as the bound allows.
+/// A sale whose transaction no node knew at first is delivered later, within the bound.
 #[tokio::test]
 async fn repeats_do_not_exceed_the_bound_either() {
     let price = price(&Stage::set(whole()).await).await;
@@ -207,11 +208,11 @@ async fn repeats_do_not_exceed_the_bound_either() {
     assert_eq!(statuses(&all), [200, 200, 429, 429]);
     for got in all.into_iter().filter(|got| got.status() == 429) {
         let (_, said) = told(got).await;
-        // It may have moved: the facilitator was asked.
+        // The money may have moved, because the facilitator was asked.
         assert_eq!(said["x402"]["charged"], "unknown");
         assert!(!said["error"]["message"].as_str().unwrap().contains("nothing was charged"));
     }
-    // A settled sale is no debt.
+    // A settled sale does not count as unpaid.
     stage.settling.settle_says(Says::Good);
     let all = join_all(headers.iter().map(|header| stage.customer.send(&body, header))).await;
     assert_eq!(statuses(&all), [200; 4]);

@@ -1,4 +1,4 @@
-//! Asked, paid, answered.
+//! The normal sale: request, payment, answer.
 
 use bursar_tests::proxy::{SELLER, chat, receipt};
 use bursar_tests::upstream::{Does, KEY, answer};
@@ -16,7 +16,7 @@ async fn a_customer_asks_is_asked_to_pay_pays_and_is_answered_in_both_versions()
         assert_eq!(price["model"], "toy");
         assert_eq!(price["completion_tokens_max"], 100);
         let header = stage.customer.sign_with(version, &asked, |_due| {});
-        // One unit of USDC a token.
+        // One unit of USDC per token.
         let tokens = price["prompt_tokens"].as_u64().unwrap() + 100;
         assert_eq!(header.due.amount.to::<u64>(), tokens);
         assert_eq!(price["usd"], json!(format!("0.{tokens:06}")));
@@ -64,10 +64,10 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
     for name in ["cookie", "payment-signature", "x-payment", "x-forwarded-for", "origin"] {
         assert!(!headers.contains_key(name), "{name}");
     }
-    // Without a bound it gets the one that was paid for.
+    // Without a bound the upstream gets the one that was paid for.
     assert_eq!(sent["max_completion_tokens"], 1024);
     assert_eq!(sent["seed"], 7);
-    // With one it gets the very bytes.
+    // With a bound it gets exactly the customer's bytes.
     let bounded = chat("x");
     assert_eq!(stage.customer.buy(2, &bounded).await.status(), 200);
     assert_eq!(stage.upstream.last_bytes(), serde_json::to_vec(&bounded).unwrap());
@@ -82,7 +82,7 @@ async fn models_are_passed_through_unpaid_and_the_upstream_is_asked_once() {
         assert_eq!((status, &list["data"][0]["id"]), (200, &json!("toy")));
     }
     assert_eq!(stage.upstream.models(), 1);
-    // A list that is fresh outlives a failure.
+    // A fresh list is served despite a failure.
     stage.upstream.does(Does::Status(503, "{\"error\":{}}".to_owned()));
     assert_eq!(get().await.0, 200);
     assert_eq!(stage.upstream.models(), 1);

@@ -1,4 +1,4 @@
-//! The facilitator fails, is slow, is away, or lies: nobody pays for nothing, and nothing goes out unpaid.
+//! A facilitator that fails, is slow, unreachable or lies: no charge without an answer, no answer unpaid.
 
 use bursar_tests::proxy::{chat, receipt, streaming};
 use bursar_tests::settling::Says;
@@ -36,7 +36,7 @@ async fn a_failed_settlement_gives_no_content_and_the_answer_waits_for_another_t
         assert_eq!(told["x402"]["charged"], "no");
         assert!(!told.to_string().contains("hello world"));
     }
-    // The answer is there: no second call, once the payer has the money.
+    // The answer is stored: no second upstream call once the payer has the money.
     stage.settling.settle_says(Says::Good);
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(told(got).await, (200, answer("hello world")));
@@ -70,11 +70,11 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
         let paid = receipt(&got);
         assert_eq!(paid["errorReason"], "settlement_pending");
         assert_eq!(told(got).await, (200, answer("hello world")));
-        // It is asked for once more, as official servers do.
+        // The proxy asks once more, as official servers do.
         assert_eq!(stage.settling.asked(), 2);
-        // What may never come is no revenue.
+        // A settlement that may never come is not revenue.
         assert!(!stage.proxy.metrics().await.contains("revenue_atoms_total{"));
-        // The end is found out without anybody asking, also by the next process.
+        // The proxy finds the end by itself, also after a restart.
         stage.settling.settle_says(Says::Good);
         let stage = stage.restart().await;
         until(|| stage.settling.moved() > 0).await;
@@ -110,7 +110,8 @@ async fn a_pending_settlement_of_a_payment_that_is_good_no_more_gives_no_content
             let (status, told) = told(asking.await.unwrap().unwrap()).await;
             assert_eq!((status, &told["error"]["code"]), (503, &json!("settlement_unknown")));
             assert!(!told.to_string().contains("world"));
-            // It was looked for once more: it could have moved meanwhile, and be no more good for that.
+            // The proxy asks once more: the money could have moved meanwhile, which would also make the payment
+            // invalid.
             assert_eq!(stage.settling.asked(), if sent { 3 } else { 2 });
             stage.settling.settle_says(Says::Good);
             stage.upstream.open(1);
@@ -137,10 +138,10 @@ async fn where_it_is_not_known_nothing_goes_out_and_the_same_request_is_charged_
     for says in [
         Says::Mute,
         Says::Text(500, "{}".to_owned()),
-        // Without a transaction nothing is on its way yet.
+        // Without a transaction nothing is in flight yet.
         Says::Pending(false),
         Says::Text(200, "{\"success\":true}".to_owned()),
-        // Of another network, and of another payer.
+        // For another network, and for another payer.
         Says::Text(200, success("eip155:1", None)),
         Says::Text(200, success("eip155:8453", Some("0x000000000000000000000000000000000000dEaD"))),
         Says::Text(200, "nonsense".to_owned()),
@@ -169,7 +170,7 @@ async fn where_it_is_not_known_nothing_goes_out_and_the_same_request_is_charged_
     }
 }
 
-/// It may have been heard, so only the customer decides to ask again.
+/// The facilitator may have received it, so only the customer decides to ask again.
 #[tokio::test]
 async fn a_question_whose_answer_was_lost_is_not_repeated_at_once() {
     let stage = Stage::set(whole()).await;
@@ -182,7 +183,7 @@ async fn a_question_whose_answer_was_lost_is_not_repeated_at_once() {
     }
 }
 
-/// Two sellers with one address: the payment bought something of the other.
+/// Two sellers with one address: the payment bought something from the other one.
 #[tokio::test]
 async fn what_was_settled_for_another_seller_buys_nothing_here() {
     let stage = Stage::set(whole()).await;
@@ -194,7 +195,7 @@ async fn what_was_settled_for_another_seller_buys_nothing_here() {
     assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
 }
 
-/// The first question may have moved the money: a "no" to the second proves nothing.
+/// The first question may have moved the money, so a refusal of the second proves nothing.
 #[tokio::test]
 async fn once_it_is_not_known_a_refusal_is_not_believed() {
     for (does, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {

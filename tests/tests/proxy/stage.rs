@@ -1,4 +1,4 @@
-//! A proxy between an upstream and a facilitator that are both in the test's hand.
+//! A proxy between an upstream and a facilitator that the test controls.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Stage {
         Self::with(does, "").await
     }
 
-    /// The same with more settings.
+    /// Like `set`, with more settings.
     pub(crate) async fn with(does: Does, more: &str) -> Self {
         let upstream = Upstream::serve(does).await;
         let settling = Settling::serve().await;
@@ -37,17 +37,17 @@ impl Stage {
         Self { upstream, settling, node, home, proxy, customer }
     }
 
-    /// A model that answers with two words.
+    /// Sets up an upstream whose answer is two words.
     pub(crate) async fn usual() -> Self {
         Self::set(Does::Whole(answer("hello world"))).await
     }
 
-    /// How often the upstream was asked, and how often money moved.
+    /// Returns how often the upstream was called, and how often money moved.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.upstream.calls(), self.settling.moved())
     }
 
-    /// Waits until a line is among the metrics.
+    /// Waits until the metrics contain a line.
     pub(crate) async fn counted(&self, line: &str) {
         let counted = async {
             while !self.proxy.metrics().await.contains(line) {
@@ -57,7 +57,7 @@ impl Stage {
         tokio::time::timeout(PATIENCE, counted).await.expect("it is counted");
     }
 
-    /// Stops the proxy, and starts it on the same store with other settings.
+    /// Stops the proxy and starts it on the same store with other settings.
     pub(crate) async fn restart_with(self, more: &str) -> Self {
         let rpc = format!("rpc = \"{}\"", self.node.url);
         let other = Home::new(&self.upstream.url, &self.settling.url, &format!("{rpc}\n{more}"));
@@ -66,7 +66,7 @@ impl Stage {
         self.restart().await
     }
 
-    /// Stops the proxy, and starts it on the same store.
+    /// Stops the proxy and starts it on the same store.
     pub(crate) async fn restart(mut self) -> Self {
         let Stage { upstream, settling, node, home, proxy, mut customer } = self;
         proxy.stop().await;
@@ -77,10 +77,10 @@ impl Stage {
     }
 }
 
-/// For what would never come: no test waits so long for what does.
+/// Timeout of every wait; reached only on failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
     let so = async {
         while !is_so() {
@@ -90,13 +90,13 @@ pub(crate) async fn until(is_so: impl Fn() -> bool) {
     tokio::time::timeout(PATIENCE, so).await.expect("it comes to be so");
 }
 
-/// What was said, and with which status.
+/// Returns the status and the JSON body of an answer.
 pub(crate) async fn told(answer: Response) -> (u16, Value) {
     let status = answer.status().as_u16();
     (status, answer.json().await.unwrap_or(Value::Null))
 }
 
-/// The code of a refusal, which must have its form.
+/// Returns the status and the code of a refusal, whose body must have the right form.
 pub(crate) async fn refusal(answer: Response) -> (u16, String) {
     let (status, body) = told(answer).await;
     let error = &body["error"];

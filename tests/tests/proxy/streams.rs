@@ -1,4 +1,4 @@
-//! Streams: passed on piece by piece, settled before the first, and kept for whoever lost his connection.
+//! Streams: passed on piece by piece, settled before the first, and kept for a customer that lost the connection.
 
 use bursar_tests::proxy::{receipt, streaming};
 use bursar_tests::settling::Says;
@@ -28,7 +28,7 @@ async fn each_piece_goes_out_before_the_next_one_comes_in() {
         let body = streaming("count");
         let header = stage.customer.sign(version, &body).await;
         let mut got = stage.customer.send(&body, &header).await;
-        // It is paid, and the receipt is in the head.
+        // The stream is paid, and the receipt is in the head.
         assert_eq!(receipt(&got)["success"], json!(true));
         assert_eq!(got.headers().contains_key("x-payment-response"), version == 1);
         assert!(got.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
@@ -40,7 +40,7 @@ async fn each_piece_goes_out_before_the_next_one_comes_in() {
             assert_eq!(next(&mut got).await, *piece);
         }
         assert_eq!(got.chunk().await.unwrap(), None);
-        // Whoever asks again gets all of it.
+        // A repeat gets all of it.
         let again = stage.customer.send(&body, &header).await;
         assert!(again.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
         assert_eq!(again.text().await.unwrap(), pieces().concat());
@@ -117,7 +117,7 @@ async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
         assert_eq!(stage.settling.asked(), 0);
-        // The payment is as good as before.
+        // The payment is still good.
         stage.upstream.does(Does::Stream(pieces()));
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(got.text().await.unwrap(), pieces().concat());
@@ -167,7 +167,7 @@ async fn the_tokens_of_a_stream_are_counted_where_the_upstream_does_not_say() {
     stage.counted(line).await;
 }
 
-/// As one frame, as an error within the stream, and in the spellings of JSON.
+/// Also in JSON escapes, at the end of a stream, and in a whole answer.
 #[tokio::test]
 async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
     let stage = Stage::set(Does::Stream(pieces())).await;
@@ -178,7 +178,7 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
         let clean = text.replace(&spelling, "[key]");
         let at = text.find(&spelling).unwrap();
         let body = streaming("count");
-        // In two at every place of the key, and in three.
+        // In two pieces, cut at every place of the key, and in three.
         for cut in (at..=at + spelling.len()).step_by(if spelling == KEY { 1 } else { 13 }) {
             let (one, rest) = text.split_at(cut);
             let (two, three) = rest.split_at(rest.len() / 2);
@@ -189,17 +189,17 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
                 let header = stage.customer.sign(2, &body).await;
                 let got = stage.customer.send(&body, &header).await.text().await.unwrap();
                 assert_eq!(got, format!("{}{clean}", pieces()[0]), "{cut}");
-                // Nor in the kept answer.
+                // Nor is it in the stored answer.
                 let again = stage.customer.send(&body, &header).await.text().await.unwrap();
                 assert_eq!(again, got);
             }
         }
     }
-    // At the very end, in a whole answer, and in a header.
+    // At the very end of a stream.
     stage.upstream.does(Does::Stream(vec![pieces()[0].clone(), format!(": {KEY}")]));
     let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
     assert_eq!(got, format!("{}: [key]", pieces()[0]));
-    // What only begins like the key is held back until the end, and not longer.
+    // A mere prefix of the key is held back until the end, and then sent.
     stage.upstream.does(Does::Stream(vec![pieces()[0].clone(), ": sk-up".to_owned()]));
     let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
     assert_eq!(got, format!("{}: sk-up", pieces()[0]));

@@ -1,4 +1,4 @@
-//! What goes wrong with money on a chain, with the facilitator that is there, and what a customer makes of it.
+//! Failed payments on a chain with the real facilitator, and what the customer receives.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -41,7 +41,7 @@ async fn who_has_too_little_is_told_so_and_no_model_is_asked() {
     }
 }
 
-/// Sends a paid request, and does something while the model thinks.
+/// Sends a paid request, and runs `act` while the model works.
 async fn meanwhile(
     stage: &mut Stage,
     customer: &Customer,
@@ -58,7 +58,7 @@ async fn meanwhile(
     asking.await.expect("it ends").expect("answered")
 }
 
-/// All of somebody's money goes elsewhere.
+/// Moves all of the payer's money elsewhere.
 async fn spend(stage: &Stage, payer: Address) {
     let gas = U256::from(10).pow(U256::from(18));
     stage.chain.request("anvil_setBalance", json!([payer, gas])).await.expect("set");
@@ -74,7 +74,7 @@ async fn who_spends_the_money_while_the_model_thinks_gets_no_content() {
     for (chain, version, does, body, calls) in [
         (BASE, 1, late(), chat("hello"), 1),
         (ROBINHOOD, 2, late(), chat("hello"), 1),
-        // Nothing is kept of a stream that nobody paid for.
+        // An unpaid stream is not stored.
         (BASE, 2, stream(), streaming("hello"), 2),
     ] {
         let Some(mut stage) = Stage::set(chain, does).await else { return };
@@ -95,7 +95,7 @@ async fn who_spends_the_money_while_the_model_thinks_gets_no_content() {
         assert_eq!(told["x402"]["charged"], "no");
         assert!(!told.to_string().contains("world"));
         assert_eq!(stage.earned().await, U256::ZERO);
-        // With money again, the same payment buys it.
+        // With money again, the same payment buys the answer.
         stage.chain.mint(payer, PURSE).await.expect("minted");
         stage.upstream.open(1);
         let got = customer.send(&body, &header).await;
@@ -141,13 +141,13 @@ async fn where_no_block_comes_the_answer_does_and_the_receipt_follows() {
         assert!(text.contains("world"));
         let balance = stage.chain.request("eth_call", balance_at_latest(&stage)).await;
         assert_eq!(balance.expect("an answer"), json!(format!("0x{:064x}", 0)));
-        // Whoever asks again before the block gets the same.
+        // A repeat before the block gets the same.
         let again = customer.send(&body, &header).await;
         assert_eq!(receipt(&again)["success"], json!(false));
         assert_eq!(again.text().await.unwrap(), text);
         stage.chain.set_automine(true).await.expect("set");
         stage.chain.mine(1).await.expect("mined");
-        // The proxy finds out by itself.
+        // The proxy finds the settlement by itself.
         let paid = loop {
             let again = customer.send(&body, &header).await;
             let paid = receipt(&again);
@@ -162,7 +162,7 @@ async fn where_no_block_comes_the_answer_does_and_the_receipt_follows() {
     }
 }
 
-/// What the seller has in the newest block, and not in the one that is to come.
+/// Returns the call for the seller's balance in the latest block, not in the pending one.
 fn balance_at_latest(stage: &Stage) -> Value {
     let data = format!("0x70a08231{}", hex::encode(SELLER.into_word()));
     json!([{ "to": stage.network().stablecoin.address, "data": data }, "latest"])
@@ -181,7 +181,7 @@ async fn one_purse_for_many_payments_at_once_buys_one_answer() {
         }
         let amount = headers[0].due.amount;
         stage.chain.mint(customer.payer.address(), amount.to::<u128>()).await.expect("minted");
-        // Each is good by itself.
+        // Each payment is good alone.
         let all = headers.iter().map(|header| customer.send(&body, header));
         let mut sold = 0;
         for got in futures::future::join_all(all).await {
@@ -191,7 +191,7 @@ async fn one_purse_for_many_payments_at_once_buys_one_answer() {
             sold += usize::from(status == 200);
         }
         assert_eq!((sold, stage.earned().await), (1, amount));
-        // Once the blocks are final, whoever got nothing is told that nothing was charged.
+        // Once the blocks are final, every other payment is refused as not charged.
         stage.chain.mine(30).await.expect("mined");
         let mut ends = Vec::new();
         for header in &headers {
@@ -229,7 +229,7 @@ async fn who_empties_the_purse_before_the_settlement_is_in_a_block_gets_no_conte
     while waiting().await == "0x0" {
         tokio::task::yield_now().await;
     }
-    // It overtakes the settlement, because it offers more.
+    // It overtakes the settlement with a higher fee.
     let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(PURSE) };
     let price = U256::from(10).pow(U256::from(12));
     let drain = json!({

@@ -1,4 +1,4 @@
-//! What a sale does on the chain: each answer moves what was asked for, once, from payer to seller.
+//! The effect of sales on the chain: each answer moves its price once, from payer to seller.
 
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;

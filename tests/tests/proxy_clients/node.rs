@@ -1,4 +1,4 @@
-//! The clients of npm: those of both versions of x402 around fetch, alone and under OpenAI's own.
+//! npm clients: those of both versions of x402 around fetch, alone and under OpenAI's own client.
 
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
@@ -28,7 +28,7 @@ fn order(stage: &Stage, by: &str, pays: Option<&str>, stream: bool) -> Value {
     })
 }
 
-/// Buys an answer and a stream with each of these.
+/// Buys an answer and a stream with each client.
 async fn buys_on(chain: ChainId, clients: &[(&str, &str)]) {
     let Some(stage) = Stage::set(chain, Does::Whole(answer("hello world"))).await else { return };
     let customer = stage.customer(PURSE).await;
@@ -48,7 +48,7 @@ async fn buys_on(chain: ChainId, clients: &[(&str, &str)]) {
         assert!(amount > U256::ZERO);
         stage.assert_moved(&told["receipt"], payer, amount).await;
 
-        // Each piece is here before the model has thought of the next.
+        // Each piece arrives before the model produces the next.
         stage.upstream.does(Does::Pieces { pieces: frames(&WORDS), breaks: false });
         let before = stage.earned().await;
         let mut told = thinker.ask(&order(&stage, by, Some(pays), true)).await;
@@ -81,7 +81,7 @@ async fn official_clients_of_both_versions_buy_answers_and_streams_on_base() {
     buys_on(BASE, &clients).await;
 }
 
-/// Version 1 of the package has a list of networks, and Robinhood Chain is not on it.
+/// Version 1 of the package has a fixed list of networks, without Robinhood Chain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_clients_of_version_2_buy_answers_and_streams_on_robinhood() {
     buys_on(ROBINHOOD, &[("fetch", FETCH_V2), ("openai", FETCH_V2)]).await;
@@ -96,14 +96,14 @@ async fn an_official_client_that_cannot_pay_is_told_why_and_does_not_try_for_eve
         let told = thinker.ask(&order(&stage, "openai", pays, false)).await;
         assert_eq!(told["status"], 402, "{told}");
         assert!(told["error"].as_array().unwrap().contains(&json!("APIError")), "{told}");
-        // The list of models, the price, and the payment.
+        // Requests: the list of models, the price, and the payment.
         assert_eq!(told["sent"], if pays.is_some() { 3 } else { 2 }, "{told}");
     }
     assert_eq!((stage.upstream.calls(), stage.earned().await), (0, U256::ZERO));
     stage.close().await;
 }
 
-/// The other package, of version 1, gives up on a list with a network that it does not know.
+/// The package of version 1 fails on a list with a network that it does not know.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_clients_of_version_2_pay_on_the_network_that_they_know_where_several_are_offered()
 {
@@ -116,7 +116,7 @@ async fn official_clients_of_version_2_pay_on_the_network_that_they_know_where_s
         for by in ["fetch", "openai"] {
             let before = stage.earned().await;
             let mut order = order(&stage, by, Some(FETCH_V2), false);
-            // Without a word about what else it may spend.
+            // Without a list of further assets that it may spend.
             order["allowed"] = Value::Null;
             let told = thinker.ask(&order).await;
             let amount = stage.earned().await - before;
@@ -143,7 +143,7 @@ async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
         for stream in [false, true] {
             let order = json!({ "by": "openai", "pays": pays, "stream": stream, "text": "hello" });
             let before = counts();
-            // Nobody knows whether money has moved: asked for once, after models and price.
+            // Unknown whether money has moved: the client asks once, after models and price.
             settling.settle_says(Says::Mute);
             let told = thinker.ask(&order).await;
             assert_eq!(
@@ -173,7 +173,7 @@ async fn openai_for_javascript_raises_its_error_where_a_stream_breaks() {
     for pays in [FETCH_V1, FETCH_V2] {
         let calls = stage.upstream.calls();
         stage.upstream.does(Does::Pieces { pieces: frames(&WORDS)[..2].to_vec(), breaks: true });
-        // It breaks once both pieces are through: what breaks before its first event is asked for again.
+        // The stream breaks after both pieces: clients repeat a stream that breaks before its first event.
         let mut told = thinker.ask(&order(&stage, "openai", Some(pays), true)).await;
         for word in &WORDS[..2] {
             assert_eq!(told["piece"], *word, "{told}");

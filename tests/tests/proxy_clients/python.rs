@@ -1,5 +1,6 @@
-//! OpenAI's own client for Python, with the payments of PyPI's x402: it lists models, pays, reads answers and
-//! streams, and repeats by itself only what costs nothing.
+//! OpenAI's own client for Python, with the payments of PyPI's x402.
+//!
+//! It lists models, pays, reads answers and streams, and repeats by itself only what costs nothing.
 
 use alloy_primitives::U256;
 use bursar_demo::devnet::install::chain_or_skip;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, Stage};
 
-/// Both of its clients: the one that waits pays by a few lines on top of x402, the other by x402's transport.
+/// Both clients: the synchronous one pays by a few lines on top of x402, the other by x402's transport.
 const CLIENTS: [&str; 2] = ["sync", "async"];
 const REFUSED: &str = "{\"error\":{\"message\":\"slowly\",\"code\":\"rate_limit_exceeded\"}}";
 
@@ -28,12 +29,12 @@ fn order(ask: &str, by: &str) -> Value {
     json!({ "ask": ask, "by": by, "text": "hello" })
 }
 
-/// An order that signs nothing but shows this payment.
+/// Returns an order that signs nothing but sends this payment.
 fn showing(ask: &str, header: (&str, &str)) -> Value {
     json!({ "ask": ask, "by": "unpaid", "text": "hello", "header": { header.0: header.1 } })
 }
 
-/// It is an exception of that class.
+/// Returns whether the client raised an exception of that class.
 fn is_a(told: &Value, class: &str) -> bool {
     told["error"].as_array().is_some_and(|classes| classes.contains(&json!(class)))
 }
@@ -80,7 +81,7 @@ async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
         let usd: f64 = told["price"].as_str().expect("a price").parse().expect("dollars");
         assert_eq!(amount, U256::from((usd * 1e6).round()));
 
-        // The first piece is here before the model has thought of the second.
+        // The first piece arrives before the model produces the second.
         let pieces = frames(&["one", " two", " three"]);
         stage.upstream.does(Does::Pieces { pieces: pieces.clone(), breaks: false });
         let before = stage.earned().await;
@@ -111,7 +112,7 @@ async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
     for (n, by) in CLIENTS.into_iter().enumerate() {
         let pieces = frames(&["one", " two", " three"])[..2].to_vec();
         stage.upstream.does(Does::Pieces { pieces, breaks: true });
-        // It breaks once both pieces are through: what breaks before its first event is asked for again.
+        // The stream breaks after both pieces: clients repeat a stream that breaks before its first event.
         let mut told = thinker.ask(&order("stream", by)).await;
         for word in ["one", " two"] {
             assert_eq!(told["piece"], word, "{told}");
@@ -120,7 +121,7 @@ async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
         }
         assert_eq!(told["error"][0], "APIError", "{told}");
         assert_eq!(told["code"], "stream_broken");
-        // It is not asked for again: that would be another payment.
+        // The client does not repeat it: that would be another payment.
         assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
         assert_eq!(stage.upstream.calls(), n + 1);
     }
@@ -134,9 +135,9 @@ async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_o
     let payer = customer.payer.address();
     let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
     for (n, (by, signed, sent)) in [
-        // One payment: for the refusal, and for the answer.
+        // One payment, for the refusal and for the answer.
         ("sync", 1, 3),
-        // x402's transport signs anew whenever it is asked to pay: the first payment is never used.
+        // x402's transport signs again for every 402: the first payment is never used.
         ("async", 2, 4),
     ]
     .into_iter()
@@ -150,7 +151,7 @@ async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_o
         stage.assert_moved(&told["receipt"], payer, stage.earned().await - before).await;
         assert_eq!(stage.upstream.calls(), 2 * (n + 1));
     }
-    // The payment that was never used is worth what it was: nothing else has moved.
+    // The unused payment has moved nothing.
     let spent = U256::from(PURSE) - stage.balance(payer).await;
     assert_eq!(stage.earned().await, spent);
     stage.close().await;
@@ -185,7 +186,7 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
     let counts = || (settling.verified(), upstream.calls(), settling.asked());
     for by in CLIENTS {
         for ask in ["chat", "stream"] {
-            // Nobody knows whether money has moved: one payment, asked for once.
+            // Unknown whether money has moved: one payment, one paid request.
             settling.settle_says(Says::Mute);
             let before = counts();
             let told = thinker.ask(&order(ask, by)).await;
@@ -196,7 +197,7 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
             );
             assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
             assert_eq!(counts(), (before.0 + 1, before.1 + 1, before.2 + 1));
-            // It failed: the client gets the receipt that says why, and does not pay again.
+            // The settlement failed: the client gets the receipt with the reason, and does not pay again.
             settling.settle_says(Says::Refuses("insufficient_balance"));
             let told = thinker.ask(&order(ask, by)).await;
             assert_eq!(
@@ -208,7 +209,7 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
             settling.settle_says(Says::Good);
         }
     }
-    // Without a verdict nothing was charged, and the client tries again as it always does: twice.
+    // Without a verdict nothing was charged, and the client retries twice, as always.
     settling.verify_says(Says::Text(500, "{}".to_owned()));
     let before = counts();
     let header = customer.sign(2, &chat("hello")).await;

@@ -1,4 +1,4 @@
-//! A local chain, our facilitator on it, and a proxy before a model that is in the test's hand.
+//! A local chain, our facilitator on it, and a proxy in front of a model that the test controls.
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_core::networks::{ChainId, Network};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 pub(crate) const BASE: ChainId = ChainId(8453);
 pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
-/// What a payer has: 100 dollars.
+/// A payer's initial balance in smallest units: 100 dollars.
 pub(crate) const PURSE: u128 = 100_000_000;
 
-/// Everything that stands behind a customer.
+/// The services behind a customer.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) chain: Devnet,
@@ -32,7 +32,7 @@ impl Stage {
         Self::with(chain, does, "", "").await
     }
 
-    /// The same with more settings of the facilitator and of the proxy.
+    /// Like `set`, with more settings of the facilitator and of the proxy.
     pub(crate) async fn with(
         chain: ChainId,
         does: Does,
@@ -65,12 +65,12 @@ impl Stage {
         self.chain.network()
     }
 
-    /// Where an OpenAI client is told to go.
+    /// Returns the base URL for an OpenAI client.
     pub(crate) fn base_url(&self) -> String {
         format!("{}/v1", self.proxy.url)
     }
 
-    /// Somebody with so much money.
+    /// Creates a customer with this balance, in smallest units.
     pub(crate) async fn customer(&self, purse: u128) -> Customer {
         let payer = Payer::random();
         if purse > 0 {
@@ -81,7 +81,7 @@ impl Stage {
         customer
     }
 
-    /// What the seller has.
+    /// Returns the seller's balance, in smallest units.
     pub(crate) async fn earned(&self) -> U256 {
         self.balance(SELLER).await
     }
@@ -90,7 +90,7 @@ impl Stage {
         self.chain.balance_of(owner).await.expect("a balance")
     }
 
-    /// The receipt names a transaction that is in a block, and that moved this from the payer to the seller.
+    /// Asserts that the receipt names a mined transaction that moved this amount from payer to seller.
     pub(crate) async fn assert_moved(&self, receipt: &Value, payer: Address, amount: U256) {
         assert_eq!(receipt["success"], true, "{receipt}");
         let said: Address = receipt["payer"].as_str().expect("text").parse().expect("an address");

@@ -1,5 +1,6 @@
-//! The whole loop without a line that is not ours: an agent's request meets a price, the wallet signs for it or
-//! asks its operator first, the proxy sells, and the facilitator settles on the chain.
+//! The whole loop with our own programs only: request, price, signature, sale, settlement.
+//!
+//! The wallet signs at once or asks its operator first, and the facilitator settles on the chain.
 
 use bursar_core::networks::ChainId;
 use bursar_tests::household::Household;
@@ -11,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
 
-/// A hundred tokens and what is asked cost more than half a dollar, and ten of them do not.
+/// At this price a request for 100 tokens costs more than half a dollar, and one for 10 does not.
 const PRICE: &str = "price_per_1k_tokens = \"5\"";
 
-/// A household with a full purse, and what its agent asks with.
+/// A household with money, and the HTTP client of its agent.
 struct Spender {
     household: Household,
     client: Client,
@@ -36,7 +37,7 @@ impl Spender {
         request.send().await.expect("answered")
     }
 
-    /// What the wallet says to what the proxy asks for.
+    /// Asks the wallet to sign for the proxy's offer; returns the wallet's answer.
     async fn sign(&mut self, version: u64, url: &str, body: &Value) -> (u16, Value) {
         let stamp = self.household.stamp();
         let agent = &self.household.agent;
@@ -89,7 +90,7 @@ async fn pays_on(chain: ChainId) {
         let amount = stage.earned().await - before;
         stage.assert_moved(&paid, spender.household.payer, amount).await;
 
-        // Above it nothing is signed before the operator has looked.
+        // Above it nothing is signed before the operator approves.
         let before = stage.earned().await;
         let body = streaming("hello");
         let (status, held) = spender.sign(version, &url, &body).await;

@@ -1,4 +1,4 @@
-//! The rows of a network, and what some of them take.
+//! The rows of a network, and parsers for some of their values.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use bursar_core::networks::NATIVE_DECIMALS;
 use super::{Given, Key, NetworkConfig, put};
 use crate::config::Endpoint;
 
-/// Signers of a network: what they pay gas with is watched for each.
+/// Maximum number of signers per network. The balance of each is read regularly.
 const SIGNERS_MAX: usize = 16;
 
-/// Thousand times the dearest row of the table: beyond it, the number was meant in wei.
+/// A thousand times the highest ceiling of the table. A larger number was probably meant in wei.
 const GAS_PRICE_MAX: u128 = 1_000_000 * GWEI;
 const GWEI: u128 = 1_000_000_000;
 const GWEI_DECIMALS: u8 = 9;
@@ -192,7 +192,7 @@ fn endpoints(given: Given<'_>) -> Result<Vec<Endpoint>, String> {
 
 fn gas_price(given: Given<'_>) -> Result<u128, String> {
     let wei = given.decimal(GWEI_DECIMALS)?;
-    // Nothing could be sent at a price of zero.
+    // At a price of zero no transaction could be sent.
     let inside = u128::try_from(wei).ok().filter(|wei| (1..=GAS_PRICE_MAX).contains(wei));
     inside.ok_or_else(|| "it must be above 0 and at most 1000000 gwei".to_owned())
 }

@@ -1,8 +1,8 @@
-//! Which source wins, and that every key can be set by each.
+//! Tests of precedence: which source wins, and that every source can set every key.
 
 use super::*;
 
-/// Of every key: a value of the file, the same of the environment, and another of the environment.
+/// For each key: a value in the file, the same value in the environment, and another value in the environment.
 const SERVICE: &[(&str, &str, &str, &str)] = &[
     ("listen", "\"0.0.0.0:1\"", "0.0.0.0:1", "[::1]:2"),
     ("metrics_listen", "\"127.0.0.1:1\"", "127.0.0.1:1", "off"),

@@ -1,4 +1,4 @@
-//! What is refused, in which words, and what the words never hold.
+//! Tests of rejected settings: the messages, and what they must never contain.
 
 use super::*;
 
@@ -127,7 +127,7 @@ fn a_file_of_keys_without_keys_does_not_open_the_door_to_anybody() {
     }
 }
 
-/// Wherever a person may slip while writing an endpoint or a key.
+/// Covers every place where a person may make a mistake in an endpoint or a key.
 #[test]
 fn no_error_repeats_an_endpoint_or_a_key() {
     let url = "https://node.example/v2/SECRET";

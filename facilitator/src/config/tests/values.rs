@@ -1,4 +1,4 @@
-//! What values mean, exactly.
+//! Tests of how values are parsed.
 
 use alloy_primitives::{Address, U256};
 use proptest::prelude::*;
