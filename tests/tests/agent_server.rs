@@ -1,5 +1,4 @@
-//! The agent server on real sockets: what is refused, what it costs whoever else is calling, and that a
-//! refusal leaves nothing behind.
+//! The agent server on real sockets: refused requests, their cost to other callers, and that a refusal leaves no trace.
 
 #[cfg(test)]
 #[path = "agent_server/crowds.rs"]

@@ -1,6 +1,5 @@
-//! Crashes of the real process. Whatever was answered before kill -9 is still so in the next life: the
-//! same ask gets the same bytes, nothing is authorized twice, and the step that was interrupted can be
-//! taken again.
+//! Crashes of the real process. Every answer given before kill -9 still holds after a restart: the same request gets
+//! the same bytes, nothing is authorized twice, and the interrupted step can be repeated.
 
 #[cfg(test)]
 #[path = "crash/cases.rs"]

@@ -1,5 +1,4 @@
-//! Several operators at one queue: the first who decides wins, and everybody else learns who that was and
-//! what came of it.
+//! Several operators at one queue: the first decision wins, and the others learn who made it and what it was.
 
 #[path = "deciders/expiry.rs"]
 mod expiry;

@@ -1,5 +1,5 @@
-//! What goes wrong without anybody's intent: damaged files, a full disk, a folder that cannot be used, a
-//! second engine. Each is a message that names the file and the way out, and nothing is touched.
+//! Failures without an attacker: damaged files, a full disk, an unusable folder, a second engine. Each produces a
+//! message that names the file and the remedy, and changes nothing on disk.
 
 #[cfg(test)]
 #[path = "failures/damage.rs"]

@@ -1,5 +1,5 @@
-//! Somebody who can write the data folder and has no key: nothing that they put there is signed, and nothing
-//! that the wallet holds is lost to it.
+//! An attacker who can write the data folder but has no key: nothing forged is signed, and nothing in the wallet is
+//! lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 
 const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
-/// Appends an event with a right hash chain, as anybody can who reads the code.
+/// Appends an event with a valid hash chain, which needs no secret.
 fn forge(store: &MemoryStore, event: &Event) {
     let mut store = store.clone();
     let head = store.head().unwrap();
@@ -39,7 +39,7 @@ fn forge(store: &MemoryStore, event: &Event) {
     store.commit(batch).unwrap();
 }
 
-/// A dollar to the forger.
+/// Returns an authorization of one dollar to the forger.
 fn forged_cheque(state: &State) -> (RequestId, Event) {
     let agent = state.agents.values().next().unwrap();
     let paying = state.wallet.as_ref().unwrap().addresses.values().next().unwrap();
@@ -87,7 +87,7 @@ async fn a_forged_authorization_is_never_signed() {
     let agent = engine.hire("bot", "bearer").await;
     let (id, cheque) = forged_cheque(&engine.engine.core().view().state);
     let (signer, mut asked) = SlowSigner::person();
-    // From here on this engine writes nothing of its own.
+    // A locked engine writes no more entries by itself.
     engine.operator().must("wallet lock").await;
     forge(&store, &cheque);
     let setup = Setup {
@@ -105,7 +105,7 @@ async fn a_forged_authorization_is_never_signed() {
     );
     assert!(asked.try_recv().is_err(), "a forged cheque was given to the signer");
 
-    // Until the operator has looked, everything asks, whatever its size, and the wallet does not change.
+    // Until `audit accept`, every payment needs approval, and the wallet cannot be changed.
     let body = agent.ask(engine.now_s(), &offer(1_000, 1), None);
     let (status, answer) = engine.post("/sign", &body).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
@@ -123,10 +123,10 @@ async fn a_forged_authorization_is_never_signed() {
     assert!(asked.try_recv().is_err(), "accepting a journal signed a cheque in it");
     let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
     assert_eq!(polled.get("header_value"), None, "{polled}");
-    // What the agent asks for by itself is signed again; the forged dollar counts as spent all the same.
+    // The agent's own requests are signed again; the forged dollar counts as spent.
     let body = agent.ask(engine.now_s(), &offer(1_000, 2), None);
     assert_eq!(engine.post("/sign", &body).await.1["status"], "executing");
-    // The first slip of all: had the forged one been issued, it would have come before.
+    // A slip for the forged entry would have arrived before this first one.
     assert_ne!(asked.recv().await.unwrap().slip.request(), Some(id));
     let Answer::Agent(shown) = operator.must("agent show bot").await else { panic!() };
     assert_eq!(shown.spent_today, "1.001");
@@ -163,7 +163,7 @@ async fn a_forged_snapshot_rules_nothing() {
             ..Batch::default()
         };
         let engine = {
-            // Stopping writes nothing: the wallet is locked and nothing waits.
+            // Stopping writes nothing: the wallet is locked and nothing is pending.
             disk.commit(forged).unwrap();
             engine.restart(setup(clock)).await
         };
@@ -226,7 +226,7 @@ fn clock_at_start() -> bursar_chain::clock::manual::ManualClock {
     bursar_chain::clock::manual::ManualClock::new(start)
 }
 
-/// Stops an engine; its folder stays for as long as the answer is kept.
+/// Stops an engine; its folder exists as long as the returned value.
 async fn stop(mut engine: TestEngine) -> Option<tempfile::TempDir> {
     let home = engine.keep_folder();
     drop(engine.http);
@@ -292,7 +292,7 @@ async fn an_older_wallet_file_next_to_a_newer_journal_is_told() {
     assert_eq!(opened.warnings, [], "the newest file fits");
     assert_eq!(engine.post("/sign", &ask(20)).await.0, 200);
 
-    // Whoever accepts the older file goes on with it.
+    // After `audit accept`, the engine continues with the older file.
     operator.must("wallet lock").await;
     copy(&olds[2], &file);
     operator.must("wallet open").await;

@@ -1,5 +1,5 @@
-//! Unmodified merchants (Hono, Express, FastAPI) with our facilitator behind them on a local chain: a payment buys one
-//! delivery, and an answer that is not a success is never followed by a charge. One binary, so that it links once.
+//! Unmodified merchants (Hono, Express, FastAPI) with our facilitator on a local chain. A payment buys one delivery,
+//! and a refused payment is never charged. One binary, to link once.
 
 #[cfg(test)]
 #[path = "merchants/copies.rs"]

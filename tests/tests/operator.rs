@@ -1,4 +1,4 @@
-//! Commands of the operator through the control channel: what they answer, refuse and leave behind.
+//! Operator commands over the control channel: their answers, refusals and effects.
 
 #[path = "operator/accounts.rs"]
 mod accounts;

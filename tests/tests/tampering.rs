@@ -1,5 +1,5 @@
-//! Somebody changes the files of a data folder while no engine runs, without the password. What is
-//! noticed, by what, and what is not: those tests say so in their names.
+//! Files changed while no engine runs, by an attacker without the password. The tests show which check detects each
+//! change; undetected changes are named in their tests.
 
 #[cfg(test)]
 #[path = "tampering/bytes.rs"]

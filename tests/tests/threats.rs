@@ -1,6 +1,6 @@
-//! The threats of the specification, each as its attacker brings it: through the HTTP server with all that
-//! stands before it, or at a process of its own where the disk, the memory, another user or raw bytes matter.
-//! A test carries the number of its threat; [`listed`] fails when one has none.
+//! The threats of the specification, each tested the way its attacker would try it. Most tests call the HTTP server;
+//! where the disk, memory, another user or raw bytes matter, they start a separate process. Each test name carries the
+//! number of its threat; [`listed`] fails when a threat has no test.
 
 #[path = "threats/amounts.rs"]
 mod amounts;

@@ -1,4 +1,4 @@
-//! Many connections that want nothing: whoever wants something is served.
+//! Idle and slow connections must not keep active callers out.
 
 use bursar_tests::raw::Caller;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ impl Crowded {
     }
 
     async fn started(start: &Start) -> Self {
-        // The engine inherits the bound, and this process holds the other end of every connection.
+        // The engine inherits this limit, and this process holds the other end of every connection.
         allow_open_files(3 * u64::try_from(CONNECTIONS).expect("small"));
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), start);
@@ -68,7 +68,7 @@ impl Crowded {
         crowd
     }
 
-    /// A payment over a connection of its own.
+    /// Pays over a new connection.
     async fn pays(&mut self) {
         let mut caller = Caller::to(self.address()).await;
         self.pays_over(&mut caller).await;
@@ -90,7 +90,7 @@ async fn t_40_a_thousand_idle_connections_keep_nobody_out() {
     for _payment in 0..5 {
         engine.pays().await;
     }
-    // There was room for all: they are still there.
+    // There was room for all, so none was closed.
     for mut idle in crowd {
         assert_eq!(idle.ask(HEALTH).await.status, 200);
     }
@@ -100,7 +100,7 @@ async fn t_40_a_thousand_idle_connections_keep_nobody_out() {
 async fn t_40_the_longest_idle_makes_room_for_a_new_caller() {
     let mut engine = Crowded::new().await;
     let mut crowd = engine.crowd(CONNECTIONS).await;
-    // The first has something to say; the second is now the one that was silent for longest.
+    // The first connection becomes active; now the second has been idle for longest.
     assert_eq!(crowd[0].ask(HEALTH).await.status, 200);
     engine.pays().await;
     assert!(crowd.remove(1).reply(false).await.is_none());
@@ -144,7 +144,7 @@ async fn t_40_five_hundred_that_dribble_keep_nobody_out() {
     let mut engine = Crowded::new().await;
     let mut crowd = engine.crowd(500).await;
     let dribble = tokio::spawn(async move {
-        // One byte a second is what the attack is; nothing waits for it but the attackers.
+        // Real time, because one byte per second is the attack; only the attackers wait for it.
         let mut second = tokio::time::interval(Duration::from_secs(1));
         for byte in HEALTH.iter().take(8) {
             second.tick().await;
@@ -169,29 +169,29 @@ async fn t_40_five_hundred_that_dribble_keep_nobody_out() {
     engine.pays().await;
 }
 
-/// Slow bodies that are open at once: with the agent's connections, more than the slots.
+/// Slow bodies open at once; together with the agent's connections they exceed the slots.
 const SLOW_BODIES: usize = CONNECTIONS;
-/// Calls of the agent in that time, and slow bodies that begin before each of them.
+/// Rounds of calls during the attack, and slow bodies begun before each round.
 const GOOD_CALLS: usize = 60;
 const BEGUN_BETWEEN: u64 = 20;
 
-/// Begins a body that does not come, and another one whenever the server ends it.
+/// Begins a body that never arrives, again whenever the server closes the connection.
 async fn begin_again_and_again(address: SocketAddr, begun: Arc<AtomicU64>) {
     let head = "POST /sign HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{";
     loop {
         let Ok(mut stream) = TcpStream::connect(address).await else { continue };
         if stream.write_all(head.as_bytes()).await.is_ok() {
             begun.fetch_add(1, Ordering::SeqCst);
-            // A refusal, a reset, or the end: each of them ends this body.
+            // A refusal, a reset or the end: each one ends this body.
             let _ended = stream.read(&mut [0; 64]).await;
         }
     }
 }
 
-/// Neither the rate of an address nor its connections are taken from an agent that proves itself.
+/// Slow bodies use up neither the rate nor the connections of a proven agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_42_slow_bodies_that_begin_again_and_again_keep_no_agent_out() {
-    // With the rate of the product, and with one that refuses none of them before its body.
+    // The default rate, and one so high that no request is refused before its body.
     for rate in ["300", "1000000"] {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
         let mut engine = Crowded::started(&Start { env, ..Start::default() }).await;

@@ -1,5 +1,5 @@
-//! The agent server opened to the network, called from this machine's own address in it: to the engine that
-//! is another machine.
+//! The agent server opened to the network, called over this machine's own address. To the engine, that caller is
+//! another machine.
 
 use std::net::{IpAddr, UdpSocket};
 
@@ -12,7 +12,7 @@ use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::Value;
 
-/// This machine's address in its network. Nothing is sent: connecting a datagram socket chooses a route.
+/// Returns this machine's network address. Sends nothing: connecting a datagram socket only chooses a route.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -30,7 +30,7 @@ async fn hire(operator: &mut Operator, auth: &str) -> Agent {
     Agent { id: given.agent_id, token, bearer: auth == "bearer" }
 }
 
-/// The server's answer to a command, and the codes of its warnings.
+/// Runs a command; returns the server's answer and the codes of its warnings.
 async fn server(operator: &mut Operator, line: &str) -> (ServerAnswer, Vec<String>) {
     let reply = operator.outcome(line).await.reply;
     let Ok(Answer::Server(answer)) = reply.result else { panic!("{:?}", reply.result) };
@@ -64,7 +64,7 @@ async fn t_24_the_network_gets_in_only_while_the_operator_says_so() {
     }
     let (hmac, bearer) = (hire(&mut operator, "hmac").await, hire(&mut operator, "bearer").await);
 
-    // On loopback alone, nobody listens at the other address.
+    // A loopback server does not listen at the network address.
     let (before, warnings) = server(&mut operator, "server status").await;
     assert_eq!((before.open_to_network, warnings), (false, Vec::new()));
     let refused =
@@ -105,7 +105,7 @@ async fn t_24_the_network_gets_in_only_while_the_operator_says_so() {
     let url = format!("http://{address}:{}", port_of(&closed));
     assert!(Caller::to(&url).get("/health").await.is_err());
 
-    // Open for one run: another start closes it, and the next engine does not open it.
+    // `--allow-lan` holds for one run: another start closes the server, and the next engine does not open it.
     server(&mut operator, "server start --allow-lan").await;
     operator.must("server stop").await;
     assert!(!server(&mut operator, "server start").await.0.open_to_network);
@@ -116,7 +116,7 @@ async fn t_24_the_network_gets_in_only_while_the_operator_says_so() {
     let mut operator = engine.operator().await;
     operator.must("wallet open").await;
     assert!(!server(&mut operator, "server status").await.0.open_to_network);
-    // As a setting it lasts, and every unlock says so; no other one opens a server whose journal was not judged.
+    // The setting persists and every unlock warns about it. A server whose journal is not yet verified stays closed.
     operator.must("config set server.allow_lan true").await;
     assert!(server(&mut operator, "server status").await.0.open_to_network);
     drop(operator);

@@ -1,10 +1,9 @@
-//! Requests that come from web pages, or by names that are not ours: refused on every route.
+//! Requests from web pages, or with foreign host names: refused on every route.
 
 use crate::stage::{Stage, UNLIMITED};
 use bursar_tests::raw::Caller;
 
-/// The lines that mark a request and the code of its refusal; `Host: localhost` stands beside those that
-/// name no host.
+/// Headers of web pages; they are sent with `Host: localhost`.
 const PAGES: &[&str] = &[
     "Origin: http://evil.test",
     "Origin: http://localhost:9402",
@@ -21,7 +20,7 @@ const FOREIGN: &[&str] =
 const AMBIGUOUS: &[&str] =
     &["Host: localhost\r\nHost: localhost", "Host: localhost\r\nHost: evil.test"];
 
-/// Every route, and two paths that are none.
+/// Every route, and `/nowhere`, which does not exist.
 const ROUTES: &[(&str, &str)] = &[
     ("GET", "/"),
     ("GET", "/health"),
@@ -89,7 +88,7 @@ async fn t_23_no_route_answers_a_page_or_a_foreign_name() {
 #[tokio::test]
 async fn t_23_what_programs_send_is_served_and_a_preflight_is_not() {
     let stage = Stage::new(UNLIMITED).await;
-    // Node's fetch sends the mode on every POST.
+    // Node's fetch sends this mode on every POST.
     for (n, mark) in [(1, "Sec-Fetch-Mode: cors"), (2, "Sec-Fetch-Site: none"), (3, "X: y")] {
         let lines = format!("Host: localhost\r\n{mark}");
         let mut caller = Caller::to(stage.address).await;
@@ -125,7 +124,7 @@ async fn t_23_a_proxys_form_names_a_foreign_host_on_every_route() {
     assert_eq!(stage.head().await, before);
 }
 
-/// [`ROUTES`] has everything that the server's own description names, and everything in it answers a program.
+/// [`ROUTES`] covers the server's OpenAPI document, and a program can call each route.
 #[tokio::test]
 async fn t_23_the_list_of_routes_is_the_servers() {
     let stage = Stage::new(UNLIMITED).await;
@@ -152,12 +151,12 @@ async fn t_23_the_list_of_routes_is_the_servers() {
     }
 }
 
-/// Whether a route is an instance of a path with a name at its end.
+/// Returns whether a route is an instance of a path that ends in a parameter.
 fn is_one_of(route: &str, begin: &str, path: &str) -> bool {
     path.ends_with('}') && route.strip_prefix(begin).is_some_and(|rest| !rest.is_empty())
 }
 
-/// No page may read an answer.
+/// Asserts that no web page may read the answer: it has no CORS header.
 fn silent_to_pages(headers: &[(String, String)], what: &str) {
     let cors = headers.iter().any(|(name, _)| name.starts_with("access-control-"));
     assert!(!cors, "{what}");

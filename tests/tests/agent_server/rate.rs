@@ -1,4 +1,4 @@
-//! How often one caller may call, and who counts as one caller.
+//! The rate limit of one caller, and which requests count as one caller.
 
 use bursar_tests::agent::Agent;
 use bursar_tests::operator::Expect;
@@ -24,7 +24,7 @@ async fn call(stage: &Stage, peer: IpAddr, headers: &[(&str, &str)]) -> Response
     stage.engine.http.clone().oneshot(request).await.expect("an answer")
 }
 
-/// How many of so many calls are served.
+/// Returns how many of `calls` requests are served.
 async fn served(stage: &Stage, calls: u32, peer: impl Fn(u32) -> String) -> u32 {
     let mut served = 0;
     for call_number in 0..calls {
@@ -57,7 +57,7 @@ async fn the_301st_request_of_a_minute_is_told_to_wait() {
     assert_eq!(ask().await.status, 200);
 }
 
-/// Whatever else calls from this machine, and how often, an agent has its own minute.
+/// Other callers on this machine do not use up an agent's rate.
 #[tokio::test]
 async fn t_40_calls_that_prove_nothing_take_nothing_from_an_agent() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
@@ -79,7 +79,7 @@ async fn t_40_calls_that_prove_nothing_take_nothing_from_an_agent() {
         refused += usize::from(caller.ask(call).await.status == 429);
     }
     assert!(refused > 2_000, "{refused}");
-    // Two of three calls may be strangers' whatever they ask: the other one is the agent's.
+    // Calls without a proof count for their address, not for the agent.
     let proven = async |agent: &Agent| {
         let body = agent.read(stage.engine.now_s()).to_string();
         Caller::to(stage.address).await.ask(&crate::stage::post("/mandate", "", &body)).await
@@ -87,7 +87,7 @@ async fn t_40_calls_that_prove_nothing_take_nothing_from_an_agent() {
     for call_number in 0..RATE_PER_MINUTE {
         assert_eq!(proven(&stage.agent).await.status, 200, "{call_number}");
     }
-    // Exactly so many, and then the same answer as any caller gets.
+    // After exactly that many, the agent gets the same answer as any caller.
     let reply = proven(&stage.agent).await;
     assert_eq!((reply.status, reply.code().as_str()), (429, "RATE_LIMIT_EXCEEDED"));
     assert_eq!(reply.header("retry-after"), Some("60"));
@@ -139,7 +139,7 @@ async fn t_40_each_check_comes_after_the_one_before_it() {
     let (foreign, ours) = ("Host: evil.test\r\n", "Host: localhost\r\n");
     let page = "Origin: null\r\n";
     assert_eq!(code(request("GET /agent", ours)).await, "");
-    // Wrong in every way, and then in one way less each time.
+    // The first request fails every check; each later one fails one check less.
     let steps = [
         (request("GET /nowhere", &format!("{foreign}{page}{too_large}X: \0\r\n")), "BAD_REQUEST"),
         (request("POST /nowhere", &format!("{foreign}{page}{too_large}")), "FOREIGN_HOST_REJECTED"),
@@ -191,7 +191,7 @@ async fn nobody_gets_another_allowance_by_saying_so() {
     }
 }
 
-/// A monitor that looks at the server's health takes nothing from callers that prove nothing yet, and the other way round.
+/// Health probes and other unproven calls are counted separately.
 #[tokio::test]
 async fn t_42_looks_at_the_health_and_other_unproven_calls_are_counted_apart() {
     let stage = Stage::new(RATE_PER_MINUTE).await;

@@ -1,11 +1,10 @@
-//! Requests that two readers could understand in two ways: each is refused, and nothing after it is read
-//! as a request.
+//! Requests that two parsers read differently: each is refused, and nothing after it is parsed as a request.
 
 use crate::stage::{Stage, UNLIMITED, post};
 use bursar_tests::framings::{CHUNKS, FRAMINGS};
 use bursar_tests::raw::Caller;
 
-/// Refused with that code, and what follows is nothing to the server.
+/// Asserts a refusal with `code`, and that the server ignores the bytes after it.
 async fn refused(stage: &Stage, raw: &[u8], code: &str) {
     let shown = String::from_utf8_lossy(raw);
     let mut caller = Caller::to(stage.address).await;
@@ -55,17 +54,17 @@ async fn t_40_a_body_where_none_belongs_is_no_request() {
             let reply = caller.ask(raw.as_bytes()).await;
             assert_eq!(reply.status, 400, "{raw}: {reply:?}");
             assert!(reply.closes());
-            // Whether the refused HEAD said so in a body or not, no request was read out of it.
+            // Whether or not the answer to the HEAD has a body, the server parsed no request from the smuggled bytes.
             assert_eq!(stage.head().await, before, "{raw}");
         }
     }
-    // A body that was read is a body, whatever it looks like.
+    // A body that was read stays a body, whatever it looks like.
     let mut caller = Caller::to(stage.address).await;
     let reply = caller.ask(&post("/ping", "", &smuggled)).await;
     assert_eq!((reply.status, reply.code().as_str()), (400, "INVALID_JSON"));
     assert!(caller.goes_on().await);
     assert_eq!(stage.head().await, before);
-    // And one that was not read is not the next request either.
+    // A body that was not read is not parsed as the next request either.
     for path in ["/nowhere", "/health"] {
         let mut caller = Caller::to(stage.address).await;
         let reply = caller.ask(&post(path, "", &smuggled)).await;

@@ -1,4 +1,4 @@
-//! An engine in this process with its agent server on a port.
+//! An in-process engine with its agent server on a port.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use tempfile::TempDir;
 
-/// Half a dollar is automatic: what is not refused is paid.
+/// Up to 0.50 dollars automatic: a request that is not refused is paid.
 const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
 /// A rate that no test reaches.
@@ -29,7 +29,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// `rate` is the setting `server.rate_per_minute`.
+    /// Starts the server; `rate` is the setting `server.rate_per_minute`.
     pub(crate) async fn new(rate: u32) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let data = home.path().join("data");
@@ -45,7 +45,7 @@ impl Stage {
         Self { engine, agent, address, server, _home: home }
     }
 
-    /// The newest entry of the journal: the same means that nothing has happened.
+    /// Returns number and hash of the newest journal entry; if they are unchanged, nothing was recorded.
     pub(crate) async fn head(&self) -> (u64, String) {
         match self.engine.operator().must("status").await {
             Answer::Status(status) => (status.journal, status.head),
@@ -53,13 +53,13 @@ impl Stage {
         }
     }
 
-    /// A body that is paid wherever it is read.
+    /// Returns a body that is paid if the server parses it.
     pub(crate) fn payable(&self, n: u64) -> String {
         self.agent.ask(self.engine.now_s(), &offer(12_000, n), None).to_string()
     }
 }
 
-/// A request to this server with that body.
+/// Returns a POST request with this body.
 pub(crate) fn post(path: &str, lines: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(

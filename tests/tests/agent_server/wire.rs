@@ -1,11 +1,11 @@
-//! The rules of the wire, at each bound and one beyond it.
+//! The HTTP rules, at each bound and one beyond it.
 
 use bursar_core::limits::{BODY_BYTES, HEAD_BYTES, HEAD_LINES, REQUEST_LINE_BYTES};
 use bursar_tests::raw::Caller;
 
 use crate::stage::{Stage, UNLIMITED, post};
 
-/// A request, its status, its code (none where the answer has none), and whether the server goes on.
+/// A request, its status, its code (empty for none), and whether the connection stays open.
 type Case = (Vec<u8>, u16, &'static str, bool);
 
 fn get(target: &str) -> Vec<u8> {
@@ -129,7 +129,7 @@ fn bodies() -> Vec<Case> {
             "AGENT_NOT_FOUND",
             true,
         ),
-        // Refused for what it announces: nothing of it has been sent.
+        // Refused for its announced length, before any of the body was sent.
         (announced(BODY_BYTES + 1), 413, "PAYLOAD_TOO_LARGE", false),
         (announced(9_999_999_999_999_999), 413, "PAYLOAD_TOO_LARGE", false),
         (post("/ping", "", &of_size(BODY_BYTES + 1)), 413, "PAYLOAD_TOO_LARGE", false),
@@ -158,7 +158,7 @@ fn bounds() -> Vec<Case> {
     vec![
         (line(REQUEST_LINE_BYTES), 404, "NOT_FOUND", true),
         too_large(line(REQUEST_LINE_BYTES + 1)),
-        // Decided before it ends.
+        // Decided before the line ends.
         too_large(vec![b'x'; REQUEST_LINE_BYTES + 1]),
         (headers(HEAD_LINES), 200, "", true),
         too_large(headers(HEAD_LINES + 1)),

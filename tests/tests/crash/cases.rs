@@ -1,4 +1,4 @@
-//! Which point is reached how often, and many lives beside each other.
+//! Selects the fault points to test and runs scenarios in parallel.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -8,10 +8,10 @@ use bursar_tests::process::Start;
 
 use crate::scenario::{Step, Trouble, World};
 
-/// Lives at once: they wait for the disk more than for a processor.
+/// Parallel scenarios; they wait for the disk more than for a processor.
 const WORKERS: usize = 4;
 
-/// The points that a life without faults reaches, in order, with the step that was taken then.
+/// Returns the points that a run reaches, in order, each with the step in progress.
 pub(crate) async fn reached(life: &[Step], fault: Option<&str>) -> Vec<(Step, String)> {
     let mut world = World::new();
     let file = world.home().join("reached");
@@ -31,8 +31,7 @@ pub(crate) async fn reached(life: &[Step], fault: Option<&str>) -> Vec<(Step, St
     told
 }
 
-/// The cases that are tried: each point the first three times it is reached, and the first time in each
-/// step.
+/// Returns the cases to test: the first three hits of each point, and its first hit in each step.
 pub(crate) fn chosen(reached: &[(Step, String)]) -> Vec<(String, usize)> {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     let mut steps_met: Vec<(&str, Step)> = Vec::new();
@@ -49,7 +48,7 @@ pub(crate) fn chosen(reached: &[(Step, String)]) -> Vec<(String, usize)> {
     cases.into_iter().collect()
 }
 
-/// Runs a life for each case, some at once, and names every case that fails.
+/// Runs `live` for each case, several in parallel, and names every case that fails.
 pub(crate) fn run_all<C, F>(cases: Vec<C>, live: impl Fn(C) -> F + Sync)
 where
     C: std::fmt::Debug + Clone + Send,

@@ -6,8 +6,8 @@ use bursar_tests::process::Start;
 use crate::cases::{chosen, reached, run_all};
 use crate::scenario::{LIFE, Step, Trouble, World};
 
-/// Lives with one write that fails. Whoever is refused can do the same once more, whoever is warned has
-/// been served; both are told of the file.
+/// Runs a whole life with one failing write. A refused step can be repeated, a step with a warning took effect; both
+/// messages name the file.
 async fn live(fault: &str) {
     let mut world = World::new();
     let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
@@ -33,7 +33,7 @@ async fn live(fault: &str) {
     world.finish().await.expect("all of it is there");
 }
 
-/// Says what happened to which file, and what to do.
+/// Asserts that a message names the file, the error and what to do.
 fn assert_helpful(message: &str, wallets: &str) {
     for part in [wallets, "no space left on device", "then try again"] {
         assert!(message.contains(part), "{part:?} is not in: {message}");

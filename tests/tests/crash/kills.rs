@@ -12,10 +12,10 @@ use crate::cases::{chosen, reached, run_all};
 use crate::points;
 use crate::scenario::{LIFE, NEW_PASSWORD, Step, Trouble, World};
 
-/// The first commit fails, so the file of the new wallet is taken back.
+/// Makes the first commit fail, so that the new wallet's file is removed again.
 const NO_COMMIT: &str = "fail:journal.before_commit:1";
 
-/// Lives with one engine killed at one point, the next without faults to the end.
+/// Runs a life whose engine is killed at a point, and finishes it with another.
 async fn live(fault: &str) -> Option<Step> {
     let mut world = World::new();
     let mut killed = None;
@@ -61,7 +61,7 @@ fn a_kill_at_any_point_loses_nothing_that_was_answered() {
     let (all, kills) = (cases.len(), AtomicUsize::new(0));
     run_all(cases, async |(point, n)| {
         let killed = live(&format!("kill:{point}:{n}")).await;
-        // Only the records of signatures come in commits of their own or with others, as time has it.
+        // Timing decides whether signature records share a commit, so later hits may not be reached.
         let certain = n <= 3 || point.starts_with("vault.");
         assert!(killed.is_some() || !certain, "was not reached");
         kills.fetch_add(usize::from(killed.is_some()), Ordering::SeqCst);
@@ -69,7 +69,7 @@ fn a_kill_at_any_point_loses_nothing_that_was_answered() {
     println!("{} of {all} lives met their kill", kills.into_inner());
 }
 
-/// A life that ends with a change of the password, right after an agent's secret was saved.
+/// Ends with a password change right after an agent's secret was saved.
 const SHORT_LIFE: &[Step] = &[
     Step::CreateWallet,
     Step::CreateSeed,
@@ -81,13 +81,13 @@ const SHORT_LIFE: &[Step] = &[
     Step::Passwd,
 ];
 
-/// The same life, which ends with the deletion of the wallet.
+/// Returns the same life, ending with the deletion of the wallet.
 fn deletion() -> Vec<Step> {
     let lived = SHORT_LIFE.iter().copied().filter(|step| *step != Step::Passwd);
     lived.chain([Step::DeleteWallet]).collect()
 }
 
-/// Every point that the last step of a life reaches, and for the how many-th time that is.
+/// Returns every point that the last step reaches, with its hit count.
 async fn cases_of_the_last(life: &[Step]) -> Vec<(String, usize)> {
     let told = reached(life, None).await;
     let (last, before) = life.split_last().expect("a step");
@@ -128,7 +128,7 @@ async fn a_killed_deletion_leaves_the_whole_wallet_or_none() {
             world.check().await.expect("nothing is lost");
             world.take(Step::DeleteWallet, true).await.expect("can be taken again");
         } else {
-            // A file that nobody knows any more is named with what to do.
+            // An orphaned wallet file is refused with the command that recovers it.
             let folder = world.folder().join("wallets");
             let left = std::fs::read_dir(&folder).map_or(0, Iterator::count);
             if left > 0 {
@@ -152,7 +152,7 @@ async fn a_killed_change_of_the_password_leaves_everything_under_whichever_opens
     run_all(cases, async |(point, n)| either_password(&format!("kill:{point}:{n}")).await);
 }
 
-/// Kills a change of the password and tries both on copies of what it left.
+/// Kills a password change and tries both passwords on copies of the folder it left.
 async fn either_password(fault: &str) {
     let mut world = World::new();
     let start = Start { fault: Some(fault.to_owned()), ..Start::default() };

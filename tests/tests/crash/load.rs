@@ -1,4 +1,4 @@
-//! kill -9 at random moments under load: sixteen askers, several lives on one folder.
+//! kill -9 at random moments under load: sixteen clients, several engine lives on one folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,12 +26,12 @@ use crate::scenario::now_s;
 const ASKERS: usize = 16;
 const LIVES: usize = 6;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bodies of each agent; all of them together cost more than a day allows.
+/// Bodies per agent; together they cost more than a day allows.
 const BODIES: u64 = 40;
-/// A dollar a day, in micro-dollars.
+/// The daily limit: one dollar, in micro-dollars.
 const DAILY: u64 = 1_000_000;
 
-/// A body that is asked again and again, and what was ever answered to it.
+/// A body that is sent repeatedly, with all answers that it ever got.
 #[derive(Debug)]
 struct Ask {
     agent: String,
@@ -41,7 +41,7 @@ struct Ask {
     ids: Mutex<BTreeSet<String>>,
 }
 
-/// `BURSAR_CRASH_SEED` repeats a run.
+/// Set `BURSAR_CRASH_SEED` to repeat a run.
 fn dice_of_this_run() -> Dice {
     let given = std::env::var("BURSAR_CRASH_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or_else(|| {
@@ -49,7 +49,7 @@ fn dice_of_this_run() -> Dice {
         getrandom::fill(&mut bytes).expect("entropy");
         u64::from_le_bytes(bytes)
     });
-    // Shown when the test fails.
+    // The test runner shows this if the test fails.
     println!("BURSAR_CRASH_SEED={seed}");
     Dice::new(seed)
 }
@@ -75,7 +75,7 @@ async fn furnish(engine: &EngineProcess) -> Vec<Agent> {
     agents
 }
 
-/// One life: sixteen askers until the kill, which comes with the `last` answer.
+/// Runs one engine life: sixteen clients send requests until the `last` answer, which triggers the kill.
 async fn live(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize, dice: &mut Dice) {
     let (answers, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let askers: Vec<_> = (0..ASKERS)
@@ -87,7 +87,7 @@ async fn live(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize, dic
             tokio::spawn(async move {
                 loop {
                     let ask = &asks[dice.index(asks.len())];
-                    // The connection ends with the engine.
+                    // The kill closes the connection.
                     let Ok((status, bytes)) = caller.post("/sign", &ask.body).await else { return };
                     keep(ask, status, &json_of(&bytes));
                     if answers.fetch_add(1, Ordering::SeqCst) + 1 == last {
@@ -119,7 +119,7 @@ fn keep(ask: &Ask, status: u16, answer: &Value) {
     }
 }
 
-/// With rows on their way to the history in every life.
+/// Moves rows to the history in every life.
 fn carrying() -> Start {
     Start { carry: Some(Carry { after_bytes: 20_000, beside: true }), ..Start::default() }
 }
@@ -151,7 +151,7 @@ async fn kills_at_random_moments_never_make_a_second_authorization() {
     judge_engine(&folder, &agents, &asks, &recorded).await;
 }
 
-/// What the journal's file holds, read without an engine: what each agent may spend by it.
+/// Checks the journal file without an engine; returns the authorized sum of each agent.
 fn judge_file(file: &Path, asks: &[Ask]) -> BTreeMap<String, u64> {
     let store = RedbStore::open(file, Arc::new(NoFaults)).expect("the journal opens");
     verify_chain(&*store.reader(), None, |_entry| ()).expect("the chain is whole");
@@ -182,7 +182,7 @@ fn judge_file(file: &Path, asks: &[Ask]) -> BTreeMap<String, u64> {
     sums
 }
 
-/// One more life, without a kill: the engine reckons as the file does, and keeps its word.
+/// One more life without a kill: the engine computes the same sums as the file, and repeats its earlier answers.
 async fn judge_engine(
     folder: &Path,
     agents: &[Agent],

@@ -1,5 +1,4 @@
-//! What must hold after a crash, whatever came before it. Judged from outside: by what the engine says,
-//! against what the world has seen.
+//! The invariants after any crash, checked from outside: what the engine reports against what clients have seen.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +12,7 @@ use bursar_tests::process::Start;
 use crate::scenario::{End, NEW_PASSWORD, Step, Trouble, WISHES, Wish, World};
 
 impl World {
-    /// The engine was killed while `step` was taken: the next one must start, open, and know everything.
+    /// Recovers from a kill during `step`: the next engine must start, open, and know everything that was answered.
     pub(crate) async fn recover(&mut self, step: Step) -> Result<(), Trouble> {
         self.bury();
         self.start(&Start::default()).await?;
@@ -21,7 +20,7 @@ impl World {
         self.check().await
     }
 
-    /// Opens the wallet with the password that must be right, one of two while a change is in doubt.
+    /// Opens the wallet with the expected password. While a password change is in doubt, either one may be right.
     async fn open_after(&mut self, step: Step) -> Result<(), Trouble> {
         if !self.has_wallet().await? {
             assert!(!self.seen.done.contains(&Step::CreateWallet), "the wallet is gone");
@@ -47,7 +46,7 @@ impl World {
         panic!("no password opens the wallet: {refused:?}");
     }
 
-    /// Everything at once; the wallet is open, if there is one.
+    /// Runs every check; a wallet that exists must be open.
     pub(crate) async fn check(&mut self) -> Result<(), Trouble> {
         if !self.has_wallet().await? {
             return Ok(());
@@ -80,7 +79,7 @@ impl World {
         Ok(())
     }
 
-    /// Every id is known, every ask gets the bytes that it got before.
+    /// Every id is known, and every repeated request gets the same bytes.
     async fn check_answers(&mut self) -> Result<(), Trouble> {
         let frozen = self.seen.frozen == Some(true);
         for wish in &WISHES {
@@ -130,7 +129,7 @@ impl World {
         Ok(())
     }
 
-    /// What was handed out to an agent in headers.
+    /// Returns the atoms of all headers that an agent received.
     fn given_to(&self, agent: &str) -> u64 {
         let paid = |wish: &&Wish| wish.agent == agent && self.seen.headers.contains_key(wish.name);
         WISHES.iter().filter(paid).map(|wish| wish.atoms).sum()
@@ -140,7 +139,7 @@ impl World {
         self.seen.headers.values().flatten()
     }
 
-    /// The life has ended: one more engine finds all of it, exactly, under the new password alone.
+    /// Checks the exact final state with a new engine; only the new password opens it.
     pub(crate) async fn finish(&mut self) -> Result<(), Trouble> {
         self.start(&Start::default()).await?;
         self.operator().password = PASSWORD.to_owned();

@@ -1,10 +1,10 @@
-//! The fault points that the sources name. Read from them, so that a new one without a crash fails a test.
+//! The fault points, read from the sources: a new point without a crash test fails.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Every point of the engine's sources: the text that stands in a call of `reach`, and every other text
-/// with the same first word, which a table hands to such a call.
+/// Returns every point of the engine's sources: the literals in calls of `reach`, and all other literals with the same
+/// first word, because tables pass those to `reach`.
 pub(crate) fn in_sources() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src");
     let code: Vec<String> = rust_files(&root).iter().map(|file| production(file)).collect();
@@ -13,7 +13,7 @@ pub(crate) fn in_sources() -> BTreeSet<String> {
     let first = |point: &str| point.split_once('.').map(|(first, _rest)| first.to_owned());
     let families: BTreeSet<String> = points.iter().filter_map(|point| first(point)).collect();
     for (before, text) in code.iter().flat_map(|text| pieces(text, "\"")) {
-        // The name of a file or of an entry's kind looks like a point.
+        // Names of files and of entry kinds look like points.
         let names_else = ["file(", "join(", "=> ("].iter().any(|end| before.ends_with(end));
         let is_file = text.ends_with(".redb");
         if is_point(&text)
@@ -34,7 +34,7 @@ fn is_point(text: &str) -> bool {
     text.split_once('.').is_some_and(|(family, name)| word(family) && word(name))
 }
 
-/// What follows each `opening` up to the next quotation mark, and what stands before it.
+/// Returns the text from each `opening` to the next quote, with all text before it.
 fn pieces<'a>(text: &'a str, opening: &'a str) -> impl Iterator<Item = (&'a str, String)> {
     text.match_indices(opening).filter_map(move |(at, _opening)| {
         let rest = &text[at + opening.len()..];

@@ -1,4 +1,4 @@
-//! A wallet's life as a list of steps, and what the outside world has seen of it so far.
+//! A wallet's life as a list of steps, with everything that clients have seen so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use tokio::time::timeout;
 /// The password after `Passwd`.
 pub(crate) const NEW_PASSWORD: &str = "another horse battery";
 
-/// Longest wait for any one answer.
+/// Timeout of any one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Rows go to the history every few steps, at the same step in each life.
+/// Moves rows to the history synchronously, so at the same steps in every life.
 const CARRY: Carry = Carry { after_bytes: 6_000, beside: false };
 
-/// One thing that somebody does.
+/// One step of the operator, an agent or the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     CreateWallet,
@@ -43,11 +43,11 @@ pub(crate) enum Step {
     Freeze,
     AskInVain(&'static str),
     Thaw,
-    /// A save that a crash of long ago left half done.
+    /// Leaves an unfinished save in the folder, as from an old crash.
     LeaveRest,
     Passwd,
     DeleteWallet,
-    /// SIGTERM.
+    /// Stops the engine with SIGTERM.
     Stop,
 }
 
@@ -56,8 +56,8 @@ use Step::{
     Deny, Freeze, LeaveRest, Lock, Open, Passwd, Register, Stop, Thaw,
 };
 
-/// The whole life. The agent `late` comes right before the password changes: its secret is in the last
-/// save under the old password and in no earlier one.
+/// The whole life. The agent `late` is registered right before the password change, so its secret is only in the last
+/// save under the old password.
 pub(crate) const LIFE: &[Step] = &[
     CreateWallet,
     CreateSeed,
@@ -87,10 +87,10 @@ pub(crate) const LIFE: &[Step] = &[
     Stop,
 ];
 
-/// Half a dollar is automatic, five dollars are the limit of one payment, ten of a day.
+/// Up to 0.50 dollars automatic, five per payment, ten per day.
 pub(crate) const POLICY_LINE: &str = "policy create p --day 10 --txn 5 --auto 0.5";
 
-/// An ask: its name, who asks, for how many micro-dollars (each for another sum), and how it is to end.
+/// A request: its name, agent, amount in micro-dollars (unique) and expected outcome.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wish {
     pub(crate) name: &'static str,
@@ -119,35 +119,35 @@ pub(crate) fn wish(name: &str) -> Wish {
     *WISHES.iter().find(|wish| wish.name == name).expect("a known wish")
 }
 
-/// Why a step did not end as it should. Any other answer to an agent fails the test at once.
+/// Why a step failed. Any unexpected answer to an agent fails the test at once.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// No answer came.
+    /// No answer arrived.
     Lost,
     /// The engine refused the operator.
     Refused(Fault),
 }
 
-/// What the world outside the engine knows for certain.
+/// Everything that clients know for certain.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Steps that were answered.
     pub(crate) done: Vec<Step>,
     pub(crate) agents: BTreeMap<&'static str, Agent>,
-    /// The body of each wish: asked again byte for byte.
+    /// The body of each request, repeated byte for byte.
     pub(crate) bodies: BTreeMap<&'static str, Value>,
-    /// The last answer of `/sign` to each wish that was answered finally.
+    /// The last final answer of `/sign` for each request.
     pub(crate) answers: BTreeMap<&'static str, Answered>,
     pub(crate) ids: BTreeMap<&'static str, String>,
-    /// Every header ever given.
+    /// Every header returned, by request.
     pub(crate) headers: BTreeMap<&'static str, BTreeSet<String>>,
-    /// What was warned of although it was done.
+    /// Warnings of steps that succeeded.
     pub(crate) warnings: Vec<Warning>,
     /// Whether agents are frozen; `None` while a freeze or thaw is in doubt.
     pub(crate) frozen: Option<bool>,
 }
 
-/// A data folder, the engine on it, and what was seen of both.
+/// A data folder, the engine on it, and what clients saw.
 #[derive(Debug)]
 pub(crate) struct World {
     home: TempDir,
@@ -195,7 +195,9 @@ impl World {
         }
     }
 
-    /// The engine is dead: what spoke to it goes.
+    /// Drops a killed engine and its clients.
+    ///
+    /// Panics if the engine did not end by kill -9.
     pub(crate) fn bury(&mut self) {
         (self.operator, self.caller) = (None, None);
         if let Some(mut engine) = self.engine.take() {
@@ -206,7 +208,7 @@ impl World {
         }
     }
 
-    /// Lets go of an engine that has ended.
+    /// Drops the clients of an engine that has ended.
     pub(crate) fn hang_up(&mut self) {
         (self.operator, self.caller) = (None, None);
     }
@@ -219,7 +221,7 @@ impl World {
         self.operator.as_mut().expect("an engine runs")
     }
 
-    /// One command line.
+    /// Runs one command line.
     pub(crate) async fn order(&mut self, line: &str) -> Result<Outcome, Trouble> {
         let run = timeout(PATIENCE, self.operator().run(line)).await;
         let outcome = run.unwrap_or_else(|_late| panic!("{line}: no answer in time"));
@@ -233,7 +235,7 @@ impl World {
         }
     }
 
-    /// One command line's answer.
+    /// Runs one command line and returns its answer.
     pub(crate) async fn answer(&mut self, line: &str) -> Result<Answer, Trouble> {
         let outcome = self.order(line).await?;
         Ok(outcome.reply.result.expect("looked at above"))
@@ -247,14 +249,14 @@ impl World {
         self.caller().get(path).await.map_err(|_cut| Trouble::Lost)
     }
 
-    /// The body of a wish, made once.
+    /// Returns the body of a request, built on first use.
     pub(crate) fn body(&mut self, wish: &Wish) -> Value {
         let agent = &self.seen.agents[wish.agent];
         let made = || agent.ask(now_s(), &offer(wish.atoms, wish.atoms), None);
         self.seen.bodies.entry(wish.name).or_insert_with(made).clone()
     }
 
-    /// Keeps what an answer of `/sign` or a poll shows, and looks whether it fits what was shown before.
+    /// Records an answer of `/sign` or of a poll; it must agree with earlier ones.
     pub(crate) fn note(&mut self, wish: &Wish, answered: &Answered) {
         let answer = json_of(&answered.1);
         let id = answer["transaction_id"].as_str().or(answer["request_id"].as_str());

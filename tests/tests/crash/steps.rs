@@ -1,4 +1,4 @@
-//! What each step does and what it must be answered with, the first time and when it is taken again.
+//! The steps and their expected answers, on the first attempt and when repeated.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl World {
-    /// Takes a step. `again` says that it was taken before and not answered: then it may have been done.
+    /// Runs a step. With `again`, an earlier attempt was not answered and may have taken effect.
     pub(crate) async fn take(&mut self, step: Step, again: bool) -> Result<(), Trouble> {
         match step {
             Step::CreateWallet => self.create_wallet(again).await?,
             Step::CreateSeed => {
-                // The phrase is shown once: who did not see it looks before making another seed.
+                // The phrase is shown only once: an operator who missed it checks before creating another seed.
                 if !(again && self.has_seed().await?) {
                     let made = self.order("seed create").await?;
                     assert!(made.secret.is_some(), "a phrase is shown");
@@ -80,7 +80,7 @@ impl World {
             return Ok(());
         }
         match self.order("wallet create main").await {
-            // The file was written and its event was not: the message says which file is to go.
+            // The file was written but not its event; the message names the file to move away.
             Err(Trouble::Refused(fault)) if again && fault.code == Code::WalletExists => {
                 let file = self.folder().join("wallets/main.wallet");
                 let named = fault.message.contains(&file.display().to_string());
@@ -102,7 +102,7 @@ impl World {
         Ok(!seeds.is_empty())
     }
 
-    /// A command that makes something with a name; taken again, it may find it there.
+    /// Runs a command that creates a named object; a repeat may find the name taken.
     async fn unless_there(&mut self, line: &str, again: bool) -> Result<(), Trouble> {
         match self.order(line).await {
             Err(Trouble::Refused(fault)) if again && fault.code == Code::NameTaken => Ok(()),
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// Registers an agent; taken again, its credentials are asked for if it is there.
+    /// Registers an agent; a repeat that finds it registered asks for its credentials.
     async fn register(
         &mut self,
         name: &'static str,
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Polls a request until its header is there.
+    /// Polls a request until it returns a header.
     pub(crate) async fn poll_until_signed(&mut self, wish: &Wish) -> Result<(), Trouble> {
         let path = format!("/sign/status/{}", self.seen.ids[wish.name]);
         let end = Instant::now() + PATIENCE;
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// A number in an agent's own reading of `/status`.
+    /// Returns the `agent` object of the agent's `/status`.
     pub(crate) async fn agent_reads(&self, name: &str) -> Result<Value, Trouble> {
         let body = self.seen.agents[name].read(crate::scenario::now_s());
         let (status, bytes) = self.post("/status", &body).await?;

@@ -1,4 +1,4 @@
-//! A process that stands still while the world goes on, as under SIGSTOP or on a laptop whose lid is closed.
+//! A process that is paused while time passes, as under SIGSTOP or with a closed lid.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::scenario::now_s;
 
 const MINUTE_MS: i64 = 60_000;
 
-/// Asks in the kernel's hands: sent, and read by nobody yet.
+/// Sends a request that stays in the kernel's buffers, unread.
 fn send(engine: &EngineProcess, body: &Value) -> TcpStream {
     let address = engine.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -26,7 +26,7 @@ fn send(engine: &EngineProcess, body: &Value) -> TcpStream {
     stream
 }
 
-/// Status and body of its answer; `None` if there came none.
+/// Returns status and body; `None` if no answer came.
 fn answer(mut stream: TcpStream) -> Option<(u16, Value)> {
     let mut bytes = Vec::new();
     let _reset = stream.read_to_end(&mut bytes);
@@ -63,7 +63,7 @@ async fn what_came_while_it_stood_still_is_answered_once_and_what_ran_out_has_ru
     assert_eq!(status, 202, "{}", json_of(&bytes));
     let id = json_of(&bytes)["request_id"].as_str().unwrap().to_owned();
 
-    // Three minutes: proofs are good for five, the hold for fifteen.
+    // Three minutes: proofs are valid for five, the hold for fifteen.
     engine.stand_still();
     engine.skew(3 * MINUTE_MS);
     let body = agent.ask(now_s(), &offer(300_000, 2), None);
@@ -72,19 +72,19 @@ async fn what_came_while_it_stood_still_is_answered_once_and_what_ran_out_has_ru
     engine.go_on();
     let answers: Vec<_> = copies.into_iter().map(|copy| answer(copy).unwrap()).collect();
     assert!(answers.iter().all(|told| *told == answers[0]), "{answers:?}");
-    // With the hold a dollar a day has room for one of the two; which of them is read first is nobody's promise.
+    // Next to the hold, the daily dollar covers one of the two; either may be read first.
     let mut told = [answers[0].clone(), answer(other).unwrap()];
     told.sort_by_key(|(status, _)| *status);
     assert_eq!((told[0].0, &told[0].1["status"]), (200, &json!("success")), "{told:?}");
     assert_eq!((told[1].0, &told[1].1["code"]), (429, &json!("EXCEEDS_DAILY_LIMIT")), "{told:?}");
 
-    // Another thirteen, with an approval on its way.
+    // Thirteen more minutes, past the hold's fifteen.
     engine.stand_still();
     engine.skew(16 * MINUTE_MS);
     engine.go_on();
     let fault = engine.operator().await.refused(&format!("approve {id} --yes")).await;
     assert_eq!(fault.code, Code::RequestExpired, "{fault}");
-    // Its earlier connection may have been closed meanwhile, for its client was silent for so long.
+    // A new connection: the engine may have closed the idle one.
     let polled = Caller::to(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
     assert_eq!(json_of(&polled.1)["code"], "REQUEST_EXPIRED");
     assert_eq!(engine.terminate(), Some(0));

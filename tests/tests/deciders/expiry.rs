@@ -1,4 +1,4 @@
-//! Decisions in the moment in which a request runs out.
+//! Decisions at the moment a request expires.
 
 use bursar_core::codes::Code;
 use bursar_core::limits::HOLD_MS;
@@ -9,7 +9,7 @@ use bursar_tests::dice::Dice;
 
 use crate::stage::{Choice, Stage, choice};
 
-/// A quarter of an hour each: fewer than a day has, whose allowance is counted.
+/// A quarter of an hour each, so all rounds fit in one day and its allowance.
 const ROUNDS: u64 = 90;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

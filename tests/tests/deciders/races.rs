@@ -1,4 +1,4 @@
-//! A thousand requests, each decided three times at once.
+//! A thousand requests, each decided by three operators at once.
 
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
@@ -11,7 +11,7 @@ use crate::stage::{Choice, Fared, Stage, choice, names};
 
 const ROUNDS: usize = 1_000;
 
-/// The one who won, and what it decided; everybody else was told both.
+/// Returns the winner and its decision; the others must have received both.
 fn winner(ends: &[Fared]) -> (usize, Choice) {
     let won: Vec<(usize, Choice)> =
         ends.iter().enumerate().filter_map(|(who, end)| Some((who, *end.as_ref().ok()?))).collect();
@@ -31,7 +31,7 @@ async fn of_three_who_decide_at_once_one_wins_and_two_learn_who() {
     let mut dice = Dice::new(20_260_101);
     let (mut spent, mut signed) = (0, 0);
     for _round in 0..ROUNDS {
-        // Some amounts are so large that they are typed.
+        // Some amounts are large enough that the operator must type them.
         let usd = 1 + u32::try_from(dice.roll(12)).unwrap();
         let held = stage.hold(usd).await;
         let choices = std::array::from_fn(|_who| choice(&mut dice));

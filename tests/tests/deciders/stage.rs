@@ -1,4 +1,4 @@
-//! An engine with three operators, an agent whose payments all wait, and a signer that counts.
+//! Three operators, an agent whose payments are all held, and a signer that counts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,10 +20,10 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
 use tokio::sync::Barrier;
 
-/// Nothing is automatic, and no day ends the test.
+/// Nothing is automatic, and the daily limit is never reached.
 const POLICY: &str = "--day 1000000 --txn 20 --auto 0";
 
-/// What three programs call themselves: two consoles, one of them in the engine's own process, and a command.
+/// The names of three clients: the engine's own console, another console, and a command.
 pub(crate) fn names() -> [String; 3] {
     let me = std::process::id();
     [
@@ -33,17 +33,17 @@ pub(crate) fn names() -> [String; 3] {
     ]
 }
 
-/// What is decided of a request.
+/// A decision on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
     Approve,
     Deny,
 }
 
-/// How one operator fared.
+/// The result of one operator's decision.
 pub(crate) type Fared = Result<Choice, Fault>;
 
-/// An operator's mood.
+/// Draws a decision.
 pub(crate) fn choice(dice: &mut Dice) -> Choice {
     if dice.chance(1, 2) { Choice::Approve } else { Choice::Deny }
 }
@@ -51,7 +51,7 @@ pub(crate) fn choice(dice: &mut Dice) -> Choice {
 pub(crate) struct Stage {
     pub(crate) engine: Arc<TestEngine>,
     pub(crate) agent: Agent,
-    /// At rest between two rounds.
+    /// Empty during a round.
     operators: Vec<Operator>,
     /// How often each request was signed.
     signed: Arc<Mutex<BTreeMap<RequestId, usize>>>,
@@ -88,7 +88,7 @@ impl Stage {
         Self { engine, agent, operators, signed, asked: 0 }
     }
 
-    /// A payment that waits, as the console sees it.
+    /// Creates a held payment and returns it as the console sees it.
     pub(crate) async fn hold(&mut self, usd: u32) -> RequestAnswer {
         self.asked += 1;
         let body = self.agent.ask(
@@ -110,7 +110,7 @@ impl Stage {
         fare(&mut self.operators[who], order(who, what, on), what).await
     }
 
-    /// All three decide at the same moment, and so does time if it is given something to do.
+    /// All three decide concurrently with `meanwhile`.
     pub(crate) async fn race(
         &mut self,
         choices: [Choice; 3],
@@ -149,7 +149,7 @@ impl Stage {
         self.signed.lock().unwrap().get(&id).copied().unwrap_or(0)
     }
 
-    /// What the agent has spent today, and what is set aside for requests that wait.
+    /// Returns the amounts spent today and reserved for held requests.
     pub(crate) fn allowance(&self) -> (Usd, Usd) {
         let core = self.engine.engine.core();
         let (view, now) = (core.view(), core.now());
@@ -161,9 +161,9 @@ impl Stage {
         self.engine.engine.core().view().state.held.len()
     }
 
-    /// What the journal says of each request, in order. Ends the work of the agents.
+    /// Returns the kinds of journal entries of each request, in order. Freezes the agents.
     pub(crate) async fn told(&mut self) -> BTreeMap<String, Vec<String>> {
-        // Signatures are recorded after their answer, but before whatever is decided next.
+        // Signatures are recorded after their answer, but before the next decision.
         self.operators[0].must("freeze").await;
         let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut before = u64::MAX;
@@ -181,7 +181,7 @@ impl Stage {
     }
 }
 
-/// The orders of a console, which names the card that was looked at, and of a command line with `--yes`.
+/// Builds a decision: consoles name the card that they showed, the command line passes `--yes`.
 fn order(who: usize, what: Choice, on: &RequestAnswer) -> Order {
     let card = on.card.as_ref().expect("it waits");
     let id = on.id.clone();

@@ -1,4 +1,4 @@
-//! What the second is told, one after the other.
+//! The answer to the second of two consecutive decisions.
 
 use bursar_core::codes::Code;
 use bursar_tests::engine::{Setup, TestEngine};

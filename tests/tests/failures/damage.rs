@@ -1,4 +1,4 @@
-//! A damaged journal or settings file: the engine does not start, and says which file and what to do.
+//! A damaged journal or settings file: the engine refuses to start, and names the file and the remedy.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,10 +11,10 @@ use bursar_tests::process::Start;
 
 use crate::stage::{Lived, refused, refused_anywhere, text};
 
-/// The way out that every message of a damaged journal shows.
+/// The remedy in every message about a damaged journal.
 const WAY_OUT: &str = "`bursar wallet restore <file>` restores a backup";
 
-/// Bytes that look like nothing, always the same.
+/// Returns deterministic pseudorandom bytes.
 fn garbage(length: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
@@ -52,13 +52,13 @@ async fn a_journal_that_is_none_is_refused_by_name_and_left_as_it_is() {
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
     refused(&lived.folder(), &Start::default()).says(13, &[&text(&file), WAY_OUT]);
-    // With the backup that the message asks for, all is well.
+    // The engine starts with the restored file.
     std::fs::remove_dir(&file).unwrap();
     std::fs::write(&file, &whole).unwrap();
     drop(bursar_tests::process::EngineProcess::start(&lived.folder(), &Start::default()));
 }
 
-/// Where each entry lies in the file, found by its bytes.
+/// Returns offset and length of each entry in the file, found by its bytes.
 fn places(file: &Path) -> BTreeMap<u64, (usize, usize)> {
     let store = RedbStore::open(file, Arc::new(NoFaults)).unwrap();
     let head = store.head().unwrap().seq;
@@ -70,7 +70,8 @@ fn places(file: &Path) -> BTreeMap<u64, (usize, usize)> {
     entries.iter().map(|(seq, entry)| (*seq, (found(entry).unwrap(), entry.len()))).collect()
 }
 
-/// Flips a byte in the middle of every entry, wherever in the file it lies, and hands over what is said.
+/// Flips a byte in the middle of each entry in turn, and calls `judge`: with the folder, the entry's number and the
+/// last entry's number.
 async fn flip_each_entry(judge: impl Fn(&Lived, u64, u64)) {
     let lived = Lived::new().await;
     let file = lived.file("journal.redb");
@@ -79,7 +80,7 @@ async fn flip_each_entry(judge: impl Fn(&Lived, u64, u64)) {
     let last = *places.keys().max().unwrap();
     for (seq, (at, length)) in places {
         let mut bytes = whole.clone();
-        // An entry that was rewritten with its page lies there twice: all copies are flipped.
+        // An entry whose page was rewritten is in the file twice; flip every copy.
         let entry = whole[at..at + length].to_vec();
         for copy in 0..=whole.len() - length {
             if whole[copy..copy + length] == entry {
@@ -96,7 +97,7 @@ async fn a_flipped_byte_in_any_entry_is_refused_by_the_number_of_the_entry() {
     flip_each_entry(|lived, seq, last| {
         let said = refused_anywhere(&lived.folder(), &Start::default());
         said.says(13, &["JOURNAL_DAMAGED", &text(&lived.file("journal.redb")), WAY_OUT]);
-        // What still reads as an event is noticed by the entry after it, the last one by the head.
+        // If the bytes still decode as an event, the next entry reveals the change, or the head for the last entry.
         let named = [seq, seq + 1].map(|seq| format!("damaged at entry {seq}:"));
         assert!(
             named.iter().any(|name| said.said.contains(name)),
@@ -134,7 +135,7 @@ async fn damage_that_the_store_does_not_survive_is_told_with_the_file() {
             returned.set(true);
             drop(store);
         }));
-        // Some damage is met only when the file is closed: an engine starts on that.
+        // The store meets some damage only when it closes the file; an engine starts on that.
         if opened.is_ok() || returned.get() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! A commit that fails, and a disk that is full: nothing more is decided, what was answered stays.
+//! A failed commit and a full disk: the engine stops deciding, and every earlier answer still holds.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,16 +21,16 @@ use serde_json::{Value, json};
 
 use crate::stage::{Lived, ask, furnish, text};
 
-/// What asks were answered with, up to a failed commit and after it.
+/// The answers to requests up to a failed commit and one round after it.
 #[derive(Debug, Default)]
 struct Answers {
     paid: Vec<(Value, Answered)>,
-    /// Recorded, but the commit failed before the signature was made: nothing is signed any more.
+    /// Recorded but not signed: a commit failed before the signature was made.
     unsigned: Vec<Value>,
     failed: Vec<Value>,
 }
 
-/// Sixteen asks at once, in rounds, until a commit has failed and one round longer.
+/// Sends rounds of sixteen concurrent requests until one round after a failed commit.
 async fn until_it_fails(caller: &Caller, agent: &Agent) -> Answers {
     let mut all = Answers::default();
     for round in 1..20u64 {
@@ -68,7 +68,7 @@ async fn until_it_fails(caller: &Caller, agent: &Agent) -> Answers {
     panic!("no commit failed");
 }
 
-/// How many payments the journal's file holds, and what they come to.
+/// Returns the number and the sum, in micro-dollars, of payments in the journal file.
 fn recorded(file: &Path) -> (usize, u64) {
     let store = RedbStore::open(file, Arc::new(NoFaults)).expect("the journal opens");
     verify_chain(&*store.reader(), None, |_entry| ()).expect("the chain is whole");
@@ -79,7 +79,7 @@ fn recorded(file: &Path) -> (usize, u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_commit_ends_deciding_and_a_restart_knows_what_was_answered() {
-    // The first commit of this life seals the journal at unlock; it carries nothing over yet.
+    // The first commit after a start seals the journal at unlock and moves no rows to the history yet.
     for (point, n) in [
         ("journal.before_commit", 3),
         ("journal.before_sync", 3),
@@ -98,12 +98,12 @@ async fn a_failed_commit_ends_deciding_and_a_restart_knows_what_was_answered() {
         let caller = Caller::to(&engine.url);
         let Answers { paid, unsigned, failed } = until_it_fails(&caller, &lived.agent).await;
 
-        // Reads go on.
+        // Reads still work.
         assert_eq!(caller.get("/health").await.unwrap().0, 200);
         for (_body, answered) in lived.paid.iter().chain(&paid) {
             let id = json_of(&answered.1)["transaction_id"].as_str().unwrap().to_owned();
             let polled = caller.get(&format!("/sign/status/{id}")).await.unwrap();
-            // The record of the last signatures may have gone with the commit that failed.
+            // The records of the last signatures may have been in the failed commit.
             let unrecorded = polled.0 == 202 && json_of(&polled.1)["request_id"] == id.as_str();
             assert!(polled == *answered || unrecorded, "{point}: {polled:?}");
         }
@@ -124,7 +124,7 @@ async fn a_failed_commit_ends_deciding_and_a_restart_knows_what_was_answered() {
         if ["journal.after_commit", "journal.history_created", "journal.history_renamed"]
             .contains(&point)
         {
-            // The disk took it and said that it had not: more may be recorded than was answered.
+            // The write reached the disk although it reported failure, so more may be recorded than was answered.
             assert!(count >= answered, "{count} of {answered}");
         } else {
             assert_eq!(count, answered, "{point}: what was answered and nothing else");
@@ -155,7 +155,7 @@ async fn a_failed_commit_ends_deciding_and_a_restart_knows_what_was_answered() {
 #[tokio::test]
 async fn a_failed_commit_names_the_journal_to_the_operator() {
     let lived = Lived::new().await;
-    // To open the wallet takes two: the seal, and the entry that tells of it.
+    // Opening the wallet takes two commits: the seal, and the entry that records the opening.
     let fault = Some("fail:journal.before_commit:3".to_owned());
     let start = Start { fault, unlock: true, ..Start::default() };
     let engine = EngineProcess::start(&lived.folder(), &start);
@@ -166,7 +166,7 @@ async fn a_failed_commit_names_the_journal_to_the_operator() {
     assert!(status.failed.is_some(), "{status:?}");
 }
 
-/// Writes until `enough` says so or the disk is full.
+/// Writes until `enough` returns true or the disk is full.
 fn fill(file: &mut File, enough: impl Fn() -> bool) {
     let block = vec![0x5a; 4096];
     while !enough() && file.write_all(&block).is_ok() {}
@@ -192,7 +192,7 @@ async fn a_disk_that_fills_up_is_told_before_anything_breaks_and_costs_nothing()
     let paid = caller.post("/sign", &before.0).await.unwrap();
     assert_eq!(paid.0, 200);
 
-    // Below 64 MiB no agent is served, and nothing else has changed.
+    // Below 64 MiB free, agents are refused; the operator's commands still work.
     let filler = home.path().join("filler");
     let mut file = File::create(&filler).unwrap();
     let free = || rustix::fs::statvfs(home.path()).map(|s| s.f_bavail * s.f_frsize).unwrap();
@@ -204,7 +204,7 @@ async fn a_disk_that_fills_up_is_told_before_anything_breaks_and_costs_nothing()
     let Answer::Requests { requests } = operator.must("requests --all").await else { panic!() };
     assert_eq!(requests.len(), 1, "the refused ask left no trace");
 
-    // With the last byte gone, commands say which file could not be written and what to do.
+    // On a full disk, commands name the file that could not be written and the remedy.
     fill(&mut file, || false);
     let fault = operator.refused("agent register late --auth hmac").await;
     assert_eq!(fault.code, Code::DataFolder, "{fault}");

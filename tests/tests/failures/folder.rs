@@ -1,5 +1,4 @@
-//! A folder that cannot be used, a second engine on it, a port that is taken; and the modes of what lies
-//! in it.
+//! An unusable data folder, a second engine on it, a port in use, and file modes.
 
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -67,7 +66,7 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
     let lived = Lived::new().await;
     let way_out = "Make it writable, or choose another with --data";
     if is_root() {
-        // Root may write where the mode says no, but not where the mount does.
+        // Root ignores the file mode, but not a read-only mount.
         match Mount::read_only(&lived.folder()) {
             Ok(_mount) => {
                 let said = refused(&lived.folder(), &Start::default());
@@ -110,7 +109,7 @@ async fn a_second_engine_on_the_folder_ends_with_10_and_the_first_goes_on() {
 #[tokio::test]
 async fn a_holder_of_the_folder_that_does_not_answer_is_told_with_the_folder() {
     let lived = Lived::new().await;
-    // A short command holds the lock and has no door.
+    // A one-shot command holds the lock and serves no control socket.
     let lock = take(&DataFolder::open(&lived.folder()).unwrap());
     let said = refused(&lived.folder(), &Start::default());
     said.says(10, &["ENGINE_RUNNING", &text(&lived.folder()), "wait for it, or end it"]);
@@ -118,8 +117,7 @@ async fn a_holder_of_the_folder_that_does_not_answer_is_told_with_the_folder() {
     drop(EngineProcess::start(&lived.folder(), &Start::default()));
 }
 
-/// Whoever looks at the path after a restart finds another journal, or none: what would be answered now would be
-/// paid again then.
+/// After a restart another journal, or none, is at the path: a payment answered now would be made again then.
 #[tokio::test]
 async fn a_journal_that_is_taken_away_under_an_engine_ends_deciding() {
     for moved in [false, true] {
@@ -185,7 +183,7 @@ async fn a_port_that_is_taken_is_told_with_its_setting() {
     let said = refused_anywhere(&lived.folder(), &start);
     said.says(10, &["IN_USE", &address, "bursar config set server.listen 127.0.0.1:"]);
     same(&wallets, &inventory(&lived.file("wallets")), &said.said);
-    // Who is free again is used.
+    // Once the port is free, the engine uses it.
     drop(taken);
     let mut engine = EngineProcess::start(&lived.folder(), &start);
     assert_eq!(engine.url, format!("http://{address}"));
@@ -194,7 +192,7 @@ async fn a_port_that_is_taken_is_told_with_its_setting() {
     assert_eq!(engine.terminate(), Some(0));
 }
 
-/// Who may do what with everything in the folder.
+/// Asserts that only the owner has access to everything in the folder.
 fn assert_closed(folder: &Path) {
     for (path, item) in inventory(folder) {
         let wanted = if item.content == Content::Folder { 0o700 } else { 0o600 };
@@ -222,7 +220,7 @@ async fn under_any_umask_nobody_else_can_read_or_enter() {
             assert!(names.iter().any(|path| path == Path::new(name)), "{name}: {names:?}");
         }
         engine.kill();
-        // What a killed engine left does not keep its mode either.
+        // Files left by a killed engine get their modes again.
         let mut engine = EngineProcess::start(&folder, &Start { unlock: true, ..start });
         assert_closed(&folder);
         assert_eq!(engine.terminate(), Some(0));

@@ -1,4 +1,4 @@
-//! A data folder that has lived, and what an engine says that does not start on it.
+//! A data folder with history, and the output of an engine that fails to start on it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use bursar_tests::process::{EngineProcess, Start};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Half a dollar is automatic, ten dollars are the limit of a payment and of a day.
+/// Up to 0.50 dollars automatic, ten per payment and per day.
 pub(crate) const POLICY: &str = "policy create p --day 10 --txn 10 --auto 0.5";
 
 /// A folder with a wallet, an agent and payments; no engine runs on it.
@@ -20,7 +20,7 @@ pub(crate) const POLICY: &str = "policy create p --day 10 --txn 10 --auto 0.5";
 pub(crate) struct Lived {
     home: TempDir,
     pub(crate) agent: Agent,
-    /// Bodies that were paid, with their answers.
+    /// Paid bodies with their answers.
     pub(crate) paid: Vec<(Value, Answered)>,
 }
 
@@ -51,7 +51,7 @@ impl Lived {
     }
 }
 
-/// Wallet, seed, address, policy and a commissioned agent in hmac mode.
+/// Creates wallet, seed, address, policy and a commissioned HMAC agent.
 pub(crate) async fn furnish(operator: &mut Operator) -> Agent {
     for line in ["wallet create main", "seed create", "address create pay 0 \"for tests\"", POLICY]
     {
@@ -63,19 +63,19 @@ pub(crate) async fn furnish(operator: &mut Operator) -> Agent {
     Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: false }
 }
 
-/// A body over a little more than a cent, another one for each `n`.
+/// Returns a body for a little more than a cent; `n` makes it unique.
 pub(crate) fn ask(agent: &Agent, n: u64) -> Value {
     agent.ask(jiff::Timestamp::now().as_second(), &offer(12_000 + n, n), None)
 }
 
-/// How an engine that did not start ended.
+/// How an engine that failed to start ended.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) exit: String,
     pub(crate) said: String,
 }
 
-/// Starts an engine that must not start, and must leave what the folder holds as it is.
+/// Starts an engine that must fail and must leave the folder's contents unchanged.
 pub(crate) fn refused(folder: &Path, start: &Start) -> Refused {
     let before = belongings(folder);
     let refused = refused_anywhere(folder, start);
@@ -83,7 +83,7 @@ pub(crate) fn refused(folder: &Path, start: &Start) -> Refused {
     refused
 }
 
-/// The same where there is no folder to look into.
+/// Starts an engine that must fail, without comparing the folder.
 pub(crate) fn refused_anywhere(folder: &Path, start: &Start) -> Refused {
     match EngineProcess::try_start(folder, start) {
         Ok(_engine) => panic!("an engine started on {}", folder.display()),
@@ -104,7 +104,7 @@ pub(crate) fn same(before: &Inventory, after: &Inventory, what: &str) {
 }
 
 impl Refused {
-    /// Its exit code, and that it says each of these.
+    /// Asserts the exit code, and that the output contains each text.
     pub(crate) fn says(&self, exit: u8, texts: &[&str]) {
         assert_eq!(self.exit, format!("exit status: {exit}"), "{}", self.said);
         for text in texts {
@@ -113,7 +113,7 @@ impl Refused {
     }
 }
 
-/// A path as messages show it.
+/// Returns a path as messages show it.
 pub(crate) fn text(path: &Path) -> String {
     path.display().to_string()
 }

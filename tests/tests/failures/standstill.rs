@@ -1,4 +1,4 @@
-//! Failures at the moments between two states: at the unlock, at the lock, while a wallet is made.
+//! Failures between two states: during unlock, lock and wallet creation.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::stage::Lived;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A disk whose next commit fails when it is told so, and no other.
+/// A disk that fails one commit when armed.
 #[derive(Debug, Default)]
 struct FailsOnce {
     armed: AtomicBool,
@@ -51,7 +51,7 @@ async fn a_seal_that_cannot_be_written_ends_deciding_like_any_other_commit() {
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let (status, answer) = engine.post("/sign", &body).await;
         assert_eq!(status, 200, "{answer}");
-        // The record of the signature waits for the next commit: a hole, if that one is given up.
+        // The signature's record is pending until the next commit; dropping that commit would leave a gap.
         let id: RequestId = answer["transaction_id"].as_str().unwrap().parse().unwrap();
         timeout(PATIENCE, recorded(&engine, id)).await.expect("the signature is recorded");
         let mut operator = engine.operator();
@@ -93,7 +93,7 @@ async fn a_header_that_was_given_is_polled_after_a_failed_commit_too() {
     let held_back = timeout(PATIENCE, asked.recv()).await.expect("in time").expect("a slip");
     let signed = engine.engine.vault().sign(held_back.slip).await;
     assert!(signed.is_ok(), "{signed:?}");
-    // Between the signature and its record a commit fails.
+    // A commit fails between the signature and its record.
     faults.armed.store(true, Ordering::SeqCst);
     assert_eq!(engine.operator().refused("freeze").await.code, Code::JournalFailed);
     held_back.answer.send(signed).unwrap();
@@ -138,8 +138,7 @@ async fn a_wallet_whose_creation_failed_late_can_be_opened_or_made_again() {
     }
 }
 
-/// An ask that is on its way to the core while the wallet is locked. It waits there for a chain that a
-/// test holds in its hand.
+/// A lock overtakes a request on its way to the core. The request waits for a chain that the test controls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ask_that_a_lock_overtakes_leaves_a_journal_that_is_trusted() {
     let lived = Lived::new().await;
@@ -148,7 +147,7 @@ async fn an_ask_that_a_lock_overtakes_leaves_a_journal_that_is_trusted() {
     let start = Start { unlock: true, rpc, ..Start::default() };
     let engine = EngineProcess::start(&lived.folder(), &start);
     let caller = Caller::to(&engine.url);
-    // The offer names another token domain, so the chain is asked.
+    // The offer names another token domain, which makes the engine ask the chain.
     let mut challenge = offers::challenge(BASE, 15_000, "https://api.example.com/late");
     challenge["accepts"][0]["extra"]["name"] = json!("Not The Dollar");
     let header = offers::header(&challenge);
@@ -165,6 +164,6 @@ async fn an_ask_that_a_lock_overtakes_leaves_a_journal_that_is_trusted() {
     let answer = json_of(&bytes);
     let opened = operator.outcome("wallet open").await.reply;
     assert!(opened.warnings.is_empty(), "answered {status} {answer}, then {:?}", opened.warnings);
-    // As an agent whose wallet is locked.
+    // The answer of a locked wallet.
     assert_eq!((status, &answer["code"]), (401, &json!("AUTH_FAILED")), "{answer}");
 }

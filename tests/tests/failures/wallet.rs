@@ -9,7 +9,7 @@ use bursar_tests::process::{EngineProcess, Start};
 
 use crate::stage::{Lived, refused_anywhere, same, text};
 
-/// Opens the wallet, which must be refused and leave the folder as it is.
+/// Opens the wallet, which must fail and leave the wallet files unchanged.
 async fn refuse(lived: &Lived, operator: &mut Operator, code: Code, texts: &[&str]) {
     let wallets = lived.file("wallets");
     let before = inventory(&wallets);
@@ -32,7 +32,7 @@ async fn a_wallet_with_a_flipped_byte_is_refused_by_name_and_left_as_it_is() {
     for at in (0..whole.0.len()).step_by(61) {
         let flip = |bytes: &[u8]| {
             let mut bytes = bytes.to_vec();
-            // Stays printable, so that it may still be text of the right shape.
+            // Keeps the byte printable, so that the file may still parse.
             bytes[at % whole.1.len()] ^= 0x02;
             bytes
         };
@@ -40,7 +40,7 @@ async fn a_wallet_with_a_flipped_byte_is_refused_by_name_and_left_as_it_is() {
         std::fs::write(&previous, flip(&whole.1)).unwrap();
         let before = inventory(&lived.file("wallets"));
         let fault = operator.refused("wallet open").await;
-        // A changed version number says so of itself.
+        // A changed version number has its own message but the same code.
         let known = matches!(fault.code, Code::WalletDamaged);
         assert!(known, "byte {at}: {} {fault}", fault.code);
         assert!(fault.message.contains(&text(&current)), "byte {at}: {fault}");
@@ -48,7 +48,7 @@ async fn a_wallet_with_a_flipped_byte_is_refused_by_name_and_left_as_it_is() {
         assert!(way_out.iter().any(|way| fault.message.contains(way)), "byte {at}: {fault}");
         same(&before, &inventory(&lived.file("wallets")), &fault.message);
     }
-    // With the files as they were, all is well.
+    // The wallet opens with the original files.
     std::fs::write(&current, &whole.0).unwrap();
     std::fs::write(&previous, &whole.1).unwrap();
     let opened = operator.outcome("wallet open").await.reply;
@@ -131,7 +131,7 @@ async fn a_damaged_current_save_is_passed_over_loudly_for_the_previous_one() {
     assert_eq!(older.code, "JOURNAL_UNTRUSTED");
     assert!(older.message.contains("older than the journal"), "{}", older.message);
     operator.must("audit accept").await;
-    // It is whole again, and no longer told.
+    // The file has been repaired, so there is no warning.
     operator.must("wallet lock").await;
     assert!(operator.outcome("wallet open").await.reply.warnings.is_empty());
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::market::Market;
 use crate::merchant::{Kind, Merchant, Shown};
 
-/// Connections at a time.
+/// Concurrent connections.
 const CONNECTIONS: usize = 64;
 const DUPLICATE: &str = "duplicate_settlement";
 
@@ -15,8 +15,8 @@ fn deliveries(answers: &[Shown]) -> usize {
     answers.iter().filter(|shown| shown.delivered).count()
 }
 
-/// One copy bought the content. All others were refused as duplicates, by the facilitator too, and the payee was paid
-/// once.
+/// Asserts that one copy bought the content and the payee was paid once. The merchant and the facilitator refused all
+/// others as duplicates.
 async fn assert_once(market: &Market, paid: &Paid, answers: &[Shown], case: &str) {
     assert_eq!(deliveries(answers), 1, "{case}");
     for refused in answers.iter().filter(|shown| !shown.delivered) {
@@ -31,7 +31,7 @@ async fn assert_once(market: &Market, paid: &Paid, answers: &[Shown], case: &str
     }
 }
 
-/// Shows copies to the merchants in turn, `at_once` of them at a time.
+/// Sends copies to the merchants round-robin, `at_once` of them concurrently.
 async fn show_copies(
     market: &Market,
     merchants: &[&Merchant],
@@ -53,7 +53,7 @@ async fn show_copies(
     answers
 }
 
-/// The hardest race: `/verify` has accepted every copy before the first one settles.
+/// The hardest race: `/verify` accepts every copy before the first one settles.
 async fn all_verified_before_any_settles(market: &Market, merchant: &Merchant) {
     let paid = market.payment().await;
     market.recorder.hold_settles();
@@ -76,11 +76,11 @@ async fn delivers_once(kind: Kind) {
         let paid = market.payment().await;
         let served = merchant.served().await;
         let mut answers = show_copies(&market, &[merchant], &paid, copies, CONNECTIONS).await;
-        // And one more when all is over.
+        // One more after the race.
         answers.push(merchant.show(&merchant.header(&paid).await).await);
         assert_eq!(answers.len(), copies + 1, "{case}");
         assert_once(&market, &paid, &answers, &case).await;
-        // The middlewares run the handler before they settle, and drop what it made for a refused copy.
+        // The middleware runs the handler before it settles, and discards the result for a refused copy.
         assert!(merchant.served().await > served, "{case}");
     }
     all_verified_before_any_settles(&market, merchant).await;

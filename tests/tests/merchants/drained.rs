@@ -1,5 +1,4 @@
-//! A signer that loses its coin at some moment of a payment's life: a payment that was refused is not charged when the
-//! signer has coin again.
+//! A signer that loses its coin during a payment: a refused payment is not charged when the signer has coin again.
 
 use bursar_tests::payer::Paid;
 
@@ -9,7 +8,7 @@ use crate::merchant::Kind;
 /// Short enough to wait for, and long enough for many blocks.
 const SETTINGS: &str = "wait_ms = 2000";
 
-/// Funds the signer. Merchants deliver again, and none of the refused payments is charged.
+/// Funds the signer: merchants must deliver again, and refused payments stay uncharged.
 async fn assert_recovers(market: Market, mut refused: Vec<Paid>, mut deliveries: u64) {
     assert_eq!(market.charges().await, deliveries);
     market.fund_signer().await;
@@ -59,7 +58,7 @@ async fn a_signer_drained_between_verify_and_settle_charges_nothing_later() {
     assert_recovers(market, refused, Kind::ALL.len() as u64).await;
 }
 
-/// The facilitator may still have the balance from before the drain in its cache.
+/// The facilitator may have cached the balance from before the drain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signer_drained_after_a_settlement_charges_nothing_later() {
     let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
@@ -77,7 +76,7 @@ async fn a_signer_drained_after_a_settlement_charges_nothing_later() {
     assert_recovers(market, refused, Kind::ALL.len() as u64).await;
 }
 
-/// The transaction is in the pool when the coin goes. If the answer is `settlement_pending`, a repeat tells the end.
+/// Drains the signer while the transaction is in the pool; after `settlement_pending`, a repeat returns the outcome.
 async fn drained_after_the_broadcast(blocks: u64) {
     let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
     let (mut refused, mut deliveries) = (Vec::new(), 0);

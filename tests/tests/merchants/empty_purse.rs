@@ -14,7 +14,7 @@ sol! {
 /// More blocks than a settlement needs to be final.
 const FINAL: u64 = 30;
 
-/// The payer's transfer offers more for gas than the settlement, and so goes first in the block of both.
+/// The payer's transfer pays more for gas, so it precedes the settlement in the block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payer_that_empties_its_purse_before_the_block_receives_nothing() {
     let Some(market) = Market::open(&Kind::ALL, "wait_ms = 1000").await else { return };
@@ -40,7 +40,7 @@ async fn a_payer_that_empties_its_purse_before_the_block_receives_nothing() {
         };
         let (shown, ()) = tokio::join!(merchant.show(&header), empty);
         market.chain.set_automine(true).await.expect("set");
-        // A failure in a block is an answer only when the block is final.
+        // The facilitator reports a failed transaction only when its block is final.
         market.chain.mine(FINAL).await.expect("mined");
         let shown = market.until_final(merchant, &header, shown).await;
         assert!(!shown.delivered, "{:?}", merchant.kind);

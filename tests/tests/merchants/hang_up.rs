@@ -1,4 +1,4 @@
-//! A customer who hangs up while the merchant settles, and shows the same payment again.
+//! A customer who disconnects while the merchant settles, and then pays again.
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -28,7 +28,7 @@ async fn a_payment_whose_customer_hung_up_is_delivered_and_charged_once() {
         let mut deliveries = usize::from(merchant.show(&header).await.delivered);
         market.chain.mine(1).await.expect("mined");
         market.chain.set_automine(true).await.expect("set");
-        // The first answer may have found no merchant; then a copy receives it.
+        // If the merchant did not receive the first answer, a copy receives it.
         let success = async {
             while !market.recorder.settlements(&nonce).iter().any(|one| one["success"] == true) {
                 deliveries += usize::from(merchant.show(&header).await.delivered);

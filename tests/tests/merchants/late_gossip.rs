@@ -1,4 +1,4 @@
-//! A node elsewhere keeps the transaction of a refused payment, and gossips it later.
+//! Another node keeps the transaction of a refused payment, and broadcasts it later.
 
 use std::iter::repeat_n;
 
@@ -17,7 +17,8 @@ enum Cause {
     Lied(Lie),
 }
 
-/// The signer's next transaction uses the nonce of the refused one, so nothing else can be charged with it.
+/// Refuses a payment, then uses its nonce: the signer's next transaction takes the nonce, so the refused transaction
+/// can no longer be mined.
 async fn refused_for(cause: Cause) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let node = LyingRpc::before(chain.url()).await;

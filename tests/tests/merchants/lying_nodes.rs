@@ -1,5 +1,5 @@
-//! Nodes that lie about broadcasts: a payment is charged only if its merchant delivers, and each hash that the
-//! facilitator returns is one that the chain knows.
+//! Nodes that lie about broadcasts: a payment is charged only if its merchant delivers, and the chain knows every hash
+//! that the facilitator returns.
 
 use std::iter::repeat_n;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::time::sleep;
 use crate::market::{BASE, Market, PENDING, POLL, within};
 use crate::merchant::{Kind, Shown};
 
-/// Between blocks: about as often as the facilitator looks for one.
+/// Time between blocks: about the facilitator's polling interval.
 const BLOCK: Duration = Duration::from_millis(50);
-/// More lies than there are broadcasts of a payment.
+/// More than a payment has broadcasts.
 const ALL_BROADCASTS: usize = 1_000;
 
-/// What became of the payments.
+/// The outcome of the payments.
 #[derive(Debug, Default)]
 struct Outcome {
     deliveries: u64,
@@ -33,7 +33,7 @@ impl Outcome {
         }
     }
 
-    /// The chain charges deliveries and nothing else, and merchants deliver new payments.
+    /// Asserts that the chain charged exactly the deliveries, and that new payments work.
     async fn assert_matches_the_chain(mut self, market: Market) {
         for merchant in &market.merchants {
             self.refused.extend(market.buy_until_delivered(merchant).await);
@@ -54,7 +54,7 @@ async fn market_behind(settings: &str) -> Option<(LyingRpc, Market)> {
     Some((node, Market::through(chain, &url, &Kind::ALL, settings).await))
 }
 
-/// The node lies about the first broadcast of each payment; blocks come before the answer is due.
+/// The node lies about the first broadcast of each payment; blocks follow before the answer is due.
 async fn one_lie(lie: Lie) {
     let Some((node, market)) = market_behind("").await else { return };
     let mut outcome = Outcome::default();
@@ -87,8 +87,8 @@ async fn one_lie(lie: Lie) {
     outcome.assert_matches_the_chain(market).await;
 }
 
-/// The node lies about all broadcasts until the merchant has answered, and there is no block before that. Only
-/// `settlement_pending`, with a hash that the chain knows, may be followed by a charge: then a repeat delivers.
+/// The node lies about all broadcasts until the merchant has answered. No block is mined before that. Only
+/// `settlement_pending`, with a hash that the chain knows, may be charged later; a repeat then delivers.
 async fn only_lies(lie: Lie) {
     let Some((node, market)) = market_behind("wait_ms = 1500").await else { return };
     let mut outcome = Outcome::default();

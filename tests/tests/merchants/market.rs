@@ -1,4 +1,4 @@
-//! A chain, a facilitator on it behind a recorder, and merchants who share a payee.
+//! A chain, a facilitator behind a recorder, and merchants that share a payee.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::merchant::{Kind, Merchant, Shown};
 use crate::recorder::Recorder;
 
 pub(crate) const BASE: ChainId = ChainId(8453);
-/// The price of everything, in smallest units.
+/// The price of every item, in the token's smallest units.
 pub(crate) const PRICE: u64 = 12_000;
-/// The code of a payment whose transaction the node has and no block contains yet.
+/// The code of a payment whose transaction a node has but no block contains yet.
 pub(crate) const PENDING: &str = "settlement_pending";
-/// What a payer has, in smallest units.
+/// A payer's initial balance, in the token's smallest units.
 pub(crate) const PURSE: u128 = 100_000_000;
 /// The longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Between two looks at a condition.
+/// Time between two checks of a condition.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// Waits for a condition, and fails the test at the deadline.
@@ -42,18 +42,18 @@ pub(crate) struct Market {
 }
 
 impl Market {
-    /// Opens one on a chain of its own; `settings` are general settings of the facilitator.
+    /// Opens a market on a new chain; `settings` are general settings of the facilitator.
     pub(crate) async fn open(kinds: &[Kind], settings: &str) -> Option<Self> {
         let chain = full_chain_or_skip(BASE).await?;
         let node = chain.url().to_owned();
         Some(Self::through(chain, &node, kinds, settings).await)
     }
 
-    /// The same with the facilitator's node at `node`.
+    /// Opens a market whose facilitator uses the node at `node`.
     pub(crate) async fn through(chain: Devnet, node: &str, kinds: &[Kind], settings: &str) -> Self {
         let home = Home::new(chain.network(), node, 1, settings, "");
         set_coin(&chain, &home, rich()).await;
-        // A loaded chain has no earlier blocks: blocks count as final only after these.
+        // A loaded chain has no earlier blocks, and blocks become final only after these.
         chain.mine(12).await.expect("mined");
         let facilitator = home.start().await;
         let recorder = Recorder::before(&facilitator.url, &chain).await;
@@ -72,7 +72,7 @@ impl Market {
         Self { chain, recorder, merchants, payee, home, facilitator }
     }
 
-    /// A payment of the price by a payer with enough money.
+    /// Signs a payment of the price by a payer with enough money.
     pub(crate) async fn payment(&self) -> Paid {
         let payer = Payer::random();
         self.chain.mint(payer.address(), PURSE).await.expect("minted");
@@ -80,14 +80,14 @@ impl Market {
         payer.pay(Way::Eip3009, &due)
     }
 
-    /// A new payment, shown to a merchant once.
+    /// Sends a new payment to a merchant once.
     pub(crate) async fn buy(&self, merchant: &Merchant) -> (Paid, Shown) {
         let paid = self.payment().await;
         let shown = merchant.show(&merchant.header(&paid).await).await;
         (paid, shown)
     }
 
-    /// Shows a merchant new payments until it delivers; returns those that it refused.
+    /// Sends new payments to a merchant until it delivers; returns the refused ones.
     pub(crate) async fn buy_until_delivered(&self, merchant: &Merchant) -> Vec<Paid> {
         let mut refused = Vec::new();
         let delivered = async {
@@ -104,7 +104,7 @@ impl Market {
         refused
     }
 
-    /// Shows a pending payment again until its end is known.
+    /// Repeats a pending payment until its outcome is known.
     pub(crate) async fn until_final(
         &self,
         merchant: &Merchant,
@@ -120,7 +120,7 @@ impl Market {
         within("end of a pending payment", end).await
     }
 
-    /// The number of payments that the payee has received.
+    /// Returns the number of payments that the payee has received.
     pub(crate) async fn charges(&self) -> u64 {
         let balance = self.chain.balance_of(self.payee).await.expect("a balance");
         let (charges, rest) = balance.div_rem(U256::from(PRICE));
@@ -128,13 +128,13 @@ impl Market {
         charges.to()
     }
 
-    /// Whether a payment was carried out.
+    /// Returns whether a payment was charged.
     pub(crate) async fn is_charged(&self, paid: &Paid) -> bool {
         let (from, nonce) = (paid.due.from, paid.due.nonce);
         self.chain.authorization_used(from, nonce).await.expect("an answer")
     }
 
-    /// Every transaction of the facilitator that is in a block did what it was sent for.
+    /// Asserts that no mined transaction of the facilitator reverted.
     pub(crate) async fn assert_none_reverted(&self) {
         let signer = self.home.signers[0].to_string().to_lowercase();
         let newest = self.chain.request("eth_blockNumber", json!([])).await.expect("an answer");
@@ -169,7 +169,7 @@ impl Market {
         set_coin(&self.chain, &self.home, rich()).await;
     }
 
-    /// Waits until the facilitator's signer has a transaction in the pool beyond the `mined` ones.
+    /// Waits until the signer has a transaction in the pool beyond the `mined` ones.
     pub(crate) async fn until_broadcast(&self, mined: u64) {
         let signer = self.home.signers[0];
         let sent = async {
@@ -180,7 +180,7 @@ impl Market {
         within("broadcast", sent).await;
     }
 
-    /// How many transactions of the signer are in blocks.
+    /// Returns the number of the signer's mined transactions.
     pub(crate) async fn mined(&self) -> u64 {
         self.sent_by(self.home.signers[0], "latest").await
     }
@@ -191,8 +191,7 @@ impl Market {
         count.to()
     }
 
-    /// Mines until the facilitator has no open payment, then several more blocks: what has not been charged by then
-    /// will not be.
+    /// Mines until the facilitator has no open payment, and a few blocks more; later charges are impossible.
     pub(crate) async fn settle_down(&self) {
         let settled = async {
             while self.open_payments().await > 0 {
@@ -204,7 +203,7 @@ impl Market {
         self.chain.mine(8).await.expect("mined");
     }
 
-    /// What `facilitator_open_payments` counts, over all of its labels.
+    /// Returns the sum of `facilitator_open_payments` over all labels.
     async fn open_payments(&self) -> u64 {
         let address = self.facilitator.running.metrics_address.expect("metrics");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");

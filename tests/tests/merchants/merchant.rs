@@ -1,4 +1,4 @@
-//! A merchant's server, made of official packages, and what it answers.
+//! A merchant's server built from official packages, and its answers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const CONTENT: &str = "what was paid for";
 
-/// The servers.
+/// The server frameworks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Hono,
@@ -21,7 +21,7 @@ impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Hono, Kind::Express, Kind::FastApi];
 }
 
-/// A running server that sells one thing.
+/// A running server that sells one item.
 #[derive(Debug)]
 pub(crate) struct Merchant {
     pub(crate) kind: Kind,
@@ -30,7 +30,7 @@ pub(crate) struct Merchant {
 }
 
 impl Merchant {
-    /// Starts it with its settings: facilitator, payee and what it sells at `/thing`.
+    /// Starts a server with its settings: facilitator, payee and the item sold at `/thing`.
     pub(crate) async fn start(kind: Kind, settings: &Value) -> Self {
         let settings = settings.to_string();
         let script = match kind {
@@ -38,13 +38,13 @@ impl Merchant {
             Kind::Express => Script::start("shop.mjs", &[&settings]).await,
             Kind::FastApi => Script::start_python("fastapi_shop.py", &[&settings]).await,
         };
-        // Node closes a connection that was kept for five seconds, also while a request is on its way.
+        // Node closes an idle connection after five seconds, even if a request is in flight, so keep none open.
         let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
         let client = client.build().expect("a client");
         Self { kind, script, client }
     }
 
-    /// Its host and port.
+    /// Returns the server's host and port.
     pub(crate) fn authority(&self) -> &str {
         self.script.ready.trim_start_matches("http://")
     }
@@ -53,14 +53,14 @@ impl Merchant {
         format!("{}/thing", self.script.ready)
     }
 
-    /// How often its paid handler ran.
+    /// Returns how often the paid handler ran.
     pub(crate) async fn served(&self) -> u64 {
         let asked = self.client.get(format!("{}/served", self.script.ready)).send().await;
         let served: Value = asked.expect("an answer").json().await.expect("JSON");
         served["served"].as_u64().unwrap_or_else(|| panic!("{served}"))
     }
 
-    /// The value of `PAYMENT-SIGNATURE` that pays what this merchant asks for.
+    /// Returns the `PAYMENT-SIGNATURE` value that pays for this merchant's offer.
     pub(crate) async fn header(&self, paid: &Paid) -> String {
         let asked = self.client.get(self.url()).send().await.expect("an answer");
         assert_eq!(asked.status(), 402, "{:?}", self.kind);
@@ -73,14 +73,14 @@ impl Merchant {
         STANDARD.encode(payment.to_string())
     }
 
-    /// Shows it a payment.
+    /// Sends a payment to the merchant.
     pub(crate) async fn show(&self, header: &str) -> Shown {
         let asked = self.client.get(self.url()).header("payment-signature", header);
         Shown::of(self.kind, asked.send().await.expect("an answer")).await
     }
 }
 
-/// What a merchant answers to a payment: its content, or 402 without it.
+/// A merchant's answer to a payment: the content, or 402 without it.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
     pub(crate) delivered: bool,

@@ -1,5 +1,5 @@
-//! A reverse proxy between merchants and the facilitator. It records each answer, asks the chain at once for each hash
-//! in it, and can hold `/settle` requests back.
+//! A reverse proxy between merchants and the facilitator. It records each answer, checks each hash in it on the chain
+//! at once, and can hold `/settle` requests back.
 
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +27,7 @@ pub(crate) struct Answer {
     pub(crate) unknown_hashes: Vec<String>,
 }
 
-/// Stops when it is dropped.
+/// Stops the server on drop.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) url: String,
@@ -43,7 +43,7 @@ struct Shared {
     answers: Mutex<Vec<Answer>>,
     /// Whether `/settle` requests are held back.
     hold: watch::Sender<bool>,
-    /// How many are held back now.
+    /// The number of requests held back now.
     held: watch::Sender<usize>,
 }
 
@@ -69,7 +69,7 @@ impl Recorder {
         self.shared.answers.lock().expect("not poisoned").clone()
     }
 
-    /// The bodies of all answers of `/settle` about the payment with this nonce.
+    /// Returns the bodies of all `/settle` answers for the payment with this nonce.
     pub(crate) fn settlements(&self, nonce: &str) -> Vec<Value> {
         let answers = self.answers().into_iter();
         let of_payment = answers.filter(|one| one.path == "/settle" && one.nonce == nonce);
@@ -92,7 +92,7 @@ impl Recorder {
         self.shared.hold.send_replace(false);
     }
 
-    /// Each answer had status 200, and the node knew each hash in it.
+    /// Asserts that each answer had status 200 and that the node knew each hash in it.
     pub(crate) fn assert_truthful(&self) {
         let answers = self.answers();
         assert!(answers.iter().any(|answer| answer.path == "/settle" || answer.path == "/verify"));

@@ -1,4 +1,4 @@
-//! Agents, addresses, policies and seeds: changing them, ending them, asking about them.
+//! Agents, addresses, policies and seeds: changing, deleting and querying them.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -67,7 +67,7 @@ async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
         let stop = format!(" To stop it now: `agent suspend {}`.", hired.id);
         let deny = "1 of its requests waits for your decision: deny it first.";
         assert_eq!(fault.message, format!("{deny}{stop}"));
-        // Suspending leads no further, so it is advised no second time.
+        // The agent is suspended already, so the message no longer suggests it.
         operator.must(&format!("agent suspend {auth}")).await;
         assert_eq!(operator.refused(&format!("agent delete {auth}")).await.message, deny);
         operator.must(&format!("agent resume {auth}")).await;
@@ -87,14 +87,14 @@ async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
         let row = &history.requests[0];
         assert!(row.agent.is_none() && row.agent_unknown_reason.is_some(), "{row:?}");
     }
-    // The wallet opens again and misses nothing.
+    // The wallet opens again without warnings.
     drop(operator);
     let engine = engine.restart(Setup::default()).await;
     let opened = engine.operator().outcome("wallet open").await;
     assert_eq!(opened.reply.warnings, []);
 }
 
-/// A slip on its way to the keys is worthless once its agent is deleted, or suspended.
+/// A slip in flight to the vault is void once its agent is deleted or suspended.
 #[tokio::test]
 async fn no_signature_leaves_after_its_agent_has_gone() {
     for line in ["agent delete bot", "agent suspend bot"] {
@@ -127,7 +127,7 @@ async fn what_cannot_be_taken_back_is_asked_first() {
         assert_eq!(operator.refused(line).await.code, Code::ConfirmationNeeded, "{line}");
     }
     operator.asking = Asking::Agreed;
-    // A yes is not enough for what is lost for good.
+    // Permanent loss needs the typed name, not only a yes.
     assert_eq!(operator.refused("agent delete bot").await.code, Code::ConfirmationNeeded);
     let other = operator.refused("agent delete bot --confirm bit").await;
     assert_eq!(other.code, Code::Declined);
@@ -170,7 +170,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
         assert_eq!(operator.refused(line).await.code, Code::NoWallet, "{line}");
     }
 
-    // A new wallet does not pay for the old one's agents, nor a second time today.
+    // A new wallet neither pays for the old wallet's agents by itself, nor grants them a second allowance for today.
     let engine = engine.restart(Setup::default()).await;
     let mut operator = engine.operator();
     let made = operator.outcome("wallet create second").await.reply;
@@ -187,7 +187,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     assert_eq!(agent(&engine, "agent show bot").await.spent_today, "0.80");
 }
 
-/// As a command leaves it that was killed between the journal and the file.
+/// Half a deletion: the journal has the entry, and the kill came before the file's removal.
 #[tokio::test]
 async fn a_wallet_that_was_deleted_by_half_comes_back_with_its_agents() {
     let engine = engine().await;
@@ -222,7 +222,7 @@ async fn a_wallet_that_was_deleted_by_half_comes_back_with_its_agents() {
     let told = (shown.agent_id.as_str(), shown.name.as_str(), shown.status.as_str());
     assert_eq!(told, (hired.id.as_str(), "bot", "suspended"));
 
-    // An agent with another secret is another agent.
+    // An agent with a different secret counts as a different agent.
     let left = std::fs::read(&file).unwrap();
     operator.must("agent instructions bot --regenerate").await;
     operator.must("wallet delete --confirm main").await;
@@ -232,7 +232,7 @@ async fn a_wallet_that_was_deleted_by_half_comes_back_with_its_agents() {
     assert_eq!(refused.code, Code::InUse, "{}", refused.message);
 }
 
-/// Nobody has a password for a file that is not there, and the words bring the addresses back.
+/// Without the file no password can be checked; the seed words restore the addresses.
 #[tokio::test]
 async fn a_wallet_whose_file_is_lost_leaves_the_journal_and_its_words_come_back() {
     let engine = engine().await;
@@ -372,7 +372,7 @@ async fn words_are_shown_again_to_whoever_has_the_password() {
     assert_eq!(operator.refused("seed words S002").await.code, Code::NothingFound);
     operator.must("wallet lock").await;
     assert_eq!(operator.refused("seed words S001").await.code, Code::WalletLocked);
-    // Alone, the command opens the wallet for itself.
+    // Without a running engine, the command opens the wallet itself.
     drop(operator);
     let alone = engine.restart(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
     let mut operator = alone.operator();

@@ -1,4 +1,4 @@
-//! `activity`: the journal told entry by entry, without gaps, repeats, secrets and tricks.
+//! `activity`: every journal entry exactly once, without secrets and without control characters.
 
 use bursar_core::answers::{ActivityAnswer, ActivityRow, Answer};
 use bursar_core::codes::Code;
@@ -19,7 +19,7 @@ pub(crate) async fn activity(operator: &mut Operator, line: &str) -> ActivityAns
     }
 }
 
-/// Asks for a payment and answers its id.
+/// Asks for a payment and returns its id.
 pub(crate) async fn ask(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> String {
     let url = format!("https://host{n}.example/private-path?key=PRIVATE-QUERY");
     let body = agent.ask(engine.now_s(), &offer(atoms, n), Some(&url));
@@ -32,7 +32,7 @@ pub(crate) fn seqs(rows: &[ActivityRow]) -> Vec<u64> {
     rows.iter().map(|row| row.seq).collect()
 }
 
-/// A life with every end that a payment can have, and most of what an operator does.
+/// Creates a journal with every outcome of a payment and most operator commands.
 async fn lived() -> (TestEngine, Agent) {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 20 --txn 3 --auto 0.5").await;
@@ -183,8 +183,7 @@ async fn a_change_tells_the_old_and_the_new_value_in_words_and_as_data() {
     assert_eq!(data, want);
 }
 
-/// Whoever tries passwords leaves a trace, also on a locked wallet and over the engine's restarts; none of
-/// it makes the journal untrusted.
+/// Wrong passwords leave entries, also on a locked wallet. None of them makes the journal untrusted.
 #[tokio::test]
 async fn opening_locking_and_wrong_passwords_leave_a_trace() {
     let engine = TestEngine::start(Setup::default()).await;
@@ -261,7 +260,7 @@ async fn an_empty_journal_has_no_activity() {
     assert_eq!((told.entries.len(), told.more), (0, false));
 }
 
-/// Neither endpoints, which have keys in them, nor what agents keep private.
+/// Rows contain no RPC endpoints, because those include keys, and no URL paths of agents.
 #[tokio::test]
 async fn no_row_has_a_key_or_a_path() {
     let (engine, _agent) = lived().await;
@@ -311,7 +310,7 @@ async fn hostile_text_of_an_agent_is_told_escaped() {
     }
 }
 
-/// An engine that ended without a word shows by the start of the next one.
+/// An engine that ended without an entry shows by the next start.
 #[tokio::test]
 async fn a_start_is_told_once_there_is_a_wallet() {
     let engine = TestEngine::start(Setup::default()).await;

@@ -1,4 +1,4 @@
-//! What a card says beside its terms: whom the wallet has paid before, and what the paying address holds.
+//! The card's extra facts: earlier payments to the payee, and the balance of the paying address.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use bursar_tests::offers::{BASE, PAY_TO, challenge, header};
 use bursar_tests::operator::Expect;
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
-/// Like [`PAY_TO`] in its first eighteen bytes.
+/// Equal to [`PAY_TO`] in its first eighteen bytes.
 const LOOKALIKE: &str = "0x209693bc6afc0c5328ba36faf03c514ef3120000";
 const POLICY: &str = "--day 100 --txn 5 --auto 0.5";
 
@@ -39,7 +39,7 @@ impl Stage {
         Self { engine, agent, asked: 0 }
     }
 
-    /// Asks for a payment; answers the status and the request's id.
+    /// Asks for a payment; returns the status and the request's id.
     async fn ask(&mut self, chain: ChainId, payee: &str, atoms: u64) -> (u16, String) {
         self.asked += 1;
         let mut offer = challenge(chain, atoms, &format!("https://a.example/{}", self.asked));
@@ -49,7 +49,7 @@ impl Stage {
         (status, answer["request_id"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Has a payment held, which costs nothing.
+    /// Creates a held payment, which spends nothing.
     async fn hold(&mut self, chain: ChainId, payee: &str) -> String {
         let (status, id) = self.ask(chain, payee, 1_500_000).await;
         assert_eq!(status, 202);
@@ -62,7 +62,7 @@ impl Stage {
         found.card.expect("a card")
     }
 
-    /// What a new request to this payee says of it.
+    /// Returns the payee's payment history on the card of a new request.
     async fn known(&mut self, chain: ChainId, payee: &str) -> PaidBefore {
         let id = self.hold(chain, payee).await;
         let card = self.card(&id).await;
@@ -99,13 +99,13 @@ async fn a_first_payment_says_so_and_what_was_authorized_is_counted() {
     let once = PaidBefore { times: 1, approved: 1, first: at(0), last: at(0), usd: Usd(1_500_000) };
     assert_eq!(stage.known(BASE, PAY_TO).await, once);
 
-    // What the policy lets through is counted, and is no approval.
+    // An automatic payment counts as a payment, but not as an approval.
     stage.engine.clock.advance(60_000);
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
     let twice = PaidBefore { times: 2, last: at(60), usd: Usd(1_750_000), ..once };
     assert_eq!(stage.known(BASE, PAY_TO).await, twice);
 
-    // None of it is bound to the decision.
+    // The digest covers none of these facts.
     let id = stage.hold(BASE, PAY_TO).await;
     let card = stage.card(&id).await;
     assert_eq!(card.digest, digest(&card.terms, card.hold, card.policy_version));
@@ -151,7 +151,7 @@ async fn what_was_not_authorized_counts_for_nothing() {
     stage.must("policy edit p --txn 5").await;
     stage.hold(BASE, PAY_TO).await;
     stage.engine.clock.advance(16 * 60_000);
-    // The first thing that is decided afterwards finds the hold to be over.
+    // The next decision finds that the hold has expired.
     let id = stage.hold(BASE, PAY_TO).await;
     assert_eq!(stage.card(&id).await.paid_before, Some(never()));
 }
@@ -163,7 +163,7 @@ async fn another_network_and_another_address_are_other_payees() {
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
     assert_eq!(stage.known(BASE, LOOKALIKE).await, never());
     assert_eq!(stage.known(BASE_SEPOLIA, PAY_TO).await, never());
-    // Another agent of the same wallet is the same wallet.
+    // Payments of all agents of the wallet count.
     stage.agent = stage.engine.hire("other", "bearer").await;
     assert_eq!(stage.known(BASE, PAY_TO).await.times, 1);
 }
@@ -193,7 +193,7 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
     let id = stage.hold(BASE, PAY_TO).await;
     let once = PaidBefore { times: 1, approved: 0, first: at(0), last: at(0), usd: Usd(250_000) };
 
-    // From the entries, then from a snapshot of the state that they lead to.
+    // First replayed from the entries, then loaded from a snapshot.
     for snapshot in [false, true] {
         if snapshot {
             let open = Core::open(
@@ -265,10 +265,10 @@ async fn a_balance_that_nobody_tells_is_unknown_with_the_reason() {
     let id = stage.hold(BASE, PAY_TO).await;
     let card = stage.card(&id).await;
     assert_eq!(card.balance, None);
-    // Whom the wallet asks is told, and nothing of the URL that may be a key.
+    // The message names the endpoint's host, but not the parts of its URL that may be a key.
     let why = "Base did not answer in time (asked https://node.example:443).";
     assert_eq!(card.balance_unknown_reason.as_deref(), Some(why));
-    // Nothing that decides waits for it, and what it says once it speaks is told.
+    // Decisions do not wait for the balance, and a late answer is shown.
     stage.must(&format!("approve {id} --yes")).await;
     let id = stage.hold(BASE, PAY_TO).await;
     assert_eq!(stage.card(&id).await.balance, None);

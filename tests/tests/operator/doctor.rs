@@ -1,4 +1,4 @@
-//! `doctor` through the control channel.
+//! `doctor` over the control channel.
 
 use std::sync::atomic::Ordering;
 
@@ -29,7 +29,7 @@ async fn a_sound_wallet_fails_nothing_and_nothing_is_written() {
         assert!(found.iter().all(|check| check.result != CheckResult::Fail), "{found:?}");
         assert_eq!(result(&found, "wallet"), CheckResult::Ok);
         assert_eq!(result(&found, "journal"), CheckResult::Ok);
-        // On, without an endpoint.
+        // Base is enabled and has no endpoint.
         assert_eq!(result(&found, "Base"), CheckResult::Warn);
         let alone = result(&found, "engine") == CheckResult::Warn;
         assert_eq!(alone, mode == Mode::Maintenance);

@@ -1,5 +1,5 @@
-//! Settings that somebody else wrote into the journal: without the wallet's key nobody can tell, so until it
-//! has judged them none of them holds.
+//! Forged settings in the journal. Only the wallet's key can detect them, so no setting from the journal takes effect
+//! before the wallet has verified it.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ async fn lived() -> (TestEngine, MemoryStore) {
     (engine, store)
 }
 
-/// The same folder and journal in the hands of another engine, which serves.
+/// Restarts the engine on the same folder and journal, with its agent server running.
 async fn again(engine: TestEngine, store: &MemoryStore) -> TestEngine {
     let setup = Setup {
         store: Some(Box::new(store.clone())),
@@ -60,7 +60,7 @@ async fn again(engine: TestEngine, store: &MemoryStore) -> TestEngine {
 #[tokio::test]
 async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
     let (engine, store) = lived().await;
-    // From here on this engine writes nothing of its own.
+    // A locked engine writes no more entries by itself.
     engine.operator().must("wallet lock").await;
     append(
         &store,
@@ -78,7 +78,7 @@ async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
         Code::JournalUntrusted,
         "and nothing is opened on top of it"
     );
-    // Whoever accepts the journal is told what that brings.
+    // Accepting the journal reports which settings take effect.
     let accepted = operator.outcome("audit accept").await.reply;
     let loosened: Vec<&str> = accepted
         .warnings

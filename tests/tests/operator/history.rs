@@ -25,7 +25,7 @@ async fn ask(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> String {
     id.and_then(|id| id.as_str()).unwrap_or_default().to_owned()
 }
 
-/// One request of each end; answers the agents.
+/// Creates one request with each outcome; returns the engine and its two agents.
 async fn lived() -> (TestEngine, Agent, Agent) {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 10 --txn 3 --auto 0.5").await;
@@ -60,7 +60,7 @@ async fn past_requests_are_told_newest_first() {
         ("signed", "first"),
         ("expired", "first"),
     ];
-    // The record of a signature follows the answer to its agent.
+    // The record of a signature follows the answer to the agent.
     let told = statuses(&all);
     let told: Vec<_> =
         told.into_iter().map(|(s, a)| (if s == "executing" { "signed" } else { s }, a)).collect();
@@ -134,7 +134,7 @@ async fn an_export_has_every_row_that_fits_and_no_formula() {
     let some = operator.outcome("history --limit 2 export x.csv").await;
     assert_eq!(some.file.lines().count(), 3);
 
-    // An agent that is named like a formula.
+    // An agent with a spreadsheet formula as its name.
     engine.hire("'=1+1'", "bearer").await;
     let agent = engine.hire("'@SUM(A1)'", "bearer").await;
     ask(&engine, &agent, 4_000_000, 9).await;
@@ -148,7 +148,7 @@ async fn a_large_export_comes_in_pieces() {
     engine.furnish("--day 1000 --txn 10 --auto 5").await;
     let agent = engine.hire("bot", "bearer").await;
     for n in 0..400 {
-        // Below the server's rate.
+        // Stays below the server's rate limit.
         engine.clock.advance(300);
         ask(&engine, &agent, 100_000, n).await;
     }
@@ -207,7 +207,7 @@ async fn a_refused_payment_names_the_limit_and_the_policy_to_its_operator_alone(
     let now = "4.00 USD requested, 3.00 per payment was allowed then; `p` v2 allows 4.00 now";
     assert_eq!((raised.why.as_str(), raised.option), (now, None));
 
-    // 2.00 of the 3.00 are held back by the request that waits.
+    // The pending request reserves 2.00 of the 3.00.
     operator.must("policy edit p --day 3").await;
     ask(&engine, &second, 2_000_000, 6).await;
     let day = history(&engine, "history --status refused --limit 1").await.requests.remove(0);

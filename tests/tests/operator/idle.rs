@@ -1,4 +1,4 @@
-//! The wallet locks by itself, where the operator wants it.
+//! The automatic lock, where the operator has enabled it.
 
 use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
@@ -14,7 +14,7 @@ async fn engine() -> TestEngine {
     engine
 }
 
-/// Why the wallet was locked last. The entry follows on the lock.
+/// Returns the cause of the last lock. Its entry is written after the lock.
 async fn cause(operator: &mut Operator) -> String {
     for _look in 0..1_000 {
         let rows = activity(operator, "activity --limit 500").await.entries;
@@ -25,7 +25,7 @@ async fn cause(operator: &mut Operator) -> String {
     panic!("the lock is in no entry");
 }
 
-/// Whether the wallet is locked, and in how many seconds it will be.
+/// Returns whether the wallet is locked, and the seconds until it locks.
 async fn standing(operator: &mut Operator) -> (bool, Option<u64>) {
     match operator.must("wallet status").await {
         Answer::Wallet(wallet) => (wallet.locked, wallet.locks_in_s),
@@ -33,7 +33,7 @@ async fn standing(operator: &mut Operator) -> (bool, Option<u64>) {
     }
 }
 
-/// Lets time pass until the wallet is locked; answers how many seconds it took.
+/// Advances the clock until the wallet is locked; returns the seconds that took.
 async fn seconds_until_locked(engine: &TestEngine, operator: &mut Operator) -> u64 {
     for seconds in 0..1_000 {
         if standing(operator).await.0 {
@@ -61,7 +61,7 @@ async fn an_unused_wallet_locks_by_itself() {
         engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, 1), None)).await;
     assert_eq!(status, 503, "{answer}");
 
-    // What agents ask for is a use too.
+    // Requests of agents count as use.
     operator.must("wallet open").await;
     for n in 2..5 {
         engine.clock.advance(40_000);
@@ -71,7 +71,7 @@ async fn an_unused_wallet_locks_by_itself() {
     }
     assert!(seconds_until_locked(&engine, &mut operator).await >= 60);
 
-    // Longer is looser; off is loosest.
+    // A longer time loosens the lock, and so does turning it off; both need the open wallet.
     for looser in ["61", "off", "default"] {
         let refused = operator.refused(&format!("config set lock.idle {looser}")).await;
         assert_eq!(refused.code, Code::WalletLocked, "{looser}");
@@ -84,7 +84,7 @@ async fn an_unused_wallet_locks_by_itself() {
     }
 }
 
-/// Whoever puts an older file back must not keep the wallet open by it.
+/// Restoring an older wallet file must not keep the wallet open.
 #[tokio::test]
 async fn a_wallet_that_does_not_fit_its_journal_locks_too() {
     let engine = engine().await;
@@ -110,7 +110,7 @@ async fn a_machine_that_wakes_finds_its_wallet_locked() {
     let engine = engine().await;
     let mut operator = engine.operator();
     engine.clock.advance(5_000);
-    // Off, so it stays open.
+    // The automatic lock is off, so the wallet stays open.
     engine.clock.suspend(3_600_000);
     for _second in 0..10 {
         engine.clock.advance(1_000);

@@ -1,4 +1,4 @@
-//! Policies: what an edit changed, what is kept without effect, and a rehearsal on a sensible network.
+//! Policies: changes of an edit, settings without effect, and the network of a rehearsal.
 
 use bursar_core::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
 use bursar_tests::engine::{Setup, TestEngine};
@@ -74,7 +74,7 @@ async fn a_rehearsal_without_a_network_is_on_base_where_that_may_be() {
     assert_eq!(rehearsed(&mut operator, "policy test p 1").await.network, "Robinhood Chain");
 }
 
-/// A word on the old value too, so that a slip is seen at once.
+/// The old value is shown as well, so that a mistake is noticed at once.
 #[tokio::test]
 async fn a_setting_that_is_set_answers_what_it_was() {
     let engine = TestEngine::start(Setup::default()).await;

@@ -1,4 +1,4 @@
-//! `requests` while agents do their worst.
+//! `requests` with hostile agents.
 
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
@@ -7,7 +7,7 @@ use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{BASE, challenge, header};
 use bursar_tests::operator::{Expect, Operator};
 
-/// Nobody should be asked for a yes that would come to nothing.
+/// A card shows if its approval would be refused.
 #[tokio::test]
 async fn a_card_tells_that_an_approval_would_be_refused() {
     let engine = TestEngine::start(Setup::default()).await;
@@ -65,8 +65,8 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     let listed = operator.outcome("requests --all").await;
     let Ok(Answer::Requests { requests }) = listed.reply.result else { panic!("{listed:?}") };
     assert_eq!((requests.len(), listed.reply.warnings), (waiting, vec![]), "all fit");
-    // Of each the beginning with the whole host is shown, what was asked is in the receipt, and an approval
-    // binds to the whole.
+    // The list shows the start of each URL with its whole host, and the receipt shows all of it. An approval binds the
+    // whole URL.
     let first = &requests[0];
     let card = first.card.as_ref().unwrap();
     for url in [&card.terms.request_url, &card.terms.resource_url] {
@@ -88,7 +88,7 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     assert_eq!(rest, []);
 }
 
-/// Unseen, a few characters may be those of another request than the one that was meant.
+/// Without a card shown, a short prefix may name another request than the intended one.
 #[tokio::test]
 async fn a_request_is_named_by_four_characters_and_unseen_by_eight() {
     let engine = TestEngine::start(Setup::default()).await;
@@ -112,7 +112,7 @@ async fn a_request_is_named_by_four_characters_and_unseen_by_eight() {
         assert!(refused.message.contains("eight characters"), "{refused}");
     }
     operator.must(&format!("approve {} --yes", &first[..8])).await;
-    // Whoever sees the card needs no more than what names one request.
+    // With the card shown, any unique prefix of four characters or more is enough.
     let seen = (4..8).find(|&length| !third.starts_with(&second[..length])).expect("they differ");
     operator.must(&format!("approve {}", &second[..seen])).await;
     operator.must(&format!("deny {}", &third[..8])).await;

@@ -1,4 +1,4 @@
-//! `config …`, `network rpc` and `server start`: what holds at once, what is kept where, what is refused.
+//! `config …`, `network rpc` and `server start`: when settings take effect, where they are stored, and what is refused.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ async fn told(engine: &TestEngine, line: &str) -> SettingAnswer {
     }
 }
 
-/// The value of a key, and where it comes from.
+/// Returns a key's value and its source.
 async fn get(engine: &TestEngine, key: &str) -> (Value, String) {
     let setting = told(engine, &format!("config get {key}")).await;
     (setting.value, setting.source)
@@ -112,7 +112,7 @@ async fn what_loosens_needs_the_open_wallet_and_is_in_no_file() {
         assert_eq!(get(&engine, key).await, (shown.clone(), "journal".to_owned()), "{key}");
     }
     assert_eq!(file(&engine), "");
-    // And back, without the wallet.
+    // Resetting them works with a locked wallet.
     operator.must("wallet lock").await;
     for key in ["server.hosts", "server.rate_per_minute", "payments.max_validity"] {
         operator.must(&format!("config set {key} default")).await;
@@ -164,7 +164,7 @@ async fn a_bad_value_changes_nothing() {
     for line in ["config get server.listn", "config set nothing 1", "config set server.listen"] {
         assert!(bursar_core::grammar::Order::parse_line(line).is_err(), "{line}");
     }
-    // A file that somebody broke is not made worse.
+    // A damaged file stays unchanged.
     std::fs::write(engine.folder.join("settings.toml"), "not toml").unwrap();
     let refused = operator.refused("config set server.autostart false").await;
     assert!(refused.message.contains("settings.toml"), "{refused}");
@@ -203,7 +203,7 @@ async fn an_explorer_is_turned_off_at_once_and_for_the_next_start() {
     assert_eq!((value, source.as_str()), (Value::Null, "default"));
 }
 
-/// Nobody stands behind these nodes: each shows by its chain id being asked that it is the one in use.
+/// Nothing listens behind these nodes; a request for the chain id shows which one is in use.
 #[tokio::test]
 async fn transactions_go_elsewhere_at_once_and_back() {
     let nobody = "http://127.0.0.1:9";
@@ -287,7 +287,7 @@ async fn a_server_that_did_not_start_leaves_nothing_open() {
     assert!(!engine.engine.core().view().state.settings.allow_lan);
 }
 
-/// An agent would take its token to whoever listens there.
+/// An agent would send its token to the program at that address.
 #[tokio::test]
 async fn the_door_of_another_program_is_given_to_no_agent() {
     let engine = engine().await;

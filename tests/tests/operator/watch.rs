@@ -1,4 +1,4 @@
-//! `watch`: whoever listens, comes late or comes back hears every entry once and in order.
+//! `watch`: a client that listens, joins late or reconnects receives every entry once and in order.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use bursar_tui::link::{Link, Received};
 
 use super::activity::{activity, ask, seqs};
 
-/// For what would otherwise never end, were it broken.
+/// Timeout for waits that only a bug makes endless.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A program that watches.
+/// A client that watches.
 pub(crate) struct Watcher(Link);
 
 impl Watcher {
@@ -39,7 +39,7 @@ impl Watcher {
         }
     }
 
-    /// What is told up to the first entry that fits.
+    /// Returns all entries up to the first that matches.
     pub(crate) async fn until(&mut self, fits: impl Fn(&ActivityRow) -> bool) -> Vec<ActivityRow> {
         let mut told: Vec<ActivityRow> = Vec::new();
         while !told.iter().any(&fits) {
@@ -61,13 +61,13 @@ impl Watcher {
     }
 }
 
-/// A program that reads slowly, one whose connection breaks again and again, and one that comes late hear the
-/// same as one that listens all the time.
+/// All watchers receive the same entries: a steady one, a slow one, a late one, and one that reconnects after each
+/// frame.
 #[tokio::test]
 async fn who_watches_hears_every_entry_once_and_in_order() {
     let engine = TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await;
     engine.furnish("--day 1000 --txn 10 --auto 5").await;
-    // A long name: not as many entries as there may be fit into a frame.
+    // A long name, so that a frame is full before it reaches its maximum of entries.
     let agent = engine.hire(&"bot".repeat(33), "bearer").await;
     let begin = activity(&mut engine.operator(), "activity --limit 1").await.entries[0].seq;
     let since = |seq: u64| format!("watch --since {seq}");
@@ -116,7 +116,7 @@ async fn without_a_place_to_begin_only_what_comes_is_told() {
         asking: Asking::Silent,
     };
     link.send(&run(1, "watch")).await.unwrap();
-    // Nobody tells when the watch has begun, so it is given something to tell until it has.
+    // There is no signal when the watch has begun, so create entries until one arrives.
     let mut told = Vec::new();
     for id in 2.. {
         link.send(&run(id, &format!("policy create q{id} --day 1"))).await.unwrap();

@@ -1,5 +1,4 @@
-//! Single bytes of entries that change: at the start the engine is refused, in a running one the audit
-//! names the entry.
+//! Flipped bytes in entries: the engine refuses to start, and the audit of a running engine names the entry.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use bursar_tests::engine::{Setup, TestEngine, test_edition};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 
-/// An engine that has paid, and its journal in memory.
+/// Returns an engine that has paid, and its journal in memory.
 async fn paid() -> (TestEngine, MemoryStore) {
     let memory = MemoryStore::default();
     let store: Box<dyn Store> = Box::new(memory.clone());
@@ -22,7 +21,7 @@ async fn paid() -> (TestEngine, MemoryStore) {
         let body = agent.ask(engine.now_s(), &offer(12_000, n), None);
         assert_eq!(engine.post("/sign", &body).await.0, 200);
     }
-    // Something that is committed at once comes last: no record waits for its commit any more.
+    // A freeze commits at once, so no record is still pending.
     engine.operator().must("freeze").await;
     (engine, memory)
 }
@@ -56,7 +55,7 @@ async fn a_flipped_byte_of_any_entry_refuses_the_start_and_names_the_entry() {
     assert!(start().is_ok());
 }
 
-/// Flips bytes of an entry under a running engine and has the journal audited.
+/// Flips bytes of an entry under a running engine and expects `audit verify` to name it.
 async fn audited(engine: &TestEngine, memory: &MemoryStore, seq: u64) {
     let mut operator = engine.operator();
     for at in (0..length(memory, seq)).step_by(7) {

@@ -1,6 +1,5 @@
-//! Somebody with the file of a journal and a copy of our sources, but without the key of the seals. Shares
-//! no code with the journal but what brings all rows into the history: its own reading and writing of entries, straight
-//! into the file.
+//! An attacker with the journal file and the sources, but without the key of the seals. Reads and writes entries in the
+//! file with its own code; only moving all rows into the history uses the journal's.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +17,10 @@ const INDEX: TableDefinition<'_, &[u8], u64> = TableDefinition::new("index");
 const PAYEES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payees");
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
-/// The version that begins each entry and each snapshot.
+/// The version byte at the start of each entry and snapshot.
 const VERSION: u8 = 5;
 
-/// A journal's entries in hand, to be changed and written back with a chain that fits.
+/// A journal's entries, to be changed and written back with a valid hash chain.
 #[derive(Debug)]
 pub(crate) struct Forger {
     db: Database,
@@ -29,7 +28,7 @@ pub(crate) struct Forger {
 }
 
 impl Forger {
-    /// With everything where it ends up: in the history.
+    /// Opens a journal after moving all rows into the history file.
     pub(crate) fn open(file: &Path) -> Self {
         let carry = Carry { after_bytes: 0, beside: false };
         let mut store = RedbStore::open(file, Arc::new(NoFaults)).unwrap().carrying(carry);
@@ -50,18 +49,18 @@ impl Forger {
         Self { db, entries }
     }
 
-    /// The events in hand.
+    /// Iterates over the events of the loaded entries.
     pub(crate) fn events(&mut self) -> impl Iterator<Item = &mut Event> {
         self.entries.iter_mut().map(|(_at, event)| event)
     }
 
-    /// Adds an entry at the end, a moment after the last.
+    /// Appends an entry, one millisecond after the last.
     pub(crate) fn append(&mut self, event: Event) {
         let at = self.entries.last().map_or(Utc(0), |(at, _event)| at.plus_ms(1));
         self.entries.push((at, event));
     }
 
-    /// Writes the entries back: every hash and the head are reckoned anew, the seal stays what it was.
+    /// Writes the entries back with new hashes and a new head; the seal is unchanged.
     pub(crate) fn write_back(&self) {
         let write = self.db.begin_write().unwrap();
         {
@@ -97,21 +96,21 @@ impl Forger {
         write.commit().unwrap();
     }
 
-    /// Stores a snapshot of the state at the head, as if the engine had.
+    /// Stores a snapshot of `state` at the head, as the engine would.
     pub(crate) fn snapshot(&self, state: &State) {
         let write = self.db.begin_write().unwrap();
         {
             let mut meta = write.open_table(META).unwrap();
             let head = meta.get("head").unwrap().expect("a head").value().to_vec();
             let state = postcard::to_allocvec(state).unwrap();
-            // Whoever has no key can only make up the tag.
+            // Without the key, the tag can only be invented.
             let bytes = [&[VERSION][..], &head, &[7; 32], &state].concat();
             meta.insert("snapshot", bytes.as_slice()).unwrap();
         }
         write.commit().unwrap();
     }
 
-    /// The state that the entries lead to.
+    /// Replays the entries into a state.
     pub(crate) fn state(&self) -> State {
         let mut state = State::new(State::default_networks());
         for ((at, event), seq) in self.entries.iter().zip(1..) {
@@ -121,12 +120,12 @@ impl Forger {
         state
     }
 
-    /// Says that an address was paid so often, in the place of what is said of it.
+    /// Replaces a payee's row with this number of payments.
     pub(crate) fn pay(&self, chain: u64, payee: [u8; 20], times: u64) {
         let write = self.db.begin_write().unwrap();
         {
             let key = [&chain.to_be_bytes()[..], &payee].concat();
-            // How often, how often by an operator, the first and the last time, and how much.
+            // Payments, those approved by an operator, first and last time, total amount.
             let row = postcard::to_allocvec(&(times, times, 0_i64, 0_i64, 1_000_000_u64)).unwrap();
             let mut table = write.open_table(PAYEES).unwrap();
             table.insert(key.as_slice(), row.as_slice()).unwrap();
@@ -134,20 +133,20 @@ impl Forger {
         write.commit().unwrap();
     }
 
-    /// Forgets whom the wallet has paid, and says that this is all there is to know.
+    /// Deletes all payee rows but keeps the mark that says they are complete.
     pub(crate) fn forget_payees(&self) {
         let write = self.db.begin_write().unwrap();
         write.open_table(PAYEES).unwrap().retain(|_payee, _row| false).unwrap();
         write.commit().unwrap();
     }
 
-    /// How many rows there are.
+    /// Returns the number of payee rows.
     pub(crate) fn payees(&self) -> usize {
         self.db.begin_read().unwrap().open_table(PAYEES).unwrap().iter().unwrap().count()
     }
 
-    /// As a version of the program leaves a journal that knows of no payees: `since` is what one that did
-    /// had written before.
+    /// Leaves the journal as a version without payee rows does. `since` is an outdated mark from a version that had
+    /// them.
     pub(crate) fn without_payees(&self, since: Option<u64>) {
         let write = self.db.begin_write().unwrap();
         {
@@ -163,14 +162,14 @@ impl Forger {
         write.commit().unwrap();
     }
 
-    /// Forgets which asks were made.
+    /// Empties the index of request identities.
     pub(crate) fn forget_asks(&self) {
         let write = self.db.begin_write().unwrap();
         write.open_table(INDEX).unwrap().retain(|_key, _id| false).unwrap();
         write.commit().unwrap();
     }
 
-    /// Changes what is recorded of every request.
+    /// Changes the record of every request.
     pub(crate) fn records(&self, change: impl Fn(&mut bursar_domain::Request)) {
         let write = self.db.begin_write().unwrap();
         {

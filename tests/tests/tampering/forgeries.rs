@@ -1,4 +1,4 @@
-//! A journal that was written to by somebody without the key of the seals.
+//! A journal rewritten without the key of the seals.
 
 use bursar_core::answers::Answer;
 use bursar_core::client::Client;
@@ -15,14 +15,14 @@ use bursar_tests::operator::Expect;
 use crate::forger::Forger;
 use crate::stage::{Stage, told_untrusted};
 
-/// A hundred times what the operator allowed.
+/// Sets every limit to 1,000 dollars, a hundred times the operator's.
 fn loosened(policy: &mut Policy) {
     policy.payments.daily = Usd::dollars(1000);
     policy.payments.per_request = Usd::dollars(1000);
     policy.payments.auto_below = Usd::dollars(1000);
 }
 
-/// The policy, as the entries have it.
+/// Returns name, version and value of the policy in the entries.
 fn policy(forger: &mut Forger) -> (bursar_core::ids::Name, u64, Policy) {
     let set = forger.events().find_map(|event| match event {
         Event::PolicySet { name, version, policy, .. } => {
@@ -33,7 +33,7 @@ fn policy(forger: &mut Forger) -> (bursar_core::ids::Name, u64, Policy) {
     set.expect("a policy")
 }
 
-/// When the agent's allowance began, and whose it is.
+/// Returns the agent with an allowance, and its start.
 fn allowance(forger: &mut Forger) -> (bursar_core::ids::AgentId, WindowStart) {
     let given = forger.events().find_map(|event| match event {
         Event::AgentCommissioned { agent, start: Some(start), .. } => {
@@ -65,14 +65,14 @@ async fn a_limit_edited_with_a_chain_that_fits_asks_for_every_payment_until_it_i
     let Answer::Status(status) = stage.operator().must("status").await else { panic!() };
     assert!(status.untrusted.is_some());
 
-    // Neither a restart heals it nor a lock nor a new password.
+    // Neither a restart nor a lock restores trust, and a new password is refused.
     let changed = stage.operator().outcome("wallet passwd").await.reply.result;
     assert_eq!(changed.map_err(|fault| fault.code), Err(Code::JournalUntrusted));
     let warnings = stage.between(|_stage| ()).await;
     told_untrusted(&warnings, "The journal does not match the wallet");
     stage.is_held_as_untrusted().await;
 
-    // Only the operator's password accepts it.
+    // Only the operator's password accepts the journal.
     let mut operator = stage.operator();
     operator.passwords.push_back("not the password".to_owned());
     assert_eq!(operator.refused("audit accept").await.code, Code::WrongPassword);
@@ -97,7 +97,7 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
     stage.operator().must("agent suspend bot").await;
     stage.operator().must("network disable base").await;
     stage.close().await;
-    // One of the entries records wrong passwords.
+    // One entry records wrong passwords, which delays the next attempt.
     stage.after_wrong_passwords = true;
     let whole = std::fs::read(stage.journal()).unwrap();
     let (agent, start) = allowance(&mut Forger::open(&stage.journal()));
@@ -179,7 +179,7 @@ async fn a_policy_loosened_after_the_last_seal_is_untrusted() {
     stage.is_held_as_untrusted().await;
 }
 
-/// What an entry says it changed is what the operator reads.
+/// An entry must state the true previous value, because the operator reads it.
 #[tokio::test]
 async fn a_tightening_after_the_last_seal_that_tells_of_another_change_is_untrusted() {
     let mut stage = Stage::new().await;
@@ -272,7 +272,7 @@ async fn asks_that_the_index_forgot_are_noticed_or_still_known() {
     assert!(before == after || !warnings.is_empty(), "first {before}, then {after}");
 }
 
-/// The records for polls and history are beside the chain, as SECURITY.md says: they may lie, and rule nothing.
+/// Records for polls and history are outside the chain (SECURITY.md): they may be wrong, but decide nothing.
 #[tokio::test]
 async fn an_edited_record_moves_nothing() {
     let mut stage = Stage::new().await;

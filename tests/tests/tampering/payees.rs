@@ -1,4 +1,4 @@
-//! The rows that say whom the wallet has paid: they are under no seal, and are made from the entries.
+//! The payee rows: they have no seal and are rebuilt from the entries.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use bursar_tests::operator::Expect;
 use crate::forger::Forger;
 use crate::stage::Stage;
 
-/// Has one payment wait.
+/// Leaves one payment pending.
 async fn hold(stage: &mut Stage) {
     stage.operator().must("policy edit p --auto 0").await;
     assert_eq!(stage.pay().await.0, 202);
@@ -63,7 +63,7 @@ async fn a_disk_that_does_not_take_them_leaves_them_unknown_and_everything_else_
         assert!(card.paid_before_unknown_reason.unwrap().contains("out of date"));
     };
     unknown(&stage).await;
-    // A commit that goes on from there does not make the rows whole.
+    // A later commit does not complete the rows.
     stage.operator().must("freeze").await;
     unknown(&stage).await;
     assert!(stage.open_wallet().await.is_empty());
@@ -81,7 +81,7 @@ async fn a_row_edited_on_disk_is_believed_while_locked_and_set_right_by_unlock()
     assert!(stage.open_wallet().await.is_empty(), "it decides nothing");
     assert_eq!(times(&stage).await, 2);
 
-    // So is one that is missing, and one of a payee that was never paid.
+    // Unlock also restores missing rows and removes those of payees that were never paid.
     stage.close().await;
     Forger::open(&stage.journal()).forget_payees();
     stage.start().await;

@@ -1,4 +1,4 @@
-//! An older copy of a file, or of all of them, put back.
+//! Older copies of one file, or of all of them, put back.
 
 use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
@@ -16,7 +16,7 @@ async fn a_journal_older_than_the_wallet_s_note_is_untrusted() {
     for _payment in 0..3 {
         assert_eq!(stage.pay().await.0, 200);
     }
-    // The wallet notes the journal when it is locked.
+    // The wallet file notes the journal's head when it is locked.
     let warnings = stage.between(|stage| std::fs::write(stage.journal(), &older).unwrap()).await;
     told_untrusted(&warnings, "of another or a longer journal");
     stage.is_held_as_untrusted().await;
@@ -34,7 +34,7 @@ async fn a_day_that_a_wrong_clock_showed_a_locked_wallet_is_no_forgery() {
     let day = 86_400_000;
     stage.clock.advance(2 * day);
     for _turn in 0..20 {
-        // Whatever keeps time has its turns.
+        // Lets the timers run.
         stage.operator().must("status").await;
     }
     stage.clock.jump_back(2 * day);
@@ -42,15 +42,15 @@ async fn a_day_that_a_wrong_clock_showed_a_locked_wallet_is_no_forgery() {
     assert_eq!(stage.pay().await.0, 200);
 }
 
-/// The note is as old as the last unlock, lock or save: whoever has a copy from later than that, and kills
-/// the engine, can put it back. A head that the operator noted shows it.
+/// The wallet's note dates from the last unlock, lock or save. An attacker with a later copy who kills the engine can
+/// put that copy back; only a head noted by the operator reveals it.
 #[tokio::test]
 async fn a_journal_put_back_to_a_moment_after_the_last_note_is_noticed_by_a_noted_head_alone() {
     let mut stage = Stage::new().await;
     let _image = stage.copy("image");
     assert_eq!(stage.pay().await.0, 200);
     let (_seq, head) = stage.head().await;
-    // The image is what a kill leaves: the wallet has not noted what came after it.
+    // A kill leaves this state: the wallet has not noted the later entries.
     let crashed = stage.copy("crashed");
     stage.close().await;
     let image = stage.folder().with_file_name("image");
@@ -85,7 +85,7 @@ async fn a_wallet_older_than_the_journal_opens_and_names_the_agents_without_a_se
     let body = late.ask(now, &bursar_tests::offers::offer(13_000, 99), None);
     assert_eq!(stage.engine().post("/sign", &body).await.0, 401);
     assert_eq!(stage.pay().await.0, 200);
-    // The way out works.
+    // The advice of the message works.
     let made = stage.operator().outcome("agent instructions late --regenerate").await;
     let renewed = bursar_tests::agent::Agent { token: made.secret.expect("a token"), ..late };
     let body = renewed.ask(now, &bursar_tests::offers::offer(13_000, 99), None);
@@ -117,7 +117,7 @@ async fn an_old_password_with_an_old_wallet_does_not_make_the_journal_trusted() 
     operator.must("wallet passwd").await;
     drop(operator);
     assert_eq!(stage.pay().await.0, 200);
-    // Opened with the password that was replaced.
+    // The wallet opens with the replaced password.
     let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
     told_untrusted(&warnings, "the seal does not match the entries");
     stage.is_held_as_untrusted().await;
@@ -152,7 +152,7 @@ async fn a_head_noted_earlier_is_part_of_the_chain_and_not_of_a_shortened_one() 
     assert!(fault.message.contains("shortened or replaced"), "{fault}");
 }
 
-/// Said in SECURITY.md: the folder as a whole has no memory outside itself.
+/// Documented in SECURITY.md: the folder has no memory outside itself.
 #[tokio::test]
 async fn a_whole_folder_put_back_is_not_noticed_but_by_a_noted_head() {
     let mut stage = Stage::new().await;

@@ -1,4 +1,4 @@
-//! An engine in this process on a folder that can be closed, changed and opened again.
+//! An in-process engine on a folder that tests can close, change and reopen.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use bursar_tests::operator::{Expect, Operator};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Half a dollar is automatic, ten dollars are the limit of a day.
+/// Up to 0.50 dollars automatic, ten per payment and per day.
 pub(crate) const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
-/// A folder, the engine on it when one runs, and an agent that pays.
+/// A folder, its engine while one runs, and an agent that pays.
 #[derive(Debug)]
 pub(crate) struct Stage {
     home: TempDir,
@@ -27,12 +27,12 @@ pub(crate) struct Stage {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) agent: Agent,
     asked: u64,
-    /// The next password has to wait for its turn, so time passes while the wallet opens.
+    /// Whether time must pass while the wallet opens: wrong passwords delay the next attempt.
     pub(crate) after_wrong_passwords: bool,
 }
 
 impl Stage {
-    /// With a wallet and an agent that has paid twice.
+    /// Starts with a wallet and an agent that has paid twice.
     pub(crate) async fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
@@ -62,7 +62,7 @@ impl Stage {
         self.folder().join("journal.redb")
     }
 
-    /// Puts back a journal that was too short to have a history.
+    /// Restores a journal from before it had a history file.
     pub(crate) fn put_back(&self, journal: &[u8]) {
         std::fs::write(self.journal(), journal).unwrap();
         let _there_or_not = std::fs::remove_file(self.folder().join("journal-history.redb"));
@@ -80,7 +80,7 @@ impl Stage {
         self.engine().operator()
     }
 
-    /// Ends the engine as an operator does: what waits is written, and the wallet notes the journal.
+    /// Stops the engine cleanly: pending entries are written, and the wallet notes the journal's head.
     pub(crate) async fn close(&mut self) {
         let engine = self.engine.take().expect("an engine runs");
         drop(engine.http);
@@ -97,17 +97,17 @@ impl Stage {
         self.engine = Some(TestEngine::open(self.folder(), setup).await);
     }
 
-    /// Starts the engine and opens the wallet, which must work; answers what was warned of.
+    /// Starts the engine and opens the wallet, which must succeed; returns the warnings.
     pub(crate) async fn open(&mut self) -> Vec<Warning> {
         self.start().await;
         self.open_wallet().await
     }
 
-    /// Opens the wallet of an engine that runs; answers what was warned of.
+    /// Opens the wallet of the running engine; returns the warnings.
     pub(crate) async fn open_wallet(&self) -> Vec<Warning> {
         let mut operator = self.operator();
         let opening = operator.outcome("wallet open");
-        // Time that races by would end allowances and payments, so only here.
+        // Fast-forwarding would expire allowances and payments, so do it only here.
         let outcome = match self.after_wrong_passwords {
             true => self.engine().while_time_passes(opening).await,
             false => opening.await,
@@ -117,33 +117,33 @@ impl Stage {
         reply.warnings
     }
 
-    /// Closes the engine, has the folder changed, and opens it again.
+    /// Stops the engine, changes the folder, and reopens it.
     pub(crate) async fn between(&mut self, change: impl FnOnce(&Self)) -> Vec<Warning> {
         self.close().await;
         change(self);
         self.open().await
     }
 
-    /// A copy of the folder as it is; an engine may run, as for a backup by a thief.
+    /// Copies the folder, possibly under a running engine, as a thief would.
     pub(crate) fn copy(&self, name: &str) -> PathBuf {
         let to = self.home.path().join(name);
         copy_folder(&self.folder(), &to);
         to
     }
 
-    /// A new ask for a little more than a cent.
+    /// Builds a new request for a little more than a cent.
     pub(crate) fn next_ask(&mut self) -> Value {
         self.asked += 1;
         self.agent.ask(self.engine().now_s(), &offer(12_000 + self.asked, self.asked), None)
     }
 
-    /// Asks for a little more than a cent, as never before.
+    /// Sends a new request for a little more than a cent.
     pub(crate) async fn pay(&mut self) -> (u16, Value) {
         let body = self.next_ask();
         self.engine().post("/sign", &body).await
     }
 
-    /// Asks and is held because the journal does not fit.
+    /// Sends a request and expects it to be held because the journal is untrusted.
     pub(crate) async fn is_held_as_untrusted(&mut self) {
         let (status, answer) = self.pay().await;
         assert_eq!((status, answer["status"].as_str()), (202, Some("pending")), "{answer}");
@@ -170,7 +170,7 @@ impl Stage {
     }
 }
 
-/// That the operator was told, once, and what of.
+/// Asserts exactly one warning, about an untrusted journal for this reason.
 pub(crate) fn told_untrusted(warnings: &[Warning], why: &str) {
     let [warning] = warnings else { panic!("{warnings:?}") };
     assert_eq!(warning.code, "JOURNAL_UNTRUSTED");

@@ -1,4 +1,4 @@
-//! Amounts that are none, or that two readers take for different ones.
+//! Invalid amounts, and amounts that two parsers could read differently.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,20 +7,20 @@ use serde_json::json;
 
 use crate::stage::{authorized, engine_with, quick};
 
-/// What `/sign` makes of an amount.
+/// The outcome of `/sign` for an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// Signed over so many atoms.
+    /// Signed for this many atoms.
     Signed(u64),
     Held,
-    /// An amount, and more than one payment may be.
+    /// A valid amount above the limit for one payment.
     Over,
-    /// No amount.
+    /// Not a valid amount.
     Refused,
 }
 use Told::{Held, Over, Refused, Signed};
 
-/// Amounts as they stand in JSON, strings in their quotes.
+/// Amounts as JSON text, strings with their quotes.
 const TABLE: &[(&str, Told)] = &[
     (r#""1""#, Signed(1)),
     (r#""9""#, Signed(9)),
@@ -37,7 +37,7 @@ const TABLE: &[(&str, Told)] = &[
     (r#""9007199254740993""#, Refused),
     (r#""18446744073709551615""#, Refused),
     (r#""18446744073709551616""#, Refused),
-    // 2^64 and 12,000; 2^128 and 12,000; 2^256 and 12,000: what is left of them in fewer bits.
+    // 2^64 + 12,000, 2^128 + 12,000 and 2^256 + 12,000: truncated to fewer bits, each becomes 12,000.
     (r#""18446744073709563616""#, Refused),
     (r#""340282366920938463463374607431768223456""#, Refused),
     (
@@ -104,9 +104,9 @@ const TABLE: &[(&str, Told)] = &[
     (r#""twelve""#, Refused),
     (r#""""#, Refused),
     (r#""12000\",\"amount\":\"1""#, Refused),
-    // The digits of a string that JSON writes in another way.
+    // The same digits, written with JSON escapes.
     (r#""\u0031\u0032000""#, Signed(12_000)),
-    // Numbers: whole ones by their digits.
+    // JSON numbers: only integers are accepted.
     ("1", Signed(1)),
     ("12000", Signed(12_000)),
     ("500000", Held),
@@ -131,7 +131,7 @@ const TABLE: &[(&str, Told)] = &[
     ("NaN", Refused),
     ("Infinity", Refused),
     ("12_000", Refused),
-    // Nothing that could be one.
+    // Values of other types.
     ("null", Refused),
     ("true", Refused),
     ("[]", Refused),
@@ -140,7 +140,7 @@ const TABLE: &[(&str, Told)] = &[
     (r#"{"value":"12000"}"#, Refused),
 ];
 
-/// A challenge in which the amount is this text.
+/// Returns a challenge whose amount is this JSON text.
 fn with_amount(version: u64, n: usize, amount: &str) -> String {
     let mut offer = challenge(BASE, 77, &format!("https://api.example.com/{n}"));
     offer["x402Version"] = json!(version);
@@ -182,7 +182,7 @@ async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
                         Signed(terms["value"].as_str().unwrap().parse().unwrap())
                     }
                     (202, _) => {
-                        // What is held has an end as well, so that the queue has room.
+                        // Deny held requests so that the queue does not fill up.
                         let id = answer["request_id"].as_str().unwrap().to_owned();
                         let deny = format!("deny {id}");
                         bursar_tests::operator::Expect::must(&mut engine.operator(), &deny).await;
@@ -201,7 +201,7 @@ async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
     assert_eq!(signed, wanted * 4);
 }
 
-/// The other version's field is no second place for an amount.
+/// An amount in the other protocol version's field is not used.
 #[tokio::test]
 async fn t_15_the_amount_of_the_other_version_does_not_count() {
     let (engine, agent) = engine_with(quick(), "--day 1000 --txn 10 --auto 5", "bearer").await;

@@ -1,4 +1,4 @@
-//! The check of the journal while it grows, and while somebody takes entries from it.
+//! `audit verify` during payments, and after an attacker removes entries.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,14 +48,15 @@ async fn t_45_an_audit_while_agents_pay_reports_no_damage() {
     assert!(grown > 1, "the journal grew under {grown} of {audits} audits");
 }
 
-/// An engine that has paid twice, its agent, its journal, and that journal before the last entry.
+/// Returns an engine that has paid twice, with its agent and journal. The last store is a copy of the journal before
+/// the second payment.
 async fn robbed() -> (TestEngine, Agent, MemoryStore, MemoryStore) {
     let store = MemoryStore::default();
     let setup = Setup { store: Some(Box::new(store.clone())), ..quick() };
     let (engine, agent) = engine_with(setup, "--day 1000 --txn 1 --auto 1", "bearer").await;
     let mut older = store.copied();
     for n in 0..2 {
-        // What is committed at once comes last: no signature waits for its commit any more.
+        // These commands commit at once and flush pending entries, so the copy lacks only the next payment.
         for line in ["freeze", "thaw"] {
             engine.operator().must(line).await;
         }
@@ -66,7 +67,7 @@ async fn robbed() -> (TestEngine, Agent, MemoryStore, MemoryStore) {
     (engine, agent, store, older)
 }
 
-/// The newest entry alone is removed, or all of the store is as it was before the last payment.
+/// Removes the newest entry, or replaces the whole store with an older copy.
 #[tokio::test]
 async fn t_45_a_last_entry_that_is_removed_under_an_engine_is_reported() {
     for (what, put_back) in [("the entry is gone", false), ("an older file is back", true)] {
@@ -82,7 +83,7 @@ async fn t_45_a_last_entry_that_is_removed_under_an_engine_is_reported() {
         assert_eq!(fault.code, Code::JournalDamaged, "{what}: {fault}");
         assert!(fault.message.contains("damaged at entry"), "{what}: {fault}");
 
-        // The engine knows what it wrote: what was spent stays spent, and the next payment leaves no way to hide.
+        // The engine keeps its state in memory: the amount stays spent, and the next payment cannot hide the damage.
         let body = agent.ask(engine.now_s(), &offer(1_000, 7), None);
         let (status, answer) = engine.post("/sign", &body).await;
         assert!(status == 200 || status == 500, "{what}: {status} {answer}");
@@ -102,7 +103,7 @@ async fn t_45_a_last_entry_that_is_removed_under_an_engine_is_reported() {
     }
 }
 
-/// With the real files: the engine, which holds its newest entries in memory, writes on into a file that was changed.
+/// Uses real files: the engine holds its newest entries in memory and keeps writing into a file that was changed.
 #[tokio::test]
 async fn t_45_a_journal_file_that_is_changed_under_an_engine_is_refused_at_the_next_start() {
     for what in ["older", "cut", "empty"] {
@@ -127,7 +128,7 @@ async fn t_45_a_journal_file_that_is_changed_under_an_engine_is_refused_at_the_n
                     "{what}: {why}"
                 );
             }
-            // What was written since has made it whole again: then nothing is missing, and nothing is paid again.
+            // The engine's later writes repaired the file: no entry is missing, and no payment is made twice.
             Ok(engine) => {
                 assert_eq!(what, "cut");
                 engine.operator().await.must("audit verify").await;
@@ -139,7 +140,7 @@ async fn t_45_a_journal_file_that_is_changed_under_an_engine_is_refused_at_the_n
     }
 }
 
-/// Pays, which an engine that holds its journal for whole does.
+/// Pays successfully, because the engine does not yet know that its file was changed.
 async fn pay(engine: &EngineProcess, agent: &Agent, n: u64) -> Value {
     let body = agent.ask(engine.now_s(), &offer(1_000, n), None);
     let (status, answer) = Caller::to(&engine.url).post("/sign", &body).await.unwrap();
@@ -147,7 +148,7 @@ async fn pay(engine: &EngineProcess, agent: &Agent, n: u64) -> Value {
     json_of(&answer)
 }
 
-/// In place, so that the engine has the changed file open.
+/// Overwrites the file in place, because the engine has it open.
 fn overwrite(journal: &Path, what: &str, older: &[u8]) {
     let file = std::fs::OpenOptions::new().write(true).open(journal).unwrap();
     match what {

@@ -1,11 +1,11 @@
-//! Agents that send what only the operator decides.
+//! Agents that send values only the operator may decide.
 
 use serde_json::{Value, json};
 
 use crate::stage::{POLICY, engine_with, hear, journal_end, quick, signed};
 
-/// Fields that name another wallet, another receiver or another policy, in the spellings of the original,
-/// of its policy as agents see it, and of the contracts behind it.
+/// Fields that name another wallet, receiver or policy. The spellings come from the original wallet, from the policy
+/// that it shows to agents, and from the contracts behind it.
 const FORBIDDEN: &[&str] = &[
     "agent_id",
     "agent_code",
@@ -56,7 +56,7 @@ async fn t_02_a_field_that_names_authority_is_refused_alone() {
         for (path, field, request) in
             [("/trade", "trade", trade()), ("/position", "position", position())]
         {
-            // Without such a field it is not this that is wrong with it.
+            // Control: without such a field, the request is not refused for it.
             let plain = signed(&agent, engine.now_s(), field, &request).to_string();
             let plain = hear(&engine, ("POST", path), &[], plain).await;
             assert_ne!(plain.code(), "FIELD_NOT_PERMITTED", "{path}");

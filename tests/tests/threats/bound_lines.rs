@@ -1,4 +1,4 @@
-//! The lines of the table of bounds: what is sent, at each bound and one above it, and what it gets.
+//! The table of input bounds: requests at each bound and one above it, with the expected answer.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
@@ -8,7 +8,7 @@ use bursar_tests::offers::{BASE, challenge};
 use serde_json::{Value, json};
 
 pub(crate) const MIB: usize = 1 << 20;
-/// A body, and the status and code that it gets.
+/// A request body with the expected status and code.
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) body: Vec<u8>,
@@ -30,7 +30,7 @@ struct Table<'a> {
 impl Table<'_> {
     fn offer(&self) -> Value {
         let mut offer = challenge(BASE, 1_000, "https://api.example.com/");
-        // Every line is a payment of its own.
+        // Makes every line a separate payment.
         offer["error"] = json!(format!("line {}", self.lines.len()));
         offer
     }
@@ -43,12 +43,12 @@ impl Table<'_> {
         self.lines.push(Line { name: name.to_owned(), body: body.into(), wanted });
     }
 
-    /// Members beside agent and signature.
+    /// Adds a body with these members next to agent and signature.
     fn with(&mut self, name: &str, members: &str, wanted: (u16, &'static str)) {
         self.raw(name, format!("{{{},{members}}}", self.open()), wanted);
     }
 
-    /// A good payment with members beside it.
+    /// Adds a valid payment with extra members.
     fn beside(&mut self, name: &str, members: &str, wanted: (u16, &'static str)) {
         let header = STANDARD.encode(self.offer().to_string());
         self.with(name, &format!("\"payment_required\":\"{header}\",{members}"), wanted);
@@ -58,7 +58,7 @@ impl Table<'_> {
         self.with(name, &format!("\"payment_required\":\"{text}\""), wanted);
     }
 
-    /// The same challenge as a header and as JSON; only the code of a refusal may differ.
+    /// Adds the same challenge as a header and as JSON; only the code of a refusal may differ.
     fn challenge(&mut self, name: &str, change: impl Fn(&mut Value), wanted: (u16, &'static str)) {
         let mut offer = self.offer();
         change(&mut offer);
@@ -95,7 +95,7 @@ fn headers(table: &mut Table<'_>) {
     table.header("64 KiB", &STANDARD.encode(&whole), PAID);
     table.header("64 KiB and a byte", &STANDARD.encode(whole + " "), BAD_HEADER);
     table.header("a million characters", &"A".repeat(1_000_000), BAD_HEADER);
-    // Long enough for padding, and characters that the alphabets write differently.
+    // Needs base64 padding, so one byte more than a multiple of three.
     let mut odd = table.offer().to_string();
     while odd.len() % 3 != 1 {
         odd.push(' ');
@@ -154,7 +154,7 @@ fn challenges(table: &mut Table<'_>) {
     };
     table.challenge("4 KiB of URL", url(4096), PAID);
     table.challenge("4 KiB of URL and a byte", url(4097), BAD_FORMAT);
-    // As JSON the bound is on what it is when written compactly.
+    // For `x402_data` the bound applies to the compact JSON form.
     for (bytes, wanted) in [(64 << 10, PAID), ((64 << 10) + 1, BAD_FORMAT)] {
         let mut offer = table.offer();
         let fill = |offer: &mut Value, room: usize| {
@@ -165,7 +165,7 @@ fn challenges(table: &mut Table<'_>) {
         fill(&mut offer, 60_000);
         let around = offer.to_string().len() - 60_000;
         fill(&mut offer, bytes - around);
-        // The commas and the bracket of the list do not grow in step with the room.
+        // The list's commas and bracket do not grow in proportion, so the last field corrects the length.
         let rest = offer["rest"].as_str().unwrap().len() + bytes;
         offer["rest"] = json!("r".repeat(rest - offer.to_string().len()));
         assert_eq!(offer.to_string().len(), bytes);
@@ -246,7 +246,7 @@ fn bodies(table: &mut Table<'_>) {
     table.raw("nothing", "", (400, "MISSING_AGENT_ID"));
 }
 
-/// As many of something as a mebibyte holds: what is small on the wire must not be large in memory.
+/// As many small values as a mebibyte holds: input that is small on the wire must not become large in memory.
 fn crowds(table: &mut Table<'_>) {
     let fill = |item: &str| {
         let room = MIB - 2_000;
@@ -264,7 +264,7 @@ fn crowds(table: &mut Table<'_>) {
         table.with(&format!("{count} offers {item}"), &inside, BAD_JSON);
         table.beside(&format!("{count} times {item}"), &format!("\"x\":[{crowd}]"), BAD_JSON);
     }
-    // At the bound and one above it: body, agent, signature and list are values as well.
+    // At the bound and one above it. Body, agent, signature, payment header and list count as values too.
     let room = BODY_VALUES - 5;
     for (count, wanted) in [(room, PAID), (room + 1, BAD_JSON)] {
         let zeros = vec!["0"; count].join(",");

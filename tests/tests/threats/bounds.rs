@@ -1,5 +1,5 @@
-//! Resource servers and callers that send too much, or what can be read in two ways: every bound, at it and
-//! one above it, and what all of it costs a process in memory.
+//! Resource servers and callers that send too much, or input with two readings. Tests every bound at its limit and one
+//! above, and the memory that the whole table costs a process.
 
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
@@ -10,8 +10,8 @@ use crate::stage::{authorized, engine_with, furnish, hear, hire, quick};
 use crate::wire::Kept;
 
 const POLICY: &str = "--day 1000 --txn 10 --auto 5";
-/// What the whole table may add to the peak of a process. A body that is blown up takes dozens of MiB; what
-/// each thread's allocator keeps to itself adds up to five, as the threads happen to share the work.
+/// Most that the whole table may add to the peak memory of a process, in KiB. An input that expands in memory takes
+/// dozens of MiB. Per-thread allocator caches add up to 5 MiB, depending on how the threads share the work.
 const GROWTH_KIB: u64 = 12 * 1024;
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn t_10_every_bound_holds_at_it_and_above_it() {
         assert_eq!(authorized(&engine), paid, "{}", line.name);
     }
     assert!(lines > 100, "{lines} lines");
-    // Compression would undo the bound on the body.
+    // A compressed body would bypass the bound on its size.
     let body = json!({"agent_id": agent.id}).to_string();
     for encoding in ["gzip", "deflate", "br", "identity, gzip", "x"] {
         let headers = [("content-encoding", encoding)];
@@ -56,7 +56,7 @@ async fn t_10_the_whole_table_costs_a_process_little_memory() {
     let agent = hire(&mut operator, "bot", "bearer").await;
     let lines = table(&agent);
     let mut kept = Kept::open(&engine.url);
-    // What the process needs in any case: bodies of the largest size whose proof is wrong, and payments.
+    // Warm up with what the process needs anyway: the largest bodies, with wrong proofs, and payments.
     let full = json!({"agent_id": agent.id, "payment_required": "x".repeat(MIB - 100)}).to_string();
     for _time in 0..8 {
         assert_eq!(kept.ask("POST", "/sign", full.as_bytes()).0, 401);
@@ -68,11 +68,11 @@ async fn t_10_the_whole_table_costs_a_process_little_memory() {
     let mut dearest = (0, String::new());
     let mut last = before;
     for line in &lines {
-        // A body that is refused by its length ends the connection.
+        // A body refused for its length closes the connection.
         let mut kept = Kept::open(&engine.url);
         let (status, _) = kept.ask("POST", "/sign", &line.body);
         assert_eq!(status, line.wanted.0, "{}", line.name);
-        // The kernel counts pages in batches: a peak may seem to fall by a few.
+        // The kernel counts pages in batches, so the reported peak can drop by a few.
         let now = peak_kib(engine.pid()).max(last);
         if now - last > dearest.0 {
             dearest = (now - last, line.name.clone());

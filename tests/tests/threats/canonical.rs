@@ -1,5 +1,5 @@
-//! Texts that two readers understand in two ways. A body is signed over what Python writes of it; what we
-//! read must be that, or be refused.
+//! JSON that two parsers read differently. A body is signed over Python's canonical form of it; the engine must read
+//! the same value or refuse the body.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,8 @@ use crate::stage::{
     POLICY, cases, engine_with, hear_from_afar, journal_end, proof, quick, vectors,
 };
 
-/// Every place in which a value of any kind is signed: in front of it and behind it, alike in the message and
-/// on the wire.
+/// Every endpoint that signs arbitrary JSON: its path, and the text before and after the value. That text is the same
+/// in the signed message and on the wire.
 const PLACES: [(&str, &str, &str); 4] = [
     ("/sign", "\"x402_data\":{\"v\":", "}"),
     ("/trade", "\"trade\":{\"v\":", "}"),
@@ -20,7 +20,7 @@ const PLACES: [(&str, &str, &str); 4] = [
     ("/venues", "\"position\":{\"v\":", "}"),
 ];
 
-/// Levels that [`PLACES`] put around a value.
+/// Nesting levels that [`PLACES`] add around a value.
 const AROUND: usize = 2;
 
 fn wire(case: &Value) -> Vec<u8> {
@@ -30,7 +30,7 @@ fn wire(case: &Value) -> Vec<u8> {
     }
 }
 
-/// The deepest nesting of a text that is JSON.
+/// Returns the deepest nesting of a JSON text.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0, 0, false, false);
     for c in text.chars() {
@@ -49,7 +49,7 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// Sends `wire` in place, with a proof over `canonical` in the same place; answers status and code.
+/// Sends `wire` with a proof over `canonical`, both in the same place; returns status and code.
 async fn send(
     engine: &TestEngine,
     agent: &Agent,
@@ -60,7 +60,7 @@ async fn send(
     let now = engine.now_s();
     let timestamp = format!("\"timestamp\":{now}");
     let id = format!("\"agent_id\":\"{}\"", agent.id);
-    // In the order of the keys: agent_id, position, timestamp, trade, x402_data.
+    // Members in key order: agent_id, position, timestamp, trade, x402_data.
     let member = format!("{front}{canonical}{back}");
     let message = if front.starts_with("\"position") {
         format!("{{{id},{member},{timestamp}}}")
@@ -108,7 +108,7 @@ async fn t_08_a_proof_holds_for_what_python_reads_and_for_nothing_else() {
                 _lending => "DEFI_DISABLED",
             };
             assert_eq!(code, wanted, "{told}");
-            // One character more in the message, and it is another message.
+            // One extra character makes it a different message.
             let other = format!("{python} ");
             let (status, code) = send(&engine, &agent, place, &wire, &other).await;
             assert_eq!((status, code.as_str()), (401, "AUTH_FAILED"), "{id} at {}", place.0);

@@ -1,4 +1,4 @@
-//! Nodes that serve another chain, and clocks that are off.
+//! Nodes that serve another chain, and clocks that are wrong.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn waiting(engine: &TestEngine) -> Vec<RequestAnswer> {
     }
 }
 
-/// Why the only request waits; it is denied then.
+/// Returns why the only pending request is held, and denies it.
 async fn held_for(engine: &TestEngine) -> HoldReason {
     let waiting = waiting(engine).await;
     assert_eq!(waiting.len(), 1, "{waiting:?}");
@@ -50,24 +50,24 @@ async fn held_for(engine: &TestEngine) -> HoldReason {
 #[tokio::test]
 async fn t_12_a_node_of_another_chain_confirms_nothing() {
     for foreign in [1, 84_532, 84_530, 8_454, 0, u64::MAX] {
-        // Everything else it says is what would let a payment through.
+        // All other answers of this node would let a payment through.
         let node = Node::start(&clock(), foreign).await;
         let (engine, agent) = engine_with(node.setup(), POLICY, "hmac").await;
         let renamed = |offer: &mut Value| offer["accepts"][0]["extra"]["name"] = json!("Dollar");
         let (status, answer) = pay(&engine, &agent, 1, renamed).await;
         assert_eq!(status, 202, "chain {foreign}: {answer}");
         assert_eq!(held_for(&engine).await, HoldReason::DomainContradicted);
-        // Its word is no reason to stop, either: a payment that asks no chain is made.
+        // The node cannot block payments either: one that needs no chain call is signed.
         assert_eq!(pay(&engine, &agent, 2, |_offer| ()).await.0, 200, "chain {foreign}");
         assert_eq!((node.asked(), engine.engine.core().now().chain_hint), (0, None));
         assert_eq!(authorized(&engine), 1);
 
-        // The same node, once it serves our chain and the refusal has lapsed.
+        // The same node serves our chain, and the cached refusal has expired.
         node.serve_chain(BASE.0);
         engine.clock.advance(60_001);
         let (status, answer) = pay(&engine, &agent, 3, renamed).await;
         assert_eq!(status, 200, "{answer}");
-        // And turned away again when it was given to another chain and a day has passed.
+        // The node is refused again after it switched chains and a day has passed.
         node.serve_chain(foreign);
         engine.clock.advance(24 * 3_600_000);
         let (status, answer) = pay(&engine, &agent, 4, renamed).await;
@@ -104,7 +104,7 @@ async fn t_12_a_chain_that_is_off_or_unknown_is_not_paid_on() {
         assert_eq!(told(network.clone()).await, unknown, "{network}");
     }
     assert_eq!(told(json!("eip155:8453")).await.0, 200);
-    // Two offers: the one on a chain that is on is taken, and signed for that chain.
+    // Of two offers, the one on an enabled chain is chosen and signed for that chain.
     let both = |offer: &mut Value| {
         let mut first = offer["accepts"][0].clone();
         first["network"] = json!("eip155:84532");
@@ -128,7 +128,8 @@ async fn t_12_a_chain_that_is_off_or_unknown_is_not_paid_on() {
     assert_eq!(authorized(&engine), 2);
 }
 
-/// A clock this far before or behind the newest block; whether what would be signed at once is held.
+/// Each row: the newest block relative to the clock, the expected number of probes, and whether an automatic payment is
+/// held.
 #[tokio::test]
 async fn t_14_a_clock_that_is_off_the_newest_block_approves_nothing() {
     let asleep = Block::At(Utc::from_seconds(NEW_YEAR_S - 86_400));
@@ -141,7 +142,7 @@ async fn t_14_a_clock_that_is_off_the_newest_block_approves_nothing() {
         (Block::Behind(-599), 2, false),
         (Block::Behind(-601), 2, true),
         (Block::Behind(-86_400), 2, true),
-        // Without a block nobody knows better than the clock.
+        // Without a block there is nothing to compare the clock with.
         (Block::Dead, 1, false),
         (asleep, 2, false),
     ] {
@@ -150,7 +151,7 @@ async fn t_14_a_clock_that_is_off_the_newest_block_approves_nothing() {
         let mut setup = Setup { clock, ..quick() };
         setup.chains.insert(BASE, Arc::clone(&chain) as _);
         let (engine, agent) = engine_with(setup, POLICY, "hmac").await;
-        // The first payment makes the engine look; it looks again after a while to see whether blocks come.
+        // The first payment triggers a probe of the chain; a later probe checks that blocks are still produced.
         assert_eq!(pay(&engine, &agent, 1, |_offer| ()).await.0, 200, "{block:?}");
         for look in 1..=looks {
             if look > 1 {
@@ -169,7 +170,8 @@ async fn t_14_a_clock_that_is_off_the_newest_block_approves_nothing() {
     }
 }
 
-/// Blocks are made while this machine sleeps: what was seen before says nothing of the clock after.
+/// Sleep must not count as a clock error. Blocks continue while this machine sleeps, so an earlier block time says
+/// nothing about the clock.
 #[tokio::test]
 async fn t_14_a_machine_that_slept_is_not_taken_for_one_whose_clock_is_off() {
     let clock = clock();
@@ -187,7 +189,7 @@ async fn t_14_a_machine_that_slept_is_not_taken_for_one_whose_clock_is_off() {
     assert_eq!(pay(&engine, &agent, 2, |_offer| ()).await.0, 200);
 }
 
-/// How long a payment is good is reckoned by us, from what the offer asks for.
+/// The wallet sets the validity times; the offer only requests a duration.
 #[tokio::test]
 async fn t_14_the_times_of_a_payment_are_ours() {
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
@@ -224,7 +226,7 @@ async fn t_14_the_times_of_a_payment_are_ours() {
                     first.insert("maxAmountRequired".into(), amount);
                     first.insert("network".into(), json!("base"));
                 }
-                // Nobody else's times count.
+                // Times in the offer are ignored.
                 first.insert("validAfter".into(), json!("0"));
                 first.insert("validBefore".into(), json!("99999999999"));
             })
@@ -252,7 +254,7 @@ async fn t_14_the_times_of_a_payment_are_ours() {
     assert_eq!(authorized(&engine), 2 * 7);
 }
 
-/// An approval signs times that begin with it, and never those of the ask.
+/// An approval signs validity times that start at the approval, not at the request.
 #[tokio::test]
 async fn t_14_an_approval_begins_when_it_is_given() {
     let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 0", "hmac").await;

@@ -1,4 +1,4 @@
-//! Somebody sets the clock while agents pay.
+//! The clock of the machine is set while agents pay.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const PRICE: u64 = 300_001;
 const NOON_S: i64 = NEW_YEAR_S + 12 * 3600;
 const HOUR_MS: i64 = 3_600_000;
 
-/// An engine whose machine tells how long it has been on, or does not.
+/// Starts an engine on a machine with this boot id; an empty id means the engine cannot measure uptime.
 async fn started(boot_id: &str) -> (Arc<TestEngine>, Agent) {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NOON_S)));
     clock.set_boot_id(boot_id);
@@ -26,7 +26,7 @@ async fn started(boot_id: &str) -> (Arc<TestEngine>, Agent) {
     (shared(engine), agent)
 }
 
-/// Asks until the allowance is spent; what was signed.
+/// Pays until the allowance is spent; returns the signed atoms.
 async fn spend(engine: &TestEngine, agent: &Agent, n: &mut u64) -> u64 {
     let mut sum = 0;
     loop {
@@ -41,7 +41,7 @@ async fn spend(engine: &TestEngine, agent: &Agent, n: &mut u64) -> u64 {
     }
 }
 
-/// The most that one allowance buys at this price.
+/// The most atoms that one allowance buys at this price.
 const WHOLE: u64 = LIMIT / PRICE * PRICE;
 
 #[tokio::test]
@@ -50,19 +50,19 @@ async fn t_29_setting_the_clock_buys_nothing() {
         let (engine, agent) = started(boot_id).await;
         let mut n = 0;
         assert_eq!(spend(&engine, &agent, &mut n).await, WHOLE);
-        // Back by all sorts of times, and forward again, always within the day.
+        // Back by various times, and forward again within the same day.
         for hours in [1, 11, 13, 36, 24 * 40, 24 * 800] {
             engine.clock.set_utc(Utc::from_seconds(NOON_S).plus_ms(-hours * HOUR_MS));
             assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: {hours} h back");
             engine.clock.set_utc(Utc::from_seconds(NOON_S + 11 * 3600));
             assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: back and forward");
         }
-        // Zones to the east have tomorrow already; an allowance has to last all the same.
+        // In zones to the east it is already tomorrow, which must not renew the allowance.
         for zone in ["Pacific/Kiritimati", "Asia/Tokyo", "Pacific/Pago_Pago", "UTC"] {
             engine.clock.set_zone(zone).unwrap();
             assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: {zone}");
         }
-        // Over midnight, again and again: it is never a new day.
+        // Crossing midnight repeatedly never starts a new day.
         let mut bought = 0;
         for _time in 0..5 {
             engine.clock.set_utc(Utc::from_seconds(NOON_S + 24 * 3600));
@@ -71,11 +71,11 @@ async fn t_29_setting_the_clock_buys_nothing() {
             bought += spend(&engine, &agent, &mut n).await;
         }
         assert_eq!(bought, 0, "{boot_id}");
-        // Time that really passes renews it, once the clock is right.
+        // Real elapsed time renews the allowance, once the clock is right.
         engine.clock.set_utc(Utc::from_seconds(NOON_S));
         engine.clock.advance(u64::try_from(48 * HOUR_MS).unwrap());
         if boot_id.is_empty() {
-            // No other clock confirms it and no chain is known: the operator does.
+            // Neither another clock nor a chain confirms the time, so the operator renews.
             assert_eq!(spend(&engine, &agent, &mut n).await, 0);
             engine.operator().must(&format!("agent renew {}", agent.id)).await;
         }
@@ -102,7 +102,8 @@ async fn t_29_a_clock_that_jumps_under_payments_in_flight_renews_once() {
                 for n in 0..20 {
                     let body = agent.ask(engine.now_s(), &offer(PRICE, client * 100 + n), None);
                     let (status, answer) = engine.post("/sign", &body).await;
-                    // Signed for a minute that the clock has left since: no header, and spent all the same.
+                    // `ALREADY_SIGNED`: the clock left the payment's validity, so there is no header, but the amount is
+                    // spent.
                     sum += match (status, answer["code"].as_str()) {
                         (200, None) => signed_atoms(&answer),
                         (202, None) | (200, Some("ALREADY_SIGNED")) => PRICE,
@@ -117,7 +118,7 @@ async fn t_29_a_clock_that_jumps_under_payments_in_flight_renews_once() {
         turn.await.unwrap();
         assert!(sum <= WHOLE, "{boot_id}: {sum}");
         assert_eq!(authorized(&engine) as u64 * PRICE, sum, "{boot_id}");
-        // Whatever came of the race, nothing is left of either day.
+        // Whatever the order of the race, neither day has allowance left.
         for day in [0, 1, 0] {
             engine.clock.set_utc(Utc::from_seconds(NOON_S + day * 24 * 3600));
             spend(&engine, &agent, &mut 1_000_000).await;

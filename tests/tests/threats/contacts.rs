@@ -1,4 +1,4 @@
-//! URLs that strangers name: the wallet judges and shows them, and goes to none of them.
+//! URLs in offers and requests: the wallet checks and shows them, and never connects to them.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::stage::{furnish, hire};
 use crate::wire::Kept;
 
-/// Somebody who only counts who comes.
+/// A listener that only counts connections.
 struct Trap {
     url: String,
     came: Arc<AtomicUsize>,
@@ -34,7 +34,7 @@ impl Trap {
         Self { url, came }
     }
 
-    /// Visitors, counted after one of our own: they are taken in their order.
+    /// Connects once and returns the number of connections; the listener accepts them in order.
     fn visited_once_more(&self) -> usize {
         let mut ours =
             TcpStream::connect(self.url.trim_start_matches("http://")).expect("it listens");
@@ -75,7 +75,7 @@ async fn t_22_nobody_is_visited_because_a_payment_names_him() {
                 if version == 1 {
                     offer["accepts"][0]["maxAmountRequired"] = json!(atoms.to_string());
                 }
-                // Wherever else a URL may stand.
+                // All other fields that may contain a URL.
                 let seen = json!(format!("{resource}/elsewhere/{n}"));
                 offer["resource"]["icon"] = seen.clone();
                 offer["facilitator"] = seen.clone();
@@ -113,7 +113,7 @@ async fn t_22_nobody_is_visited_because_a_payment_names_him() {
     for status in [200, 202, 403] {
         assert!(outcomes.contains(&status), "{status} is not among {outcomes:?}");
     }
-    // Whoever was to come has come by now: what an engine does for a payment ends before it does.
+    // The engine finishes its work for payments before it exits, so every connection has arrived by now.
     drop((kept, operator));
     let mut engine = engine;
     assert_eq!(engine.terminate(), Some(0));

@@ -1,4 +1,4 @@
-//! A bearer token that was stolen, and the operator who ends it.
+//! A stolen bearer token, and the operator who replaces it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use bursar_tests::process::{EngineProcess, Start};
 use crate::stage::{POLICY, furnish, hire};
 use crate::wire::Kept;
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -25,7 +25,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The files below a folder that hold these bytes.
+/// Returns the files below a folder that contain these bytes.
 pub(crate) fn holding(folder: &Path, secret: &[u8]) -> Vec<PathBuf> {
     let holds = |path: &PathBuf| {
         let bytes = std::fs::read(path).expect("readable");
@@ -63,7 +63,7 @@ async fn t_09_a_replaced_credential_ends_at_once_and_lies_nowhere() {
             let old = agent.clone();
             agent.token = made.secret.expect("a new token");
             assert_ne!(old.token, agent.token);
-            // On the very connection that it was good on a moment ago, and for the very payment.
+            // On the same connection, and for the same payment, that the old token was valid for.
             for again in [n, n + 1] {
                 let told = ask(&mut kept, &old, again);
                 assert_eq!(told, (401, "AUTH_FAILED".to_owned()), "{auth}");
@@ -75,7 +75,7 @@ async fn t_09_a_replaced_credential_ends_at_once_and_lies_nowhere() {
     }
     operator.must("wallet lock").await;
     assert_eq!(engine.terminate(), Some(0));
-    // Neither as text, nor as digits, nor as the bytes that these stand for.
+    // Neither as text, nor as hex digits, nor as raw bytes.
     for token in &tokens {
         let digits = &token[3..];
         for secret in [token.as_bytes(), digits.as_bytes(), &hex::decode(digits).unwrap()[..]] {
@@ -84,7 +84,7 @@ async fn t_09_a_replaced_credential_ends_at_once_and_lies_nowhere() {
     }
     assert!(files(&folder).len() >= 3, "{:?}", files(&folder));
 
-    // A restart brings no old credential back.
+    // A restart does not restore an old credential.
     let engine = EngineProcess::start(&folder, &Start { unlock: true, ..Start::default() });
     let mut kept = Kept::open(&engine.url);
     for (n, agent) in (1_000..).zip(&given) {

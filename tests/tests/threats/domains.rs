@@ -1,4 +1,4 @@
-//! Agents and merchants that lie about where a payment goes: every vector through `/sign`.
+//! Agents and merchants that lie about the payment's destination: every vector through `/sign`.
 
 use bursar_core::hosts::{HostEntry, HostLists};
 use bursar_core::ids::Name;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{POLICY, authorized, cases, engine_with, offer_with, quick, vectors};
 
-/// Gives the agent's policy these lists. Not every entry of the vectors can be typed on a command line.
+/// Sets the policy's host lists directly: some entries of the vectors cannot be typed on a command line.
 async fn set_lists(engine: &TestEngine, case: &Value) {
     let name: Name = "p".parse().unwrap();
     let view = engine.engine.core().view();
@@ -25,7 +25,7 @@ async fn set_lists(engine: &TestEngine, case: &Value) {
     engine.engine.core().act(Action::EditPolicy { name, policy }).await.expect("edited");
 }
 
-/// Asks with these two URLs; answers the status and the code.
+/// Asks with these two URLs; returns status and code.
 async fn ask(
     engine: &TestEngine,
     agent: &Agent,
@@ -45,7 +45,7 @@ async fn ask(
     (status, answer["code"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A challenge may name a URL at its top and another in each offer: one that is blocked is enough.
+/// A challenge may name a URL at its top and one in each offer; one blocked URL refuses it.
 #[tokio::test]
 async fn t_03_every_url_of_a_challenge_is_judged_and_shown() {
     const FINE: &str = "https://api.example.com/a";
@@ -139,7 +139,7 @@ async fn t_03_either_url_of_a_pair_is_judged() {
     assert_eq!((signed, authorized(&engine)), (4, 4));
 }
 
-/// Both URLs stand on the card that the operator approves.
+/// Both URLs are on the card that the operator approves.
 #[tokio::test]
 async fn t_03_the_operator_sees_both_urls() {
     let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 0", "hmac").await;
@@ -162,13 +162,13 @@ async fn t_32_every_host_of_the_vectors_is_judged_as_written() {
     for case in cases(&file, "cases", 119) {
         set_lists(&engine, case).await;
         let url = case["url"].as_str().unwrap();
-        // The same URL as the agent's word, as the payment's word, and as both.
+        // The URL as the agent's claim, as the merchant's, and as both.
         for (request, resource) in [(Some(url), None), (None, Some(url)), (Some(url), Some(url))] {
             asked += 1;
             let told = ask(&engine, &agent, asked, request, resource).await;
             let wanted = match case["expect"].as_str().unwrap() {
                 "allow" => (200, ""),
-                // An empty URL is one that was not sent.
+                // An empty URL counts as missing.
                 "invalid" if url.is_empty() => (403, "DOMAIN_URL_REQUIRED"),
                 "deny" | "invalid" => (403, "DOMAIN_NOT_ALLOWED"),
                 other => panic!("{other}"),
@@ -198,7 +198,7 @@ async fn t_32_every_entry_of_the_vectors_is_kept_in_one_form_or_refused() {
                 json!([canonical])
             }
             None if entry.is_empty() => {
-                // An empty list is how a list is cleared; an empty entry in one adds nothing.
+                // An empty argument clears the list, so this tests an empty entry inside one: it adds nothing.
                 operator.must("policy edit p --allow-domains \"a.example,,\"").await;
                 json!(["a.example"])
             }

@@ -1,5 +1,5 @@
-//! A clock that runs ahead while the engine writes snapshots. A request that was signed before is not signed a second
-//! time, and honest requests are not refused.
+//! A clock that runs ahead while the engine writes snapshots. A signed request is not signed again, and honest requests
+//! are not refused.
 
 use std::sync::Arc;
 
@@ -20,28 +20,28 @@ use crate::stage::{POLICY, authorized, engine_with, offer_with, quick};
 
 const DAY_S: i64 = 86_400;
 const AHEAD_S: i64 = 40 * DAY_S;
-/// A few payments bring the next snapshot.
+/// Small enough that a few payments trigger the next snapshot.
 const RETENTION: Retention = Retention { snapshot_every: 8, signed_days: 30 };
-/// The first day that is not forgotten, once a clock 40 days ahead was believed.
+/// The first day still served after the engine accepted a clock that is 40 days ahead.
 const FIRST_SERVED: &str = "2026-01-11T00:00:00Z";
 
 const SIGNED: (u16, &str) = (200, "");
-/// A clock that is off the chain's approves nothing by itself.
+/// While the clock disagrees with the chain, every payment needs approval.
 const HELD: (u16, &str) = (202, "APPROVAL_REQUIRED");
 
-/// A wallet whose snapshots the test can see.
+/// A wallet whose snapshots the test can inspect.
 struct Wallet {
     engine: TestEngine,
     agent: Agent,
     store: MemoryStore,
     chain: Option<Arc<Blocks>>,
     paid: usize,
-    /// The request that is captured, and what the engine answered to it.
+    /// The captured request and its answer.
     captured: (Value, (u16, Value)),
 }
 
 impl Wallet {
-    /// With one signed payment that may be redeemed for an hour.
+    /// Starts with one signed payment that can be redeemed for an hour.
     async fn with_a_payment(block: Option<Block>) -> Self {
         let store = MemoryStore::default();
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
@@ -64,7 +64,7 @@ impl Wallet {
         self.engine.clock.set_utc(Utc::from_seconds(seconds));
     }
 
-    /// Lets the engine look at the chain again, without a change of what its clock shows.
+    /// Makes the engine probe the chain again, with the same time on its clock.
     async fn look_again(&mut self) {
         let shown = self.engine.now_s();
         self.engine.clock.advance(CHAIN_TIME_EVERY_MS);
@@ -74,7 +74,7 @@ impl Wallet {
         self.chain.as_ref().expect("a chain").looked_at(looked + 1).await;
     }
 
-    /// An honest request of the moment.
+    /// Sends an honest request signed now.
     async fn pay(&mut self) -> (u16, String) {
         self.paid += 1;
         let header = offer_with(12_000, self.paid, |_offer| ());
@@ -83,12 +83,12 @@ impl Wallet {
         (status, answer["code"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// The entry of the newest snapshot.
+    /// Returns the entry number of the newest snapshot.
     fn snapshot(&self) -> u64 {
         self.store.snapshot().expect("readable").map_or(0, |snapshot| snapshot.head.seq)
     }
 
-    /// Honest requests, until they have brought two more snapshots; all of them end like this.
+    /// Sends honest requests until two more snapshots exist; each must return `wanted`.
     async fn two_snapshots(&mut self, wanted: (u16, &str), when: &str) {
         for _snapshot in 0..2 {
             let before = self.snapshot();
@@ -103,7 +103,7 @@ impl Wallet {
         }
     }
 
-    /// The captured request gets the answer that it got, and no payment comes of it.
+    /// The captured request gets its first answer again, and no new payment.
     async fn assert_signed_once(&self, when: &str) {
         let (body, answer) = &self.captured;
         let payments = authorized(&self.engine);
@@ -111,7 +111,7 @@ impl Wallet {
         assert_eq!(authorized(&self.engine), payments, "{when}");
     }
 
-    /// What `status` and `doctor` report of requests that are refused.
+    /// Returns what `status` and `doctor` report about refused requests.
     async fn reported(&self) -> (Option<String>, Option<CheckAnswer>) {
         let mut operator = self.engine.operator();
         let Answer::Status(status) = operator.must("status").await else { panic!("no status") };
@@ -136,7 +136,7 @@ fn setup(store: &MemoryStore, clock: Arc<ManualClock>, chain: Option<&Arc<Blocks
     setup
 }
 
-/// Without a chain, and with one that shows the right time: the engine does not believe the clock, and forgets nothing.
+/// The engine does not accept a clock that no chain confirms, so it forgets nothing.
 #[tokio::test]
 async fn t_41_a_clock_that_was_ahead_makes_no_request_forgotten() {
     let true_time = Block::Since(Utc::from_seconds(NEW_YEAR_S));
@@ -158,8 +158,8 @@ async fn t_41_a_clock_that_was_ahead_makes_no_request_forgotten() {
     }
 }
 
-/// A node that agrees with a clock that is ahead: requests are refused and not signed again, the operator reads since
-/// when, and corrects it.
+/// A node confirms a clock that is ahead. Requests are refused and not signed again; `status` and `doctor` show the
+/// operator the date and the command that corrects it.
 #[tokio::test]
 async fn t_41_where_a_node_agreed_with_the_clock_the_operator_corrects_it() {
     let mut wallet = Wallet::with_a_payment(Some(Block::Behind(0))).await;

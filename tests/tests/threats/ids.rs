@@ -1,4 +1,4 @@
-//! Callers that guess other agents' request ids, and what a poll gives away.
+//! Callers that guess other agents' request ids, and what a poll reveals.
 
 use bursar_core::limits::HOLD_MS;
 use bursar_tests::offers::offer;
@@ -6,7 +6,7 @@ use bursar_tests::operator::Expect;
 
 use crate::stage::{Heard, engine_with, hear, quick};
 
-/// Routes that take an id from anybody.
+/// Routes that accept an id from any caller.
 const OPEN: [&str; 4] = ["/sign/status/", "/receipt/", "/trade/status/", "/position/status/"];
 const GUESSES: usize = 10_000;
 
@@ -29,7 +29,7 @@ async fn t_04_a_guessed_id_tells_nothing() {
     let mut first: [Option<Heard>; 4] = [const { None }; 4];
     for n in 0..GUESSES {
         let (place, path) = (n % 4, OPEN[n % 4]);
-        // Among them those that lie nearest to a real one.
+        // Some guesses differ from a real id in one bit.
         let id = if n % 100 < 4 {
             let last = u8::from_str_radix(&known[34..], 16).unwrap();
             format!("{}{:02x}", &known[..34], last ^ (1 << (n / 100 % 8)))
@@ -41,7 +41,7 @@ async fn t_04_a_guessed_id_tells_nothing() {
         assert_eq!(*first[place].get_or_insert_with(|| heard.clone()), heard, "{path}{id}");
         assert!(!String::from_utf8_lossy(&heard.body).contains(&id), "the answer repeats the id");
     }
-    // Nothing but a whole id is looked up at all.
+    // Only a complete id is looked up.
     for id in [&known[..8], &known[..35], &known.replace('-', ""), "%2e%2e", "*", "0"] {
         for path in OPEN {
             let heard = hear(&engine, ("GET", &format!("{path}{id}")), &[], "").await;
@@ -53,7 +53,7 @@ async fn t_04_a_guessed_id_tells_nothing() {
     assert_eq!(polled, (200, answer));
 }
 
-/// Whatever a payment's end, no answer about one that was not signed holds a signature, and no receipt does.
+/// Only the answer to a signed payment contains a signature; receipts never do.
 #[tokio::test]
 async fn t_04_no_header_is_told_of_what_was_not_signed() {
     let (engine, agent) = engine_with(quick(), "--day 10 --txn 5 --auto 1", "hmac").await;
@@ -88,7 +88,7 @@ async fn t_04_no_header_is_told_of_what_was_not_signed() {
                 assert_eq!(heard.status / 100, 2, "{name} {path}: {text}");
                 let poll = path.starts_with("/sign");
                 let given = text.contains("header_value");
-                // Only the signed one, only by a poll, and only while it can be redeemed.
+                // Only a poll of the signed payment, and only while it can be redeemed.
                 assert_eq!(given, name == "signed" && poll && round == 0, "{name} {path}: {text}");
                 assert!(given || !text.contains("signature\":\"0x"), "{name} {path}: {text}");
                 silent += usize::from(!given);

@@ -1,4 +1,4 @@
-//! Agents that want more than their limit: all at once, or by filling the operator's queue.
+//! Agents that send concurrent requests to exceed their limit, or flood the queue.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use serde_json::json;
 
 use crate::stage::{at_once, authorized, engine_with, offer_with, quick, shared, signed_atoms};
 
-/// Requests that may wait at once: of one agent, and of all.
+/// Requests that may be pending at once: per agent, and in total.
 const HELD_PER_AGENT: usize = 20;
 const HELD_IN_ALL: usize = 500;
 
 const LIMIT: u64 = 10_000_000;
-/// No divisor of the limit.
+/// Does not divide the limit.
 const PRICE: u64 = 30_007;
 const CLIENTS: u64 = 64;
 const EACH: u64 = 20;
 
-/// Every client asks for `EACH` payments of its own; what was signed of them, one amount each.
+/// Every client asks for `EACH` separate payments; returns the amounts of all that were signed.
 async fn rush(engine: &Arc<TestEngine>, agent: &Agent, round: u64) -> Vec<u64> {
     let clients = (0..CLIENTS).map(|client| {
         let (engine, agent) = (Arc::clone(engine), agent.clone());
@@ -51,7 +51,7 @@ async fn rush(engine: &Arc<TestEngine>, agent: &Agent, round: u64) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_01_all_at_once_get_no_more_than_the_limit() {
     for auth in ["hmac", "bearer"] {
-        // On the disk, where one commit carries many.
+        // On disk, where one commit covers many payments.
         let setup = Setup { settings: NO_RATE, ..Setup::default() };
         let (engine, agent) = engine_with(setup, "--day 10 --txn 10 --auto 5", auth).await;
         let engine = shared(engine);
@@ -62,7 +62,7 @@ async fn t_01_all_at_once_get_no_more_than_the_limit() {
     }
 }
 
-/// Asks for dollars that the policy holds; answers the request's id.
+/// Asks for an amount that the policy holds; returns the status with the request id or the code.
 async fn hold(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> (u16, String) {
     let body = agent.ask(engine.now_s(), &offer(atoms, n), None);
     let (status, answer) = engine.post("/sign", &body).await;
@@ -83,11 +83,11 @@ async fn t_01_what_waits_is_held_back_from_what_is_signed() {
     }
     let mut paid = rush(&engine, &agent, 0).await;
     assert_eq!(paid.len() as u64, (LIMIT - 6_000_000) / PRICE);
-    // What is denied is there again, and no more than that.
+    // A denied request frees exactly its amount.
     operator.must(&format!("deny {}", waiting.pop().unwrap())).await;
     paid.extend(rush(&engine, &agent, 1).await);
     assert_eq!(paid.len() as u64, (LIMIT - 4_000_000) / PRICE);
-    // What waited had its room kept.
+    // Held requests reserved their amount, so all can be approved.
     for id in &waiting {
         operator.must(&format!("approve {id}")).await;
         let (_, answer) = engine.get(&format!("/sign/status/{id}")).await;
@@ -114,7 +114,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
         agents.push(engine.hire(&format!("bot{n}"), "bearer").await);
     }
     let mut operator = engine.operator();
-    // One that is alone has its own bound.
+    // A single agent has a lower bound.
     let greedy = engine.hire("greedy", "bearer").await;
     for n in 0..=HELD_PER_AGENT {
         let (status, told) = hold(&engine, &greedy, 1_000_000, 1_000 + n as u64).await;
@@ -126,7 +126,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
     }
     let mut taken = Vec::new();
     let mut n = 0;
-    // In turns, so that no agent's requests stand together.
+    // Round-robin, so that one agent's requests are not adjacent.
     for round in 0..=HELD_PER_AGENT {
         for agent in &agents[..crowd] {
             n += 1;
@@ -138,7 +138,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
                 assert_eq!((status, told.as_str()), (429, "TOO_MANY_PENDING"));
             }
         }
-        // A clock that is set back moves nothing to the front.
+        // Setting the clock back does not reorder the queue.
         engine.clock.jump_back(60_000);
     }
     assert_eq!(taken.len(), 500);
@@ -147,7 +147,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
     let shown: Vec<String> = queue(&mut operator).await.into_iter().map(|one| one.id).collect();
     assert_eq!(shown, taken, "in the order in which they came");
 
-    // One place is free again, for one.
+    // One free place takes one request.
     operator.must(&format!("deny {}", taken.remove(0))).await;
     let last = &agents[crowd];
     let (status, id) = hold(&engine, last, 1_000_000, 100_000).await;
@@ -156,7 +156,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
     assert_eq!(hold(&engine, last, 1_000_000, 100_001).await.0, 429);
     let shown: Vec<String> = queue(&mut operator).await.into_iter().map(|one| one.id).collect();
     assert_eq!(shown, taken);
-    // Small payments are signed at once, however long the queue is.
+    // Small payments are signed at once, even with a full queue.
     operator.must("policy edit p --auto 1").await;
     let body = last.ask(engine.now_s(), &offer(1_000, 1), None);
     assert_eq!(engine.post("/sign", &body).await.0, 200);
@@ -164,8 +164,8 @@ async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
     assert_eq!(unknown.code, Code::RequestNotFound);
 }
 
-/// An agent that pads its offers: what they take in memory and on disk is bounded by the day, and what is sent back with
-/// each payment is in its record alone.
+/// An agent that pads its offers: memory and disk are bounded per day, and the echoed offer is stored only in the
+/// payment's record.
 #[tokio::test]
 async fn t_34_padded_offers_take_what_a_day_has_and_no_more() {
     let (engine, agent) = engine_with(
@@ -198,12 +198,12 @@ async fn t_34_padded_offers_take_what_a_day_has_and_no_more() {
         refused.1
     );
     assert!((700..=800).contains(&answers.len()), "{}", answers.len());
-    // Offers without padding are paid, and so are other agents'.
+    // Unpadded offers, and padded ones of other agents, are still paid.
     assert_eq!(engine.post("/sign", &padded(9_000, 0)).await.0, 200);
     let other = engine.hire("other", "hmac").await;
     let header = offer_with(1, 9_001, |offer| offer["more"] = json!(vec!["y".repeat(3_000); 9]));
     assert_eq!(engine.post("/sign", &other.ask(engine.now_s(), &header, None)).await.0, 200);
-    // Each payment goes back with its own offer, at first and when it is asked for again, also after a restart.
+    // Each answer contains its own offer: at first, when repeated, and after a restart.
     let whole = |answer: &serde_json::Value| {
         let sent = opened(answer["header_value"].as_str().unwrap());
         sent["accepted"]["extra"]["padding"].as_array().unwrap().len() == 4
@@ -215,7 +215,7 @@ async fn t_34_padded_offers_take_what_a_day_has_and_no_more() {
         let polled = engine.get(&format!("/sign/status/{id}")).await.1;
         assert_eq!(polled["header_value"], answer["header_value"]);
     }
-    // The state, and with it each snapshot, has no offer in it: 700 payments take less than a kilobyte each.
+    // The state, and so each snapshot, contains no offers.
     let view = engine.engine.core().view();
     assert_eq!(view.state.agents[&agent.id.parse().unwrap()].open as usize, answers.len() + 1);
     let waits = offer_with(6_000_000, 9_003, |offer| {
@@ -234,13 +234,13 @@ async fn t_34_padded_offers_take_what_a_day_has_and_no_more() {
     for (body, answer) in answers.iter().take(3) {
         assert_eq!(engine.post("/sign", body).await.1["header_value"], answer["header_value"]);
     }
-    // Midnight, and there is room again.
+    // After midnight the agent has a new padding budget.
     engine.clock.advance(24 * 3_600_000);
     let header = offer_with(1, 9_002, |offer| offer["more"] = json!(vec!["y".repeat(3_000); 9]));
     assert_eq!(engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await.0, 200);
 }
 
-/// What a rate lets through in an hour is what may be open at once; without a rate limit there is no such bound.
+/// An agent may have as many open payments as its rate allows in an hour; without a rate limit there is no bound.
 #[tokio::test]
 async fn t_34_payments_that_may_be_redeemed_are_bounded_by_the_rate() {
     let settings = "[server]\nrate_per_minute = 2\n";
@@ -255,7 +255,7 @@ async fn t_34_payments_that_may_be_redeemed_are_bounded_by_the_rate() {
             engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
         (status, answer["code"].as_str().unwrap_or_default().to_owned())
     };
-    // Two a minute for an hour: the first is over when the last is asked for.
+    // Two per minute: 119 open payments, below the bound of 120.
     for n in 0..119 {
         assert_eq!(pay(n).await, (200, String::new()), "{n}");
     }

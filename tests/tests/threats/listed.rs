@@ -1,4 +1,4 @@
-//! Every threat of the list has a test that carries its number.
+//! Checks that every threat of the specification has a test with its number.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const THREATS: &[std::ops::RangeInclusive<u32>] =
     &[1..=16, 20..=20, 22..=25, 29..=29, 31..=34, 37..=37, 40..=47];
 
-/// Tested elsewhere until that comes here.
+/// Threats tested outside this workspace.
 const ELSEWHERE: &[u32] = &[];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -22,7 +22,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The number in `fn t_07_…(`, where the line before says that it is a test.
+/// Returns the number in `fn t_07_…(` if the line before marks a test.
 fn number(before: &str, line: &str) -> Option<u32> {
     let name = line.split_once("fn t_")?.1;
     let (digits, rest) = name.split_at_checked(2)?;

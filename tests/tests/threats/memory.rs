@@ -1,4 +1,4 @@
-//! The memory of an engine, read by another process.
+//! Searches an engine's memory from another process.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::FileExt;
@@ -20,10 +20,10 @@ use crate::wire::exchange;
 /// Byte strings to search for, with their names.
 type Needles = Vec<(String, Vec<u8>)>;
 
-/// More than the longest needle: pieces of memory overlap by so much, so that a needle on an edge is found.
+/// Overlap of two memory chunks: longer than the longest needle, so that one on a chunk boundary is found.
 const OVERLAP: usize = 256;
 
-/// Which of the needles are in the writable memory of another process; `None` if it may not be read.
+/// Returns which needles are in the writable memory of a process; `None` if that memory cannot be read.
 fn found_in(pid: u32, needles: &Needles) -> Option<Vec<&str>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
@@ -47,7 +47,8 @@ fn found_in(pid: u32, needles: &Needles) -> Option<Vec<&str>> {
     Some(found)
 }
 
-/// Everything that a phrase leads to: its bytes, the seed, and private keys in both byte orders.
+/// Adds what a phrase leads to: its bytes, entropy, seed, and private keys in both byte orders. Returns the key of the
+/// first address.
 fn secrets_of(phrase: &str, name: &str, needles: &mut Needles) -> Vec<u8> {
     let seed = Seed::from_phrase(&SecretString::from(phrase)).unwrap();
     let stretched = seed.bip39_seed(&SecretString::from("")).unwrap();
@@ -57,18 +58,18 @@ fn secrets_of(phrase: &str, name: &str, needles: &mut Needles) -> Vec<u8> {
     add("entropy", seed.expose_entropy());
     add("seed", &stretched[..]);
     let mut key = Vec::new();
-    // From last to first: the key of the first address is returned.
+    // Last to first, so that the key of the first address is returned.
     for path in [Layout::SOFTWARE.path(0).unwrap(), "m".parse().unwrap()].iter().rev() {
         key = private_key(&stretched, path).unwrap().expose_bytes().to_vec();
         add("key", &key);
-        // The limbs of a scalar as this machine holds them.
+        // The little-endian form, as a scalar's limbs are stored.
         add("limbs of the key", &key.iter().rev().copied().collect::<Vec<_>>());
     }
     add("digits of the key", hex::encode(&key).as_bytes());
     key
 }
 
-/// Secrets come and go through the socket, keys are derived and sign, and none of them stays in memory.
+/// Secrets pass through the socket and keys sign; after a lock none of them is in memory.
 #[tokio::test]
 async fn t_47_nothing_secret_is_left_in_the_engines_memory_after_a_lock() {
     let home = tempfile::tempdir().unwrap();
@@ -96,12 +97,11 @@ async fn t_47_nothing_secret_is_left_in_the_engines_memory_after_a_lock() {
         needles.push((format!("key of {auth}"), hex::decode(&agent.token[3..]).unwrap()));
         agents.push(agent);
     }
-    // Each secret is used: the words are shown, the keys exported, and payments signed with and without a hold.
+    // Every secret is used: show the words, export the key, sign with and without a hold.
     assert_eq!(operator.outcome("seed words S001").await.secret.expect("words"), phrase);
     let exported = operator.outcome("address export pay").await.secret.expect("a key");
     assert_eq!(exported.trim_start_matches("0x"), hex::encode(&key), "the search knows the keys");
-    // A bearer agent sends its token with every request, and what the HTTP server has read is not wiped: so only the
-    // other agent pays.
+    // Only the HMAC agent pays: a bearer agent sends its token with every request, and HTTP read buffers are not wiped.
     for (n, atoms) in [(1, 1_000), (2, 6_000_000)] {
         let body = agents[0].ask(engine.now_s(), &offer(atoms, n), None).to_string();
         let answer = exchange(&engine.url, "POST", "/sign", "", body.as_bytes());
@@ -114,7 +114,7 @@ async fn t_47_nothing_secret_is_left_in_the_engines_memory_after_a_lock() {
         let approved = operator.must(&format!("approve {held} --yes --confirm 6.00")).await;
         assert!(matches!(approved, Answer::Decided(_)), "{approved:?}");
     }
-    // While it is open, the engine has what it works with: so the search finds what is there.
+    // Control: an open wallet has its secrets in memory, so the search must find them.
     let Some(open) = found_in(engine.pid(), &needles) else {
         eprintln!("SKIPPED: this machine does not let a test read another process's memory");
         return;

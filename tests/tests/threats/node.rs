@@ -1,4 +1,4 @@
-//! Chains that say what the test wants: one by the word of a node, one without.
+//! Chains with scripted answers: a JSON-RPC node, and an implementation of the `Chain` port.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,9 +23,9 @@ use crate::stage::quick;
 pub(crate) struct Node {
     chain_id: AtomicU64,
     clock: Arc<ManualClock>,
-    /// Questions for anything but its chain id.
+    /// Requests other than `eth_chainId`.
     asked: AtomicUsize,
-    /// Of those, calls of a contract.
+    /// The `eth_call` requests among them.
     calls: AtomicUsize,
     url: Mutex<String>,
 }
@@ -62,7 +62,7 @@ impl Node {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// An engine that reaches Base through this node.
+    /// Returns the setup of an engine that reaches Base through this node.
     pub(crate) fn setup(self: &Arc<Self>) -> Setup {
         let config = RpcConfig::new(BASE, [self.url()]);
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
@@ -86,28 +86,28 @@ async fn answer(State(node): State<Arc<Node>>, question: String) -> String {
     let result = match method {
         "eth_chainId" => json!(format!("{:#x}", node.chain_id.load(Ordering::SeqCst))),
         "eth_call" => json!(coin.domain_separator),
-        // Far off every clock: believed, it would stop payments.
+        // Far from any clock: if the engine accepted it, it would hold payments.
         "eth_getBlockByNumber" => json!({"timestamp": "0x1"}),
         _other => Value::Null,
     };
     json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string()
 }
 
-/// When the newest block was made.
+/// The time of the newest block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Block {
-    /// So many seconds before the clock of the engine, whenever it is asked; negative is after it.
+    /// This many seconds before the engine's clock at each probe; negative means after it.
     Behind(i64),
-    /// At this instant, and none since.
+    /// Fixed at this instant; no block follows.
     At(Utc),
-    /// Just now, by a clock that showed this when the machine started: setting the machine's clock does not move it.
+    /// The current time by a clock that starts here and follows uptime; setting the machine's clock does not move it.
     Since(Utc),
-    /// Nobody says.
+    /// No answer.
     Dead,
 }
 
-/// A chain of which the engine learns nothing but the time, and that at once: whoever sees that it was asked
-/// sees an engine that has gone on from there.
+/// A chain that answers only for the block time, and without delay. Once a probe is counted, the engine has already
+/// processed its result.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     clock: Arc<ManualClock>,
@@ -120,12 +120,12 @@ impl Blocks {
         Arc::new(Self { clock: Arc::clone(clock), newest, asked: AtomicUsize::new(0) })
     }
 
-    /// How often the engine has looked.
+    /// Returns the number of probes by the engine.
     pub(crate) fn looks(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Waits until the engine has looked as often as that.
+    /// Waits until the engine has probed this many times.
     pub(crate) async fn looked_at(&self, times: usize) {
         while self.looks() < times {
             tokio::task::yield_now().await;

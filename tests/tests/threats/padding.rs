@@ -1,4 +1,4 @@
-//! Dust payments with padded offers, at a real process: what they take of its memory and of the disk.
+//! Dust payments with padded offers against a real process: the memory and disk that they use.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 use crate::stage::{furnish, hire, offer_with};
 use crate::wire::Kept;
 
-/// What the whole attack may take of memory and of the disk (T-43), in MiB.
+/// Most memory, and most disk, that the whole attack may use (T-43), in MiB.
 const MOST_MIB: f64 = 64.0;
-/// Payments without padding that follow.
+/// Payments without padding that follow the padded ones.
 const PLAIN: usize = 400;
 
-/// A payment of the smallest unit there is, with an offer of `padding` pieces of 3 kB.
+/// Returns a payment of one atom with `padding` pieces of 3 kB in its offer.
 fn ask(agent: &Agent, now_s: i64, n: usize, padding: usize) -> Vec<u8> {
     let header = offer_with(1, n, |offer| {
-        // What is sent back with the payment, and what is read alone.
+        // Four pieces in the part echoed with the payment, the rest in a part that is only read.
         offer["accepts"][0]["extra"]["padding"] = json!(vec!["x".repeat(3_000); padding.min(4)]);
         offer["more"] = json!(vec!["y".repeat(3_000); padding.saturating_sub(4)]);
     });
     agent.ask(now_s, &header, None).to_string().into_bytes()
 }
 
-/// Bytes of all files in a folder, in MiB.
+/// Returns the size of all files in a folder, in MiB.
 fn disk_mib(folder: &Path) -> f64 {
     let files = std::fs::read_dir(folder).expect("the folder").map(|file| file.expect("a file"));
     let sizes = files.map(|file| file.metadata().map_or(0, |known| known.len()));
@@ -50,7 +50,7 @@ async fn t_43_padded_dust_takes_little_memory_and_little_disk() {
     };
     let paid = (200, String::new());
     let mut wire = Kept::open(&engine.url);
-    // Whatever is made once for the first payments is no part of the attack.
+    // Exclude one-time allocations of the first payments.
     for _payment in 0..20 {
         assert_eq!(pay(&engine, &mut wire, &other, 0), paid);
     }
@@ -74,7 +74,7 @@ async fn t_43_padded_dust_takes_little_memory_and_little_disk() {
     let disk = disk_mib(&folder);
     assert!(disk <= MOST_MIB, "{disk} MiB on the disk");
 
-    // The next start takes no more either.
+    // The next start uses no more either.
     assert_eq!(engine.terminate(), Some(0));
     let start = Start { unlock: true, ..Start::default() };
     let engine = EngineProcess::start(&folder, &start);

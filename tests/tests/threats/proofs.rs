@@ -1,4 +1,4 @@
-//! Callers without a right proof: what each of them is told, at every endpoint that takes proofs.
+//! Callers without a valid proof: the answer they get from every endpoint that takes one.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::stage::{POLICY, engine_with, furnish, hear, hear_from_afar, hire, journal_end, quick};
 use crate::wire::exchange;
 
-/// Endpoints that take a proof in the body, what it is made of, and what of that is sent.
+/// Endpoints with a proof in the body, the signed message, and the sent members.
 fn endpoints() -> Vec<(&'static str, Value, Value)> {
     let id = "6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f";
     let event = json!({"transaction_id": id, "event": "failed", "tx_hash": null});
@@ -45,7 +45,7 @@ fn body(sent: &Value, id: &str, signature: Value) -> String {
     Value::Object(sent).to_string()
 }
 
-/// Everything that is wrong in a way that its caller must not learn.
+/// Returns every kind of invalid proof, none of which the answer may distinguish.
 fn wrong_proofs(agent: &Agent, other: &Agent, now: i64, path: &str) -> Vec<(String, String)> {
     let all = endpoints();
     let (_, message, sent) = all.iter().find(|row| row.0 == path).unwrap();
@@ -75,7 +75,7 @@ fn wrong_proofs(agent: &Agent, other: &Agent, now: i64, path: &str) -> Vec<(Stri
         ("no form", &agent.id, json!("SIG::")),
     ];
     if path == "/sign" {
-        // The offer that was signed is not the one that is sent.
+        // The signature covers a different offer than the one sent.
         cases.push(("changed", &agent.id, json!(agent.sign(now, &Map::new()))));
     }
     cases.into_iter().map(|(name, id, proof)| (name.to_owned(), body(sent, id, proof))).collect()
@@ -125,7 +125,7 @@ async fn t_06_every_wrong_proof_gets_the_same_bytes_in_every_state() {
     assert_eq!(heard_all, 4 * (8 * 17 + 1) + 8);
 }
 
-/// With the proof in headers, as `GET /status` takes it.
+/// The proof in headers, as `GET /status` accepts it.
 #[tokio::test]
 async fn t_06_a_wrong_proof_in_headers_is_told_the_same() {
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
@@ -144,7 +144,7 @@ async fn t_06_a_wrong_proof_in_headers_is_told_the_same() {
     assert_eq!(ask(&agent.id, &right).await, wrong);
 }
 
-/// What a bearer agent hears depends on the lock only if its token is right.
+/// A bearer agent's answer depends on the lock only if its token is valid.
 #[tokio::test]
 async fn t_06_a_wrong_token_does_not_learn_of_the_lock() {
     let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
@@ -171,7 +171,7 @@ async fn t_06_a_wrong_token_does_not_learn_of_the_lock() {
     }
 }
 
-/// The same over a socket: what a caller really reads, byte by byte.
+/// The same over a socket, compared byte by byte.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_06_on_the_wire_a_locked_wallet_is_a_wrong_signature() {
     let home = tempfile::tempdir().unwrap();
@@ -187,7 +187,7 @@ async fn t_06_on_the_wire_a_locked_wallet_is_a_wrong_signature() {
             operator.must("wallet lock").await;
         }
         for (path, message, sent) in endpoints() {
-            // So many failures are forgotten in a minute; the engine's clock is a minute further each time.
+            // Failed proofs are counted per minute: advance the engine's clock past the window each time.
             ahead_s += 61;
             engine.skew(ahead_s * 1000);
             let now = jiff::Timestamp::now().as_second() + ahead_s;

@@ -1,4 +1,4 @@
-//! Captured requests, and keys that are used twice.
+//! Captured requests, and idempotency keys used twice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ async fn reopened(engine: TestEngine) -> TestEngine {
     engine
 }
 
-/// Everything that whoever captured a body can make of it without the secret.
+/// Returns all variants of a captured body that need no secret.
 fn copies(body: &Value) -> Vec<Vec<u8>> {
     let mut with_key = body.clone();
     with_key["idempotency_key"] = json!("another");
@@ -82,12 +82,12 @@ async fn t_07_a_captured_request_is_one_payment_for_ever() {
     engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S - 300));
     assert_all(&engine, &body, &first, "at the edge of the window").await;
 
-    // The payment is over after a minute; the window stays open for four more.
+    // The payment expires after a minute; the signature window stays open for four more.
     engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S + 60));
     assert_code(&engine, &body, (409, "PAYMENT_EXPIRED"), "when it can be redeemed no more").await;
     engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S + 3600));
     assert_code(&engine, &body, stale, "an hour after").await;
-    // A clock that went far ahead, over midnight and the next payments, and comes back.
+    // A clock that jumps far ahead, past midnight and further payments, and returns.
     engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S + 40 * 86_400));
     let other = agent.ask(engine.now_s(), &offer(12_000, 2), None);
     assert_eq!(engine.post("/sign", &other).await.0, 200);
@@ -98,7 +98,7 @@ async fn t_07_a_captured_request_is_one_payment_for_ever() {
     assert_eq!(authorized(&engine), 2);
 }
 
-/// What waited, was denied or was refused does not become a payment by being sent again.
+/// A held, denied or refused request does not become a payment when it is sent again.
 #[tokio::test]
 async fn t_07_a_captured_request_keeps_its_first_end() {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
@@ -112,7 +112,7 @@ async fn t_07_a_captured_request_keeps_its_first_end() {
         ids.push(answer["request_id"].as_str().unwrap_or_default().to_owned());
     }
     engine.operator().must(&format!("deny {}", ids[1])).await;
-    // The policy that refused them is wide now.
+    // The policy would now allow all of them.
     engine.operator().must("policy edit p --txn 100 --day 1000 --auto 100").await;
     let mut engine = engine;
     for round in 0..2 {
@@ -150,14 +150,14 @@ async fn t_31_a_key_is_bound_to_its_agent_and_its_content() {
     let other = engine.hire("other", "bearer").await;
     let key = || json!("order-1");
     let first = keyed(&engine, &agent, 1, key()).await;
-    // The same key is another one to another agent, whether it pays for the same or for something else.
+    // Keys are scoped to the agent: another agent uses the same key for the same or another payment.
     let theirs = keyed(&engine, &other, 3, key()).await;
     assert_eq!((first.0, theirs.0), (200, 200), "{} {}", first.1, theirs.1);
     let third = engine.hire("third", "bearer").await;
     let same = keyed(&engine, &third, 1, key()).await;
     assert_eq!(same.0, 200, "{}", same.1);
     assert_ne!(first.1["header_value"], same.1["header_value"]);
-    // Another endpoint's key is another key, and says nothing of ours.
+    // Keys are scoped to the endpoint, too.
     let trade = json!({"token_in": "ETH", "token_out": "ETH", "amount_in": "1"});
     let mut trade = signed(&agent, engine.now_s(), "trade", &trade);
     trade["idempotency_key"] = key();
@@ -172,10 +172,10 @@ async fn t_31_a_key_is_bound_to_its_agent_and_its_content() {
         assert_eq!(authorized(&engine), 3);
         engine = reopened(engine).await;
     }
-    // Two keys are two payments of one content, which is what they are for.
+    // Two keys pay for the same content twice, which is their purpose.
     assert_eq!(keyed(&engine, &agent, 1, json!("order-2")).await.0, 200);
     assert_eq!(authorized(&engine), 4);
-    // Once the payment is over, the key is free, and not before.
+    // The key becomes free exactly when the payment expires.
     engine.clock.advance(59_999);
     assert_eq!(keyed(&engine, &agent, 2, key()).await.0, 409);
     engine.clock.advance(1);
@@ -220,7 +220,7 @@ async fn t_31_a_key_is_visible_ascii_and_multiplies_no_signed_payment() {
     }
     assert_eq!(authorized(&engine), 0);
     assert_eq!(keyed(&engine, &bearer, 1, json!("k".repeat(128))).await.0, 200);
-    // No key, an empty one and null are the same: none.
+    // A missing, an empty and a null key all mean no key.
     for none in [json!(""), Value::Null] {
         assert_eq!(keyed(&engine, &bearer, 2, none).await.0, 200);
     }

@@ -1,5 +1,5 @@
-//! Secrets with a mark of their own, through everything that is done with a wallet; then every file, log,
-//! answer, argument and variable is searched for them.
+//! Unique secrets used in every wallet operation. Afterwards every file, log, answer, argument and environment variable
+//! is searched for them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ const PASSWORD: &str = "Kanarienvogel-7f3a Passwort";
 const NEXT_PASSWORD: &str = "Kanarienvogel-91c2 Passwort";
 const RPC_KEY: &str = "KANARIENVOGELRPCKEY55aa";
 const ORDER_KEY: &str = "kanarienvogel-order-key-0193";
-/// A phrase of different words, which ends up with its private key in the vectors.
+/// Start of a phrase of different words, which the vectors list with its private keys.
 const PHRASE: &str = "legal winner";
 
-/// Byte strings that must be nowhere, with their names.
+/// Byte strings that must not appear anywhere, with their names.
 #[derive(Default)]
 struct Canaries(Vec<(String, Vec<u8>)>);
 
@@ -34,7 +34,7 @@ impl Canaries {
         self.0.push((name.to_owned(), bytes.to_vec()));
     }
 
-    /// A text, and what it would look like in JSON or base64.
+    /// Adds a text and its base64 form.
     fn text(&mut self, name: &str, text: &str) {
         use base64::Engine as _;
         self.add(name, text.as_bytes());
@@ -42,7 +42,7 @@ impl Canaries {
         self.add(&format!("{name}, base64"), encoded.as_bytes());
     }
 
-    /// Bytes, and their digits.
+    /// Adds bytes and their hex and decimal forms.
     fn bytes(&mut self, name: &str, digits: &str) {
         let digits = digits.trim_start_matches("0x");
         self.add(name, &hex::decode(digits).expect("hex"));
@@ -58,7 +58,7 @@ impl Canaries {
         self.bytes(name, &agent.token[3..]);
     }
 
-    /// Any three words that follow each other, however they are written down.
+    /// Adds every three consecutive words, with various separators.
     fn words(&mut self, phrase: &str) {
         let words: Vec<&str> = phrase.split(' ').collect();
         for three in words.windows(3) {
@@ -80,7 +80,7 @@ impl Canaries {
 }
 
 pub(crate) fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
-    // The first byte is found quickly; files here are mebibytes.
+    // Scan for the first byte, because files here are mebibytes.
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| *byte == wanted[0]) {
         rest = &rest[at..];
@@ -92,7 +92,7 @@ pub(crate) fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     false
 }
 
-/// What was answered, byte by byte.
+/// Records the answers byte by byte.
 struct Ear<'a> {
     engine: &'a EngineProcess,
     heard: Vec<(String, Vec<u8>)>,
@@ -116,7 +116,7 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-/// Everything that agents do: right and wrong, with their secrets where they do not belong.
+/// Sends everything that agents send: valid and invalid requests, and secrets in the wrong places.
 fn ask_everything(ear: &mut Ear<'_>, agent: &Agent, round: u64, ids: &mut Vec<String>) {
     let token = &agent.token;
     let mut asks = Vec::new();
@@ -125,7 +125,7 @@ fn ask_everything(ear: &mut Ear<'_>, agent: &Agent, round: u64, ids: &mut Vec<St
         body["idempotency_key"] = json!(format!("{ORDER_KEY}-{round}-{n}"));
         asks.push(body);
     }
-    // A key that is used for something else.
+    // A key reused for different content.
     let mut again = agent.ask(now(), &offer(1_000, round * 10 + 5), None);
     again["idempotency_key"] = json!(format!("{ORDER_KEY}-{round}-0"));
     asks.push(again);
@@ -149,7 +149,7 @@ fn ask_everything(ear: &mut Ear<'_>, agent: &Agent, round: u64, ids: &mut Vec<St
         body["signature"] = json!(agent.sign(now(), &fields));
         ear.post("/callback", &body);
     }
-    // Secrets where they do not belong: nobody repeats them.
+    // Secrets in the wrong places must not be repeated.
     let wrong = asks[0].to_string();
     let headers =
         format!("authorization: Bearer {token}\r\nx-agent-id: {token}\r\ncookie: t={token}\r\n");
@@ -260,7 +260,7 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
         }
         for name in ["cmdline", "environ"] {
             let bytes = std::fs::read(format!("/proc/{}/{name}", engine.pid())).expect("ours");
-            // The operator put the key of the node there: it is no engine's doing.
+            // The operator put the node's key there, not the engine.
             let bytes = String::from_utf8_lossy(&bytes).replace(RPC_KEY, "");
             canaries.assert_none(name, bytes.as_bytes());
         }
@@ -288,7 +288,7 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
         canaries.assert_none(&format!("the answer to {what}"), answer);
     }
     assert!(ids.len() > 12 && heard.len() > 400, "{} ids, {} answers", ids.len(), heard.len());
-    // The search finds what is there.
+    // Control: the search finds what is present.
     let log = std::fs::read(&log).unwrap();
     for said in ["TRACE hyper_util", "code=INVALID_JSON", "agent server started"] {
         assert!(contains(&log, said.as_bytes()), "the log lacks {said}: is it the log?");

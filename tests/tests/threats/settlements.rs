@@ -1,4 +1,4 @@
-//! Reports of payments that nobody settled, next to those of an honest agent.
+//! False settlement reports next to those of an honest agent.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ use crate::node::silent;
 use crate::stage::{POLICY, engine_with, quick, terms};
 
 const FALSE_REPORTS: u64 = 400;
-/// After so many false reports comes an honest one.
+/// One honest report follows this many false ones.
 const PER_HONEST: u64 = 20;
-/// Reached only by what would never come.
+/// Timeout for a status that never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A chain that knows the transactions that were mined, and counts the questions for each.
+/// A chain that knows mined transactions and counts the queries for each.
 #[derive(Debug, Default)]
 struct Mined {
     receipts: Mutex<BTreeMap<B256, Receipt>>,
@@ -32,7 +32,7 @@ struct Mined {
 }
 
 impl Mined {
-    /// Mines the payment in an answer to `/sign`.
+    /// Mines the payment of an answer to `/sign`.
     fn mine(&self, tx_hash: B256, answer: &Value) {
         let terms = terms(answer);
         let text = |name: &str| terms[name].as_str().expect("text");
@@ -55,7 +55,7 @@ impl Mined {
         self.receipts.lock().unwrap().insert(tx_hash, receipt);
     }
 
-    /// The questions for transactions that were never mined, one count for each transaction.
+    /// Returns the query count of each transaction that was never mined.
     fn asked_in_vain(&self) -> Vec<u64> {
         let mined = self.receipts.lock().unwrap();
         let asked = self.asked.lock().unwrap();
@@ -95,7 +95,7 @@ impl Chain for Mined {
     }
 }
 
-/// Pays, and reports the payment as settled by that transaction; the answer to `/sign`.
+/// Pays, and reports the payment as settled by `tx_hash`; returns the answer to `/sign`.
 async fn reported(engine: &TestEngine, agent: &Agent, n: u64, tx_hash: B256) -> Value {
     let body = agent.ask(engine.now_s(), &offer(12_000, n), None);
     let (status, answer) = engine.post("/sign", &body).await;
@@ -107,7 +107,7 @@ async fn reported(engine: &TestEngine, agent: &Agent, n: u64, tx_hash: B256) -> 
     answer
 }
 
-/// How many of these payments have each status on their receipts.
+/// Returns how many of these payments have each receipt status.
 async fn statuses(engine: &TestEngine, payments: &[String]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for id in payments {
@@ -119,7 +119,7 @@ async fn statuses(engine: &TestEngine, payments: &[String]) -> BTreeMap<String, 
     counts
 }
 
-/// Lets half seconds pass until that many of the payments have this status.
+/// Advances the clock by half seconds until `count` of the payments have this status.
 async fn until(engine: &TestEngine, payments: &[String], wanted: &str, count: usize) {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -133,7 +133,7 @@ async fn until(engine: &TestEngine, payments: &[String], wanted: &str, count: us
     }
 }
 
-/// The most looks at one transaction in so many seconds: after a second, and then with pauses that double, up to ten
+/// The most queries for one transaction in this many seconds: after one second, then with doubling pauses of up to ten
 /// minutes.
 fn looks_at_most(seconds: u64) -> u64 {
     u64::from((seconds + 1).ilog2()) + seconds / 600 + 1
@@ -159,19 +159,19 @@ async fn t_46_false_reports_keep_no_honest_one_from_its_check() {
             true_ones.push(id(&answer));
         }
     }
-    // The honest agent's are checked, whatever the other one reported before and after them.
+    // The honest agent's payments are checked, whatever the other agent reports before and after them.
     until(&engine, &true_ones, "payment-completed", true_ones.len()).await;
     let seconds = || clock.now().mono_ms / 1_000;
     while seconds() < 3_600 {
         clock.advance(1_000);
         tokio::task::yield_now().await;
     }
-    // The others cost the node few questions: for few transactions, and for each of them ever more seldom.
+    // False reports cost the node few queries: for few transactions, with growing pauses.
     let in_vain = chain.asked_in_vain();
     assert_eq!(in_vain.len(), CHECKS_PER_AGENT);
     let most = in_vain.iter().max().copied().unwrap_or_default();
     assert!((2..=looks_at_most(seconds())).contains(&most), "{most} in {} s", seconds());
-    // After a day nobody looks any more, and none of them ever counted as paid.
+    // After a day the checks stop, and none of these payments ever counted as paid.
     clock.advance(u64::try_from(CHECK_LASTS_MS).unwrap());
     until(&engine, &false_ones, "payment-refuted", CHECKS_PER_AGENT).await;
     let found = statuses(&engine, &false_ones).await;

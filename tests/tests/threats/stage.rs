@@ -1,5 +1,5 @@
-//! What the threats share: an engine without a rate limit, whole answers, and a canonical text that is not
-//! the engine's own.
+//! Shared by the threat tests: an engine without a rate limit, whole responses, and canonical text that is not the
+//! engine's own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-/// Half a dollar is automatic, ten dollars are the limit of one payment, a thousand of a day.
+/// Up to 0.50 dollars automatic, ten per payment, a thousand per day.
 pub(crate) const POLICY: &str = "--day 1000 --txn 10 --auto 0.5";
 
-/// Without a rate limit, on a journal in memory.
+/// No rate limit, and a journal in memory.
 pub(crate) fn quick() -> Setup {
     Setup { store: Some(Box::new(MemoryStore::default())), settings: NO_RATE, ..Setup::default() }
 }
 
-/// A furnished engine and an agent.
+/// Starts an engine with a wallet and policy, and registers an agent.
 pub(crate) async fn engine_with(setup: Setup, policy: &str, auth: &str) -> (TestEngine, Agent) {
     let engine = TestEngine::start(setup).await;
     engine.furnish(policy).await;
@@ -35,7 +35,7 @@ pub(crate) async fn engine_with(setup: Setup, policy: &str, auth: &str) -> (Test
     (engine, agent)
 }
 
-/// An answer with everything that a caller sees of it.
+/// A response with everything that the caller sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) status: u16,
@@ -53,7 +53,7 @@ impl Heard {
     }
 }
 
-/// One request with headers of the test's choice, from this machine.
+/// Sends one request with these headers from this machine.
 pub(crate) async fn hear(
     engine: &TestEngine,
     call: (&str, &str),
@@ -63,7 +63,7 @@ pub(crate) async fn hear(
     hear_from(engine, [127, 0, 0, 1], call, headers, body).await
 }
 
-/// The same from a machine of its own, to which nobody has failed to prove anything yet.
+/// Sends one request from a new address, which has no failed proofs yet.
 pub(crate) async fn hear_from_afar(
     engine: &TestEngine,
     call: (&str, &str),
@@ -96,7 +96,7 @@ async fn hear_from(
     Heard { status, headers, body }
 }
 
-/// A proof over a canonical text that the test wrote itself.
+/// Returns a proof over canonical text that the test wrote itself.
 pub(crate) fn proof(token: &str, timestamp: i64, canonical: &str) -> String {
     let key = hex::decode(&token[3..]).expect("a token");
     let mac = Hmac::<Sha256>::new_from_slice(&key).expect("any key will do");
@@ -104,7 +104,7 @@ pub(crate) fn proof(token: &str, timestamp: i64, canonical: &str) -> String {
     format!("SIG:{timestamp}:{}", hex::encode(digest))
 }
 
-/// A signed body with one member beside agent and signature, as at `/trade` and `/position`.
+/// Returns a signed body with one member, as for `/trade` and `/position`.
 pub(crate) fn signed(agent: &Agent, now_s: i64, field: &str, value: &Value) -> Value {
     let mut fields = serde_json::Map::new();
     fields.insert(field.to_owned(), value.clone());
@@ -112,7 +112,7 @@ pub(crate) fn signed(agent: &Agent, now_s: i64, field: &str, value: &Value) -> V
     json!({"agent_id": agent.id, "signature": signature, field: value})
 }
 
-/// An offer on Base with changes, as a header that no other `n` has.
+/// Returns a changed offer on Base as a header; `n` makes it unique.
 pub(crate) fn offer_with(atoms: u64, n: usize, change: impl FnOnce(&mut Value)) -> String {
     let url = format!("https://api.example.com/{n}");
     let mut offer = challenge(bursar_tests::offers::BASE, atoms, &url);
@@ -120,44 +120,44 @@ pub(crate) fn offer_with(atoms: u64, n: usize, change: impl FnOnce(&mut Value)) 
     header(&offer)
 }
 
-/// The authorization that an answer to `/sign` carries.
+/// Returns the authorization in an answer to `/sign`.
 pub(crate) fn terms(answer: &Value) -> Value {
     let header = answer["header_value"].as_str().unwrap_or_else(|| panic!("{answer}"));
     opened(header)["payload"]["authorization"].clone()
 }
 
-/// The amount in it.
+/// Returns the signed amount in an answer to `/sign`, in atoms.
 pub(crate) fn signed_atoms(answer: &Value) -> u64 {
     terms(answer)["value"].as_str().expect("a string").parse().expect("a number")
 }
 
-/// What the journal has authorized, signed or not.
+/// Returns the number of payments that the journal has authorized, signed or not.
 pub(crate) fn authorized(engine: &TestEngine) -> usize {
     let records = engine.engine.core().reader().latest(100_000).expect("readable");
     let is = |status: &Status| matches!(status, Status::Authorized { .. });
     records.iter().filter(|record| is(&record.status)).count()
 }
 
-/// What the newest entry of the journal is: nothing happened where it stays.
+/// Returns the number of the newest journal entry; if it is unchanged, nothing was recorded.
 pub(crate) fn journal_end(engine: &TestEngine) -> u64 {
     engine.engine.core().view().state.seq
 }
 
-/// A vector file.
+/// Reads a vector file.
 pub(crate) fn vectors(name: &str) -> Value {
     let path = format!("{}/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// A list of a vector file, of which there are so many.
+/// Returns a list of a vector file, which must have `count` elements.
 pub(crate) fn cases<'a>(file: &'a Value, list: &str, count: usize) -> &'a [Value] {
     let cases = file[list].as_array().expect("a list");
     assert_eq!(cases.len(), count, "{list}");
     cases
 }
 
-/// Tasks that call one engine at once.
+/// Runs tasks concurrently and returns their results.
 pub(crate) async fn at_once<T: Send + 'static, F>(tasks: impl IntoIterator<Item = F>) -> Vec<T>
 where
     F: Future<Output = T> + Send + 'static,
@@ -170,7 +170,7 @@ where
     done
 }
 
-/// An engine that several tasks share.
+/// Wraps an engine for several tasks.
 pub(crate) fn shared<T>(value: T) -> Arc<T> {
     Arc::new(value)
 }
@@ -183,7 +183,7 @@ pub(crate) async fn hire(operator: &mut Operator, name: &str, auth: &str) -> Age
     Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: auth == "bearer" }
 }
 
-/// Wallet, seed, address and policy of an engine process.
+/// Creates the wallet, seed, address and policy of an engine process.
 pub(crate) async fn furnish(operator: &mut Operator, policy: &str) {
     for line in ["wallet create main", "seed create", "address create pay 0 \"for tests\""] {
         operator.must(line).await;

@@ -1,5 +1,5 @@
-//! Challenges that try to be more than they are: names that mean something to other readers, offers inside
-//! offers, terms that the wallet alone decides.
+//! Malicious challenges: names that have a meaning to other parsers, nested offers, and terms that only the wallet
+//! decides.
 
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::TestEngine;
@@ -11,7 +11,7 @@ use crate::stage::{authorized, engine_with, quick, terms};
 const POLICY: &str = "--day 1000 --txn 10 --auto 5";
 const THIEF: &str = "0x00000000000000000000000000000000DeaDBeef";
 
-/// A whole challenge over more, to another payee.
+/// A complete challenge for a larger amount and another payee.
 fn evil() -> Value {
     let mut offer = challenge(BASE, 4_000_000, "https://evil.example/");
     offer["accepts"][0]["payTo"] = json!(THIEF);
@@ -66,7 +66,7 @@ async fn t_16_only_the_challenge_itself_is_read() {
             let terms = terms(&told.1);
             assert_eq!(terms["to"], PAY_TO, "{name} in {place}");
             assert_eq!(terms["value"], "12000", "{name} in {place}");
-            // What came back is the offer as it was, and nothing that was made of it.
+            // The echo is the original offer, unchanged.
             let echo = opened(told.1["header_value"].as_str().unwrap());
             assert_eq!(echo["accepted"], offer["accepts"][0], "{name} in {place}");
         }
@@ -74,7 +74,7 @@ async fn t_16_only_the_challenge_itself_is_read() {
     assert_eq!(signed, authorized(&engine));
 }
 
-/// Terms that a structure brings along are not those that are signed.
+/// Terms inside a challenge are ignored.
 #[tokio::test]
 async fn t_16_the_terms_are_ours() {
     let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
@@ -120,7 +120,7 @@ async fn t_16_what_is_no_challenge_is_refused_before_anything_is_recorded() {
         offer
     };
     let deep = |levels: usize| {
-        // Built as text: a thousand levels are no value to be nested by hand.
+        // Built as text: the deepest cases are too deep for a `Value`.
         format!("{}{}", "[".repeat(levels), "]".repeat(levels))
     };
     let format = "INVALID_X402_FORMAT";
@@ -184,7 +184,7 @@ async fn t_16_what_is_no_challenge_is_refused_before_anything_is_recorded() {
     }
     let records = engine.engine.core().reader().latest(9).unwrap();
     assert!(records.is_empty(), "{} records", records.len());
-    // At the bound it is a payment.
+    // At the bound the payment is signed.
     let body = format!("{{{open},\"x402_data\":{{\"x\":{},{inside}}}", deep(31));
     assert_eq!(engine.send("POST", "/sign", body.into_bytes()).await.0, 200);
 }

@@ -1,4 +1,4 @@
-//! Memory that changes behind the operator's back: what is signed is what the card showed, or nothing.
+//! Memory that changes after the operator saw the card: the engine signs what the card showed, or nothing.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -23,16 +23,16 @@ use crate::stage::{POLICY, authorized, engine_with, terms};
 
 type Change = fn(&mut Request);
 
-/// Where a fault reaches the requests that wait.
+/// Where a fault changes the held requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// The state that is published as well: cards that are read from now on show the change.
+    /// The published state too: cards read from now on show the change.
     State,
-    /// Only what the rules see: every card still shows what the operator saw.
+    /// Only the input of the rules: every card still shows the original.
     Rules,
 }
 
-/// Changes every held request in memory, once armed.
+/// Changes every held request in memory while armed.
 #[derive(Debug, Default)]
 struct Swap(Mutex<Option<(Reach, Change)>>);
 
@@ -69,7 +69,7 @@ impl Faults for Swap {
     }
 }
 
-/// Each term of a payment that is signed, or by which the operator decides, in another form.
+/// Changes each term that is signed, or that the operator decides by.
 const CHANGES: [(&str, Change); 9] = [
     ("payee", |request| request.ask.payee = Address::repeat_byte(0xee)),
     ("amount", |request| {
@@ -115,8 +115,8 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
             let mut operator = engine.operator();
             assert_eq!(waiting(&mut operator).await.card.unwrap().digest, digest, "{what}");
             swap.arm(Some((reach, change)));
-            // Further entries of the journal: the change is in the state from here on. An amount in dollars that is not
-            // what the allowance reserves stops the engine at the next entry.
+            // More journal entries, so that the change is in the state. A dollar amount that differs from the
+            // allowance's reservation stops the engine at the next entry.
             let mut stopped = false;
             for line in ["network disable 4663", "network enable 4663"] {
                 stopped |= operator.outcome(line).await.reply.result.is_err();
@@ -132,7 +132,7 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
             let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
             assert_eq!((&polled["status"], authorized(&engine)), (&json!("pending"), 0), "{what}");
             assert_eq!(polled.get("header_value"), None, "{what}, {reach:?}");
-            // The journal has the request as it was asked for: so has the next engine.
+            // The journal has the original request, and so does the restarted engine.
             swap.arm(None);
             engine = engine.restart(setup(Arc::clone(&clock))).await;
             engine.operator().must("wallet open").await;

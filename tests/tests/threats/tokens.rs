@@ -1,4 +1,4 @@
-//! Offers in look-alike tokens, and approvals of something else than what was shown.
+//! Offers in look-alike tokens, and approvals of something other than the card shown.
 
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::card::HoldReason;
@@ -28,7 +28,7 @@ async fn waiting(operator: &mut Operator) -> Vec<RequestAnswer> {
     }
 }
 
-/// Who signed, if what was signed is our table's token on Base.
+/// Recovers the signer, assuming our table's token on Base was signed.
 fn signer_under_our_table(answer: &Value) -> String {
     let terms = terms(answer);
     let text = |name: &str| terms[name].as_str().unwrap().to_owned();
@@ -85,7 +85,7 @@ async fn t_11_a_token_is_known_by_its_address_alone() {
         let held = waiting(&mut operator).await.pop().expect("it waits");
         let card = held.card.expect("a card");
         reasons.push((id, Ok(card.hold)));
-        // If the operator agrees, it is the table's domain that is signed.
+        // An approved payment is signed for the table's domain.
         operator.must(&format!("approve {}", held.id)).await;
         let (_, answer) = engine.get(&format!("/sign/status/{}", held.id)).await;
         assert_eq!(signer_under_our_table(&answer), terms(&answer)["from"], "{id}");
@@ -126,7 +126,7 @@ async fn t_11_what_an_offer_says_of_decimals_and_symbols_is_not_read() {
     }
     let (_, told) = engine.post("/mandate", &agent.read(engine.now_s())).await;
     assert_eq!(told["spent_today_micro"], 12_000 * 3 + 499_999);
-    // Dear in atoms, whatever the decimals say; and in a token of no price, dear in nothing.
+    // Prices count in atoms whatever the decimals claim, and a token without a price is refused.
     for (atoms, asset, decimals, wanted) in [
         (600_000, USDC, json!(18), (202, "APPROVAL_REQUIRED")),
         (11_000_000, USDC, json!(18), (403, "EXCEEDS_PER_REQUEST_MAX")),
@@ -180,12 +180,12 @@ async fn t_13_an_approval_is_of_the_card_that_was_shown() {
         };
         assert!(refused, "{wrong} was taken for {my_card}");
     }
-    // Whoever is between the operator and the decision cannot change it on the way, either.
+    // A digest that is swapped between the operator and the core is refused as well.
     let id: RequestId = mine.parse().unwrap();
     let swapped = Action::Approve { id, shown: their_card, nonce: [1; 32], by: Client::Inside };
     let refused = engine.engine.core().act(swapped).await.unwrap_err();
     assert_eq!(refused.code, Code::CardChanged);
-    // What the card says of the rules has changed: it is another card.
+    // The policy on the card has changed, so it is a different card.
     operator.must("policy edit p --txn 9").await;
     let line = format!("approve {mine} --yes --card {my_card}");
     assert_eq!(operator.refused(&line).await.code, Code::CardChanged);

@@ -12,10 +12,10 @@ use bursar_tests::process::{EngineProcess, Start};
 use crate::stage::{POLICY, furnish, hire};
 use crate::wire::Kept;
 
-/// The account that owns nothing.
+/// An account that owns nothing.
 const NOBODY: u32 = 65_534;
 
-/// Tries what may be tried with each path, and prints what came of it.
+/// Tries every operation on each path and prints the results.
 const INTRUDER: &str = r#"
 import errno, os, socket, sys
 def attempt(what, act):
@@ -40,7 +40,7 @@ for path in sys.argv[1:]:
         attempt("remove " + path, lambda: os.unlink(path))
 "#;
 
-/// Says hello at a socket, and prints how many bytes come back before the other side hangs up or falls silent.
+/// Sends a hello to a socket and prints the length of the reply; 0 if the peer closes the connection.
 const CALLER: &str = r#"
 import json, socket, struct, sys
 line = socket.socket(socket.AF_UNIX)
@@ -54,7 +54,7 @@ except (BrokenPipeError, ConnectionResetError):
     print(0)
 "#;
 
-/// Every path of the data folder; folders end with a slash.
+/// Returns every path of the data folder; folders end with a slash.
 fn paths(folder: &Path) -> Vec<String> {
     let mut found = vec![format!("{}/", folder.display())];
     for entry in std::fs::read_dir(folder).expect("ours") {
@@ -68,7 +68,7 @@ fn paths(folder: &Path) -> Vec<String> {
     found
 }
 
-/// What the other account gets done, one line for each attempt: what, and what came of it.
+/// Runs the attempts as the other account; returns each attempt with its result.
 fn intrude(paths: &[String]) -> Vec<(String, String)> {
     let mut command = Command::new("python3");
     command.args(["-c", INTRUDER]).args(paths).uid(NOBODY).gid(NOBODY).current_dir("/");
@@ -83,13 +83,13 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
 }
 
-/// The mode that a line of strace ends its arguments with.
+/// Returns the mode argument at the end of a strace line.
 fn mode_of(line: &str) -> Option<u32> {
     let digits = line.rsplit_once(", 0")?.1.split([')', ' ']).next()?;
     u32::from_str_radix(digits, 8).ok()
 }
 
-/// What a line of strace makes or changes inside `folder`: the call, the path, and its mode from then on.
+/// Returns call, path and new mode of a strace line that creates or changes a path in `folder`.
 fn made<'a>(line: &'a str, folder: &str, before: &[&'a str]) -> Option<(&'a str, &'a str, u32)> {
     let (call, arguments) = line.split_once(' ')?.1.trim_start().split_once('(')?;
     let path = arguments.split(['"', '<', '>']).find(|part| part.starts_with(folder))?;
@@ -97,7 +97,7 @@ fn made<'a>(line: &'a str, folder: &str, before: &[&'a str]) -> Option<(&'a str,
         "openat" | "open" if arguments.contains("O_CREAT") => mode_of(line),
         "mkdir" | "mkdirat" | "mknod" | "mknodat" | "creat" => mode_of(line),
         "chmod" | "fchmod" | "fchmodat" | "fchmodat2" => mode_of(line),
-        // A socket has the mode that it was given before its name, else that of the mask, which is 0.
+        // A socket has the mode of an `fchmod` before `bind`, else 0777, because the umask is 0.
         "bind" => {
             let given = format!("fchmod({}, ", arguments.split(", ").next()?);
             let given = before.iter().rev().find(|line| line.contains(&given));
@@ -125,7 +125,7 @@ async fn t_25_nothing_is_open_to_others_even_for_a_moment() {
     let mut born = BTreeSet::new();
     for (at, line) in lines.iter().enumerate() {
         let Some((call, path, mode)) = made(line, folder, &lines[..at]) else { continue };
-        // What is there already is not made by opening it once more.
+        // Opening an existing file again does not create it.
         if born.insert(path) || !call.starts_with("open") {
             assert_eq!(mode & 0o077, 0, "{line}");
         }
@@ -143,16 +143,16 @@ async fn t_25_another_account_gets_at_nothing() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    // It is our folder's mode that must keep others out, not that of the way there.
+    // The data folder's own mode must keep others out, not that of its parent.
     set_mode(home.path(), 0o755);
     let folder = home.path().join("data");
-    // Under a mask that gives files away, a mode that is not set at creation is none.
+    // With umask 000, a file is private only if its mode is set at creation.
     let start = Start { umask: Some("000"), ..Start::default() };
     let engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
     furnish(&mut operator, POLICY).await;
     let agent = hire(&mut operator, "bot", "hmac").await;
-    // A second save, so that the previous copy is there too.
+    // A second save, so that the previous copy exists.
     hire(&mut operator, "other", "hmac").await;
     let body = agent.ask(jiff::Timestamp::now().as_second(), &offer(1_000, 1), None);
     let paid = Kept::open(&engine.url).ask("POST", "/sign", body.to_string().as_bytes());
@@ -167,7 +167,7 @@ async fn t_25_another_account_gets_at_nothing() {
     for (what, end) in intrude(&all) {
         assert_eq!(end, "EACCES", "{what}");
     }
-    // Even if somebody opens the folders: each file and the socket are closed by themselves.
+    // Even with open folders, each file and the socket are protected by their own modes.
     for path in all.iter().filter(|path| path.ends_with('/')) {
         set_mode(Path::new(path), 0o755);
     }
@@ -184,7 +184,7 @@ async fn t_25_another_account_gets_at_nothing() {
             assert_eq!(meta.permissions().mode() & 0o777, 0o600, "{path}");
         }
     }
-    // What was opened is closed again by the next start.
+    // The next start restores the folder's mode.
     drop((operator, engine));
     let _engine = EngineProcess::start(&folder, &start);
     let mode = std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
@@ -194,7 +194,7 @@ async fn t_25_another_account_gets_at_nothing() {
     }
 }
 
-/// The kernel names the account at the other end, whatever the modes have become.
+/// The kernel reports the peer's account, whatever the socket's mode.
 #[test]
 fn t_25_another_account_is_hung_up_on_where_the_socket_is_open_to_it() {
     if !rustix::process::geteuid().is_root() {

@@ -1,10 +1,10 @@
-//! HTTP by hand, for what a caller really reads.
+//! Hand-written HTTP, to see exactly what a caller receives.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Longest wait for an answer that does not come.
+/// Timeout of a read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn address(url: &str) -> &str {
@@ -17,13 +17,13 @@ fn request(host: &str, (method, path): (&str, &str), headers: &str, body: &[u8])
     [head.as_bytes(), headers.as_bytes(), b"\r\n", body].concat()
 }
 
-/// One request on a connection of its own; every byte of the answer, but for the time in `date`.
+/// Sends one request on a new connection; returns every byte of the answer except the time in `date`.
 pub(crate) fn exchange(url: &str, method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address(url)).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     let headers = format!("{headers}connection: close\r\n");
     let bytes = request(address(url), (method, path), &headers, body);
-    // A server may answer, and close, before it has read everything.
+    // A server may answer and close before it has read everything.
     let _refused_early = stream.write_all(&bytes);
     let mut answer = Vec::new();
     let _reset_after_the_answer = stream.read_to_end(&mut answer);
@@ -40,7 +40,7 @@ fn without_date(answer: &[u8]) -> Vec<u8> {
     [head, &rest[end..]].concat()
 }
 
-/// A connection that stays: status and body of one answer after the other.
+/// A kept-alive connection that returns status and body of each answer.
 #[derive(Debug)]
 pub(crate) struct Kept {
     stream: TcpStream,
