@@ -11,16 +11,16 @@ use bursar_core::client::Program;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::by_chain;
 use bursar_core::wire::ControlFile;
-use bursar_demo::devnet::Devnet;
-use bursar_demo::devnet::install::{MissingChain, anvil_binary, find_anvil};
 use bursar_demo::operator::Operator;
+use bursar_devnet::Devnet;
+use bursar_devnet::install::{MissingChain, anvil_binary, find_anvil};
 use bursar_tui::link::Link;
 use serde_json::Value;
 use tokio::process::Child;
 
 use crate::market::{Market, SELLER, Ware};
 use crate::roles::CHAIN;
-use crate::stage::{Actor, role, say, step, wait_for_key};
+use crate::stage::{Actor, password, role, say, step, wait_for_key};
 
 /// What the agent's address starts with, in smallest units: 20 dollars.
 const PURSE: u128 = 20_000_000;
@@ -227,13 +227,6 @@ async fn balances(chain: Option<&Devnet>, paying: Address) -> anyhow::Result<()>
 
 async fn must(operator: &mut Operator, line: &str) -> anyhow::Result<Answer> {
     operator.run(line).await?.reply.result.map_err(|fault| anyhow!("{line}: {fault}"))
-}
-
-/// A password that nobody needs to know: the wallet goes with its folder.
-pub(crate) fn password() -> anyhow::Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(hex::encode(bytes))
 }
 
 fn shown(atoms: Atoms) -> String {

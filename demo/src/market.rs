@@ -6,14 +6,13 @@ use std::path::Path;
 
 use alloy_primitives::{Address, address};
 use anyhow::Context;
-use bursar_demo::devnet::Devnet;
 use bursar_demo::model::NAME;
+use bursar_devnet::Devnet;
 use bursar_facilitator::keys::SigningKey;
 use serde_json::{Value, json};
 
-use crate::director::password;
 use crate::roles::CHAIN;
-use crate::stage::{Actor, say};
+use crate::stage::{Actor, password, say};
 
 /// Where sellers are paid.
 pub(crate) const SELLER: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");

@@ -76,3 +76,10 @@ pub(crate) async fn wait_for_key() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// A random password. No person needs it: the wallet is deleted with its folder.
+pub(crate) fn password() -> anyhow::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(hex::encode(bytes))
+}

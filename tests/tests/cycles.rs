@@ -12,19 +12,12 @@ use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
 /// Crates of the product, and those that stand in for the outside.
 const CRATES: &[&str] = &[
-    "shared/core",
-    "shared/x402",
-    "shared/outbound",
     "shared/chain",
     "shared/chain/submit",
     "shared/desks",
-    "shared/serve",
     "engine/domain",
     "engine/service",
-    "tui",
-    "bursar",
-    "facilitator",
-    "proxy",
+    "tests/devnet",
     "demo",
 ];
 
@@ -48,7 +41,9 @@ fn sources(folder: &Path) -> Sources {
                 if name != "bin" {
                     folders.push(path);
                 }
-            } else if name.ends_with(".rs") && name != "main.rs" {
+            } else if name.ends_with(".rs")
+                && (name != "main.rs" || !folder.join("lib.rs").exists())
+            {
                 let text = std::fs::read_to_string(&path).unwrap();
                 found.insert(module(path.strip_prefix(folder).unwrap()), text);
             }
@@ -60,7 +55,7 @@ fn sources(folder: &Path) -> Sources {
 fn module(file: &Path) -> Module {
     let parts = file.with_extension("");
     let parts: Module = parts.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
-    if parts == ["lib"] { Module::new() } else { parts }
+    if parts == ["lib"] || parts == ["main"] { Module::new() } else { parts }
 }
 
 fn imports(sources: &Sources) -> Imports {
@@ -120,9 +115,7 @@ impl Reader<'_> {
             base.push(part.clone());
         }
         // What stands in a module without a file belongs to the file around it.
-        while !self.known.contains_key(&base) {
-            base.pop();
-        }
+        while !self.known.contains_key(&base) && base.pop().is_some() {}
         if base != *self.file {
             self.found.insert(base);
         }

@@ -17,7 +17,16 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     };
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "bursar-demo", "--bin", "bursar-devnet", "--", order])
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "bursar-devnet",
+            "--bin",
+            "bursar-devnet",
+            "--",
+            order,
+        ])
         .status()
         .context("cannot run cargo")?;
     ensure!(status.success(), "the local chain kit ended with {status}");

@@ -1,11 +1,10 @@
-//! Puts the engine together: folder, settings, journal, core, vault, and the doors.
+//! Composes the engine: folder, settings, journal, core, vault, lanes and servers.
 
-mod door;
 mod upkeep;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use bursar_chain::clock::SystemClock;
@@ -16,15 +15,15 @@ use bursar_core::limits::DRAIN_MS;
 use bursar_domain::Action;
 use bursar_domain::event::LockCause;
 use secrecy::SecretString;
-use tokio::runtime::{self, RuntimeFlavor};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::agent_api::listen::bind;
-use crate::agent_api::{Api, Exposure, Server, ServerConfig};
+use crate::agent_api::Api;
 use crate::backup::replace;
 use crate::chain_time::HintedClock;
 use crate::config::{Config, Live};
+use crate::context::EngineContext;
+pub use crate::context::Mode;
 use crate::control::{ControlServer, serve_attached};
 use crate::core::Core;
 use crate::core::handle::{Handle, Turns};
@@ -34,25 +33,14 @@ use crate::funds::Funds;
 use crate::journal::{Carry, RedbStore, Store, create_owner_only};
 use crate::lanes::courier::{self, Courier};
 use crate::lanes::payments::{self, Execution};
-use crate::operator;
+use crate::operator::wallet::lock::lock;
+use crate::operator::wallet::open::open_with;
 use crate::ports::{NoFaults, Ports, Signer, SystemDisk, SystemRandom};
 use crate::service::data_dir::DataFolder;
 use crate::service::instance::InstanceLock;
 use crate::vault::Vault;
 use crate::vault::file::WalletFiles;
 use crate::vault::gate::Gate;
-
-pub(crate) use door::Door;
-pub(crate) use upkeep::locks_in_s;
-
-/// What an engine is there for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Timers, lanes and, when asked for, the agent server.
-    Full,
-    /// One command of the operator: no timers, no effects, no server.
-    Maintenance,
-}
 
 /// Everything an engine is opened with.
 #[derive(Debug)]
@@ -78,41 +66,10 @@ impl Options {
     }
 }
 
-/// What every part of the engine shares.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) folder: DataFolder,
-    pub(crate) edition: Edition,
-    pub(crate) settings: Arc<Live>,
-    pub(crate) mode: Mode,
-    pub(crate) ports: Ports,
-    pub(crate) core: Handle,
-    pub(crate) vault: Arc<Vault>,
-    pub(crate) execution: Execution,
-    pub(crate) chain_time: HintedClock,
-    pub(crate) funds: Arc<Funds>,
-    /// Work that must finish before the process ends.
-    pub(crate) tasks: TaskTracker,
-    pub(crate) server: tokio::sync::Mutex<Option<Server>>,
-    /// The operator has opened the agent server to the network, until it stops.
-    pub(crate) lan_for_this_run: AtomicBool,
-    /// Changes of the wallet file and of what the journal says of it, one at a time.
-    pub(crate) wallet_changes: tokio::sync::Mutex<()>,
-    /// Only one backup is made at a time: each needs the room of the journal.
-    pub(crate) backups: tokio::sync::Mutex<()>,
-    /// Passwords are tried one at a time. The number of wrong ones before the last right one, as the journal counts them.
-    pub(crate) password_tries: tokio::sync::Mutex<u32>,
-    /// When the wallet was last used, on the monotonic clock.
-    pub(crate) unused_since_ms: AtomicU64,
-    pub(crate) stopping: CancellationToken,
-    /// Each attached console holds one.
-    pub(crate) consoles: Arc<()>,
-}
-
 /// A running engine. [`Engine::stop`] writes what waits; dropping it without is a crash, which is safe.
 #[derive(Debug)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    context: Arc<EngineContext>,
     control: tokio::sync::Mutex<Option<ControlServer>>,
     _lock: InstanceLock,
 }
@@ -169,7 +126,7 @@ impl Engine {
         };
         let funds = Arc::new(Funds::new(&ports));
         let unused_since_ms = AtomicU64::new(ports.clock.mono_ms());
-        let shared = Arc::new(Shared {
+        let context = Arc::new(EngineContext {
             folder,
             edition,
             settings,
@@ -191,40 +148,40 @@ impl Engine {
             consoles: Arc::new(()),
         });
         if mode == Mode::Full {
-            shared.tasks.spawn(upkeep::run(Arc::clone(&shared)));
-            let (core, ports) = (shared.core.clone(), shared.ports.clone());
-            shared.tasks.spawn(payments::follow(core, ports.clone(), shared.stopping.clone()));
-            let (execution, stopping) = (shared.execution.clone(), shared.stopping.clone());
-            shared.tasks.spawn(courier::run(Courier { execution, ports, stopping }));
+            context.tasks.spawn(upkeep::run(Arc::clone(&context)));
+            let (core, ports) = (context.core.clone(), context.ports.clone());
+            context.tasks.spawn(payments::follow(core, ports.clone(), context.stopping.clone()));
+            let (execution, stopping) = (context.execution.clone(), context.stopping.clone());
+            context.tasks.spawn(courier::run(Courier { execution, ports, stopping }));
         }
-        Ok((Self { shared, control: tokio::sync::Mutex::new(None), _lock: lock }, turns))
+        Ok((Self { context, control: tokio::sync::Mutex::new(None), _lock: lock }, turns))
     }
 
     pub fn wallet_exists(&self) -> bool {
-        self.shared.core.view().state.wallet.is_some()
+        self.context.core.view().state.wallet.is_some()
     }
 
     /// Whether the settings want the agent server to start with the engine.
     pub fn autostart(&self) -> bool {
-        self.shared.settings.get().autostart
+        self.context.settings.get().autostart
     }
 
     pub fn vault(&self) -> &Arc<Vault> {
-        &self.shared.vault
+        &self.context.vault
     }
 
     /// Everybody the engine may ask.
     pub fn ports(&self) -> &Ports {
-        &self.shared.ports
+        &self.context.ports
     }
 
     pub fn core(&self) -> &Handle {
-        &self.shared.core
+        &self.context.core
     }
 
     /// The agent server without a socket.
     pub fn api(&self) -> Api {
-        self.shared.api()
+        self.context.api()
     }
 
     /// A way in for a program in this process. What passes is in the kernel's memory and in buffers that are wiped.
@@ -234,21 +191,21 @@ impl Engine {
     pub fn connect(&self) -> Result<tokio::net::UnixStream, Fault> {
         let (ours, theirs) = tokio::net::UnixStream::pair()
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-        self.shared.tasks.spawn(serve_attached(Arc::clone(&self.shared), Box::new(ours)));
+        self.context.tasks.spawn(serve_attached(Arc::clone(&self.context), Box::new(ours)));
         Ok(theirs)
     }
 
     /// The same in memory, for a runtime without sockets. Tests and simulations only: its buffers are not wiped.
     pub fn attach(&self) -> tokio::io::DuplexStream {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
-        self.shared.tasks.spawn(serve_attached(Arc::clone(&self.shared), Box::new(ours)));
+        self.context.tasks.spawn(serve_attached(Arc::clone(&self.context), Box::new(ours)));
         theirs
     }
 
     /// Leaves a trace of the start, so that a reader of the journal sees that an engine ended without a word:
     /// one that was stopped has locked its wallet before. For programs that serve; a single command needs none.
     pub async fn note_started(&self) {
-        if let Err(fault) = self.shared.core.act(Action::NoteStarted).await {
+        if let Err(fault) = self.context.core.act(Action::NoteStarted).await {
             // Whoever asks for anything is told why nothing is written.
             tracing::warn!(code = %fault.code, "the start is not in the journal");
         }
@@ -256,7 +213,7 @@ impl Engine {
 
     /// Opens the wallet with a password that was given at start.
     pub async fn unlock(&self, password: SecretString) -> Result<(), Fault> {
-        operator::wallet::open_with(&self.shared, password).await.map(|warnings| {
+        open_with(&self.context, password).await.map(|warnings| {
             for warning in warnings {
                 tracing::warn!(code = warning.code, "{}", warning.message);
             }
@@ -265,34 +222,34 @@ impl Engine {
 
     /// Listens for the operator's programs.
     pub async fn serve_control(&self) -> Result<(), Fault> {
-        *self.control.lock().await = Some(ControlServer::start(&self.shared)?);
+        *self.control.lock().await = Some(ControlServer::start(&self.context)?);
         Ok(())
     }
 
     /// Starts the agent server; answers where it listens.
     pub async fn start_server(&self) -> Result<SocketAddr, Fault> {
-        self.shared.start_server().await
+        self.context.start_server().await
     }
 
     /// Takes no more calls, waits for those in progress, writes what waits.
     pub async fn stop(self) {
-        self.shared.stopping.cancel();
+        self.context.stopping.cancel();
         if let Some(control) = self.control.lock().await.take() {
-            control.stop(&self.shared.folder);
+            control.stop(&self.context.folder);
         }
-        self.shared.stop_server().await;
-        self.shared.tasks.close();
+        self.context.stop_server().await;
+        self.context.tasks.close();
         let patience = Duration::from_millis(DRAIN_MS);
-        if tokio::time::timeout(patience, self.shared.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(patience, self.context.tasks.wait()).await.is_err() {
             tracing::warn!("work was still in progress when the engine stopped");
         }
-        operator::wallet::lock(&self.shared, LockCause::Stop).await;
-        if let Err(fault) = self.shared.core.stop().await {
+        lock(&self.context, LockCause::Stop).await;
+        if let Err(fault) = self.context.core.stop().await {
             tracing::error!(code = %fault.code, "the journal could not be closed");
             return;
         }
         // A restore ends here, once the files are closed; else at the next start.
-        if let Err(fault) = settle_files(&self.shared.folder) {
+        if let Err(fault) = settle_files(&self.context.folder) {
             tracing::error!(%fault, "restored files could not be put in place");
         }
     }
@@ -300,7 +257,7 @@ impl Engine {
 
 /// Ends a restore that was decided, and removes what a backup or a restore left that was cut short.
 fn settle_files(folder: &DataFolder) -> Result<(), Fault> {
-    operator::sweep_backup(folder.path());
+    crate::operator::backup::sweep(folder.path());
     replace::finish(folder.path()).map_err(|error| {
         Fault::because(
             Code::DataFolder,
@@ -310,94 +267,6 @@ fn settle_files(folder: &DataFolder) -> Result<(), Fault> {
             ),
         )
     })
-}
-
-impl Shared {
-    fn api(&self) -> Api {
-        Api::new(
-            self.core.clone(),
-            Arc::clone(&self.vault),
-            self.ports.clone(),
-            self.execution.clone(),
-            self.chain_time.clone(),
-            Arc::clone(&self.funds),
-            self.server_config(),
-        )
-    }
-
-    fn server_config(&self) -> ServerConfig {
-        ServerConfig {
-            agent_field: self.edition.agent_field,
-            folder: self.folder.path().to_owned(),
-            exposure: self.exposure(),
-            settings: Arc::clone(&self.settings),
-        }
-    }
-
-    /// To whom the operator has opened the agent server.
-    fn exposure(&self) -> Exposure {
-        let lasting = self.core.view().settings().allow_lan;
-        let open = lasting || self.lan_for_this_run.load(Ordering::SeqCst);
-        if open { Exposure::Lan } else { Exposure::Loopback }
-    }
-
-    /// Starts a running server anew where it is open to others than the settings in force say.
-    pub(crate) async fn follow_exposure(&self) -> Result<(), Fault> {
-        let open = self.server.lock().await.as_ref().map(Server::is_open_to_network);
-        if open.is_some_and(|open| open != (self.exposure() == Exposure::Lan)) {
-            self.stop_server().await;
-            self.start_server().await?;
-        }
-        Ok(())
-    }
-
-    pub(crate) async fn start_server(&self) -> Result<SocketAddr, Fault> {
-        let mut server = self.server.lock().await;
-        if let Some(running) = server.as_ref() {
-            return Ok(running.address);
-        }
-        let (address, listeners) = bind(self.settings.get().listen, self.exposure()).await?;
-        *server = Some(Server::start(Arc::new(self.api()), address, listeners));
-        tracing::info!(%address, "agent server started");
-        if self.exposure() == Exposure::Lan {
-            tracing::warn!("every machine of the network can call the agent server");
-        }
-        Ok(address)
-    }
-
-    pub(crate) async fn stop_server(&self) {
-        if let Some(server) = self.server.lock().await.take() {
-            server.stop(Duration::from_millis(DRAIN_MS)).await;
-            tracing::info!("agent server stopped");
-        }
-    }
-
-    /// 32 random bytes in hex.
-    pub(crate) fn random_hex(&self) -> Result<String, Fault> {
-        Ok(hex::encode(self.random::<32>()?))
-    }
-
-    pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N], Fault> {
-        let mut bytes = [0; N];
-        self.ports
-            .random
-            .fill(&mut bytes)
-            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-        Ok(bytes)
-    }
-}
-
-/// Runs what computes or waits for the disk on a thread made for that. A runtime of one thread does it itself,
-/// so that what runs on it runs in one order.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Fault> {
-    if runtime::Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        return Ok(work());
-    }
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
 }
 
 fn system_ports(config: &Config) -> Result<Ports, Fault> {

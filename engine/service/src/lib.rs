@@ -3,13 +3,16 @@
 
 pub mod agent_api;
 pub mod backup;
+mod blocking;
 pub mod chain_time;
 pub mod config;
+mod context;
 pub mod control;
 pub mod core;
 pub mod edition;
 mod endpoints;
 pub mod engine;
+mod faults;
 pub mod funds;
 pub mod journal;
 pub mod lanes;

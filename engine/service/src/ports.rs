@@ -9,39 +9,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer};
 use bursar_core::networks::ChainId;
-use bursar_domain::apply::Touched;
-use bursar_domain::{Command, Decision, Entry, Refusal, State};
 use bursar_x402::signature::Signature65;
 
+pub use crate::faults::{Faults, NoFaults};
 use crate::journal::Slip;
-
-/// Named points at durable boundaries where a test may stop the process or fail the disk, and the rules, in
-/// which a test may plant a mistake to see whether it is found. Production passes [`NoFaults`], which the
-/// compiler removes.
-pub trait Faults: Send + Sync + fmt::Debug {
-    /// Called when execution reaches `point`; an error is handled like one of the disk.
-    fn reach(&self, point: &'static str) -> io::Result<()>;
-
-    /// The rules.
-    fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
-        bursar_domain::decide(state, command)
-    }
-
-    /// The only writer of the state.
-    fn apply(&self, state: &mut State, entry: &Entry) -> Option<Touched> {
-        bursar_domain::apply(state, entry)
-    }
-}
-
-/// The production value: nothing fails on purpose.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoFaults;
-
-impl Faults for NoFaults {
-    fn reach(&self, _point: &'static str) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Why a slip was not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

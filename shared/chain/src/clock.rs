@@ -1,6 +1,7 @@
 //! The machine's clock: the one place that reads the wall clock, the boot id and the zone. Decides
 //! nothing; what a [`Moment`] means is the business of the rules.
 
+mod error;
 pub mod manual;
 mod zone_source;
 
@@ -10,22 +11,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bursar_core::time::{LocalDay, Moment, Utc};
 use jiff::tz::TimeZone;
 
+pub use crate::clock::error::ClockError;
 use crate::clock::zone_source::ZoneSource;
 use crate::ports::{BoxFuture, Clock};
 use crate::zone::{day_of, midnight};
-
-/// Why there is no clock.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ClockError {
-    /// Daily allowances begin at local midnight; UTC taken for granted would begin them at another hour
-    /// without anybody noticing.
-    #[error(
-        "the time zone of this machine cannot be determined: {reason}. Set the environment variable TZ \
-         to a zone, for example TZ=Europe/Berlin (TZ=UTC if you mean UTC), or link /etc/localtime to \
-         one, for example with: timedatectl set-timezone Europe/Berlin"
-    )]
-    ZoneUnknown { reason: String },
-}
 
 /// The real [`Clock`].
 #[derive(Debug)]

@@ -9,6 +9,7 @@ mod endpoint;
 mod envelope;
 mod event;
 mod exchange;
+mod health;
 mod identity;
 mod logs;
 mod quantity;
@@ -148,7 +149,7 @@ impl Chain for RpcChain {
         };
         Box::pin(async move {
             let mut receipts = Vec::with_capacity(hashes.len());
-            for some in hashes.chunks(batch::BATCH_MAX) {
+            for some in hashes.chunks(config::BATCH_MAX) {
                 let asked = |at: usize, raw: &RawValue| match some.get(at) {
                     Some(hash) => receipt::receipt_of(raw, *hash),
                     None => Err(Unusable("it has the wrong number of answers")),

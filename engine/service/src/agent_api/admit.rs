@@ -13,7 +13,7 @@ use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, AgentStatus};
 use bursar_domain::identity::Identity;
 
-use super::Api;
+use super::api::Api;
 use super::auth::{Fresh, Proof, Proven, ProvenBy, authenticate, identity};
 use super::body;
 use super::message::Endpoint;

@@ -9,8 +9,8 @@ use bursar_core::fault::Fault;
 use bursar_core::json::{self, Object, Value};
 use bursar_core::limits::FUNDS_FOREIGN_TOKENS;
 
-use super::Api;
 use super::admit::{Incoming, admit};
+use super::api::Api;
 use super::mandate::{paying, usable, wallet_address, wallet_id};
 use super::message::Endpoint;
 use super::reply::Answer;
@@ -57,7 +57,7 @@ fn told(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
         fits
     });
     let all: Vec<Value> = listed.map(|(on, held)| Value::from(entry(on, held))).collect();
-    let nothing = !funds.is_empty() && !funds.iter().any(|on| on.tells_anything());
+    let nothing = !funds.is_empty() && !funds.iter().any(|on| on.has_any_amount());
     let body = body.with("balances", if nothing { Value::Null } else { Value::from(all) });
     let more = (left_out > 0).then(|| format!("{left_out} more unverified tokens are not listed."));
     let why: Vec<String> = troubles(funds).into_iter().chain(more).collect();

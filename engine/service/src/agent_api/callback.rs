@@ -15,8 +15,8 @@ use bursar_domain::Action;
 use bursar_domain::command::{Known, Report};
 use bursar_domain::settlement::{News, Reported};
 
-use super::Api;
 use super::admit::{Incoming, admit};
+use super::api::Api;
 use super::body;
 use super::message::Endpoint;
 use super::reply::Answer;

@@ -11,8 +11,8 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_serve::http::ProvenCaller;
 
-use super::Api;
 use super::admit::{Counted, Mark};
+use super::api::Api;
 use super::calls;
 use super::rate::WaitMs;
 use super::reply::Answer;

@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_serve::http::LocalAddress;
 
-use super::Exposure;
+use super::lan::Exposure;
 
 /// The names that a request may call the server by.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use bursar_core::fault::Fault;
 use bursar_core::limits::LISTEN_BACKLOG;
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::Exposure;
+use super::lan::Exposure;
 
 /// Binds the address, and its sibling of the other family where the port is fixed: an agent that says
 /// `localhost`, or the machine's name, may come by either. Answers where programs of this machine call, and

@@ -12,8 +12,8 @@ use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::text;
 use bursar_domain::wallets::PayingAddress;
 
-use super::Api;
 use super::admit::{Caller, Incoming, admit};
+use super::api::Api;
 use super::message::Endpoint;
 use super::reply::Answer;
 

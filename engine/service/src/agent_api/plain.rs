@@ -12,8 +12,8 @@ use bursar_core::json::Object;
 use bursar_core::time::Utc;
 use bursar_domain::agents::AgentStatus;
 
-use super::Api;
 use super::admit::{Incoming, prove};
+use super::api::Api;
 use super::message::Endpoint;
 use super::reply::Answer;
 

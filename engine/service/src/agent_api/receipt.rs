@@ -11,8 +11,9 @@ use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::{Object, Value};
 
+use super::api::Api;
+use super::path_id::{PathId, text_of};
 use super::reply::{Answer, page};
-use super::{Api, PathId, text_of};
 use crate::receipts;
 
 pub(super) async fn receipt(

@@ -15,11 +15,36 @@ pub struct Answer {
     pub status: u16,
     pub body: Object,
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The code in the body, for the log.
+    pub code: Option<Code>,
+    pub outcome: Outcome,
+}
+
+/// What came of a request that can move money; `/status` counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The answer contains what the agent asked for.
+    Done,
+    /// The answer is a place to poll.
+    InProgress,
+    Refused,
 }
 
 impl Answer {
     pub fn new(status: u16, body: Object) -> Self {
-        Self { status, body, headers: Vec::new() }
+        let outcome = if status >= 400 { Outcome::Refused } else { Outcome::Done };
+        Self { status, body, headers: Vec::new(), code: None, outcome }
+    }
+
+    /// Names the code that the body contains.
+    #[must_use]
+    pub(super) fn with_code(self, code: Code) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    #[must_use]
+    pub(super) fn with_outcome(self, outcome: Outcome) -> Self {
+        Self { outcome, ..self }
     }
 
     #[must_use]
@@ -40,7 +65,8 @@ impl Answer {
             .with("status", "error")
             .with("error", fault.message.as_str())
             .with("code", fault.code.text());
-        let answer = Self::new(fault.code.http(), body);
+        let answer =
+            Self::new(fault.code.http(), body).with_code(fault.code).with_outcome(Outcome::Refused);
         match retry_after(fault.code) {
             Some(seconds) => answer.retry_after(seconds),
             None => answer,
@@ -51,7 +77,7 @@ impl Answer {
     pub(super) fn too_many(wait: WaitMs) -> Self {
         let code = Code::RateLimitExceeded;
         let body = Object::new().with("error", code.sentence()).with("code", code.text());
-        Self::new(code.http(), body).retry_after(wait.div_ceil(1_000))
+        Self::new(code.http(), body).with_code(code).retry_after(wait.div_ceil(1_000))
     }
 
     /// A known path asked with another method, in the original's form.
@@ -63,7 +89,7 @@ impl Answer {
             .with("error", code.sentence())
             .with("code", code.text())
             .with("allowed_methods", methods);
-        Self::new(code.http(), body).with_header(header::ALLOW, allowed)
+        Self::new(code.http(), body).with_code(code).with_header(header::ALLOW, allowed)
     }
 
     fn retry_after(mut self, seconds: u64) -> Self {
@@ -72,13 +98,10 @@ impl Answer {
     }
 
     pub fn into_http(self) -> Response<Body> {
-        let code = self.body.get("code").and_then(|code| code.as_str());
-        let code = code.and_then(|text| Code::ALL.iter().find(|code| code.text() == text));
         let mut response = response(self.status, self.body.to_compact(), "application/json");
         response.headers_mut().extend(self.headers);
-        if let Some(code) = code {
-            // For the log alone: what is sent has been written already.
-            response.extensions_mut().insert(*code);
+        if let Some(code) = self.code {
+            response.extensions_mut().insert(code);
         }
         response
     }

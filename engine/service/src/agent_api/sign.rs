@@ -19,8 +19,8 @@ use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::{Identity, KeyClaim};
 use bursar_domain::{Action, Request};
 
-use super::Api;
 use super::admit::{Caller, Incoming, admit};
+use super::api::Api;
 use super::auth::{ProvenBy, identity};
 use super::body;
 use super::message::Endpoint;

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 
-use super::Api;
+use super::api::Api;
 use super::reply::text;
 
 const PLAIN: &str = "text/plain; charset=utf-8";

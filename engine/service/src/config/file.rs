@@ -8,8 +8,9 @@ use bursar_core::settings::keys::Key;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{
-    Config, Source, console_time, explorer, journal_only, limited, loopback, notices, urls, window,
+use super::effective::{Config, Source};
+use super::values::{
+    console_time, explorer, journal_only, limited, loopback, notices, urls, window,
 };
 
 #[derive(Debug, Default, Deserialize)]

@@ -13,7 +13,8 @@ use bursar_core::settings::keys::Key;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::edit::{Value, edited};
-use super::{Config, Environment, Wrong, unusable};
+use super::effective::{Config, Environment};
+use super::load::{Wrong, text_of, unusable};
 
 /// What is in force now.
 #[derive(Debug)]
@@ -83,15 +84,6 @@ impl Change<'_> {
 
 fn environment() -> Environment<'static> {
     &|name| std::env::var(name).ok()
-}
-
-/// The text of the file; nothing where there is none.
-pub(super) fn text_of(file: &Path) -> Result<String, Fault> {
-    match fs::read_to_string(file) {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(unusable(file, &error.to_string())),
-    }
 }
 
 /// The whole new text or the whole old one, whatever happens in between; closed to others from the start.

@@ -9,8 +9,8 @@ use bursar_core::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, proof_
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::channel::{Channel, SessionError};
 use super::entrance::Entrance;
-use super::session::{Channel, SessionError};
 
 /// The engine's side. Whoever cannot prove the token is told no more than that; who can is the kind of
 /// program that it says it is.

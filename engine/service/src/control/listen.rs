@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::entrance::Places;
 use super::session::serve_connected;
-use crate::engine::Shared;
+use crate::context::EngineContext;
 use crate::service::data_dir::DataFolder;
 use crate::service::instance;
 
@@ -31,7 +31,7 @@ pub struct ControlServer {
 
 impl ControlServer {
     /// Listens, then tells where in the owner-only file.
-    pub(crate) fn start(engine: &Arc<Shared>) -> Result<Self, Fault> {
+    pub(crate) fn start(engine: &Arc<EngineContext>) -> Result<Self, Fault> {
         let socket = socket_path(&engine.folder)?;
         let failed = |error: std::io::Error| {
             Fault::because(
@@ -87,7 +87,7 @@ impl ControlServer {
 }
 
 async fn accept(
-    engine: Arc<Shared>,
+    engine: Arc<EngineContext>,
     listener: interprocess::local_socket::tokio::Listener,
     token: String,
 ) {

@@ -7,15 +7,15 @@ use bursar_core::answers::Reply;
 use bursar_core::client::{Client, Program};
 use bursar_core::grammar::Order;
 use bursar_core::limits::{FAREWELL_MS, FRAME_BYTES, HANDSHAKE_BYTES, HANDSHAKE_MS};
-use bursar_core::wire::{Frame, FrameReader, ToClient, ToEngine};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use bursar_core::wire::{Frame, ToClient, ToEngine};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::dialogue::{Dialogue, PromptAnswer};
+use super::channel::{Channel, Duplex, SessionError};
+use super::dialogue::{PromptAnswer, SessionDialogue};
 use super::entrance::Entrance;
 use super::handshake;
-use crate::engine::Shared;
+use crate::context::EngineContext;
 use crate::operator;
 
 /// Commands of one connection that may run at once.
@@ -23,69 +23,9 @@ const COMMANDS: usize = 8;
 /// Frames that may wait for a slow reader.
 const OUTBOX: usize = 64;
 
-/// Why a session ends early.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SessionError {
-    #[error("the other side sent no valid frame")]
-    Malformed,
-    #[error("the other side did not prove the token, or is of another version")]
-    Refused,
-    #[error("the other side took too long")]
-    TooSlow,
-    #[error("another program came that had not proven itself either, and this one was the oldest")]
-    Evicted,
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
-
-/// Both halves of a stream that a session may run over.
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
-/// Frames over a stream.
-pub(super) struct Channel {
-    stream: Box<dyn Duplex>,
-    reader: FrameReader,
-}
-
-impl Channel {
-    fn new(stream: Box<dyn Duplex>, most: usize) -> Self {
-        Self { stream, reader: FrameReader::new(most) }
-    }
-
-    /// The next frame; `None` at the end. Cancel-safe: what arrived in part stays in the reader.
-    pub(super) async fn next(&mut self) -> Result<Option<Frame>, SessionError> {
-        loop {
-            let count = self.stream.read(self.reader.space()).await?;
-            if count == 0 && self.reader.is_between() {
-                return Ok(None);
-            }
-            if count == 0 {
-                return Err(SessionError::Malformed);
-            }
-            if let Some(frame) =
-                self.reader.advance(count).map_err(|_error| SessionError::Malformed)?
-            {
-                return Ok(Some(frame));
-            }
-        }
-    }
-
-    pub(super) async fn send(&mut self, message: &ToClient) -> Result<(), SessionError> {
-        let frame = Frame::json(message).map_err(|_error| SessionError::Malformed)?;
-        self.send_frame(&frame).await
-    }
-
-    async fn send_frame(&mut self, frame: &Frame) -> Result<(), SessionError> {
-        // A buffer that is wiped, and none of a codec: some frames are secrets.
-        self.stream.write_all(&frame.packed()).await?;
-        Ok(self.stream.flush().await?)
-    }
-}
-
 /// A program that came through the socket: it proves the token first, and has a place only from then on.
 pub(super) async fn serve_connected(
-    engine: Arc<Shared>,
+    engine: Arc<EngineContext>,
     stream: Box<dyn Duplex>,
     pid: Option<u32>,
     token: &str,
@@ -102,13 +42,13 @@ pub(super) async fn serve_connected(
         () = engine.stopping.cancelled() => return Ok(()),
     };
     drop(entrance);
-    channel.reader.allow(FRAME_BYTES);
+    channel.allow(FRAME_BYTES);
     let _counted = (program == Program::Console).then(|| Arc::clone(&engine.consoles));
     serve(engine, channel, Client::Attached { program, pid }).await
 }
 
 /// A program in our own process: there is nothing to prove.
-pub(crate) async fn serve_attached(engine: Arc<Shared>, stream: Box<dyn Duplex>) {
+pub(crate) async fn serve_attached(engine: Arc<EngineContext>, stream: Box<dyn Duplex>) {
     let channel = Channel::new(stream, FRAME_BYTES);
     if let Err(error) = serve(engine, channel, Client::Inside).await {
         tracing::debug!(%error, "attached session ended");
@@ -118,7 +58,7 @@ pub(crate) async fn serve_attached(engine: Arc<Shared>, stream: Box<dyn Duplex>)
 /// Serves until the program goes, or until the engine stops: then nothing more is read, and what still runs
 /// ends and is answered.
 async fn serve(
-    engine: Arc<Shared>,
+    engine: Arc<EngineContext>,
     mut channel: Channel,
     client: Client,
 ) -> Result<(), SessionError> {
@@ -142,7 +82,7 @@ async fn serve(
                                 return Err(SessionError::Malformed);
                             }
                             let (answers, inbox) = mpsc::channel(4);
-                            let dialogue = Dialogue::new(id, asking, client, out.clone(), inbox);
+                            let dialogue = SessionDialogue::new(id, asking, client, out.clone(), inbox);
                             run(&engine, id, *order, dialogue, &out);
                             running.insert(id, answers);
                         }
@@ -188,10 +128,10 @@ async fn deliver(
 /// Starts a command. It runs to its end although the connection may go: what it began must not be left
 /// half done. A prompt that nobody answers any more ends it.
 fn run(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     id: u64,
     order: Order,
-    mut dialogue: Dialogue,
+    mut dialogue: SessionDialogue,
     out: &mpsc::Sender<Frame>,
 ) {
     let (engine, out) = (Arc::clone(engine), out.clone());

@@ -8,8 +8,8 @@ use bursar_domain::Action;
 use bursar_domain::allowance::Renewal;
 use bursar_domain::event::LockCause;
 
-use super::Shared;
-use crate::operator;
+use crate::context::EngineContext;
+use crate::operator::wallet::lock::lock_unless_used;
 
 /// How often time is looked at.
 const EVERY_MS: u64 = 1_000;
@@ -17,7 +17,7 @@ const EVERY_MS: u64 = 1_000;
 const ASLEEP_MS: u64 = 60_000;
 
 /// Expires what is due, renews what is due, and locks a wallet that is not used, by the monotonic clock.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(shared: Arc<EngineContext>) {
     let mut watch = Watch::at(&shared.ports.clock.now());
     loop {
         let wake = shared.ports.clock.mono_ms().saturating_add(EVERY_MS);
@@ -35,7 +35,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-fn is_due(shared: &Shared) -> bool {
+fn is_due(shared: &EngineContext) -> bool {
     let view = shared.core.view();
     let moment = shared.core.now();
     let expired = view.state.held.values().any(|request| request.is_over(&moment));
@@ -46,7 +46,7 @@ fn is_due(shared: &Shared) -> bool {
     expired || (shared.vault.is_unlocked() && renews())
 }
 
-async fn lock_if_unused(shared: &Arc<Shared>, watch: &mut Watch) {
+async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
     let moment = shared.ports.clock.now();
     let view = shared.core.view();
     let cause = watch.look(view.head.seq, &moment);
@@ -55,17 +55,8 @@ async fn lock_if_unused(shared: &Arc<Shared>, watch: &mut Watch) {
     let unused_ms = moment.mono_ms.saturating_sub(watch.since_ms);
     let cause = cause.or((unused_ms >= limit_s.saturating_mul(1_000)).then_some(LockCause::Idle));
     if let Some(cause) = cause.filter(|_cause| shared.vault.is_unlocked()) {
-        operator::wallet::lock_unless_used(shared, cause, view.head.seq).await;
+        lock_unless_used(shared, cause, view.head.seq).await;
     }
-}
-
-/// Seconds until the open wallet locks by itself; `None` where it does not.
-pub(crate) fn locks_in_s(shared: &Shared) -> Option<u64> {
-    let limit_s = shared.core.view().idle_lock_s()?;
-    let since_ms = shared.unused_since_ms.load(Ordering::Relaxed);
-    let unused_ms = shared.ports.clock.mono_ms().saturating_sub(since_ms);
-    let left_ms = limit_s.saturating_mul(1_000).saturating_sub(unused_ms);
-    shared.vault.is_unlocked().then(|| left_ms.div_ceil(1_000))
 }
 
 /// When the wallet was last used, and when the machine was last awake. The journal tells of every use: a request of

@@ -10,7 +10,7 @@ use bursar_core::money::Atoms;
 use bursar_core::networks::{NATIVE_DECIMALS, Network, Token};
 use bursar_core::text::visible;
 
-use super::{Discovery, Held, Kind, NetworkFunds, Unknown};
+use super::holding::{Discovery, Held, Kind, NetworkFunds, Unknown};
 
 const NO_EXPLORER: &str = "The explorer gave no valid answer: other tokens may be missing.";
 const TOO_MANY: &str = "The explorer lists more tokens than Bursar reads: some may be missing.";
@@ -165,7 +165,7 @@ mod tests {
         let funds = merge(base(), Ok(some), None);
         assert_eq!(funds.held[1].amount, Err(Unknown::NotAToken));
         assert_eq!(funds.held[2].amount, Ok(Atoms(U256::from(9))));
-        assert_eq!((funds.failure(), funds.tells_anything()), (None, true));
+        assert_eq!((funds.failure(), funds.has_any_amount()), (None, true));
         assert_eq!((funds.held[1].formatted(), funds.held[1].usd()), (None, None));
 
         let down = ChainFault::Unavailable { tried: Vec::new() };
@@ -174,7 +174,7 @@ mod tests {
         let funds = merge(base(), Ok(none), None);
         let why: Vec<_> = funds.held.iter().map(|held| held.amount.unwrap_err()).collect();
         assert_eq!(why, [Unknown::NoAnswer, Unknown::NotAToken, Unknown::NoAnswer]);
-        assert_eq!((funds.failure(), funds.tells_anything()), (Some(Unknown::NoAnswer), false));
+        assert_eq!((funds.failure(), funds.has_any_amount()), (Some(Unknown::NoAnswer), false));
         assert_eq!(unknown(base(), Unknown::TooSlow).failure(), Some(Unknown::TooSlow));
     }
 
@@ -208,7 +208,7 @@ mod tests {
         let found =
             (1..=TOKENS_MAX).map(|n| token(Address::left_padding_from(&n.to_be_bytes()), "T", 1));
         let funds = merge(base(), Err(Unknown::NoAnswer), Some(Ok(found.collect())));
-        assert_eq!((funds.incomplete, funds.tells_anything()), (Some(TOO_MANY), true));
+        assert_eq!((funds.incomplete, funds.has_any_amount()), (Some(TOO_MANY), true));
         assert_eq!(funds.failure(), Some(Unknown::NoAnswer));
     }
 

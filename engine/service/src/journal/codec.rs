@@ -4,20 +4,16 @@ use bursar_core::time::Utc;
 use bursar_domain::{Entry, Event};
 use sha2::{Digest, Sha256};
 
-use super::{Head, RECORD_BYTES};
+use super::head::{Hash, Head};
 
-/// SHA-256 of an entry's bytes.
-pub type Hash = [u8; 32];
+/// Initial capacity in bytes: most records and entries fit without growing.
+pub(super) const RECORD_BYTES: usize = 1024;
 
 /// Raised with every change of an event's form; older versions are then translated here.
 const VERSION: u8 = 5;
 
 pub(super) fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
-}
-
-pub fn hash_hex(hash: &Hash) -> String {
-    hex::encode(hash)
 }
 
 pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {

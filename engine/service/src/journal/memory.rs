@@ -7,7 +7,7 @@ use bursar_core::ids::RequestId;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
 
-use super::Head;
+use super::head::Head;
 use super::payees::behind;
 use super::store::{
     Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest,

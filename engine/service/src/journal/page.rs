@@ -3,7 +3,9 @@
 
 use bursar_domain::Entry;
 
-use super::{JournalError, Reader, codec};
+use super::codec;
+use super::error::JournalError;
+use super::store::Reader;
 
 /// Visits the entries after `after` up to and with `last`, in order.
 ///

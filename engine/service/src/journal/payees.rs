@@ -11,8 +11,10 @@ use bursar_domain::apply::Touched;
 use bursar_domain::payees::{self, Count, Paid, Payee, Tally};
 use bursar_domain::{Entry, State};
 
-use super::store::StoreError;
-use super::{Head, Journal, JournalError, Reader};
+use super::chain::Journal;
+use super::error::JournalError;
+use super::head::Head;
+use super::store::{Reader, StoreError};
 
 /// What a reader says while the rows do not stand for the head: another version of the program wrote since,
 /// or the disk refused them.

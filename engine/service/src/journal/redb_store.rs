@@ -6,6 +6,7 @@
 //! dropped from the short file by the commit after that. A crash anywhere leaves them in both or in one.
 
 mod batches;
+mod error;
 mod history;
 mod levels;
 mod look;
@@ -18,17 +19,18 @@ use std::thread::JoinHandle;
 
 use bursar_domain::payees::{Paid, Payee, Tally};
 use bursar_domain::{Request, Settlement};
-use redb::{Database, ReadableDatabase, TableError};
+use redb::{Database, ReadableDatabase};
 
-use self::history::Load;
+use self::error::failed;
+use self::history::{Load, history_beside};
 use self::levels::Levels;
 pub use self::look::look;
 use self::place::Place;
 pub use self::place::{copy_owner_only, create_owner_only};
-use super::Head;
+use super::head::Head;
 use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
-use crate::ports::Faults;
+use crate::faults::Faults;
 
 /// How many loads accumulate while the history is being copied.
 const COPY_PATIENCE: usize = 8;
@@ -332,23 +334,4 @@ impl Store for RedbStore {
         // Between two commits the file holds all of them, like after a crash.
         copy_owner_only(short.path(), to).map_err(failed)
     }
-}
-
-/// Where the history of the journal at `path` is.
-fn history_beside(path: &Path) -> PathBuf {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{stem}-history.redb"))
-}
-
-/// A table that no commit has made yet is empty.
-fn existing<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
-    match table {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(failed(error)),
-    }
-}
-
-fn failed(error: impl std::fmt::Display) -> StoreError {
-    StoreError(error.to_string())
 }

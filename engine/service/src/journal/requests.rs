@@ -10,8 +10,10 @@ use bursar_domain::identity::Identity;
 use bursar_domain::settlement::{Settlement, Stage};
 use bursar_domain::{Event, Request, Status};
 
+use super::chain::Journal;
+use super::codec::{self, RECORD_BYTES};
+use super::error::JournalError;
 use super::store::id_key;
-use super::{Journal, JournalError, RECORD_BYTES, codec};
 
 /// The index key of the payment that settled a bearer agent's ask last; with the entry of such a payment's
 /// request, of the one before it, or of itself if there is none. A signed ask is made once, and needs none.

@@ -3,7 +3,8 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::{Head, Seal, Snapshot};
+use super::head::Head;
+use super::store::{Seal, Snapshot};
 
 fn mac(key: &[u8; 32], what: &[u8], head: Head) -> Option<Hmac<Sha256>> {
     // Any key length is accepted, so this is never None.

@@ -5,7 +5,7 @@ use bursar_core::ids::RequestId;
 use bursar_domain::Request;
 use bursar_submit::{Desk, SubmissionId};
 
-use super::Committed;
+use super::chain::Committed;
 
 /// What is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use bursar_domain::payees::{Paid, Payee, Tally};
 use bursar_domain::{Request, Settlement};
 use serde::{Deserialize, Serialize};
 
-use super::Head;
+use super::head::Head;
 
 /// Why the store failed. After a failed commit nothing is known of the disk.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

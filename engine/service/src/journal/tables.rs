@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bursar_domain::payees::Tally;
 
-use super::Head;
+use super::head::Head;
 use super::store::{Batch, Seal, Snapshot};
 
 /// What a row takes beside its bytes, roughly.

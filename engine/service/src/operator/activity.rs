@@ -12,18 +12,22 @@ use bursar_core::fault::Fault;
 use bursar_core::grammar::{ActivityOrder, WatchOrder};
 use bursar_core::limits::{FRAME_BYTES, HISTORY_ROWS, WATCH_BYTES, WATCH_ENTRIES};
 
-use super::Done;
-use super::fitting::keep_what_fits;
-use crate::control::Dialogue;
+use super::dialogue::Dialogue;
+use super::support::Done;
+use super::support::frame_budget::keep_what_fits;
+use crate::blocking::blocking;
+use crate::context::EngineContext;
 use crate::core::View;
-use crate::engine::{Shared, blocking};
 use crate::journal::{JournalError, page};
 use tell::Teller;
 
 /// Entries without `--limit`.
 const SHOWN: usize = 20;
 
-pub(super) async fn list(engine: &Arc<Shared>, order: &ActivityOrder) -> Result<Done, Fault> {
+pub(super) async fn list(
+    engine: &Arc<EngineContext>,
+    order: &ActivityOrder,
+) -> Result<Done, Fault> {
     let limit = order.limit.unwrap_or(SHOWN);
     if !(1..=HISTORY_ROWS).contains(&limit) {
         let message =
@@ -44,9 +48,9 @@ pub(super) async fn list(engine: &Arc<Shared>, order: &ActivityOrder) -> Result<
 /// Tells what is committed as it is committed, until nobody listens any more or the engine stops. Never
 /// succeeds: there is always more to come.
 pub(super) async fn watch(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: &WatchOrder,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let mut views = engine.core.watch();
     let head = views.borrow().head.seq;
@@ -76,7 +80,7 @@ pub(super) async fn watch(
             tokio::select! {
                 biased;
                 () = engine.stopping.cancelled() => return Err(stopped()),
-                () = dialogue.let_go() => return Err(Fault::new(Code::Cancelled)),
+                () = dialogue.cancelled() => return Err(Fault::new(Code::Cancelled)),
                 changed = views.changed() => changed.map_err(|_core_ended| stopped())?,
             }
         }
@@ -89,7 +93,7 @@ fn stopped() -> Fault {
 
 /// The entries after `after` up to and with `last`, in order.
 async fn rows(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     view: Arc<View>,
     after: u64,
     last: u64,

@@ -10,18 +10,23 @@ use bursar_core::ids::{Name, SeedId};
 use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
 use bursar_domain::event::AddressAdded;
-use bursar_domain::wallets::{Backing, PayingAddress, Wallet};
+use bursar_domain::wallets::{Backing, Wallet};
 use zeroize::Zeroizing;
 
-use super::{Done, act, describe};
-use crate::control::Dialogue;
-use crate::engine::{Shared, blocking};
+use super::dialogue::Dialogue;
+use super::support::confirm::agree;
+use super::support::lookup::{labelled, wallet};
+use super::support::password::prove_operator;
+use super::support::{Done, act, describe, needs_trust};
+use super::{balances, sends};
+use crate::blocking::blocking;
+use crate::context::EngineContext;
 use crate::vault::seed::{Seed, WordCount};
 
 pub(super) async fn seed(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: SeedOrder,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let known = wallet(engine)?;
     match order {
@@ -31,10 +36,10 @@ pub(super) async fn seed(
         }
         SeedOrder::Words { seed: id } => {
             let known = known.seeds.get(&id).copied().ok_or_else(|| no_seed(id))?;
-            super::prove_operator(engine, dialogue).await?;
+            prove_operator(engine, dialogue).await?;
             let vault = Arc::clone(&engine.vault);
             let phrase = blocking(move || vault.seed_phrase(id)).await??;
-            dialogue.hand_out(Zeroizing::new(phrase.as_bytes().to_vec())).await?;
+            dialogue.send_secret(Zeroizing::new(phrase.as_bytes().to_vec())).await?;
             Ok(Done {
                 answer: Answer::Seed(describe::seed(id, &known)),
                 warnings: Vec::new(),
@@ -50,7 +55,7 @@ pub(super) async fn seed(
             let made = Seed::generate(count, &entropy);
             let phrase = made.phrase().map_err(internal)?;
             let answer = add(engine, made).await?;
-            dialogue.hand_out(Zeroizing::new(phrase.as_bytes().to_vec())).await?;
+            dialogue.send_secret(Zeroizing::new(phrase.as_bytes().to_vec())).await?;
             Ok(Done {
                 answer: Answer::Seed(answer),
                 warnings: Vec::new(),
@@ -70,12 +75,12 @@ pub(super) async fn seed(
 }
 
 /// Wallet file first, then the event.
-async fn add(engine: &Arc<Shared>, made: Seed) -> Result<SeedAnswer, Fault> {
+async fn add(engine: &Arc<EngineContext>, made: Seed) -> Result<SeedAnswer, Fault> {
     let _one_at_a_time = engine.wallet_changes.lock().await;
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    super::needs_trust(engine)?;
+    needs_trust(engine)?;
     let id = wallet(engine)?.next_seed();
     let words = u8::try_from(made.word_count()).map_err(internal)?;
     let vault = Arc::clone(&engine.vault);
@@ -86,9 +91,9 @@ async fn add(engine: &Arc<Shared>, made: Seed) -> Result<SeedAnswer, Fault> {
 }
 
 pub(super) async fn address(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: AddressOrder,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     match order {
         AddressOrder::List => {
@@ -104,11 +109,11 @@ pub(super) async fn address(
         AddressOrder::Export { label } => export(engine, &label, dialogue).await,
         AddressOrder::Balance { label, network } => {
             let order = BalancesOrder { address: Some(label), network };
-            super::balances::run(engine, order).await
+            balances::run(engine, order).await
         }
-        AddressOrder::Send(order) => super::sends::send(engine, &order, dialogue).await,
-        AddressOrder::Sends => super::sends::list(engine),
-        AddressOrder::Cancel { id } => super::sends::cancel(engine, &id).await,
+        AddressOrder::Send(order) => sends::send(engine, &order, dialogue).await,
+        AddressOrder::Sends => sends::list(engine),
+        AddressOrder::Cancel { id } => sends::cancel(engine, &id).await,
         AddressOrder::Create { label, index, description, seed } => {
             create(engine, &label, index, description, seed).await
         }
@@ -116,7 +121,7 @@ pub(super) async fn address(
 }
 
 async fn create(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     label: &Name,
     index: u32,
     description: String,
@@ -146,7 +151,7 @@ async fn create(
     show(engine, label)
 }
 
-fn show(engine: &Shared, label: &Name) -> Result<Done, Fault> {
+fn show(engine: &EngineContext, label: &Name) -> Result<Done, Fault> {
     let known = wallet(engine)?;
     let known = known.address(label).ok_or(Fault::new(Code::InternalError))?;
     Ok(Answer::Address(describe::address(known)).into())
@@ -154,9 +159,9 @@ fn show(engine: &Shared, label: &Name) -> Result<Done, Fault> {
 
 /// The address goes on to exist, with what lies there: its seed and path lead to it again.
 async fn delete(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     label: &Name,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let known = wallet(engine)?.address(label).cloned();
     if let Some(known) = &known {
@@ -169,7 +174,7 @@ async fn delete(
                 known.index
             ),
         ];
-        super::agree(dialogue, lines, "Remove it?").await?;
+        agree(dialogue, lines, "Remove it?").await?;
     }
     act(engine, Action::DeleteAddress { label: label.clone() }).await?;
     let name = known.map_or_else(|| label.clone(), |known| known.label.clone());
@@ -178,31 +183,20 @@ async fn delete(
 
 /// Hands out the private key, after the password.
 async fn export(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     label: &Name,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let known = Arc::clone(labelled(&*wallet(engine)?, label)?);
-    super::prove_operator(engine, dialogue).await?;
+    prove_operator(engine, dialogue).await?;
     let Backing::Seed(seed) = known.backing;
     let (vault, path) = (Arc::clone(&engine.vault), known.path.clone());
     let key = blocking(move || vault.private_key(seed, &path)).await??;
-    dialogue.hand_out(Zeroizing::new(key.as_bytes().to_vec())).await?;
+    dialogue.send_secret(Zeroizing::new(key.as_bytes().to_vec())).await?;
     Ok(Done {
         answer: Answer::Address(describe::address(&known)),
         warnings: Vec::new(),
         secret: Some(SecretField::AddressKey),
-    })
-}
-
-/// The address of a label.
-pub(super) fn labelled<'a>(
-    wallet: &'a Wallet,
-    label: &Name,
-) -> Result<&'a Arc<PayingAddress>, Fault> {
-    wallet.address(label).ok_or_else(|| {
-        let why = format!("There is no address {label}: see `address list`.");
-        Fault::because(Code::NothingFound, why)
     })
 }
 
@@ -229,11 +223,6 @@ fn which_seed(wallet: &Wallet, named: Option<SeedId>) -> Result<SeedId, Fault> {
 
 fn no_seed(id: SeedId) -> Fault {
     Fault::because(Code::NothingFound, format!("There is no seed {id}: see `seed list`."))
-}
-
-fn wallet(engine: &Shared) -> Result<Arc<Wallet>, Fault> {
-    let known = engine.core.view().state.wallet.clone();
-    known.ok_or_else(|| super::wallet::no_wallet(engine))
 }
 
 fn internal(error: impl std::fmt::Display) -> Fault {

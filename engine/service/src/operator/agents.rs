@@ -12,14 +12,18 @@ use bursar_domain::agents::{Agent, Credential};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{Done, act, describe, wallet};
-use crate::control::Dialogue;
-use crate::engine::{Door, Shared, blocking};
+use super::dialogue::Dialogue;
+use super::support::confirm::type_name;
+use super::support::{Done, act, describe, needs_trust, rehearse};
+use super::wallet::open::reissue;
+use crate::blocking::blocking;
+use crate::context::EngineContext;
+use crate::context::agent_url::AgentUrl;
 
 pub(super) async fn run(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: AgentOrder,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     match order {
         AgentOrder::List => {
@@ -55,13 +59,13 @@ pub(super) async fn run(
             let id = find(engine, &agent)?.id.clone();
             act(engine, Action::Suspend { agent: id.clone() }).await?;
             // Slips of the others went stale with it.
-            wallet::reissue(engine).await;
+            reissue(engine).await;
             show(engine, &id)
         }
         AgentOrder::Resume { agent } => {
             let id = find(engine, &agent)?.id.clone();
             act(engine, Action::Resume { agent: id.clone() }).await?;
-            wallet::reissue(engine).await;
+            reissue(engine).await;
             show(engine, &id)
         }
         AgentOrder::Renew { agent } => {
@@ -74,7 +78,7 @@ pub(super) async fn run(
 
 /// What is not given stays.
 async fn edit(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     agent: &Agent,
     policy: Option<Name>,
     address: Option<Name>,
@@ -95,14 +99,14 @@ async fn edit(
 }
 
 async fn delete(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     agent: &Agent,
     confirm: Option<String>,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     // What would be refused anyway is refused before anybody types a name for it.
     let deletion = Action::DeleteAgent { agent: agent.id.clone() };
-    super::rehearse(engine, deletion.clone())?;
+    rehearse(engine, deletion.clone())?;
     let works =
         agent.commission.as_ref().map_or("It has no policy and no address.".to_owned(), |given| {
             format!("It pays from {} under policy {}.", given.label, given.policy)
@@ -114,11 +118,11 @@ async fn delete(
         "Its history stays. Payments already signed can still be redeemed until they expire."
             .to_owned(),
     ];
-    super::type_name(dialogue, lines, agent.name.as_str(), confirm).await?;
+    type_name(dialogue, lines, agent.name.as_str(), confirm).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     act(engine, deletion).await?;
     // Slips of the others went stale with it.
-    wallet::reissue(engine).await;
+    reissue(engine).await;
     let (vault, id) = (Arc::clone(&engine.vault), agent.id.clone());
     let forgotten = blocking(move || vault.forget_agent(&id)).await?;
     let answer = Answer::Deleted { name: agent.name.as_str().to_owned() };
@@ -128,10 +132,10 @@ async fn delete(
 }
 
 async fn register(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     name: Name,
     auth: AuthMode,
-    dialogue: &Dialogue,
+    dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let one_at_a_time = engine.wallet_changes.lock().await;
     let view = engine.core.view();
@@ -159,7 +163,11 @@ async fn register(
     hand_over(engine, &id, &secret, dialogue).await
 }
 
-async fn replace(engine: &Arc<Shared>, agent: &Agent, dialogue: &Dialogue) -> Result<Done, Fault> {
+async fn replace(
+    engine: &Arc<EngineContext>,
+    agent: &Agent,
+    dialogue: &dyn Dialogue,
+) -> Result<Done, Fault> {
     let one_at_a_time = engine.wallet_changes.lock().await;
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
@@ -172,7 +180,11 @@ async fn replace(engine: &Arc<Shared>, agent: &Agent, dialogue: &Dialogue) -> Re
 }
 
 /// Shows an HMAC agent's secret again; a bearer token is not kept anywhere.
-async fn again(engine: &Arc<Shared>, agent: &Agent, dialogue: &Dialogue) -> Result<Done, Fault> {
+async fn again(
+    engine: &Arc<EngineContext>,
+    agent: &Agent,
+    dialogue: &dyn Dialogue,
+) -> Result<Done, Fault> {
     if agent.credential.mode() == AuthMode::Bearer {
         return Err(Fault::because(
             Code::NothingFound,
@@ -187,7 +199,7 @@ async fn again(engine: &Arc<Shared>, agent: &Agent, dialogue: &Dialogue) -> Resu
             "The wallet file lacks this agent's secret: add --regenerate to issue a new one.",
         )
     })?;
-    dialogue.hand_out(token_text(&secret)).await?;
+    dialogue.send_secret(token_text(&secret)).await?;
     credentials(engine, &agent.id).await
 }
 
@@ -198,8 +210,12 @@ struct New {
 }
 
 /// 32 random bytes: an HMAC agent's go into the wallet file, of a bearer's only the hash is kept.
-async fn new_credential(engine: &Arc<Shared>, id: &AgentId, auth: AuthMode) -> Result<New, Fault> {
-    super::needs_trust(engine)?;
+async fn new_credential(
+    engine: &Arc<EngineContext>,
+    id: &AgentId,
+    auth: AuthMode,
+) -> Result<New, Fault> {
+    needs_trust(engine)?;
     let secret = Zeroizing::new(engine.random::<32>()?);
     let credential = match auth {
         AuthMode::Bearer => {
@@ -216,16 +232,16 @@ async fn new_credential(engine: &Arc<Shared>, id: &AgentId, auth: AuthMode) -> R
 
 /// The event is on disk: the secret is taken into use and shown.
 async fn hand_over(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     id: &AgentId,
     secret: &Zeroizing<[u8; 32]>,
-    dialogue: &Dialogue,
+    dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let hmac = engine.core.view().state.agents.get(id).map(|agent| agent.credential.mode());
     if hmac == Some(AuthMode::Hmac) {
         engine.vault.use_agent_secret(id, secret);
     }
-    dialogue.hand_out(token_text(secret)).await?;
+    dialogue.send_secret(token_text(secret)).await?;
     credentials(engine, id).await
 }
 
@@ -238,10 +254,10 @@ fn token_text(secret: &[u8; 32]) -> Zeroizing<Vec<u8>> {
     text
 }
 
-async fn credentials(engine: &Arc<Shared>, id: &AgentId) -> Result<Done, Fault> {
+async fn credentials(engine: &Arc<EngineContext>, id: &AgentId) -> Result<Done, Fault> {
     let view = engine.core.view();
     let agent = view.state.agents.get(id).ok_or(Fault::new(Code::InternalError))?;
-    let Door { url, problem, serving } = engine.door().await;
+    let AgentUrl { url, problem, serving } = engine.agent_url().await;
     let answer = Answer::Credentials(CredentialsAnswer {
         agent_id: id.to_string(),
         name: agent.name.as_str().to_owned(),
@@ -253,13 +269,13 @@ async fn credentials(engine: &Arc<Shared>, id: &AgentId) -> Result<Done, Fault> 
     Ok(Done { answer, warnings: Vec::new(), secret: Some(SecretField::Token) })
 }
 
-fn show(engine: &Shared, id: &AgentId) -> Result<Done, Fault> {
+fn show(engine: &EngineContext, id: &AgentId) -> Result<Done, Fault> {
     let view = engine.core.view();
     let agent = view.state.agents.get(id).ok_or(Fault::new(Code::NothingFound))?;
     Ok(Answer::Agent(describe::agent(engine, &view.state, agent)).into())
 }
 
-fn find(engine: &Shared, text: &Name) -> Result<Arc<Agent>, Fault> {
+fn find(engine: &EngineContext, text: &Name) -> Result<Arc<Agent>, Fault> {
     engine.core.view().state.find_agent(text).cloned().ok_or_else(|| {
         Fault::because(Code::NothingFound, format!("There is no agent {text}: see `agent list`."))
     })

@@ -9,27 +9,31 @@ use bursar_core::grammar::AuditOrder;
 use bursar_domain::State;
 use bursar_domain::payees::Count;
 
-use super::{Done, prove_operator, wallet};
-use crate::control::Dialogue;
-use crate::engine::{Shared, blocking};
+use super::dialogue::Dialogue;
+use super::support::Done;
+use super::support::password::prove_operator;
+use super::wallet::open::apply_exposure;
+use super::wallet::seal::accept;
+use crate::blocking::blocking;
+use crate::context::EngineContext;
 use crate::journal::{Hash, JournalError, Reader, hash_hex, rest, rows_say, walk_chain};
 
 /// Rows of payees are compared so often while payments go on.
 const LOOKS: usize = 100;
 
 pub(super) async fn run(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: AuditOrder,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     match order {
         AuditOrder::Verify { head } => verify(engine, head.as_deref()).await,
         AuditOrder::Accept => {
             prove_operator(engine, dialogue).await?;
-            wallet::accept(engine).await?;
+            accept(engine).await?;
             let mut done = verify(engine, None).await?;
             // What was accepted holds from now on: nobody should find that out later.
-            done.warnings.extend(wallet::open_to_whom(engine).await);
+            done.warnings.extend(apply_exposure(engine).await);
             let loosened = engine.core.view().state.settings.loosened();
             done.warnings.extend(loosened.into_iter().map(|what| Warning {
                 code: "LOOSENED".to_owned(),
@@ -40,7 +44,7 @@ pub(super) async fn run(
     }
 }
 
-async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault> {
+async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done, Fault> {
     let wanted = head.map(read_hash).transpose()?;
     // Before the chain is read: it must lead through the head that was published by then, and may go on.
     let view = engine.core.view();

@@ -23,13 +23,16 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
-use super::{Done, agree, password};
+use super::dialogue::Dialogue;
+use super::support::Done;
+use super::support::confirm::agree;
+use super::support::password::password;
 use crate::backup::archive::{self, ArchiveError, Head, NAMES, SALT_BYTES};
 use crate::backup::replace;
-use crate::control::Dialogue;
+use crate::blocking::blocking;
+use crate::context::{EngineContext, Mode};
 use crate::core::Core;
 use crate::edition::Edition;
-use crate::engine::{Mode, Shared, blocking};
 use crate::journal::{
     self, RedbStore, Store, copy_owner_only, create_owner_only, hash_hex, verify_chain,
 };
@@ -48,9 +51,9 @@ const PIECE_WAIT: Duration = Duration::from_secs(30);
 
 /// Sends the backup to the program that asked, which writes `file`.
 pub(super) async fn make(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     file: String,
-    dialogue: &Dialogue,
+    dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let Ok(_only_one) = engine.backups.try_lock() else {
         let message = "A backup is being made: try again when it has ended.";
@@ -95,7 +98,11 @@ pub(super) async fn make(
 }
 
 /// Waits for long work, and lets the program know that it goes on: one that hears nothing gives up.
-async fn patiently<T>(engine: &Shared, dialogue: &Dialogue, work: impl Future<Output = T>) -> T {
+async fn patiently<T>(
+    engine: &EngineContext,
+    dialogue: &dyn Dialogue,
+    work: impl Future<Output = T>,
+) -> T {
     let mut work = pin!(work);
     loop {
         let told = engine.ports.clock.mono_ms().saturating_add(TOLD_EVERY_MS);
@@ -108,7 +115,7 @@ async fn patiently<T>(engine: &Shared, dialogue: &Dialogue, work: impl Future<Ou
 }
 
 /// Hands the file over in pieces. Answers its length and its SHA-256.
-async fn send(path: PathBuf, dialogue: &Dialogue) -> Result<(u64, String), Fault> {
+async fn send(path: PathBuf, dialogue: &dyn Dialogue) -> Result<(u64, String), Fault> {
     let (pieces, mut ready) = mpsc::channel::<Vec<u8>>(4);
     let reading = tokio::task::spawn_blocking(move || -> io::Result<()> {
         let mut file = File::open(&path)?;
@@ -228,9 +235,9 @@ fn failed(error: &dyn std::fmt::Display) -> Fault {
 
 /// Prepares everything; the files are put in place when the engine of this command ends.
 pub(super) async fn restore(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     file: String,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     if engine.mode == Mode::Full {
         return Err(Fault::because(

@@ -13,15 +13,15 @@ use bursar_core::networks::{NETWORKS, Network, by_text};
 use futures::StreamExt;
 use futures::stream;
 
-use super::{Done, silence};
+use super::support::{Done, balance_error, lookup};
 use crate::config::Config;
-use crate::engine::Shared;
+use crate::context::EngineContext;
 use crate::funds::{Held, NetworkFunds};
 
 /// Addresses that are looked up at once: public nodes limit how often they are asked.
 const AT_ONCE: usize = 8;
 
-pub(super) async fn run(engine: &Arc<Shared>, order: BalancesOrder) -> Result<Done, Fault> {
+pub(super) async fn run(engine: &Arc<EngineContext>, order: BalancesOrder) -> Result<Done, Fault> {
     let networks = networks(engine, order.network.as_deref())?;
     let addresses = addresses(engine, order.address.as_ref())?;
     // Each names what it needs, so that nothing of the state is held while the networks answer.
@@ -32,7 +32,7 @@ pub(super) async fn run(engine: &Arc<Shared>, order: BalancesOrder) -> Result<Do
     let found: Vec<_> = stream::iter(lookups).buffered(AT_ONCE).collect().await;
     let config = engine.settings.get();
     let all = || found.iter().flat_map(|(_label, _address, funds)| funds);
-    if all().next().is_some() && !all().any(|on| on.tells_anything()) {
+    if all().next().is_some() && !all().any(|on| on.has_any_amount()) {
         return Err(nothing_known(all().map(Arc::as_ref), &config));
     }
     let mut room = FUNDS_FOREIGN_TOKENS;
@@ -46,7 +46,7 @@ pub(super) async fn run(engine: &Arc<Shared>, order: BalancesOrder) -> Result<Do
 }
 
 /// The named one, or all that are enabled.
-fn networks(engine: &Shared, named: Option<&str>) -> Result<Vec<&'static Network>, Fault> {
+fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static Network>, Fault> {
     let Some(name) = named else {
         let view = engine.core.view();
         return Ok(NETWORKS.iter().filter(|row| view.state.network_enabled(row.chain)).collect());
@@ -59,10 +59,10 @@ fn networks(engine: &Shared, named: Option<&str>) -> Result<Vec<&'static Network
 }
 
 /// The named one, or all.
-fn addresses(engine: &Shared, named: Option<&Name>) -> Result<Vec<(Name, Address)>, Fault> {
+fn addresses(engine: &EngineContext, named: Option<&Name>) -> Result<Vec<(Name, Address)>, Fault> {
     let wallet = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     if let Some(label) = named {
-        let known = super::addresses::labelled(&wallet, label)?;
+        let known = lookup::labelled(&wallet, label)?;
         return Ok(vec![(known.label.clone(), known.address)]);
     }
     if wallet.addresses.len() > FUNDS_ADDRESSES {
@@ -79,7 +79,7 @@ fn addresses(engine: &Shared, named: Option<&Name>) -> Result<Vec<(Name, Address
 fn nothing_known<'a>(all: impl Iterator<Item = &'a NetworkFunds>, config: &Config) -> Fault {
     let mut reasons: Vec<String> = Vec::new();
     for on in all {
-        let why = on.failure().map(|why| silence::reason(why, on.network, config));
+        let why = on.failure().map(|why| balance_error::reason(why, on.network, config));
         let reason = why.unwrap_or_default();
         if !reasons.contains(&reason) {
             reasons.push(reason);
@@ -111,13 +111,13 @@ fn network(on: &NetworkFunds, config: &Config, room: &mut usize) -> NetworkHoldi
         caip2: on.network.caip2(),
         name: on.network.title.to_owned(),
         balances,
-        error: on.failure().map(|why| silence::reason(why, on.network, config)),
+        error: on.failure().map(|why| balance_error::reason(why, on.network, config)),
         incomplete,
     }
 }
 
 fn balance(held: &Held, network: &Network, config: &Config) -> BalanceAnswer {
-    let unread = held.amount.err().map(|why| silence::reason(why, network, config));
+    let unread = held.amount.err().map(|why| balance_error::reason(why, network, config));
     BalanceAnswer {
         symbol: held.symbol.clone(),
         token_address: held.token.map(|token| token.to_checksum(None)),

@@ -10,25 +10,25 @@ use bursar_core::time::Moment;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, State, cards};
 
-use super::silence;
+use super::support::balance_error;
 use crate::config::Config;
-use crate::engine::Shared;
-use crate::funds::{Glance, Unknown, Whose};
+use crate::context::EngineContext;
+use crate::funds::{AccountKey, CachedBalance, Unknown};
 use crate::journal::Reader;
 
 /// What is known beside the state, of some requests that wait.
 pub(super) struct Beside {
     reader: Arc<dyn Reader>,
     config: Arc<Config>,
-    balances: BTreeMap<Whose, Result<Glance, Unknown>>,
+    balances: BTreeMap<AccountKey, Result<CachedBalance, Unknown>>,
 }
 
 impl Beside {
     /// Waits a second at most, whatever the networks do and however many requests there are.
-    pub(super) async fn of(engine: &Shared, requests: &[Arc<Request>]) -> Self {
+    pub(super) async fn of(engine: &EngineContext, requests: &[Arc<Request>]) -> Self {
         let paying =
             requests.iter().filter_map(|request| Some((request.from, request.ask.network()?)));
-        let balances = engine.funds.glance(paying).await;
+        let balances = engine.funds.cached_balances(paying).await;
         Self { reader: engine.core.reader(), config: engine.settings.get(), balances }
     }
 
@@ -49,19 +49,19 @@ impl Beside {
     fn balance(&self, request: &Request) -> Result<Balance, String> {
         const STRANGER: &str = "Bursar does not know this token.";
         let network = request.ask.network().ok_or(STRANGER)?;
-        let unknown = |why| silence::reason(why, network, &self.config);
+        let unknown = |why| balance_error::reason(why, network, &self.config);
         let known = self.balances.get(&(request.from, request.ask.chain));
-        let glance = match known {
-            Some(Ok(glance)) => glance,
+        let cached = match known {
+            Some(Ok(cached)) => cached,
             Some(Err(why)) => return Err(unknown(*why)),
             None => return Err("The request arrived while balances were being read.".to_owned()),
         };
         let asset = Some(request.ask.asset);
-        let held = glance.funds.held.iter().find(|held| held.token == asset && held.is_verified());
+        let held = cached.funds.held.iter().find(|held| held.token == asset && held.is_verified());
         let held = held.ok_or(STRANGER)?;
         let atoms = held.amount.map_err(unknown)?;
         let decimals = held.decimals.ok_or(STRANGER)?;
         let held_now = TokenAmount { atoms, decimals };
-        Ok(cards::balance(request, held_now, &held.symbol, glance.read))
+        Ok(cards::balance(request, held_now, &held.symbol, cached.read))
     }
 }

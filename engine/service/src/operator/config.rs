@@ -17,12 +17,12 @@ use bursar_domain::{Action, State};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{Done, act};
+use super::support::{Done, act};
 use crate::config::{Config, Source};
+use crate::context::EngineContext;
 use crate::endpoints;
-use crate::engine::Shared;
 
-pub(super) async fn run(engine: &Arc<Shared>, order: ConfigOrder) -> Result<Done, Fault> {
+pub(super) async fn run(engine: &Arc<EngineContext>, order: ConfigOrder) -> Result<Done, Fault> {
     match order {
         ConfigOrder::Get { key, reveal } => {
             Ok(Answer::Setting(Told::now(engine).setting(key, reveal)).into())
@@ -37,7 +37,11 @@ pub(super) async fn run(engine: &Arc<Shared>, order: ConfigOrder) -> Result<Done
 }
 
 /// Sets one key to what these words say.
-pub(super) async fn set(engine: &Arc<Shared>, key: Key, words: &[String]) -> Result<Done, Fault> {
+pub(super) async fn set(
+    engine: &Arc<EngineContext>,
+    key: Key,
+    words: &[String],
+) -> Result<Done, Fault> {
     let given = values::Given::read(key, words);
     let given = given.map_err(|why| Fault::because(Code::BadInput, format!("{key}: {why}.")))?;
     let (was, _missing) = Told::now(engine).value(key, false);
@@ -73,7 +77,11 @@ pub(super) async fn set(engine: &Arc<Shared>, key: Key, words: &[String]) -> Res
     })
 }
 
-async fn set_in_file(engine: &Arc<Shared>, key: Key, given: &values::Given) -> Result<(), Fault> {
+async fn set_in_file(
+    engine: &Arc<EngineContext>,
+    key: Key,
+    given: &values::Given,
+) -> Result<(), Fault> {
     let change = engine.settings.change(key, given.in_file().as_ref()).await?;
     // Endpoints are judged before anything is written.
     let mut fresh = Vec::new();
@@ -103,7 +111,7 @@ async fn set_in_file(engine: &Arc<Shared>, key: Key, given: &values::Given) -> R
 }
 
 /// What keeps the new value from being in force now.
-async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
+async fn warnings(engine: &Arc<EngineContext>, key: Key) -> Vec<Warning> {
     let warning = |code: &str, message: String| Warning { code: code.to_owned(), message };
     let mut warnings = Vec::new();
     match engine.settings.get().source(key) {
@@ -153,7 +161,7 @@ struct Told {
 }
 
 impl Told {
-    fn now(engine: &Shared) -> Self {
+    fn now(engine: &EngineContext) -> Self {
         Self { config: engine.settings.get(), state: engine.core.view().state.clone() }
     }
 

@@ -14,13 +14,17 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::networks::NETWORKS;
 
-use super::{Done, describe};
+use super::dialogue::Dialogue;
+use super::support::{Done, describe};
+use crate::blocking::blocking;
 use crate::config::Config;
-use crate::control::Dialogue;
-use crate::engine::{Mode, Shared, blocking};
+use crate::context::{EngineContext, Mode};
 
 /// With an engine: the one that runs, or the one that the command became.
-pub(super) async fn run(engine: &Arc<Shared>, dialogue: &Dialogue) -> Result<Done, Fault> {
+pub(super) async fn run(
+    engine: &Arc<EngineContext>,
+    dialogue: &dyn Dialogue,
+) -> Result<Done, Fault> {
     let (looking, alone) = (Arc::clone(engine), engine.mode == Mode::Maintenance);
     let mut checks = blocking(move || {
         let mut checks = folder::look(looking.folder.path(), &*looking.ports.disk);

@@ -22,9 +22,10 @@ use bursar_domain::settlement::{Settlement, Standing};
 use bursar_domain::{PaymentAsk, Request, State, Status};
 use tokio::sync::mpsc;
 
-use super::Done;
-use crate::control::Dialogue;
-use crate::engine::{Shared, blocking};
+use super::dialogue::Dialogue;
+use super::support::Done;
+use crate::blocking::blocking;
+use crate::context::EngineContext;
 use crate::journal::{Reader, StoreError};
 use crate::receipts;
 
@@ -36,9 +37,9 @@ const RECENT: usize = 1_000;
 const PARTS: usize = 4;
 
 pub(super) async fn run(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: HistoryOrder,
-    dialogue: &Dialogue,
+    dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let limit = order.filter.limit;
     let scan = Scan::new(engine, &order.filter)?;
@@ -58,7 +59,7 @@ struct Scan {
 }
 
 impl Scan {
-    fn new(engine: &Shared, filter: &HistoryFilter) -> Result<Self, Fault> {
+    fn new(engine: &EngineContext, filter: &HistoryFilter) -> Result<Self, Fault> {
         // There is one lane yet, so naming it leaves nothing out.
         match filter.lane {
             None | Some(HistoryLane::Payments) => {}
@@ -139,7 +140,7 @@ async fn export(
     scan: Scan,
     limit: Option<usize>,
     file: String,
-    dialogue: &Dialogue,
+    dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let (parts, mut ready) = mpsc::channel::<String>(PARTS);
     let limit = limit.unwrap_or(usize::MAX);
@@ -232,7 +233,10 @@ fn because<T>(value: &Option<T>, reason: &str) -> Option<String> {
     value.is_none().then(|| reason.to_owned())
 }
 
-pub(super) async fn receipt(engine: &Arc<Shared>, order: &ReceiptOrder) -> Result<Done, Fault> {
+pub(super) async fn receipt(
+    engine: &Arc<EngineContext>,
+    order: &ReceiptOrder,
+) -> Result<Done, Fault> {
     let (reader, wanted) = (engine.core.reader(), order.id.clone());
     let found = blocking(move || {
         let request = find(&*reader, &wanted)?;

@@ -17,10 +17,10 @@ use bursar_domain::agents::PolicyRecord;
 use bursar_domain::assess::payments::Verdict;
 use bursar_domain::assess::rehearsal;
 
-use super::{Done, act, describe};
-use crate::engine::Shared;
+use super::support::{Done, act, describe, lookup};
+use crate::context::EngineContext;
 
-pub(super) async fn run(engine: &Arc<Shared>, order: PolicyOrder) -> Result<Done, Fault> {
+pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Result<Done, Fault> {
     match order {
         PolicyOrder::List => {
             let view = engine.core.view();
@@ -113,7 +113,7 @@ fn idle(changes: &[Change]) -> Option<Warning> {
 
 /// Asks the rules about a payment that nobody asked for.
 fn rehearse(
-    engine: &Shared,
+    engine: &EngineContext,
     record: &PolicyRecord,
     amount: Usd,
     domain: Option<String>,
@@ -124,7 +124,7 @@ fn rehearse(
         view.state.network_enabled(row.chain) && record.policy.networks.allows(row.chain)
     };
     let row = match network {
-        Some(name) => super::server::named(name)?,
+        Some(name) => lookup::network(name)?,
         None => networks::usual_first().find(allowed).ok_or(Fault::new(Code::NetworkDisabled))?,
     };
     let url = domain.as_ref().map(|domain| format!("https://{domain}/"));
@@ -157,16 +157,16 @@ fn rehearse(
     .into())
 }
 
-fn show(engine: &Shared, name: &Name) -> Result<Done, Fault> {
+fn show(engine: &EngineContext, name: &Name) -> Result<Done, Fault> {
     Ok(Answer::Policy(told(engine, name)?).into())
 }
 
-fn told(engine: &Shared, name: &Name) -> Result<PolicyAnswer, Fault> {
+fn told(engine: &EngineContext, name: &Name) -> Result<PolicyAnswer, Fault> {
     let record = find(engine, name)?;
     Ok(describe::policy(&engine.core.view().state, &record))
 }
 
-fn find(engine: &Shared, name: &Name) -> Result<Arc<PolicyRecord>, Fault> {
+fn find(engine: &EngineContext, name: &Name) -> Result<Arc<PolicyRecord>, Fault> {
     engine.core.view().state.policy(name).cloned().ok_or_else(|| {
         Fault::because(Code::NothingFound, format!("There is no policy {name}: see `policy list`."))
     })

@@ -18,17 +18,20 @@ use bursar_domain::requests::Approver;
 use bursar_domain::{Action, Request, State, Status};
 
 use super::cards::Beside;
-use super::fitting::keep_what_fits;
-use super::{Done, act, describe};
-use crate::control::Dialogue;
+use super::dialogue::Dialogue;
+use super::support::frame_budget::keep_what_fits;
+use super::support::{Done, act, describe};
+use crate::context::EngineContext;
 use crate::core::Answered;
-use crate::engine::Shared;
 use crate::lanes::payments::execute;
 
 /// How many decided requests `--all` shows.
 const RECENT: usize = 50;
 
-pub(super) async fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, Fault> {
+pub(super) async fn list(
+    engine: &Arc<EngineContext>,
+    order: &RequestsOrder,
+) -> Result<Done, Fault> {
     let beside = waiting(&engine.core.view().state, &engine.core.now());
     let beside = Beside::of(engine, &beside).await;
     // What waits may be something else by now.
@@ -65,9 +68,9 @@ fn waiting(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
 }
 
 pub(super) async fn approve(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: &Approve,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     // Only who is asked is shown the card, and only that is worth a look.
@@ -122,7 +125,7 @@ async fn confirm(
     card: &Card,
     typed: Option<Usd>,
     agreed: bool,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<(), Fault> {
     let interactive = dialogue.asking() == Asking::Interactive;
     if card.type_amount {
@@ -160,9 +163,9 @@ async fn confirm(
 }
 
 pub(super) async fn deny(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: &Deny,
-    dialogue: &Dialogue,
+    dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let view = engine.core.view();
     let request = find(engine, &view.state, &order.id, SHORTEST)?;
@@ -191,7 +194,7 @@ fn decided(card: &Card, status: &str) -> Done {
 }
 
 fn card(
-    engine: &Shared,
+    engine: &EngineContext,
     state: &State,
     request: &Request,
     beside: Option<&Beside>,
@@ -206,7 +209,7 @@ fn card(
 
 /// A request that waits no longer was decided or has expired: that, and not "unknown", is the answer. The
 /// first who decides wins, and whoever comes second is told who that was and what came of it.
-fn over(engine: &Shared, id: RequestId, fault: Fault) -> Fault {
+fn over(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
     if !matches!(fault.code, Code::RequestNotFound | Code::AlreadyDecided) {
         return fault;
     }
@@ -250,7 +253,7 @@ const SHOWN: usize = 8;
 
 /// The waiting request whose id begins so; a decided one is told apart from none at all.
 fn find(
-    engine: &Shared,
+    engine: &EngineContext,
     state: &State,
     prefix: &str,
     shortest: usize,

@@ -2,6 +2,7 @@
 
 mod describe;
 mod plan;
+mod unavailable;
 mod words;
 
 use std::sync::Arc;
@@ -19,22 +20,22 @@ use bursar_domain::desks::{Send, SendRecord};
 use bursar_domain::{Action, State};
 use bursar_submit::Input;
 
-use super::{Done, act};
-use crate::control::Dialogue;
-use crate::engine::Shared;
+use super::dialogue::Dialogue;
+use super::support::{Done, act, needs_trust};
+use crate::context::EngineContext;
 
 /// How long a command waits for its transaction, by the engine's clock.
 const WAIT_MS: u64 = 120_000;
 
 pub(super) async fn send(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: &SendOrder,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    super::needs_trust(engine)?;
+    needs_trust(engine)?;
     let (send, card) = plan::plan(engine, order, dialogue.client()).await?;
     confirm(&engine.core.view().state, &send, &card, order, dialogue).await?;
     let id = send.id;
@@ -52,7 +53,7 @@ async fn confirm(
     send: &Send,
     card: &SendCard,
     order: &SendOrder,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<(), Fault> {
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     let interactive = dialogue.asking() == Asking::Interactive;
@@ -95,7 +96,7 @@ fn must_be_typed(state: &State, send: &Send) -> bool {
 }
 
 /// Until it is in a block, for as long as anybody likes to wait. It goes on without the command.
-async fn wait(engine: &Arc<Shared>, id: RequestId, dialogue: &mut Dialogue) {
+async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dialogue) {
     let mut views = engine.core.watch();
     let clock = &engine.ports.clock;
     let until = clock.mono_ms().saturating_add(WAIT_MS);
@@ -115,13 +116,13 @@ async fn wait(engine: &Arc<Shared>, id: RequestId, dialogue: &mut Dialogue) {
         tokio::select! {
             () = engine.stopping.cancelled() => return,
             () = clock.sleep_until(until) => return,
-            () = dialogue.let_go() => return,
+            () = dialogue.cancelled() => return,
             changed = views.changed() => if changed.is_err() { return },
         }
     }
 }
 
-pub(super) fn list(engine: &Shared) -> Result<Done, Fault> {
+pub(super) fn list(engine: &EngineContext) -> Result<Done, Fault> {
     let view = engine.core.view();
     let mut records: Vec<&Arc<SendRecord>> = view.state.desks.sends.values().collect();
     records.sort_by_key(|record| std::cmp::Reverse(record.at));
@@ -129,7 +130,7 @@ pub(super) fn list(engine: &Shared) -> Result<Done, Fault> {
     Ok(Answer::Sends { sends: sends.collect() }.into())
 }
 
-pub(super) async fn cancel(engine: &Shared, id: &str) -> Result<Done, Fault> {
+pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fault> {
     let record = find(&engine.core.view().state, id)?;
     let input = Box::new(Input::Cancel { id: record.send.submission() });
     act(engine, Action::Desk { key: record.send.key(), input }).await?;

@@ -7,17 +7,21 @@ use bursar_core::answers::{Answer, ServerAnswer, StatusAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{NetworkOrder, ServerOrder};
-use bursar_core::networks::{NETWORKS, Network, by_name};
+use bursar_core::networks::NETWORKS;
 use bursar_core::settings::keys::Key;
 use bursar_core::text;
 use bursar_domain::Action;
 
-use super::{Done, act, config, describe, wallet};
-use crate::control::Dialogue;
-use crate::engine::Shared;
+use super::config;
+use super::dialogue::Dialogue;
+use super::support::lookup::network as named;
+use super::support::password::prove_operator;
+use super::support::{Done, act, describe, needs_trust};
+use super::wallet::open::reissue;
+use crate::context::EngineContext;
 use crate::journal::hash_hex;
 
-pub(super) async fn server(engine: &Arc<Shared>, order: ServerOrder) -> Result<Done, Fault> {
+pub(super) async fn server(engine: &Arc<EngineContext>, order: ServerOrder) -> Result<Done, Fault> {
     match order {
         ServerOrder::Start { allow_lan } => start(engine, allow_lan).await?,
         ServerOrder::Stop => {
@@ -32,7 +36,7 @@ pub(super) async fn server(engine: &Arc<Shared>, order: ServerOrder) -> Result<D
 }
 
 /// What an operator must know who opened the server to the network: on plain HTTP others listen.
-async fn network_warnings(engine: &Arc<Shared>, answer: &ServerAnswer) -> Vec<Warning> {
+async fn network_warnings(engine: &Arc<EngineContext>, answer: &ServerAnswer) -> Vec<Warning> {
     if !answer.open_to_network {
         return Vec::new();
     }
@@ -55,9 +59,9 @@ async fn network_warnings(engine: &Arc<Shared>, answer: &ServerAnswer) -> Vec<Wa
 }
 
 /// What a server is bound to does not change, so one that runs is started again where that is to change.
-async fn start(engine: &Arc<Shared>, allow_lan: bool) -> Result<(), Fault> {
+async fn start(engine: &Arc<EngineContext>, allow_lan: bool) -> Result<(), Fault> {
     if allow_lan {
-        super::needs_trust(engine)?;
+        needs_trust(engine)?;
         if !engine.vault.is_unlocked() {
             return Err(Fault::new(Code::WalletLocked));
         }
@@ -73,7 +77,10 @@ async fn start(engine: &Arc<Shared>, allow_lan: bool) -> Result<(), Fault> {
     started
 }
 
-pub(super) async fn network(engine: &Arc<Shared>, order: NetworkOrder) -> Result<Done, Fault> {
+pub(super) async fn network(
+    engine: &Arc<EngineContext>,
+    order: NetworkOrder,
+) -> Result<Done, Fault> {
     let (name, enabled) = match order {
         NetworkOrder::List => return Ok(networks(engine)),
         NetworkOrder::Enable { network } => (network, true),
@@ -87,35 +94,28 @@ pub(super) async fn network(engine: &Arc<Shared>, order: NetworkOrder) -> Result
     Ok(networks(engine))
 }
 
-/// What an operator calls a network: by number, name or title.
-pub(super) fn named(network: &str) -> Result<&'static Network, Fault> {
-    by_name(network).ok_or_else(|| {
-        Fault::because(
-            Code::NothingFound,
-            format!("{network} is not a network Bursar knows: see `network list`."),
-        )
-    })
-}
-
-fn networks(engine: &Shared) -> Done {
+fn networks(engine: &EngineContext) -> Done {
     let view = engine.core.view();
     let rows = NETWORKS.iter().map(|row| describe::network(&view.state, row));
     Answer::Networks { networks: rows.collect() }.into()
 }
 
-pub(super) async fn freeze(engine: &Arc<Shared>) -> Result<Done, Fault> {
+pub(super) async fn freeze(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
     act(engine, Action::Freeze).await?;
     Ok(Answer::Frozen { frozen: true }.into())
 }
 
-pub(super) async fn thaw(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Result<Done, Fault> {
-    super::prove_operator(engine, dialogue).await?;
+pub(super) async fn thaw(
+    engine: &Arc<EngineContext>,
+    dialogue: &mut dyn Dialogue,
+) -> Result<Done, Fault> {
+    prove_operator(engine, dialogue).await?;
     act(engine, Action::Thaw).await?;
-    wallet::reissue(engine).await;
+    reissue(engine).await;
     Ok(Answer::Frozen { frozen: false }.into())
 }
 
-pub(super) async fn status(engine: &Arc<Shared>) -> Result<Done, Fault> {
+pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
     let view = engine.core.view();
     Ok(Answer::Status(StatusAnswer {
         wallet: describe::wallet(engine),

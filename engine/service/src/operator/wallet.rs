@@ -1,29 +1,36 @@
 //! `wallet …`: the file first, then the event that makes it count.
 
+pub(crate) mod lock;
+pub(crate) mod open;
+pub(crate) mod seal;
+
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bursar_core::answers::{Answer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::WalletOrder;
 use bursar_core::ids::Name;
-use bursar_core::limits::PASSWORD_CHARS;
 use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
 use bursar_domain::event::LockCause;
-use secrecy::{ExposeSecret, SecretString};
 
-use super::{Done, act, describe, normalized, password};
-use crate::control::Dialogue;
-use crate::engine::{Mode, Shared, blocking};
-use crate::journal::Head;
-use crate::lanes::payments::execute;
+use self::lock::lock;
+use self::open::{admit, open_with};
+use self::seal::seal;
+use super::backup;
+use super::dialogue::Dialogue;
+use super::support::confirm::type_name;
+use super::support::lookup::no_wallet;
+use super::support::password::{new_password, password, prove_operator, turn};
+use super::support::{Done, act, describe, needs_trust, rehearse};
+use crate::blocking::blocking;
+use crate::context::EngineContext;
 
 pub(super) async fn run(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: WalletOrder,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let mut warnings = Vec::new();
     match order {
@@ -38,9 +45,9 @@ pub(super) async fn run(
         }
         WalletOrder::Lock => lock(engine, LockCause::Operator).await,
         WalletOrder::Passwd => warnings = change_password(engine, dialogue).await?,
-        WalletOrder::Backup { file } => return super::backup::make(engine, file, dialogue).await,
+        WalletOrder::Backup { file } => return backup::make(engine, file, dialogue).await,
         WalletOrder::Restore { file } => {
-            return super::backup::restore(engine, file, dialogue).await;
+            return backup::restore(engine, file, dialogue).await;
         }
         WalletOrder::Recover { name } => warnings = recover(engine, &name, dialogue).await?,
         WalletOrder::Delete { confirm } => return delete(engine, confirm, dialogue).await,
@@ -49,9 +56,9 @@ pub(super) async fn run(
 }
 
 async fn create(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     name: &Name,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Vec<Warning>, Fault> {
     if engine.core.view().state.wallet.is_some() {
         return Err(Fault::new(Code::WalletExists));
@@ -80,7 +87,7 @@ async fn create(
 }
 
 /// A wallet file is in the way of a new wallet.
-fn unknown_file(engine: &Shared, name: &Name) -> Fault {
+fn unknown_file(engine: &EngineContext, name: &Name) -> Fault {
     let found = engine.vault.file_names().into_iter().next().unwrap_or_else(|| name.clone());
     let file = engine.folder.file("wallets").join(format!("{found}.wallet"));
     Fault::because(
@@ -93,26 +100,12 @@ fn unknown_file(engine: &Shared, name: &Name) -> Fault {
     )
 }
 
-/// The journal knows no wallet. If there is a wallet file, names the command that takes it in.
-pub(super) fn no_wallet(engine: &Shared) -> Fault {
-    match engine.vault.file_names().first() {
-        None => Fault::new(Code::NoWallet),
-        Some(name) => Fault::because(
-            Code::NoWallet,
-            format!(
-                "The journal knows no wallet, and there is a file of {name}: `bursar wallet recover {name}` takes it \
-                 in, `bursar wallet restore <file>` restores a backup."
-            ),
-        ),
-    }
-}
-
 /// Everything that the file of a wallet holds, into a journal that knows none. No payment is automatic until the
 /// operator accepts the journal: the wallet remembers another one.
 async fn recover(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     name: &Name,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Vec<Warning>, Fault> {
     if engine.core.view().state.wallet.is_some() {
         return Err(Fault::because(
@@ -156,18 +149,18 @@ async fn recover(
 
 /// The event first: a file that no event names is found again by name, and what the journal names must have a file.
 async fn delete(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     confirm: Option<String>,
-    dialogue: &mut Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let known = engine.core.view().state.wallet.clone().ok_or_else(|| no_wallet(engine))?;
     let lost = engine.vault.file_names().is_empty();
     if !lost {
-        super::prove_operator(engine, dialogue).await?;
-        super::needs_trust(engine)?;
+        prove_operator(engine, dialogue).await?;
+        needs_trust(engine)?;
     }
     // What would be refused anyway is refused before anybody types a name for it.
-    super::rehearse(engine, Action::DeleteWallet { lost })?;
+    rehearse(engine, Action::DeleteWallet { lost })?;
     let mut lines = vec![format!(
         "wallet {}: {} and {}",
         known.name,
@@ -189,7 +182,7 @@ async fn delete(
             "The wallet file is missing already: the journal forgets this wallet.".to_owned(),
         );
     }
-    super::type_name(dialogue, lines, known.name.as_str(), confirm).await?;
+    type_name(dialogue, lines, known.name.as_str(), confirm).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     act(engine, Action::DeleteWallet { lost }).await?;
     engine.core.locked(LockCause::Operator, None).await?;
@@ -223,207 +216,14 @@ fn counted(number: usize, what: &str) -> String {
     }
 }
 
-/// Opens the wallet's file, has the journal judged by it, and only then lets anything be signed.
-pub(crate) async fn open_with(
-    engine: &Arc<Shared>,
-    given: SecretString,
-) -> Result<Vec<Warning>, Fault> {
-    // A wait for it must not keep a lock waiting.
-    let turn = turn(engine).await?;
-    let _one_at_a_time = engine.wallet_changes.lock().await;
-    if engine.vault.is_unlocked() {
-        let vault = Arc::clone(&engine.vault);
-        let given = normalized(&given);
-        let verified = blocking(move || vault.verify_password(&given)).await?;
-        return turn.over(verified).await.map(|()| Vec::new());
-    }
-    let known = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
-    let (vault, given) = (Arc::clone(&engine.vault), normalized(&given));
-    let prepared = blocking(move || vault.prepare(&known, &given)).await?;
-    let prepared = turn.over(prepared).await?;
-    let mut warnings = Vec::new();
-    if let Some(why) = &prepared.fallback {
-        warnings.push(Warning { code: "PREVIOUS_COPY".to_owned(), message: why.to_string() });
-    }
-    let opened = match engine.core.unlocked(prepared.seal_keys, prepared.note).await {
-        Ok(sealed) => admit(engine, sealed).await,
-        Err(fault) => Err(fault),
-    };
-    let opened = match opened {
-        Ok((told, noted)) => act(engine, Action::NoteOpened { noted }).await.map(|_recorded| told),
-        Err(fault) => Err(fault),
-    };
-    match opened {
-        Ok(more) => warnings.extend(more),
-        Err(fault) => {
-            engine.vault.lock();
-            return Err(fault);
-        }
-    }
-    engine.unused_since_ms.store(engine.ports.clock.mono_ms(), Ordering::Relaxed);
-    reissue(engine).await;
-    warnings.extend(open_to_whom(engine).await);
-    Ok(warnings)
-}
-
-/// The journal has been judged: its settings hold for the agent server from now on.
-pub(super) async fn open_to_whom(engine: &Shared) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    if let Err(fault) = engine.follow_exposure().await {
-        warnings.push(Warning { code: fault.code.text().to_owned(), message: fault.message });
-    }
-    if engine.core.view().settings().allow_lan {
-        warnings.push(Warning {
-            code: "OPEN_TO_NETWORK".to_owned(),
-            message: "Every machine of the network can call the agent server: `config set server.allow_lan false` closes it."
-                .to_owned(),
-        });
-    }
-    warnings
-}
-
-/// Opens the gate, by the state that the judged journal gives. Answers also which entry the wallet file names now.
-async fn admit(
-    engine: &Arc<Shared>,
-    sealed: Option<Head>,
-) -> Result<(Vec<Warning>, Option<u64>), Fault> {
-    let (vault, view) = (Arc::clone(&engine.vault), engine.core.view());
-    let untrusted = view.untrusted.clone();
-    let admitted = blocking(move || vault.admit(&view.state, sealed)).await??;
-    let warning = |message: String| Warning { code: "WALLET_FILE".to_owned(), message };
-    let mut warnings: Vec<Warning> = admitted.warnings.into_iter().map(warning).collect();
-    if let Some(why) = untrusted {
-        warnings.push(Warning {
-            code: Code::JournalUntrusted.text().to_owned(),
-            message: format!(
-                "The journal does not match the wallet: {why}. Every payment needs your approval until \
-                 `audit accept`."
-            ),
-        });
-    }
-    Ok((warnings, admitted.noted))
-}
-
-/// How long a password waits after so many wrong ones, in seconds.
-const WAITS_S: [u64; 7] = [0, 1, 2, 4, 8, 16, 30];
-
-/// The right to try a password, one at a time in the whole engine.
-pub(super) struct Turn<'a> {
-    engine: &'a Shared,
-    /// Wrong passwords before the last right one.
-    forgiven: tokio::sync::MutexGuard<'a, u32>,
-}
-
-/// Waits for the turn; after wrong passwords longer, also on another connection and after a restart.
-///
-/// # Errors
-/// The engine stops meanwhile.
-pub(super) async fn turn(engine: &Shared) -> Result<Turn<'_>, Fault> {
-    let forgiven = engine.password_tries.lock().await;
-    let refused = engine.core.view().state.passwords_refused;
-    let wrong = usize::try_from(refused.saturating_sub(*forgiven)).unwrap_or(usize::MAX);
-    let wait_s = WAITS_S.get(wrong).or(WAITS_S.last()).copied().unwrap_or(0);
-    if wait_s > 0 {
-        let clock = &engine.ports.clock;
-        let over = clock.sleep_until(clock.mono_ms().saturating_add(wait_s.saturating_mul(1_000)));
-        // cancel-safe: nothing was tried yet.
-        tokio::select! {
-            () = over => {}
-            () = engine.stopping.cancelled() => return Err(Fault::new(Code::EngineDown)),
-        }
-    }
-    Ok(Turn { engine, forgiven })
-}
-
-impl Turn<'_> {
-    /// What came of it. A wrong password leaves a trace in the journal: attempts must not go unseen.
-    pub(super) async fn over<T>(mut self, tried: Result<T, Fault>) -> Result<T, Fault> {
-        *self.forgiven = match &tried {
-            Ok(_right) => self.engine.core.view().state.passwords_refused,
-            // An opening since has set the count back.
-            Err(_wrong) => (*self.forgiven).min(self.engine.core.view().state.passwords_refused),
-        };
-        note_refused(self.engine, tried).await
-    }
-}
-
-async fn note_refused<T>(engine: &Shared, tried: Result<T, Fault>) -> Result<T, Fault> {
-    if let Err(fault) = &tried
-        && fault.code == Code::WrongPassword
-        && let Err(untold) = act(engine, Action::NoteRefused).await
-    {
-        tracing::warn!(code = %untold.code, "a wrong password is not in the journal");
-    }
-    tried
-}
-
-/// Signs what was authorized and is unsigned, now that it may be.
-pub(super) async fn reissue(engine: &Arc<Shared>) {
-    if engine.mode == Mode::Maintenance {
-        return;
-    }
-    match act(engine, Action::Reissue).await {
-        Ok(outcome) => {
-            for slip in outcome.slips {
-                let run = engine.execution.clone();
-                engine.tasks.spawn(async move {
-                    // What comes of it is recorded; a poll finds it.
-                    let _recorded = execute(&run, slip).await;
-                });
-            }
-        }
-        Err(fault) => tracing::warn!(code = %fault.code, "unsigned authorizations wait on"),
-    }
-}
-
-/// Locks, unless the journal has grown since it had `entries`: the wallet was opened or used meanwhile.
-pub(crate) async fn lock_unless_used(engine: &Arc<Shared>, cause: LockCause, entries: u64) {
-    let one_at_a_time = engine.wallet_changes.lock().await;
-    if engine.core.view().head.seq == entries {
-        tracing::info!(cause = cause.text(), "the wallet locks by itself");
-        note_and_lock(engine, cause, one_at_a_time).await;
-    }
-}
-
-/// Locks whatever happens. Locking never fails.
-pub(crate) async fn lock(engine: &Arc<Shared>, cause: LockCause) {
-    let one_at_a_time = engine.wallet_changes.lock().await;
-    note_and_lock(engine, cause, one_at_a_time).await;
-}
-
-/// Notes in the wallet file where the journal stands, then locks.
-async fn note_and_lock(
-    engine: &Arc<Shared>,
-    cause: LockCause,
-    _one_at_a_time: tokio::sync::MutexGuard<'_, ()>,
-) {
-    let mut noted = None;
-    if engine.vault.is_unlocked() {
-        let view = engine.core.view();
-        if view.untrusted.is_none() && view.failed.is_none() {
-            let (vault, head) = (Arc::clone(&engine.vault), view.head);
-            match blocking(move || vault.note_journal(head)).await {
-                Ok(Ok(())) => noted = Some(head.seq),
-                Err(fault) | Ok(Err(fault)) => {
-                    tracing::warn!(code = %fault.code, "the wallet file was not told where the journal stands");
-                }
-            }
-        }
-        engine.vault.lock();
-    }
-    if let Err(fault) = engine.core.locked(cause, noted).await {
-        tracing::debug!(code = %fault.code, "the core had stopped before the lock");
-    }
-}
-
 async fn change_password(
-    engine: &Arc<Shared>,
-    dialogue: &mut Dialogue,
+    engine: &Arc<EngineContext>,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Vec<Warning>, Fault> {
-    super::prove_operator(engine, dialogue).await?;
+    prove_operator(engine, dialogue).await?;
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
-    super::needs_trust(engine)?;
+    needs_trust(engine)?;
     let vault = Arc::clone(&engine.vault);
     blocking(move || vault.change_password(&given)).await??;
     // From here on the new password is the one that opens: nothing may be told that denies it.
@@ -439,38 +239,4 @@ async fn change_password(
         )),
         Err(fault) => Ok(vec![Warning { code: "WALLET_FILE".to_owned(), message: fault.message }]),
     }
-}
-
-/// Seals the journal's head with the wallet's newest key and notes it in the wallet file.
-async fn seal(engine: &Arc<Shared>) -> Result<(), Fault> {
-    let vault = Arc::clone(&engine.vault);
-    let (keys, note) = blocking(move || {
-        let keys = vault.seal_keys()?;
-        Ok::<_, Fault>((keys, vault.journal_note()?))
-    })
-    .await??;
-    if let Some(head) = engine.core.unlocked(keys, note).await? {
-        let vault = Arc::clone(&engine.vault);
-        blocking(move || vault.note_sealed(head)).await??;
-    }
-    Ok(())
-}
-
-/// Accepts a journal that did not fit, and seals it.
-pub(super) async fn accept(engine: &Arc<Shared>) -> Result<(), Fault> {
-    let _one_at_a_time = engine.wallet_changes.lock().await;
-    let vault = Arc::clone(&engine.vault);
-    let keys = blocking(move || vault.seal_keys()).await??;
-    let key = keys.into_iter().next().ok_or(Fault::new(Code::InternalError))?;
-    engine.core.accept(key).await?;
-    let (vault, head) = (Arc::clone(&engine.vault), engine.core.view().head);
-    blocking(move || vault.note_sealed(head)).await?
-}
-
-async fn new_password(dialogue: &mut Dialogue) -> Result<SecretString, Fault> {
-    let given = password(dialogue, SecretPrompt::NewPassword).await?;
-    if given.expose_secret().chars().count() < PASSWORD_CHARS {
-        return Err(Fault::new(Code::PasswordTooShort));
-    }
-    Ok(given)
 }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use jiff::tz::{TimeZone, reset_system_time_zone_cache};
 use tracing::{info, warn};
 
-use crate::clock::ClockError;
+use crate::clock::error::ClockError;
 
 const LOCALTIME: &str = "/etc/localtime";
 

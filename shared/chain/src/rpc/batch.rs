@@ -13,9 +13,6 @@ use crate::rpc::quantity::Unusable;
 use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
 
-/// Questions of one exchange: what public nodes take.
-pub(super) const BATCH_MAX: usize = 50;
-
 impl RpcChain {
     /// Puts all questions at once; as many answers, in their order, or none at all. `decode` is told the
     /// place of the question.

@@ -35,6 +35,9 @@ pub const IDENTITY_RETRY_MS: u64 = 60_000;
 /// More endpoints than the total time could ever reach are a mistake in the settings.
 pub const ENDPOINTS_MAX: usize = 8;
 
+/// Requests in one batch: the limit of public nodes.
+pub(super) const BATCH_MAX: usize = 50;
+
 /// The bounds of [`RpcChain`](super::RpcChain). Production takes the defaults; tests take smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RpcLimits {

@@ -9,8 +9,8 @@ use tracing::{error, info, warn};
 
 use crate::rpc::breaker::{Breaker, Fall};
 use crate::rpc::config::{ConfigError, RpcLimits};
+use crate::rpc::health::Health;
 use crate::rpc::identity::{Check, Identity};
-use crate::rpc::setback::Health;
 use bursar_outbound::EndpointLabel;
 use bursar_outbound::{Plain, Target, TargetFault};
 

@@ -7,6 +7,7 @@ use bursar_core::networks::ChainId;
 
 use crate::ports::{ChainFault, EndpointLabel};
 use crate::rpc::endpoint::Endpoint;
+use crate::rpc::health::Health;
 
 /// The outcome of one endpoint, if not a result.
 #[derive(Debug)]
@@ -29,14 +30,6 @@ pub(super) enum Setback {
     Cooling,
     /// The time of the whole question was used up before it answered.
     OutOfTime,
-}
-
-/// What an outcome says about the health of an endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Health {
-    Well,
-    Ill,
-    Untold,
 }
 
 impl Setback {

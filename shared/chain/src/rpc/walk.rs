@@ -13,8 +13,9 @@ use crate::ports::{BoxFuture, ChainFault, ChainReply};
 use crate::rpc::RpcChain;
 use crate::rpc::endpoint::{Admission, Endpoint, Permit};
 use crate::rpc::envelope::Call;
+use crate::rpc::health::Health;
 use crate::rpc::quantity::Unusable;
-use crate::rpc::setback::{Health, Setback, Tally};
+use crate::rpc::setback::{Setback, Tally};
 
 /// What is asked of one endpoint after another.
 pub(super) type Step<'a, T> =

@@ -31,6 +31,7 @@
 //! submissions take such gaps first, and where none come the desk fills them with transactions that do
 //! nothing. Filling a nonce that was used after all is harmless: the chain takes no nonce twice.
 
+mod actions;
 mod apply;
 mod call;
 mod desk;

@@ -5,12 +5,12 @@ use std::ops::Range;
 use alloy_primitives::keccak256;
 use bursar_core::time::Utc;
 
+use crate::actions::{troubled, withdraw};
 use crate::call::{Call, Fees};
 use crate::desk::{Desk, Kind, Place, Submission, SubmissionId, Trouble};
 use crate::event::{Event, Outcome};
 use crate::fees;
 use crate::input::{Action, Quote, Rules, Step};
-use crate::step::{troubled, withdraw};
 use crate::{apply, nonces};
 
 /// How often more is offered for one submission: with an eighth each time, forty times the first offer.

@@ -2,11 +2,11 @@
 
 use bursar_core::time::Utc;
 
+use crate::actions::{resend, sign, withdraw};
 use crate::desk::{Attempt, Desk, Included, Kind, Place, Submission, SubmissionId};
 use crate::event::{Event, Outcome};
 use crate::input::{Action, Found, Rules, Step};
 use crate::quoted::{has_passed, is_due};
-use crate::step::{resend, sign, withdraw};
 
 /// How long nobody may find any of ours in the place of a used nonce, before that is believed: blocks alone
 /// are too quick where ten of them take a second.

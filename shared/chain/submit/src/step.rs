@@ -4,6 +4,7 @@
 use bursar_core::time::Utc;
 use bursar_x402::signature::{Signature65, recover};
 
+use crate::actions::{resend, sign, troubled};
 use crate::call::Call;
 use crate::desk::{Desk, Kind, Place, Submission, SubmissionId, Trouble};
 use crate::event::{Event, Outcome};
@@ -202,36 +203,9 @@ fn answered(desk: &Desk, id: SubmissionId, answer: SendAnswer) -> Step {
     step
 }
 
-/// Says a trouble that was not said before.
-pub(crate) fn troubled(
-    id: SubmissionId,
-    one: &Submission,
-    trouble: Option<Trouble>,
-) -> Option<Event> {
-    (one.trouble != trouble).then_some(Event::Troubled { id, trouble })
-}
-
 /// Asks for everything that was ever broadcast for a submission.
 fn look(id: SubmissionId, one: &Submission) -> Option<Action> {
     let hashes: Vec<_> =
         one.attempts.iter().filter_map(|tried| Some(tried.raw.as_ref()?.hash)).collect();
     (!hashes.is_empty()).then_some(Action::Look { id, hashes })
-}
-
-/// Has the attempt signed that waits for its signature.
-pub(crate) fn sign(id: SubmissionId, one: &Submission) -> Option<Action> {
-    let (attempt, tried) = one.unsigned_attempt()?;
-    Some(Action::Sign { id, attempt, digest: tried.digest })
-}
-
-/// Broadcasts the newest bytes once more, if they may still be broadcast: a cancelled or expired call is not.
-pub(crate) fn resend(id: SubmissionId, one: &Submission, at: Utc) -> Option<Action> {
-    let (_attempt, _tried, raw) = one.newest()?;
-    one.may_send(raw.hash, at).then(|| Action::Send { id, raw: raw.clone() })
-}
-
-/// Withdraws a call whose time has passed before a node had it: from now on its nonce is for nothing.
-pub(crate) fn withdraw(id: SubmissionId, one: &Submission, at: Utc) -> Option<Event> {
-    let late = one.is_signed() && !one.cancel && !one.may_go(at);
-    late.then_some(Event::CancelWanted { id })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bursar_core::codes::Code;
 use serde_json::{Value, json};
 
-use super::{ROUTES, Route, reference};
+use super::routes::{ROUTES, Route};
 
 /// Every schema that a route names.
 pub(super) fn all() -> Value {
@@ -134,4 +134,9 @@ fn either(mut schema: Value, names: &[&str]) -> Value {
         schema.insert("oneOf".to_owned(), choices.into());
     }
     schema
+}
+
+/// Returns a reference to a schema of the document.
+pub(super) fn reference(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
 }

@@ -16,9 +16,9 @@ use bursar_domain::{Action, Request, Status};
 use bursar_x402::payment_header;
 use bursar_x402::signature::Signature65;
 
-use crate::agent_api::Api;
-use crate::agent_api::reply::Answer;
-use crate::agent_api::{PathId, text_of};
+use crate::agent_api::api::Api;
+use crate::agent_api::path_id::{PathId, text_of};
+use crate::agent_api::reply::{Answer, Outcome};
 
 pub(in crate::agent_api) async fn status(
     State(api): State<Arc<Api>>,
@@ -42,13 +42,10 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
                 .with("message", Code::AlreadySigned.sentence())
                 .with("transaction_id", record.id.to_string())
                 .with("code", Code::AlreadySigned.text());
-            Answer::new(200, body)
+            Answer::new(200, body).with_code(Code::AlreadySigned)
         }
-        // A poll tells an outcome: it succeeds, whatever the outcome is.
-        Status::Refused { refusal, .. } => {
-            let body = rejected(&record, refusal.sentence()).with("code", refusal.code.text());
-            Answer::new(200, body)
-        }
+        // A poll for an outcome succeeds, whatever the outcome is.
+        Status::Refused { refusal, .. } => rejected(&record, refusal.sentence(), refusal.code),
         Status::Held { .. } if record.is_over(&moment) => {
             // Noted before it is told: a clock that is set back must not bring it to life again.
             if let Err(fault) = api.core.act(Action::Tick).await {
@@ -84,7 +81,7 @@ pub(super) fn told(record: &Request, signature: Option<&Signature65>, moment: &M
                     let body = Object::new()
                         .with("status", "executing")
                         .with("request_id", record.id.to_string());
-                    Answer::new(202, body)
+                    Answer::new(202, body).with_outcome(Outcome::InProgress)
                 }
             }
         }
@@ -98,6 +95,8 @@ pub(super) fn told(record: &Request, signature: Option<&Signature65>, moment: &M
                 .with("agent_id", record.agent.as_str())
                 .with("created_at", text::utc(record.created));
             Answer::new(202, body)
+                .with_code(Code::ApprovalRequired)
+                .with_outcome(Outcome::InProgress)
         }
         Status::Refused { refusal, .. } => {
             let mut answer =
@@ -121,7 +120,7 @@ pub(super) fn told(record: &Request, signature: Option<&Signature65>, moment: &M
         Status::Denied { reason, .. } => {
             let code = Code::RequestDenied;
             let reason = reason.as_deref().unwrap_or(code.sentence());
-            Answer::new(200, rejected(record, reason).with("code", code.text()))
+            rejected(record, reason, code)
         }
         Status::Expired { .. } => expired(record),
     }
@@ -150,13 +149,16 @@ fn amount_micro(record: &Request) -> Value {
 
 fn expired(record: &Request) -> Answer {
     let code = Code::RequestExpired;
-    let body = rejected(record, code.sentence()).with("code", code.text());
-    Answer::new(200, body.with("hint", send_again(record)))
+    let mut answer = rejected(record, code.sentence(), code);
+    answer.body.insert("hint", send_again(record));
+    answer
 }
 
-fn rejected(record: &Request, reason: &str) -> Object {
-    Object::new()
+fn rejected(record: &Request, reason: &str, code: Code) -> Answer {
+    let body = Object::new()
         .with("status", "rejected")
         .with("reason", reason)
         .with("transaction_id", record.id.to_string())
+        .with("code", code.text());
+    Answer::new(200, body).with_code(code).with_outcome(Outcome::Refused)
 }

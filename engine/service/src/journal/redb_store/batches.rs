@@ -2,10 +2,10 @@
 
 use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
 
-use super::{existing, failed};
+use super::error::{existing, failed};
+use crate::faults::Faults;
 use crate::journal::store::{Batch, StoreError};
 use crate::journal::tables::Tables;
-use crate::ports::Faults;
 
 /// By the number of the commit.
 const BATCHES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("batches");

@@ -1,21 +1,21 @@
 //! The long file, `journal-history.redb`: rows in tables, written some thousands at a time. A commit to it costs what
 //! it is long, which is why no payment waits for one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bursar_domain::payees::Tally;
 use bursar_domain::{Request, Settlement};
 use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition};
 
+use super::error::{existing, failed};
 use super::payees::{self, PAYEES};
-use super::{existing, failed};
-use crate::journal::Head;
+use crate::faults::Faults;
+use crate::journal::head::Head;
 use crate::journal::store::{
     Seal, Snapshot, StoreError, Visit, decode_head, decode_record, decode_settlement,
     decode_snapshot, encode_head, encode_snapshot,
 };
 use crate::journal::tables::{Tables, signed_before};
-use crate::ports::Faults;
 
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
 pub(super) const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
@@ -192,4 +192,10 @@ pub(super) fn settlement(
     let Some(settlements) = existing(read.open_table(SETTLEMENTS))? else { return Ok(None) };
     let bytes = settlements.get(seq).map_err(failed)?;
     bytes.map(|bytes| decode_settlement(bytes.value())).transpose()
+}
+
+/// Returns the path of the history that belongs to the journal at `path`.
+pub(super) fn history_beside(path: &Path) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-history.redb"))
 }

@@ -9,7 +9,8 @@ use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
-use super::{existing, failed, history, payees};
+use super::error::{existing, failed};
+use super::{history, payees};
 use crate::journal::payees::behind;
 use crate::journal::store::{
     Reader, Snapshot, StoreError, Visit, VisitPaid, VisitRequest, decode_record, decode_settlement,

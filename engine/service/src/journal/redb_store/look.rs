@@ -4,8 +4,12 @@ use std::path::Path;
 
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
-use super::{batches, failed, history, history_beside};
-use crate::journal::{Head, JournalError, codec};
+use super::batches;
+use super::error::failed;
+use super::history::{self, history_beside};
+use crate::journal::codec;
+use crate::journal::error::JournalError;
+use crate::journal::head::Head;
 
 /// Reads the chain of a journal that was closed well, from its snapshot on, without writing to it. One that was not
 /// is left to be opened, which repairs it.

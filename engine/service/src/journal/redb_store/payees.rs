@@ -3,7 +3,7 @@
 use bursar_domain::payees::{Paid, Payee, Tally};
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition};
 
-use super::{existing, failed};
+use super::error::{existing, failed};
 use crate::journal::payees::{decode_paid, decode_payee, encode_paid, encode_payee};
 use crate::journal::store::{StoreError, VisitPaid};
 

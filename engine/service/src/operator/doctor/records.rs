@@ -7,13 +7,13 @@ use bursar_core::answers::CheckAnswer;
 use bursar_core::text;
 use bursar_core::time::Moment;
 
+use crate::context::EngineContext;
 use crate::core::View;
-use crate::engine::Shared;
 use crate::ports::NoFaults;
 use crate::vault::file::WalletFiles;
 use crate::vault::kdf::KdfBounds;
 
-pub(super) fn look(engine: &Shared) -> Vec<CheckAnswer> {
+pub(super) fn look(engine: &EngineContext) -> Vec<CheckAnswer> {
     let view = engine.core.view();
     let files = files(engine.folder.path(), engine.edition.kdf_bounds);
     let wallet = match &view.state.wallet {

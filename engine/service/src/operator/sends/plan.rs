@@ -21,15 +21,16 @@ use bursar_domain::desks::Send;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_submit::{Call, DeskKey, fees};
 
+use super::unavailable::{ask, unavailable};
 use super::words::{asset, network, payee};
-use crate::engine::Shared;
-use crate::operator::addresses::labelled;
+use crate::context::EngineContext;
+use crate::operator::support::lookup::labelled;
 
 /// More gas than any transfer needs, also of a token that does much beside it.
 const GAS_MAX: u64 = 5_000_000;
 
 pub(super) async fn plan(
-    engine: &Arc<Shared>,
+    engine: &Arc<EngineContext>,
     order: &SendOrder,
     by: Client,
 ) -> Result<(Send, SendCard), Fault> {
@@ -194,15 +195,6 @@ async fn estimate(
         }
         Err(fault) => Err(unavailable(row, &fault)),
     }
-}
-
-pub(super) fn ask<T>(row: &Network, answer: Result<T, ChainFault>) -> Result<T, Fault> {
-    answer.map_err(|fault| unavailable(row, &fault))
-}
-
-fn unavailable(row: &Network, fault: &ChainFault) -> Fault {
-    let message = format!("No endpoint of {} gave a valid answer: nothing was sent.", row.title);
-    Fault::because(Code::ChainUnavailable, message).with_detail(fault)
 }
 
 fn native(wei: U256) -> String {

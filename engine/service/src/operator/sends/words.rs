@@ -12,8 +12,8 @@ use bursar_core::networks::{NATIVE_DECIMALS, NETWORKS, Network};
 use bursar_core::text;
 use bursar_domain::wallets::Wallet;
 
-use super::plan::ask;
-use crate::operator::server::named;
+use super::unavailable::ask;
+use crate::operator::support::lookup::network as named;
 
 /// What is sent.
 pub(super) struct Asset {

@@ -1,0 +1,47 @@
+//! The demonstration itself, as somebody watches it.
+
+use std::process::Command;
+
+use bursar_devnet::install::chain_or_skip;
+
+fn played(anvil: &str) -> String {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_bursar-demo"));
+    let output = demo.arg("--yes").env("BURSAR_ANVIL", anvil).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complaints}");
+    said
+}
+
+/// 6,800 units of the small answer, and 1,500,850 of the large one: prices follow from the bodies alone.
+#[test]
+fn the_whole_loop_is_asked_paid_answered_and_held_once() {
+    let Some(anvil) = chain_or_skip() else { return };
+    let said = played(anvil.to_str().unwrap());
+    let mut rest = said.as_str();
+    for line in [
+        "the agent's address has 20.000000 USDC, the seller 0.000000 USDC",
+        "the model answered: x402 is a way to pay over HTTP",
+        "the receipt: transaction 0x",
+        "the agent's address has 19.993200 USDC, the seller 0.006800 USDC",
+        "leaves     1.500850 USDC on Base (8453)",
+        "--yes: approved",
+        "the model answered: I am a toy",
+        "spent 1.50765 of 10.00 USD today",
+        "the agent's address has 18.492350 USDC, the seller 1.507650 USDC",
+        "chain and seal intact",
+        "That was the whole loop.",
+    ] {
+        let at =
+            rest.find(line).unwrap_or_else(|| panic!("{line:?} is not in its place in\n{said}"));
+        rest = rest.get(at..).unwrap_or_default();
+    }
+}
+
+#[test]
+fn without_a_chain_it_says_so_and_no_money_moves() {
+    let said = played("/nonexistent");
+    assert!(said.contains("no money moves"), "{said}");
+    assert!(said.contains("no money moved") && said.contains("That was the whole loop."), "{said}");
+    assert!(!said.contains("on the chain:"), "{said}");
+}

@@ -1,0 +1,161 @@
+//! The shared parts of the endpoints.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bursar_core::ids::AgentId;
+use bursar_core::limits::{OPEN_MINUTES, REQUESTS_A_DAY};
+use bursar_core::time::Utc;
+use bursar_domain::command::AskBounds;
+
+use super::failed_auth::FailedAuth;
+use super::host::HostRule;
+use super::lan::{Exposure, LanBearers};
+use super::rate::Rate;
+use super::reply::{Answer, Outcome};
+use crate::chain_time::HintedClock;
+use crate::config::Live;
+use crate::core::handle::Handle;
+use crate::funds::Funds;
+use crate::lanes::payments::{Execution, TokenDomains};
+use crate::ports::Ports;
+use crate::vault::Vault;
+
+/// The parts that the endpoints share.
+#[derive(Debug)]
+pub struct Api {
+    pub(crate) core: Handle,
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) ports: Ports,
+    pub(crate) execution: Execution,
+    pub(crate) chain_time: HintedClock,
+    pub(crate) funds: Arc<Funds>,
+    pub(crate) domains: TokenDomains,
+    /// The field that names the agent: `agent_id`, or `agent_code` in the payments-only edition.
+    pub(crate) agent_field: &'static str,
+    pub(crate) folder: PathBuf,
+    pub(super) settings: Arc<Live>,
+    pub(super) exposure: Exposure,
+    pub lan: LanBearers,
+    pub failed_auth: FailedAuth,
+    pub(super) host_rule: HostRule,
+    pub(super) rate: Rate,
+    pub(super) counters: Counters,
+    pub(super) started: Utc,
+    pub(super) started_offset_s: i32,
+}
+
+/// The counters of `/status` since the server started.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    signed: AtomicU64,
+    rejected: AtomicU64,
+    trades_rejected: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn count(&self, answer: &Answer) {
+        let counter = match answer.outcome {
+            Outcome::Done => &self.signed,
+            Outcome::InProgress => return,
+            Outcome::Refused => &self.rejected,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a refused trade or position; none is executed yet.
+    pub(super) fn count_trade(&self, answer: &Answer) {
+        if answer.status >= 400 {
+            self.trades_rejected.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn trades_rejected(&self) -> u64 {
+        self.trades_rejected.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn signed(&self) -> u64 {
+        self.signed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn rejected(&self) -> u64 {
+        self.rejected.load(Ordering::Relaxed)
+    }
+}
+
+/// Settings of the server.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    pub agent_field: &'static str,
+    pub folder: PathBuf,
+    pub exposure: Exposure,
+    /// Read for each call, like the settings of the journal.
+    pub(crate) settings: Arc<Live>,
+}
+
+impl Api {
+    pub fn new(
+        core: Handle,
+        vault: Arc<Vault>,
+        ports: Ports,
+        execution: Execution,
+        chain_time: HintedClock,
+        funds: Arc<Funds>,
+        config: ServerConfig,
+    ) -> Self {
+        let now = core.now();
+        let system = rustix::system::uname();
+        let machine = system.nodename().to_string_lossy();
+        Self {
+            exposure: config.exposure,
+            lan: LanBearers::new(Arc::clone(&ports.clock)),
+            failed_auth: FailedAuth::new(Arc::clone(&ports.clock)),
+            host_rule: HostRule::new(config.exposure, &machine),
+            rate: Rate::new(&ports.clock),
+            domains: TokenDomains::new(ports.chains.clone(), Arc::clone(&ports.clock)),
+            core,
+            vault,
+            ports,
+            execution,
+            chain_time,
+            funds,
+            agent_field: config.agent_field,
+            folder: config.folder,
+            settings: config.settings,
+            counters: Counters::default(),
+            started: now.utc,
+            started_offset_s: now.offset_s,
+        }
+    }
+
+    /// Calls a minute per caller; `None` if there is no limit.
+    pub(super) fn rate_limit(&self) -> Option<u32> {
+        let off = self.core.view().settings().rate_limit_off;
+        (!off).then(|| self.settings.get().rate_per_minute)
+    }
+
+    /// The bounds of open payments and of requests a day, per agent.
+    pub(super) fn ask_bounds(&self) -> AskBounds {
+        let rate = self.rate_limit();
+        AskBounds {
+            open: rate.map(|rate| rate.saturating_mul(OPEN_MINUTES)),
+            today: rate.map(|_rate| REQUESTS_A_DAY),
+        }
+    }
+
+    /// The allowed distance of a signed timestamp from our clock, in seconds.
+    pub(super) fn signature_window_s(&self) -> u64 {
+        self.settings.get().signature_window_s
+    }
+
+    /// Whether the engine looks reported settlements up on the chain.
+    pub(super) fn verifies_settlements(&self) -> bool {
+        self.settings.get().verify_settlements
+    }
+
+    /// Agents that used a bearer token from another machine since the server started.
+    pub fn lan_bearers(&self) -> Vec<AgentId> {
+        self.lan.agents()
+    }
+}

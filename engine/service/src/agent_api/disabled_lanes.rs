@@ -1,0 +1,130 @@
+//! `/trade`, `/venues`, `/position` and their polls while these lanes are off: every check that a request
+//! gets in any case, then the answer that an agent whose policy has the lane off gets as well.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::Response;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::json::{Object, Value};
+
+use super::admit::{Incoming, admit};
+use super::api::Api;
+use super::message::Endpoint;
+use super::path_id::{PathId, text_of};
+use super::reply::Answer;
+
+/// What only the operator decides, by the names of the original, of its policies as agents read them, and of
+/// the contracts behind: an agent that sends one of these misunderstands its place.
+const NOT_PERMITTED: &[&str] = &[
+    "agent_id",
+    "agent_code",
+    "wallet_address",
+    "wallet",
+    "recipient",
+    "receiver",
+    "to",
+    "from",
+    "owner",
+    "on_behalf",
+    "on_behalf_of",
+    "onBehalf",
+    "policy",
+    "max_price_impact",
+    "max_price_impact_percent",
+    "max_slippage_percent",
+    "min_reserve_eth",
+    "per_trade_max_usd",
+    "daily_volume_limit_usd",
+    "auto_approve",
+    "auto_approve_below_usd",
+    "max_deposit_usd",
+    "max_total_deployed_usd",
+    "max_deployed_percent",
+    "max_ops_per_day",
+    "restrict_to_curated",
+    "curators",
+];
+
+pub(super) async fn trade(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
+    let refused = judge(&api, request, Endpoint::Trade).await;
+    let answer = refused.map_or_else(Answer::from, |()| trading_off());
+    api.counters.count_trade(&answer);
+    answer.into_http()
+}
+
+pub(super) async fn position(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
+    let answer = judge(&api, request, Endpoint::Position).await;
+    let answer = answer.map_or_else(Answer::from, |()| lending_off());
+    api.counters.count_trade(&answer);
+    answer.into_http()
+}
+
+pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
+    let answer = judge(&api, request, Endpoint::Venues).await;
+    answer.map_or_else(Answer::from, |()| lending_off()).into_http()
+}
+
+/// `GET /trade/status/{id}` and `GET /position/status/{id}`: there is no request yet that they could know.
+pub(super) async fn status(id: PathId) -> Response<Body> {
+    let code = match text_of(id).parse::<RequestId>() {
+        Ok(_unknown) => Code::RequestNotFound,
+        Err(_no_uuid) => Code::InvalidRequestId,
+    };
+    Answer::from(Fault::new(code)).into_http()
+}
+
+async fn judge(api: &Api, request: HttpRequest, endpoint: Endpoint) -> Result<(), Fault> {
+    let incoming = Incoming::read(request).await?;
+    incoming.names_agent(api)?;
+    let object = match endpoint {
+        Endpoint::Trade => wanted(&incoming, "trade", Code::MissingTrade)?,
+        Endpoint::Position => wanted(&incoming, "position", Code::MissingPosition)?,
+        _venues => match incoming.body.get("position") {
+            None => None,
+            Some(Value::Object(object)) => Some(object),
+            Some(_other) => {
+                let message = "position must be an object.";
+                return Err(Fault::because(Code::BadRequest, message));
+            }
+        },
+    };
+    if let Some(name) = object.and_then(|o| NOT_PERMITTED.iter().find(|name| o.get(name).is_some()))
+    {
+        let message = format!("The operator decides this: leave {name} out.");
+        return Err(Fault::because(Code::FieldNotPermitted, message));
+    }
+    admit(api, endpoint, &incoming).map(|_caller| ())
+}
+
+fn wanted<'a>(
+    incoming: &'a Incoming,
+    name: &str,
+    missing: Code,
+) -> Result<Option<&'a Object>, Fault> {
+    match incoming.body.get(name) {
+        Some(Value::Object(object)) => Ok(Some(object)),
+        _missing => Err(Fault::new(missing)),
+    }
+}
+
+fn trading_off() -> Answer {
+    let body = Object::new()
+        .with("request_id", "")
+        .with("status", "rejected")
+        .with("reason", "Trading is not enabled for this agent.")
+        .with("tx_hash", Value::Null)
+        .with("amount_out", Value::Null)
+        .with("amount_out_quoted", Value::Null)
+        .with("quote", Value::Null)
+        .with("code", Value::Null)
+        .with("approval_tx_hash", Value::Null);
+    Answer::new(400, body)
+}
+
+fn lending_off() -> Answer {
+    Answer::from(Fault::new(Code::DefiDisabled))
+}

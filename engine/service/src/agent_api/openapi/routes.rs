@@ -1,0 +1,153 @@
+//! The table of routes.
+
+use std::collections::BTreeSet;
+
+use bursar_core::codes::Code;
+
+/// What a caller must show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    None,
+    /// The id in the path is the right to read.
+    Id,
+    /// `agent_id` and `signature` in the body.
+    Agent,
+}
+
+/// One route.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    pub method: &'static str,
+    pub path: &'static str,
+    pub summary: &'static str,
+    pub proof: Proof,
+    /// Name of the body's schema.
+    pub body: Option<&'static str>,
+    /// Statuses of answers that are no errors, and the names of their schemas.
+    pub answers: &'static [(u16, &'static str)],
+    /// Codes of its own; those of every route and of every proof come on top.
+    pub codes: &'static [Code],
+}
+
+/// What any request may get.
+const ALWAYS: &[Code] = &[
+    Code::BadRequest,
+    Code::InvalidContentLength,
+    Code::ForeignHostRejected,
+    Code::BrowserOriginRejected,
+    Code::MethodNotAllowed,
+    Code::RequestTimeout,
+    Code::PayloadTooLarge,
+    Code::HeadTooLarge,
+    Code::RateLimitExceeded,
+    Code::InternalError,
+    Code::Busy,
+];
+
+/// What any request with a body may get.
+const WITH_BODY: &[Code] =
+    &[Code::InvalidJson, Code::InvalidRequest, Code::MissingAgentId, Code::UnsupportedEncoding];
+
+/// What any request with a proof may get.
+const WITH_PROOF: &[Code] = &[
+    Code::AuthFailed,
+    Code::AgentNotCommissioned,
+    Code::AgentSuspended,
+    Code::AgentsFrozen,
+    Code::LanBearerRefused,
+    Code::WalletLocked,
+];
+
+macro_rules! route {
+    ($method:literal $path:literal $proof:ident $body:expr, $answers:expr, $codes:expr, $summary:literal) => {
+        Route {
+            method: $method,
+            path: $path,
+            summary: $summary,
+            proof: Proof::$proof,
+            body: $body,
+            answers: $answers,
+            codes: $codes,
+        }
+    };
+}
+
+const READ: Option<&str> = Some("ReadRequest");
+const POLL: &[Code] = &[Code::InvalidRequestId, Code::MissingRequestId, Code::RequestNotFound];
+
+/// Every route, in the order of the manual.
+pub const ROUTES: &[Route] = &[
+    route!("get" "/" None None, &[(200, "Text")], &[], "Entry point for agents."),
+    route!("get" "/health" None None, &[(200, "Health")], &[], "Liveness."),
+    route!("get" "/status" None None, &[(200, "Status")], &[Code::AuthFailed, Code::WalletLocked, Code::LanBearerRefused],
+        "Counters of the process; with a proof, also the agent's own figures."),
+    route!("post" "/status" Agent READ, &[(200, "Status")], &[], "The same, with the proof in a body."),
+    route!("get" "/agent" None None, &[(200, "Text")], &[], "How to pay: read this first."),
+    route!("get" "/agent/partner" None None, &[(200, "Text")], &[], "About a separate partner wallet."),
+    route!("get" "/sign/helper" None None, &[(200, "Text")], &[], "A Python script that signs requests."),
+    route!("get" "/openapi.json" None None, &[(200, "Object")], &[], "This description."),
+    route!("post" "/ping" None Some("PingRequest"), &[(200, "Ping")],
+        &[Code::AgentNotFound, Code::AgentNotCommissioned, Code::AgentSuspended],
+        "Whether an agent is known and may pay."),
+    route!("post" "/sign" Agent Some("SignRequest"), &[(200, "Signed"), (202, "Pending")],
+        &[
+            Code::MissingX402Data, Code::InvalidPaymentRequired, Code::InvalidX402Data,
+            Code::InvalidX402Format, Code::InvalidPaymentData, Code::X402Disabled,
+            Code::NetworkDisabled, Code::NetworkNotAllowed, Code::DomainNotAllowed,
+            Code::DomainUrlRequired, Code::ExceedsPerRequestMax, Code::ExceedsDailyLimit,
+            Code::LimitReached, Code::TooManyOpen, Code::TooManyToday, Code::TooManyPending, Code::PaymentSettled, Code::PaymentExpired,
+            Code::IdempotencyConflict, Code::JournalFailed, Code::DiskFull,
+        ],
+        "Ask for a payment: the value of a 402 answer's header, or its JSON."),
+    route!("get" "/sign/status/{id}" Id None, &[(200, "Polled"), (202, "Pending")], POLL,
+        "The status of a held payment."),
+    route!("post" "/callback" Agent Some("CallbackRequest"), &[(200, "Reported")],
+        &[
+            Code::MissingTransactionId, Code::InvalidTransactionId, Code::MissingEvent,
+            Code::InvalidEvent, Code::MissingTxHash, Code::InvalidTxHash, Code::Unauthorized,
+            Code::TransactionNotFound, Code::JournalFailed, Code::DiskFull,
+        ],
+        "Report the outcome of a signed payment."),
+    route!("get" "/receipt/{id}" Id None, &[(200, "Receipt")],
+        &[Code::InvalidTransactionId, Code::MissingTransactionId, Code::TransactionNotFound],
+        "The receipt of a payment, in AP2's form; a page where text/html is accepted."),
+    route!("post" "/mandate" Agent READ, &[(200, "Mandate")], &[],
+        "Address, limits, and what is left of them today."),
+    route!("post" "/balances" Agent READ, &[(200, "Balances")], &[],
+        "The balances of the agent's address."),
+    route!("post" "/trade" Agent Some("TradeRequest"), &[],
+        &[Code::MissingTrade, Code::FieldNotPermitted],
+        "Trading is off: every request is rejected after its proof (status 400, `status: rejected`)."),
+    route!("get" "/trade/status/{id}" Id None, &[], POLL, "Poll a trade."),
+    route!("post" "/venues" Agent Some("VenuesRequest"), &[],
+        &[Code::FieldNotPermitted, Code::DefiDisabled], "Lending is off."),
+    route!("post" "/position" Agent Some("PositionRequest"), &[],
+        &[Code::MissingPosition, Code::FieldNotPermitted, Code::DefiDisabled], "Lending is off."),
+    route!("get" "/position/status/{id}" Id None, &[], POLL, "Poll a position."),
+];
+
+impl Route {
+    /// Every code that it may answer with.
+    pub fn all_codes(&self) -> BTreeSet<Code> {
+        let mut codes: BTreeSet<Code> = ALWAYS.iter().chain(self.codes).copied().collect();
+        if self.body.is_some() || self.path == "/status" {
+            codes.extend(WITH_BODY);
+        }
+        if self.proof == Proof::Agent {
+            codes.extend(WITH_PROOF);
+        }
+        codes
+    }
+
+    /// Every status that it may answer with.
+    pub fn statuses(&self) -> BTreeSet<u16> {
+        let good = self.answers.iter().map(|(status, _schema)| *status);
+        good.chain(self.all_codes().iter().map(|code| code.http())).collect()
+    }
+
+    /// Returns the `operationId` of the document.
+    pub(super) fn operation_id(&self) -> String {
+        let words = self.path.trim_matches('/').replace(['/', '.'], "_").replace("{id}", "by_id");
+        format!("{}_{}", self.method, if words.is_empty() { "root" } else { &words })
+    }
+}

@@ -1,0 +1,69 @@
+//! The routes of the agent server.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Response;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, post};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+
+use super::api::Api;
+use super::balances;
+use super::callback;
+use super::disabled_lanes;
+use super::guard;
+use super::mandate;
+use super::openapi;
+use super::plain;
+use super::receipt;
+use super::reply::Answer;
+use super::sign;
+use super::texts;
+
+/// Returns the routes; tests drive them in process.
+pub fn router(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/health", only(get(plain::health), "GET"))
+        .route("/status", only(get(plain::status).post(plain::status), "GET, POST"))
+        .route("/ping", only(post(plain::ping), "POST"))
+        .route("/sign", only(post(sign::sign), "POST"))
+        .route("/sign/status/{id}", only(get(sign::status::status), "GET"))
+        .route("/sign/status/", only(get(missing_id), "GET"))
+        .route("/", only(get(texts::root), "GET"))
+        .route("/agent", only(get(texts::skill), "GET"))
+        .route("/agent/partner", only(get(texts::partner), "GET"))
+        .route("/agent/1claw", only(get(texts::partner), "GET"))
+        .route("/agent/{*other}", only(get(texts::skill), "GET"))
+        .route("/openapi.json", only(get(openapi::openapi), "GET"))
+        .route("/sign/helper", only(get(texts::helper), "GET"))
+        .route("/callback", only(post(callback::callback), "POST"))
+        .route("/receipt/{id}", only(get(receipt::receipt), "GET"))
+        .route("/receipt/", only(get(receipt::missing_id), "GET"))
+        .route("/mandate", only(post(mandate::mandate), "POST"))
+        .route("/balances", only(post(balances::balances), "POST"))
+        .route("/trade", only(post(disabled_lanes::trade), "POST"))
+        .route("/trade/status/{id}", only(get(disabled_lanes::status), "GET"))
+        .route("/trade/status/", only(get(missing_id), "GET"))
+        .route("/venues", only(post(disabled_lanes::venues), "POST"))
+        .route("/position", only(post(disabled_lanes::position), "POST"))
+        .route("/position/status/{id}", only(get(disabled_lanes::status), "GET"))
+        .route("/position/status/", only(get(missing_id), "GET"))
+        .fallback(not_found)
+        .layer(from_fn_with_state(Arc::clone(&api), guard::guard))
+        .with_state(api)
+}
+
+fn only(methods: MethodRouter<Arc<Api>>, allowed: &'static str) -> MethodRouter<Arc<Api>> {
+    methods.fallback(move || async move { Answer::wrong_method(allowed).into_http() })
+}
+
+async fn not_found() -> Response<Body> {
+    Answer::from(Fault::new(Code::NotFound)).into_http()
+}
+
+async fn missing_id() -> Response<Body> {
+    Answer::from(Fault::new(Code::MissingRequestId)).into_http()
+}

@@ -1,0 +1,18 @@
+//! Runs blocking work on threads made for it.
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use tokio::runtime::{self, RuntimeFlavor};
+
+/// Runs computation or disk access on a blocking thread. A runtime of one thread runs it in place, so that simulated
+/// worlds have one order.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Fault> {
+    if runtime::Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
+}

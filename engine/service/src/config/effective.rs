@@ -1,0 +1,157 @@
+//! The effective settings: the defaults, and the values that a file, a variable or an argument replaced.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use bursar_core::limits::{RATE_PER_MINUTE, SIGNATURE_WINDOW_S};
+use bursar_core::networks::{ChainId, NETWORKS};
+use bursar_core::settings::keys::{Home, Key};
+use bursar_core::settings::{ConsoleTime, Notices};
+use url::Url;
+
+use super::values::{
+    console_time, explorer, journal_only, limited, listed, loopback, notices, switch, urls, window,
+};
+
+/// Reads a variable of the environment.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Everything that can be set without loosening anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where the agent server listens; loopback only.
+    pub listen: SocketAddr,
+    pub rate_per_minute: u32,
+    /// How far a signed timestamp may be from our clock, in seconds.
+    pub signature_window_s: u64,
+    /// Start the agent server with the engine.
+    pub autostart: bool,
+    /// Look payments up on the chain that their agents report as settled.
+    pub verify_settlements: bool,
+    /// What consoles do about a new request.
+    pub notices: Notices,
+    /// In which zone consoles show times of day.
+    pub console_time: ConsoleTime,
+    /// Endpoints of each network, in the order in which they are tried.
+    pub rpc: BTreeMap<ChainId, Vec<Url>>,
+    /// Where transactions are sent instead, in the same order; a network without such endpoints is missing here.
+    pub submit_rpc: BTreeMap<ChainId, Vec<Url>>,
+    /// Block explorers; a network without one, or with `none`, is missing here.
+    pub explorer: BTreeMap<ChainId, Url>,
+    /// Where each value comes from that is not the default.
+    pub(super) sources: BTreeMap<Key, Source>,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Default,
+    File,
+    Environment,
+    Argument,
+}
+
+impl Source {
+    pub fn text(self) -> &'static str {
+        match self {
+            Source::Default => "default",
+            Source::File => "file",
+            Source::Environment => "environment",
+            Source::Argument => "argument",
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn defaults() -> Self {
+        let endpoints = |row: &bursar_core::networks::Network| {
+            (row.chain, row.rpc.iter().filter_map(|url| url.parse().ok()).collect())
+        };
+        let explorer =
+            |row: &bursar_core::networks::Network| Some((row.chain, row.explorer?.parse().ok()?));
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 9402)),
+            rate_per_minute: RATE_PER_MINUTE,
+            signature_window_s: SIGNATURE_WINDOW_S,
+            autostart: true,
+            verify_settlements: true,
+            notices: Notices::default(),
+            console_time: ConsoleTime::default(),
+            rpc: NETWORKS.iter().map(endpoints).collect(),
+            submit_rpc: BTreeMap::new(),
+            explorer: NETWORKS.iter().filter_map(explorer).collect(),
+            sources: BTreeMap::new(),
+        }
+    }
+
+    pub fn source(&self, key: Key) -> Source {
+        self.sources.get(&key).copied().unwrap_or(Source::Default)
+    }
+
+    pub(super) fn apply_environment(&mut self, read: Environment<'_>) -> Result<(), String> {
+        for key in Key::all() {
+            let name = key.variable();
+            if let Some(text) = read(&name) {
+                self.apply_variable(key, &text).map_err(|why| format!("{name}: {why}."))?;
+                self.sources.insert(key, Source::Environment);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_variable(&mut self, key: Key, text: &str) -> Result<(), String> {
+        if key.row().home == Home::Journal {
+            return Err(journal_only(key));
+        }
+        match key {
+            Key::Listen => self.listen = loopback(text)?,
+            Key::Rate => {
+                let number = text.parse().map_err(|_bad| "it must be a whole number")?;
+                self.rate_per_minute = limited(number)?;
+            }
+            Key::SignatureWindow => {
+                let seconds = text.parse().map_err(|_bad| "it must be a whole number")?;
+                self.signature_window_s = window(seconds)?;
+            }
+            Key::Autostart => self.autostart = switch(text)?,
+            Key::VerifySettlements => self.verify_settlements = switch(text)?,
+            Key::ConsoleNotify => self.notices = notices(text)?,
+            Key::ConsoleTime => self.console_time = console_time(text)?,
+            Key::NetworkRpc(chain) => {
+                self.rpc.insert(chain, urls(listed(text))?);
+            }
+            Key::NetworkSubmitRpc(chain) => {
+                let list = if text == "none" { Vec::new() } else { urls(listed(text))? };
+                self.set_submit_rpc(chain, list);
+            }
+            Key::NetworkExplorer(chain) => {
+                let explorer = explorer(text)?;
+                self.set_explorer(chain, explorer);
+            }
+            Key::Hosts
+            | Key::LanBearer
+            | Key::AllowLan
+            | Key::NetworkEnabled(_)
+            | Key::MaxValidity
+            | Key::IdleLock
+            | Key::ConfirmTypingAbove => return Err(journal_only(key)),
+        }
+        Ok(())
+    }
+
+    /// An empty list is none: transactions go where everything else is asked.
+    pub(super) fn set_submit_rpc(&mut self, chain: ChainId, urls: Vec<Url>) {
+        if urls.is_empty() {
+            self.submit_rpc.remove(&chain);
+        } else {
+            self.submit_rpc.insert(chain, urls);
+        }
+    }
+
+    pub(super) fn set_explorer(&mut self, chain: ChainId, explorer: Option<Url>) {
+        match explorer {
+            Some(url) => drop(self.explorer.insert(chain, url)),
+            None => drop(self.explorer.remove(&chain)),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The parts of the engine, shared by everything that runs an order or serves agents.
+
+mod agent_server;
+pub(crate) mod agent_url;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::agent_api::Server;
+use crate::chain_time::HintedClock;
+use crate::config::Live;
+use crate::core::handle::Handle;
+use crate::edition::Edition;
+use crate::funds::Funds;
+use crate::lanes::payments::Execution;
+use crate::ports::Ports;
+use crate::service::data_dir::DataFolder;
+use crate::vault::Vault;
+
+/// The purpose of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Timers, lanes and, when asked for, the agent server.
+    Full,
+    /// One command of the operator: no timers, no lanes, no server.
+    Maintenance,
+}
+
+/// The parts of one engine.
+#[derive(Debug)]
+pub(crate) struct EngineContext {
+    pub(crate) folder: DataFolder,
+    pub(crate) edition: Edition,
+    pub(crate) settings: Arc<Live>,
+    pub(crate) mode: Mode,
+    pub(crate) ports: Ports,
+    pub(crate) core: Handle,
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) execution: Execution,
+    pub(crate) chain_time: HintedClock,
+    pub(crate) funds: Arc<Funds>,
+    /// Work that must finish before the process ends.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) server: tokio::sync::Mutex<Option<Server>>,
+    /// The operator has opened the agent server to the network, until it stops.
+    pub(crate) lan_for_this_run: AtomicBool,
+    /// Changes of the wallet file and of what the journal says of it, one at a time.
+    pub(crate) wallet_changes: tokio::sync::Mutex<()>,
+    /// Only one backup is made at a time: each needs the room of the journal.
+    pub(crate) backups: tokio::sync::Mutex<()>,
+    /// Passwords are tried one at a time. The number of wrong ones before the last right one, as the journal counts them.
+    pub(crate) password_tries: tokio::sync::Mutex<u32>,
+    /// When the wallet was last used, on the monotonic clock.
+    pub(crate) unused_since_ms: AtomicU64,
+    pub(crate) stopping: CancellationToken,
+    /// Each attached console holds one.
+    pub(crate) consoles: Arc<()>,
+}
+
+impl EngineContext {
+    /// Seconds until the open wallet locks by itself; `None` if it does not.
+    pub(crate) fn locks_in_s(&self) -> Option<u64> {
+        let limit_s = self.core.view().idle_lock_s()?;
+        let since_ms = self.unused_since_ms.load(Ordering::Relaxed);
+        let unused_ms = self.ports.clock.mono_ms().saturating_sub(since_ms);
+        let left_ms = limit_s.saturating_mul(1_000).saturating_sub(unused_ms);
+        self.vault.is_unlocked().then(|| left_ms.div_ceil(1_000))
+    }
+
+    /// 32 random bytes in hex.
+    pub(crate) fn random_hex(&self) -> Result<String, Fault> {
+        Ok(hex::encode(self.random::<32>()?))
+    }
+
+    pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N], Fault> {
+        let mut bytes = [0; N];
+        self.ports
+            .random
+            .fill(&mut bytes)
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        Ok(bytes)
+    }
+}

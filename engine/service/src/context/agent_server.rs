@@ -1,0 +1,77 @@
+//! Starts, stops and describes the agent server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bursar_core::fault::Fault;
+use bursar_core::limits::DRAIN_MS;
+
+use super::EngineContext;
+use crate::agent_api::listen::bind;
+use crate::agent_api::{Api, Exposure, Server, ServerConfig};
+
+impl EngineContext {
+    /// The agent server without a socket.
+    pub(crate) fn api(&self) -> Api {
+        Api::new(
+            self.core.clone(),
+            Arc::clone(&self.vault),
+            self.ports.clone(),
+            self.execution.clone(),
+            self.chain_time.clone(),
+            Arc::clone(&self.funds),
+            self.server_config(),
+        )
+    }
+
+    fn server_config(&self) -> ServerConfig {
+        ServerConfig {
+            agent_field: self.edition.agent_field,
+            folder: self.folder.path().to_owned(),
+            exposure: self.exposure(),
+            settings: Arc::clone(&self.settings),
+        }
+    }
+
+    /// To whom the operator has opened the agent server.
+    fn exposure(&self) -> Exposure {
+        let lasting = self.core.view().settings().allow_lan;
+        let open = lasting || self.lan_for_this_run.load(Ordering::SeqCst);
+        if open { Exposure::Lan } else { Exposure::Loopback }
+    }
+
+    /// Restarts a running server if its exposure no longer matches the settings.
+    pub(crate) async fn follow_exposure(&self) -> Result<(), Fault> {
+        let open = self.server.lock().await.as_ref().map(Server::is_open_to_network);
+        if open.is_some_and(|open| open != (self.exposure() == Exposure::Lan)) {
+            self.stop_server().await;
+            self.start_server().await?;
+        }
+        Ok(())
+    }
+
+    /// Starts the agent server unless it runs already; returns its address.
+    pub(crate) async fn start_server(&self) -> Result<SocketAddr, Fault> {
+        let mut server = self.server.lock().await;
+        if let Some(running) = server.as_ref() {
+            return Ok(running.address);
+        }
+        let (address, listeners) = bind(self.settings.get().listen, self.exposure()).await?;
+        *server = Some(Server::start(Arc::new(self.api()), address, listeners));
+        tracing::info!(%address, "agent server started");
+        if self.exposure() == Exposure::Lan {
+            tracing::warn!("every machine of the network can call the agent server");
+        }
+        Ok(address)
+    }
+
+    /// Stops the agent server; waits at most [`DRAIN_MS`] for calls in progress.
+    pub(crate) async fn stop_server(&self) {
+        if let Some(server) = self.server.lock().await.take() {
+            server.stop(Duration::from_millis(DRAIN_MS)).await;
+            tracing::info!("agent server stopped");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Frames over a stream.
+
+use bursar_core::wire::{Frame, FrameReader, ToClient};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// The reason why a session ends early.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    #[error("the other side sent no valid frame")]
+    Malformed,
+    #[error("the other side did not prove the token, or is of another version")]
+    Refused,
+    #[error("the other side took too long")]
+    TooSlow,
+    #[error("another program came that had not proven itself either, and this one was the oldest")]
+    Evicted,
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Both halves of a stream that a session may run over.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// Frames over a stream.
+pub(super) struct Channel {
+    stream: Box<dyn Duplex>,
+    reader: FrameReader,
+}
+
+impl Channel {
+    pub(super) fn new(stream: Box<dyn Duplex>, most: usize) -> Self {
+        Self { stream, reader: FrameReader::new(most) }
+    }
+
+    /// Accepts frames of at most `most` bytes from now on.
+    pub(super) fn allow(&mut self, most: usize) {
+        self.reader.allow(most);
+    }
+
+    /// The next frame; `None` at the end. Cancel-safe: a partial frame stays in the reader.
+    pub(super) async fn next(&mut self) -> Result<Option<Frame>, SessionError> {
+        loop {
+            let count = self.stream.read(self.reader.space()).await?;
+            if count == 0 && self.reader.is_between() {
+                return Ok(None);
+            }
+            if count == 0 {
+                return Err(SessionError::Malformed);
+            }
+            if let Some(frame) =
+                self.reader.advance(count).map_err(|_error| SessionError::Malformed)?
+            {
+                return Ok(Some(frame));
+            }
+        }
+    }
+
+    pub(super) async fn send(&mut self, message: &ToClient) -> Result<(), SessionError> {
+        let frame = Frame::json(message).map_err(|_error| SessionError::Malformed)?;
+        self.send_frame(&frame).await
+    }
+
+    pub(super) async fn send_frame(&mut self, frame: &Frame) -> Result<(), SessionError> {
+        // A buffer that is wiped, and none of a codec: some frames are secrets.
+        self.stream.write_all(&frame.packed()).await?;
+        Ok(self.stream.flush().await?)
+    }
+}

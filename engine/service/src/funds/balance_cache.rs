@@ -1,0 +1,97 @@
+//! The latest balance of each account.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloy_primitives::Address;
+use bursar_core::limits::{FUNDS_KEPT, GLANCE_KEPT_MS};
+use bursar_core::networks::ChainId;
+use bursar_core::time::{Moment, Utc};
+use tokio::sync::{Semaphore, watch};
+
+use super::holding::{NetworkFunds, Unknown};
+
+/// Probes that run at once: public nodes limit the rate of requests.
+const AT_ONCE: usize = 8;
+
+/// A balance and the time when it was read.
+#[derive(Debug, Clone)]
+pub struct CachedBalance {
+    pub funds: Arc<NetworkFunds>,
+    pub read: Utc,
+}
+
+/// An address on a network.
+pub type AccountKey = (Address, ChainId);
+
+/// The latest balance of each account, and the probes that run.
+#[derive(Debug)]
+pub(super) struct BalanceCache {
+    // A mutex, not a message: it is held only to look into the map.
+    known: Mutex<BTreeMap<AccountKey, Known>>,
+    pub(super) room: Semaphore,
+}
+
+impl Default for BalanceCache {
+    fn default() -> Self {
+        Self { known: Mutex::default(), room: Semaphore::new(AT_ONCE) }
+    }
+}
+
+/// The latest probe of one account.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The latest successful probe and its monotonic time.
+    read: Option<(u64, CachedBalance)>,
+    /// The monotonic time at which the latest probe ended.
+    pub(super) ended_ms: Option<u64>,
+    /// The reason why the latest probe failed.
+    pub(super) failed: Option<Unknown>,
+    /// A caller timed out waiting for the running probe.
+    pub(super) slow: bool,
+    /// Closed when the running probe ends.
+    pub(super) running: Option<watch::Receiver<()>>,
+}
+
+impl Known {
+    fn note(&mut self, now: &Moment, funds: Arc<NetworkFunds>) {
+        self.ended_ms = Some(now.mono_ms);
+        self.failed = funds.failure();
+        if self.failed.is_none() {
+            self.slow = false;
+            self.read = Some((now.mono_ms, CachedBalance { funds, read: now.utc }));
+        }
+    }
+
+    pub(super) fn runs(&self) -> bool {
+        self.running.as_ref().is_some_and(|done| done.has_changed().is_ok())
+    }
+
+    /// The cached balance, unless it is older than [`GLANCE_KEPT_MS`].
+    pub(super) fn current(&self, now_ms: u64) -> Result<CachedBalance, Unknown> {
+        match &self.read {
+            Some((at, cached)) if now_ms.saturating_sub(*at) < GLANCE_KEPT_MS => Ok(cached.clone()),
+            _ => Err(self.failed.unwrap_or(Unknown::TooSlow)),
+        }
+    }
+}
+
+impl BalanceCache {
+    pub(super) fn known(&self) -> MutexGuard<'_, BTreeMap<AccountKey, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores the result of a probe or of a lookup for another caller.
+    pub(super) fn note(&self, account: AccountKey, now: &Moment, funds: &Arc<NetworkFunds>) {
+        let mut known = self.known();
+        make_room(&mut known, &account);
+        known.entry(account).or_default().note(now, Arc::clone(funds));
+    }
+}
+
+/// Makes room for one more account, if the cache is full.
+pub(super) fn make_room(known: &mut BTreeMap<AccountKey, Known>, account: &AccountKey) {
+    if known.len() >= FUNDS_KEPT && !known.contains_key(account) {
+        known.retain(|_account, known| known.runs());
+    }
+}

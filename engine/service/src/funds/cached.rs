@@ -1,0 +1,104 @@
+//! Cached balances for cards: they must not keep an operator waiting.
+//!
+//! A probe of the chain continues in the background when its caller's patience ends; the next caller gets its result.
+//! After a network was slow or failed, callers get the cached balance at once until a probe succeeds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::Address;
+use bursar_core::limits::{FUNDS_WAIT_MS, GLANCE_FRESH_MS, GLANCE_WAIT_MS};
+use bursar_core::networks::Network;
+use futures::future::join_all;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::Funds;
+use super::balance_cache::{AccountKey, CachedBalance, make_room};
+use super::holding::Unknown;
+use super::merge::merge;
+
+impl Funds {
+    /// Returns the cached balances of these addresses. Probes those older than [`GLANCE_FRESH_MS`], all at once, and
+    /// waits [`GLANCE_WAIT_MS`] at most.
+    pub async fn cached_balances(
+        self: &Arc<Self>,
+        wanted: impl IntoIterator<Item = (Address, &'static Network)>,
+    ) -> BTreeMap<AccountKey, Result<CachedBalance, Unknown>> {
+        let until = Instant::now() + Duration::from_millis(GLANCE_WAIT_MS);
+        let each: BTreeMap<AccountKey, &'static Network> =
+            wanted.into_iter().map(|(owner, network)| ((owner, network.chain), network)).collect();
+        let each = each.into_iter().map(|(whose, network)| async move {
+            (whose, self.cached_balance(whose, network, until).await)
+        });
+        join_all(each).await.into_iter().collect()
+    }
+
+    async fn cached_balance(
+        self: &Arc<Self>,
+        whose: AccountKey,
+        network: &'static Network,
+        until: Instant,
+    ) -> Result<CachedBalance, Unknown> {
+        if self.chains.get(&network.chain).is_none() {
+            return Err(Unknown::NoEndpoint);
+        }
+        let Some(mut done) = self.begin(whose, network) else {
+            return self.current(whose);
+        };
+        // The channel carries no value: it closes when the probe ends.
+        if timeout_at(until, done.changed()).await.is_err()
+            && let Some(known) = self.cache.known().get_mut(&whose)
+        {
+            known.slow = true;
+        }
+        self.current(whose)
+    }
+
+    fn current(&self, whose: AccountKey) -> Result<CachedBalance, Unknown> {
+        let now_ms = self.clock.mono_ms();
+        self.cache.known().get(&whose).map_or(Err(Unknown::TooSlow), |known| known.current(now_ms))
+    }
+
+    /// Starts a probe if the cached balance is stale and none runs. Returns the end of a probe that is worth waiting for.
+    fn begin(
+        self: &Arc<Self>,
+        whose: AccountKey,
+        network: &'static Network,
+    ) -> Option<watch::Receiver<()>> {
+        let now_ms = self.clock.mono_ms();
+        let mut all = self.cache.known();
+        make_room(&mut all, &whose);
+        let known = all.entry(whose).or_default();
+        if !known.runs() {
+            let fresh = |ended: u64| now_ms.saturating_sub(ended) < GLANCE_FRESH_MS;
+            if known.ended_ms.is_some_and(fresh) {
+                return None;
+            }
+            let (end, done) = watch::channel(());
+            known.running = Some(done);
+            let funds = Arc::clone(self);
+            tokio::spawn(async move {
+                funds.probe(whose, network).await;
+                drop(end);
+            });
+        }
+        let worth_it = !known.slow && known.failed.is_none();
+        known.running.clone().filter(|_done| worth_it)
+    }
+
+    /// Reads the chain alone: cards show no token that only an explorer lists.
+    async fn probe(&self, whose: AccountKey, network: &'static Network) {
+        let deadline = Instant::now() + Duration::from_millis(FUNDS_WAIT_MS);
+        let known = match timeout_at(deadline, self.cache.room.acquire()).await {
+            Ok(_room) => self.known(whose.0, network, deadline).await,
+            Err(_elapsed) => Err(Unknown::TooSlow),
+        };
+        let funds = Arc::new(merge(network, known, None));
+        self.cache.note(whose, &self.clock.now(), &funds);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! Helpers that several commands of the operator share.
+
+pub(super) mod balance_error;
+pub(super) mod confirm;
+pub(super) mod describe;
+pub(super) mod frame_budget;
+pub(super) mod lookup;
+pub(crate) mod password;
+
+use bursar_core::answers::{Answer, SecretField, Warning};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_domain::{Action, Command, decide};
+
+use crate::context::EngineContext;
+use crate::core::{self, Outcome};
+
+/// The result of a command, before it becomes a [`Reply`](bursar_core::answers::Reply).
+pub(crate) struct Done {
+    pub(crate) answer: Answer,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) secret: Option<SecretField>,
+}
+
+impl From<Answer> for Done {
+    fn from(answer: Answer) -> Self {
+        Self { answer, warnings: Vec::new(), secret: None }
+    }
+}
+
+/// Sends an action to the core.
+///
+/// # Errors
+/// The refusal of the rules, or a failure of the journal.
+pub(crate) async fn act(engine: &EngineContext, action: Action) -> Result<Outcome, Fault> {
+    engine.core.act(action).await
+}
+
+/// Decides an action without recording it.
+///
+/// # Errors
+/// The refusal that the action would meet now.
+pub(crate) fn rehearse(engine: &EngineContext, action: Action) -> Result<(), Fault> {
+    let view = engine.core.view();
+    let asked = Command {
+        moment: engine.core.now(),
+        unlocked: engine.vault.is_unlocked(),
+        trusted: view.untrusted.is_none(),
+        action,
+    };
+    decide(&view.state, &asked).map(drop).map_err(|refusal| core::fault(&refusal))
+}
+
+/// Refuses to change the wallet file while the journal is untrusted: an older journal does not know newer seeds and
+/// agents, and the change would overwrite them.
+pub(crate) fn needs_trust(engine: &EngineContext) -> Result<(), Fault> {
+    match &engine.core.view().untrusted {
+        None => Ok(()),
+        Some(_why) => Err(Fault::new(Code::JournalUntrusted)),
+    }
+}

@@ -1,0 +1,155 @@
+//! The state in the words of answers.
+
+use bursar_core::answers::{
+    AddressAnswer, AgentAnswer, NetworkAnswer, PolicyAnswer, RequestAnswer, SeedAnswer,
+    ServerAnswer, WalletAnswer,
+};
+use bursar_core::card::Card;
+use bursar_core::grammar::AuthMode;
+use bursar_core::ids::SeedId;
+use bursar_core::money::TokenAmount;
+use bursar_core::networks::{NETWORKS, Network};
+use bursar_core::text;
+use bursar_core::time::Moment;
+use bursar_domain::agents::{Agent, PolicyRecord};
+use bursar_domain::allowance::Renewal;
+use bursar_domain::wallets::{Backing, PayingAddress, Seed};
+use bursar_domain::{Request, State, Status};
+
+use crate::context::EngineContext;
+
+pub(crate) fn wallet(engine: &EngineContext) -> WalletAnswer {
+    let view = engine.core.view();
+    let known = view.state.wallet.as_ref();
+    let unknown = if known.is_none() { engine.vault.file_names().into_iter().next() } else { None };
+    WalletAnswer {
+        exists: known.is_some(),
+        name: known.map(|wallet| wallet.name.as_str().to_owned()),
+        locked: !engine.vault.is_unlocked(),
+        locks_in_s: engine.locks_in_s(),
+        recoverable: unknown.map(|name| name.as_str().to_owned()),
+        seeds: known.map_or(0, |wallet| wallet.seeds.len()),
+        addresses: known.map_or(0, |wallet| wallet.addresses.len()),
+    }
+}
+
+pub(crate) fn seed(id: SeedId, seed: &Seed) -> SeedAnswer {
+    SeedAnswer { id: id.to_string(), words: seed.words, created: text::utc(seed.created) }
+}
+
+pub(crate) fn address(known: &PayingAddress) -> AddressAnswer {
+    let Backing::Seed(seed) = known.backing;
+    AddressAnswer {
+        label: known.label.as_str().to_owned(),
+        index: known.index,
+        description: known.description.clone(),
+        backing: format!("seed {seed}"),
+        path: known.path.clone(),
+        address: known.address.to_checksum(None),
+    }
+}
+
+pub(crate) fn policy(state: &State, record: &PolicyRecord) -> PolicyAnswer {
+    let users = state.agents.values().filter(|agent| {
+        agent.commission.as_ref().is_some_and(|given| given.policy.key() == record.name.key())
+    });
+    let reached = NETWORKS
+        .iter()
+        .filter(|row| state.network_enabled(row.chain) && record.policy.networks.allows(row.chain));
+    PolicyAnswer::of(
+        record.name.as_str(),
+        record.version,
+        users.count(),
+        reached.map(|row| format!("{} ({})", row.title, row.chain)).collect(),
+        &record.policy,
+    )
+}
+
+pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> AgentAnswer {
+    let moment = engine.core.now();
+    let given = agent.commission.as_ref();
+    let label = given.map(|given| &given.label);
+    let paying = label.and_then(|label| state.wallet.as_ref()?.address(label));
+    let daily = state.policy_of(agent).map(|policy| policy.payments.daily);
+    let lost = agent.credential.mode() == AuthMode::Hmac
+        && engine.vault.is_unlocked()
+        && engine.vault.gate().with_agent_secret(&agent.id, |secret| secret.is_none());
+    AgentAnswer {
+        agent_id: agent.id.to_string(),
+        name: agent.name.as_str().to_owned(),
+        auth_mode: agent.credential.mode().text().to_owned(),
+        status: state.status(agent, &moment).text().to_owned(),
+        policy: given.map(|given| given.policy.as_str().to_owned()),
+        label: label.map(|label| label.as_str().to_owned()),
+        address: paying.map(|paying| paying.address.to_checksum(None)),
+        spent_today: state.spent(agent, &moment).to_string(),
+        reserved: agent.reserved.to_string(),
+        daily_limit: daily.map(|daily| daily.to_string()),
+        renewal_held: given.is_some_and(|given| {
+            matches!(given.payments.start.renewal(&moment), Renewal::HeldBack(_))
+        }),
+        requests_today: agent.usage.on(moment.utc.max(state.clock)).0,
+        padding_today: agent.usage.on(moment.utc.max(state.clock)).1,
+        open: agent.open,
+        renews_at: state.renews_after(agent, &moment).map(|(earliest, day)| {
+            text::utc(engine.ports.clock.midnight(earliest, day))
+        }),
+        problem: lost.then(|| {
+            "the wallet file lacks its secret: `agent instructions <agent> --regenerate` issues a new one"
+                .to_owned()
+        }),
+    }
+}
+
+pub(crate) async fn server(engine: &EngineContext) -> ServerAnswer {
+    let running = engine.server.lock().await;
+    let url = running.as_ref().map(|server| format!("http://{}", server.address));
+    let open_to_network = running.as_ref().is_some_and(|server| server.is_open_to_network());
+    let locked = !engine.vault.is_unlocked();
+    ServerAnswer { running: url.is_some(), url, open_to_network, locked }
+}
+
+pub(crate) fn network(state: &State, row: &Network) -> NetworkAnswer {
+    NetworkAnswer {
+        chain_id: row.chain.0,
+        caip2: row.caip2(),
+        name: row.title.to_owned(),
+        stablecoin: row.stablecoin.symbol.to_owned(),
+        enabled: state.network_enabled(row.chain),
+    }
+}
+
+pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) -> RequestAnswer {
+    let known = request.ask.network().filter(|_known| !request.ask.unpriced);
+    let coin = known.map(|network| network.stablecoin);
+    let amount = match coin {
+        Some(coin) => {
+            let amount = TokenAmount { atoms: request.ask.amount, decimals: coin.decimals };
+            format!("{amount} {}", coin.symbol)
+        }
+        None => request.ask.amount.to_string(),
+    };
+    let (status, left_ms) = match &request.status {
+        Status::Held { deadline, .. } => ("pending", Some(deadline.left_ms(moment))),
+        Status::Authorized { signature: Some(_), .. } => ("signed", None),
+        Status::Authorized { signature: None, .. } => ("executing", None),
+        Status::Refused { .. } => ("refused", None),
+        Status::Denied { .. } => ("denied", None),
+        Status::Expired { .. } => ("expired", None),
+    };
+    RequestAnswer {
+        id: request.id.to_string(),
+        lane: "payment".to_owned(),
+        agent_id: request.agent.to_string(),
+        status: status.to_owned(),
+        amount,
+        amount_atomic: request.ask.amount.to_string(),
+        asset: request.ask.asset.to_checksum(None),
+        payee: request.ask.payee.to_checksum(None),
+        domain: request.ask.host(),
+        created: text::utc(request.created),
+        expires_in_seconds: left_ms.map(|ms| ms.div_ceil(1000)),
+        expires_in_ms: left_ms,
+        card,
+    }
+}

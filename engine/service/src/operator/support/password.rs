@@ -1,0 +1,118 @@
+//! Asks for passwords and slows down wrong ones.
+
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::limits::PASSWORD_CHARS;
+use bursar_core::wire::SecretPrompt;
+use bursar_domain::Action;
+use secrecy::{ExposeSecret, SecretString};
+use unicode_normalization::UnicodeNormalization;
+
+use super::act;
+use crate::blocking::blocking;
+use crate::context::EngineContext;
+use crate::operator::dialogue::Dialogue;
+
+/// Asks for the password and normalizes it, so that every keyboard gives the same bytes.
+pub(crate) async fn password(
+    dialogue: &mut dyn Dialogue,
+    what: SecretPrompt,
+) -> Result<SecretString, Fault> {
+    Ok(normalized(&dialogue.secret(what).await?))
+}
+
+/// Returns the password in Unicode NFC.
+pub(crate) fn normalized(password: &SecretString) -> SecretString {
+    // Reserves the exact length: a string that grows leaves parts of the password in freed memory.
+    let text = password.expose_secret();
+    let length = text.nfc().map(char::len_utf8).sum();
+    let mut normal = String::with_capacity(length);
+    normal.extend(text.nfc());
+    SecretString::from(normal)
+}
+
+/// Asks for a new password.
+///
+/// # Errors
+/// `PASSWORD_TOO_SHORT`, or those of [`password`].
+pub(crate) async fn new_password(dialogue: &mut dyn Dialogue) -> Result<SecretString, Fault> {
+    let given = password(dialogue, SecretPrompt::NewPassword).await?;
+    if given.expose_secret().chars().count() < PASSWORD_CHARS {
+        return Err(Fault::new(Code::PasswordTooShort));
+    }
+    Ok(given)
+}
+
+/// Seconds before the next try, by the number of wrong passwords in a row.
+const WAITS_S: [u64; 7] = [0, 1, 2, 4, 8, 16, 30];
+
+/// The right to try a password, one at a time in the whole engine.
+pub(crate) struct Turn<'a> {
+    engine: &'a EngineContext,
+    /// Wrong passwords before the last right one.
+    forgiven: tokio::sync::MutexGuard<'a, u32>,
+}
+
+/// Waits for the right to try a password. The wait grows with wrong passwords, on every connection and after a
+/// restart.
+///
+/// # Errors
+/// `ENGINE_DOWN` if the engine stops during the wait.
+pub(crate) async fn turn(engine: &EngineContext) -> Result<Turn<'_>, Fault> {
+    let forgiven = engine.password_tries.lock().await;
+    let refused = engine.core.view().state.passwords_refused;
+    let wrong = usize::try_from(refused.saturating_sub(*forgiven)).unwrap_or(usize::MAX);
+    let wait_s = WAITS_S.get(wrong).or(WAITS_S.last()).copied().unwrap_or(0);
+    if wait_s > 0 {
+        let clock = &engine.ports.clock;
+        let over = clock.sleep_until(clock.mono_ms().saturating_add(wait_s.saturating_mul(1_000)));
+        // cancel-safe: nothing was tried yet.
+        tokio::select! {
+            () = over => {}
+            () = engine.stopping.cancelled() => return Err(Fault::new(Code::EngineDown)),
+        }
+    }
+    Ok(Turn { engine, forgiven })
+}
+
+impl Turn<'_> {
+    /// Ends the try with its result. The journal records a wrong password: an attack must be visible.
+    pub(crate) async fn over<T>(mut self, tried: Result<T, Fault>) -> Result<T, Fault> {
+        *self.forgiven = match &tried {
+            Ok(_right) => self.engine.core.view().state.passwords_refused,
+            // An unlock during the try has reset the count.
+            Err(_wrong) => (*self.forgiven).min(self.engine.core.view().state.passwords_refused),
+        };
+        note_refused(self.engine, tried).await
+    }
+}
+
+async fn note_refused<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Result<T, Fault> {
+    if let Err(fault) = &tried
+        && fault.code == Code::WrongPassword
+        && let Err(untold) = act(engine, Action::NoteRefused).await
+    {
+        tracing::warn!(code = %untold.code, "a wrong password is not in the journal");
+    }
+    tried
+}
+
+/// Asks for the password of the open wallet again.
+///
+/// # Errors
+/// `WALLET_LOCKED`, `WRONG_PASSWORD`, or those of [`turn`].
+pub(crate) async fn prove_operator(
+    engine: &Arc<EngineContext>,
+    dialogue: &mut dyn Dialogue,
+) -> Result<(), Fault> {
+    if !engine.vault.is_unlocked() {
+        return Err(Fault::new(Code::WalletLocked));
+    }
+    let password = password(dialogue, SecretPrompt::Password).await?;
+    let turn = turn(engine).await?;
+    let vault = Arc::clone(&engine.vault);
+    let verified = blocking(move || vault.verify_password(&password)).await?;
+    turn.over(verified).await
+}

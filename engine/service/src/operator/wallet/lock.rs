@@ -1,0 +1,48 @@
+//! Locks the wallet.
+
+use std::sync::Arc;
+
+use bursar_domain::event::LockCause;
+
+use crate::blocking::blocking;
+use crate::context::EngineContext;
+
+/// Locks, unless the journal has grown since it had `entries`: then the wallet was opened or used.
+pub(crate) async fn lock_unless_used(engine: &Arc<EngineContext>, cause: LockCause, entries: u64) {
+    let one_at_a_time = engine.wallet_changes.lock().await;
+    if engine.core.view().head.seq == entries {
+        tracing::info!(cause = cause.text(), "the wallet locks by itself");
+        note_and_lock(engine, cause, one_at_a_time).await;
+    }
+}
+
+/// Locks. Locking never fails.
+pub(crate) async fn lock(engine: &Arc<EngineContext>, cause: LockCause) {
+    let one_at_a_time = engine.wallet_changes.lock().await;
+    note_and_lock(engine, cause, one_at_a_time).await;
+}
+
+/// Writes the head of the journal to the wallet file, then locks.
+async fn note_and_lock(
+    engine: &Arc<EngineContext>,
+    cause: LockCause,
+    _one_at_a_time: tokio::sync::MutexGuard<'_, ()>,
+) {
+    let mut noted = None;
+    if engine.vault.is_unlocked() {
+        let view = engine.core.view();
+        if view.untrusted.is_none() && view.failed.is_none() {
+            let (vault, head) = (Arc::clone(&engine.vault), view.head);
+            match blocking(move || vault.note_journal(head)).await {
+                Ok(Ok(())) => noted = Some(head.seq),
+                Err(fault) | Ok(Err(fault)) => {
+                    tracing::warn!(code = %fault.code, "the wallet file was not told where the journal stands");
+                }
+            }
+        }
+        engine.vault.lock();
+    }
+    if let Err(fault) = engine.core.locked(cause, noted).await {
+        tracing::debug!(code = %fault.code, "the core had stopped before the lock");
+    }
+}

@@ -1,0 +1,12 @@
+//! The health of an endpoint.
+
+/// What the outcome of a request shows about the health of its endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Health {
+    /// It answered.
+    Well,
+    /// It did not answer, or gave an invalid answer.
+    Ill,
+    /// The outcome shows nothing about its health.
+    Untold,
+}

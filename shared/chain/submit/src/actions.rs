@@ -1,0 +1,34 @@
+//! Actions and events that several inputs lead to.
+
+use bursar_core::time::Utc;
+
+use crate::desk::{Submission, SubmissionId, Trouble};
+use crate::event::Event;
+use crate::input::Action;
+
+/// Returns the event of a changed trouble.
+pub(crate) fn troubled(
+    id: SubmissionId,
+    one: &Submission,
+    trouble: Option<Trouble>,
+) -> Option<Event> {
+    (one.trouble != trouble).then_some(Event::Troubled { id, trouble })
+}
+
+/// Requests the signature of the unsigned attempt.
+pub(crate) fn sign(id: SubmissionId, one: &Submission) -> Option<Action> {
+    let (attempt, tried) = one.unsigned_attempt()?;
+    Some(Action::Sign { id, attempt, digest: tried.digest })
+}
+
+/// Broadcasts the newest bytes again, unless the call is cancelled or expired.
+pub(crate) fn resend(id: SubmissionId, one: &Submission, at: Utc) -> Option<Action> {
+    let (_attempt, _tried, raw) = one.newest()?;
+    one.may_send(raw.hash, at).then(|| Action::Send { id, raw: raw.clone() })
+}
+
+/// Withdraws a call that expired before a node accepted it: its nonce will be used by an empty transaction.
+pub(crate) fn withdraw(id: SubmissionId, one: &Submission, at: Utc) -> Option<Event> {
+    let late = one.is_signed() && !one.cancel && !one.may_go(at);
+    late.then_some(Event::CancelWanted { id })
+}

@@ -1,0 +1,43 @@
+//! `cargo xtask devnet --recompile`: writes the bytecode of our own contracts anew from `kit/contracts`,
+//! with a compiler that its own lock file pins. Only a change of a contract needs it; tests never do.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::kit::{self, Kit};
+use super::missing::MissingChain;
+use super::own::{self, Own};
+use super::surroundings::Surroundings;
+
+const COMPILER: Kit = Kit {
+    package: "solc",
+    manifest: include_str!("../kit/compiler/package.json"),
+    lock: include_str!("../kit/compiler/package-lock.json"),
+    proof: "node_modules/solc/soljson.js",
+};
+
+/// Compiles every contract of ours and returns the folder that they were written to.
+pub fn recompile() -> Result<PathBuf, MissingChain> {
+    let around = Surroundings::read();
+    COMPILER.install(&around)?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kit");
+    for own in &own::ALL {
+        compile(own, &folder, &around)?;
+    }
+    Ok(folder)
+}
+
+fn compile(own: &Own, folder: &Path, around: &Surroundings) -> Result<(), MissingChain> {
+    let done = Command::new(kit::node(around)?)
+        .arg(folder.join("compiler/compile.mjs"))
+        .arg(folder.join("contracts").join(own.name).with_extension("sol"))
+        .arg(own.name)
+        .arg(folder.join(own.name).with_extension("json"))
+        .current_dir(COMPILER.folder(around))
+        .output()
+        .map_err(|error| MissingChain::BrokenTool { tool: "node", detail: error.to_string() })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(MissingChain::Compile(kit::last_words(&done)))
+}

@@ -1,0 +1,135 @@
+//! Makes a full chain out of an empty one. Each market is a file of its own; this one has what they share.
+
+use alloy_primitives::{Address, Bytes, U160, U256};
+use alloy_sol_types::{SolCall, sol};
+use serde_json::{Value, json};
+
+use super::addresses::Contracts;
+use super::packages::Packages;
+use crate::call::Call;
+use crate::error::DevnetError;
+use crate::node::Devnet;
+use crate::own;
+
+sol! {
+    interface IToken {
+        function approve(address spender, uint256 value) external returns (bool);
+    }
+
+    interface IWeth {
+        function deposit() external payable;
+    }
+}
+
+/// Who owns the liquidity. Nobody has the key, and no test uses the address.
+const MAKER: Address = Address::repeat_byte(0x4d);
+
+/// One ether and one dollar, in smallest units. Every network's dollar token has six decimals.
+pub(super) const ETHER: u128 = 1_000_000_000_000_000_000;
+pub(super) const DOLLAR: u128 = 1_000_000;
+/// What one ether costs in every market of the chain when it begins.
+pub(super) const ETHER_PRICE: u128 = 3_000 * DOLLAR;
+
+/// What the maker starts with: more than the markets together take.
+const MAKER_ETHER: u128 = 10_000 * ETHER;
+const MAKER_WETH: u128 = 2_000 * ETHER;
+const MAKER_DOLLARS: u128 = 20_000_000 * DOLLAR;
+
+/// A chain in the making.
+#[derive(Debug)]
+pub(super) struct Builder<'a> {
+    pub(super) devnet: &'a Devnet,
+    pub(super) contracts: Contracts,
+    pub(super) packages: &'a Packages,
+    pub(super) maker: Address,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(devnet: &'a Devnet, contracts: Contracts, packages: &'a Packages) -> Self {
+        Self { devnet, contracts, packages, maker: MAKER }
+    }
+
+    /// Puts everything in its place and fills it.
+    pub(super) async fn build(&self) -> Result<(), DevnetError> {
+        self.place_tokens().await?;
+        self.place_settling().await?;
+        self.furnish_maker().await?;
+        self.place_v3().await?;
+        self.fill_v3().await?;
+        self.place_v4().await?;
+        self.fill_v4().await?;
+        self.place_lending().await?;
+        self.fill_lending().await
+    }
+
+    /// The address of the chain's dollar token.
+    pub(super) fn dollar(&self) -> Address {
+        self.devnet.network.stablecoin.address
+    }
+
+    async fn place_tokens(&self) -> Result<(), DevnetError> {
+        let Contracts { weth, permit2, .. } = self.contracts;
+        self.devnet.place_stablecoin().await?;
+        self.devnet.place_tokens(Some(weth)).await?;
+        self.place(weth, own::WETH.creation_code(&[])?).await?;
+        // Permit2 reckons its domain anew on any chain but the one that it was compiled for, so the code is
+        // all that there is of it; of Multicall3 too.
+        let code = self.packages.permit2()?;
+        self.devnet.request("anvil_setCode", json!([permit2, code])).await?;
+        self.devnet.place_multicall().await
+    }
+
+    async fn furnish_maker(&self) -> Result<(), DevnetError> {
+        let ether = U256::from(MAKER_ETHER);
+        self.devnet.request("anvil_setBalance", json!([self.maker, ether])).await?;
+        self.devnet.rpc.call::<Value>("anvil_impersonateAccount", json!([self.maker])).await?;
+        self.devnet.mint(self.maker, MAKER_DOLLARS).await?;
+        let wrap = Call::new(self.maker, self.contracts.weth, &IWeth::depositCall {});
+        self.devnet.send(&wrap.with_value(U256::from(MAKER_WETH))).await?;
+        Ok(())
+    }
+
+    pub(super) async fn place(&self, at: Address, creation: Bytes) -> Result<(), DevnetError> {
+        self.devnet.deploy_at(at, creation).await
+    }
+
+    /// The maker calls a contract.
+    pub(super) async fn send(&self, to: Address, call: &impl SolCall) -> Result<(), DevnetError> {
+        self.devnet.send(&Call::new(self.maker, to, call)).await?;
+        Ok(())
+    }
+
+    /// Lets a contract take all that the maker has of a token.
+    pub(super) async fn approve(
+        &self,
+        token: Address,
+        spender: Address,
+    ) -> Result<(), DevnetError> {
+        self.send(token, &IToken::approveCall { spender, value: U256::MAX }).await
+    }
+}
+
+/// The price of a pool that holds these amounts, as Uniswap writes it: the root of their ratio, with 96
+/// binary digits after the point.
+pub(super) fn price_of(amount0: u128, amount1: u128) -> Result<U160, DevnetError> {
+    let wrong = || DevnetError::Contract(format!("{amount1} for {amount0} is no price"));
+    let scaled = U256::from(amount1).checked_shl(192).ok_or_else(wrong)?;
+    let ratio = scaled.checked_div(U256::from(amount0)).ok_or_else(wrong)?;
+    Ok(U160::from(ratio.root(2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_is_the_root_of_a_ratio() {
+        assert_eq!(price_of(1, 1).unwrap(), U160::from(1) << 96);
+        assert_eq!(price_of(7, 28).unwrap(), U160::from(2) << 96);
+        // 3000 dollars of six decimals for an ether, by another machine.
+        let known: U160 = "4339505179874779489431521".parse().unwrap();
+        assert_eq!(price_of(ETHER, ETHER_PRICE).unwrap(), known);
+        assert!(price_of(0, 1).is_err());
+        assert!(price_of(1, u128::MAX).is_err());
+    }
+}

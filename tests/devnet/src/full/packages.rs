@@ -1,0 +1,146 @@
+//! The bytecode of contracts that are not ours. It comes from npm when a chain is made, pinned by a lock
+//! file, and stays in the target folder: not all of their licences let us pass it on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use alloy_primitives::{Bytes, hex};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use crate::error::DevnetError;
+use crate::kit::{self, Kit, Lock};
+use crate::missing::MissingChain;
+use crate::surroundings::Surroundings;
+
+pub(super) const KIT: Kit = Kit {
+    package: "the contracts of Uniswap and Morpho",
+    manifest: include_str!("../../kit/packages/package.json"),
+    lock: include_str!("../../kit/packages/package-lock.json"),
+    proof: "node_modules/solc/soljson.js",
+};
+
+/// Compiles Morpho Blue, whose package has sources only.
+pub(super) const COMPILE_MORPHO: &str = include_str!("../../kit/packages/morpho.mjs");
+
+/// The canonical bytecode is a literal in this file, and in no artifact of a package.
+const PERMIT2: &str = "@uniswap/v4-periphery/lib/permit2/test/utils/DeployPermit2.sol";
+
+/// Installed packages, with what had to be compiled of them.
+#[derive(Debug)]
+pub(super) struct Packages {
+    root: PathBuf,
+    morpho: Morpho,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Morpho {
+    morpho: Bytes,
+    irm_mock: Bytes,
+}
+
+/// What compilers write: Hardhat the code itself, Foundry an object with the code.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Creation {
+    Code(Bytes),
+    Object { object: Bytes },
+}
+
+#[derive(Deserialize)]
+struct Artifact {
+    bytecode: Creation,
+}
+
+impl Packages {
+    pub(super) fn installed(around: &Surroundings) -> bool {
+        KIT.installed(around).is_some()
+    }
+
+    pub(super) fn compiled(around: &Surroundings) -> bool {
+        morpho_file(&KIT.folder(around)).is_file()
+    }
+
+    /// Installs the packages unless they are there.
+    pub(super) fn install(around: &Surroundings) -> Result<(), MissingChain> {
+        KIT.install(around).map(|_proof| ())
+    }
+
+    /// Installs and compiles what is not there yet.
+    pub(super) fn ready(around: &Surroundings) -> Result<Self, DevnetError> {
+        Self::install(around)?;
+        let root = KIT.folder(around);
+        let morpho = parsed(&compiled(&root, around)?)?;
+        Ok(Self { root: root.join("node_modules"), morpho })
+    }
+
+    /// The code that creates the contract of an artifact, given its constructor's encoded arguments.
+    pub(super) fn creation_code(
+        &self,
+        artifact: &str,
+        arguments: &[u8],
+    ) -> Result<Bytes, DevnetError> {
+        let artifact: Artifact = parsed(&self.root.join(artifact))?;
+        let (Creation::Code(code) | Creation::Object { object: code }) = artifact.bytecode;
+        Ok([code.as_ref(), arguments].concat().into())
+    }
+
+    pub(super) fn morpho(&self, arguments: &[u8]) -> Bytes {
+        [self.morpho.morpho.as_ref(), arguments].concat().into()
+    }
+
+    pub(super) fn irm(&self) -> Bytes {
+        self.morpho.irm_mock.clone()
+    }
+
+    /// The code of Permit2 as it stands on networks.
+    pub(super) fn permit2(&self) -> Result<Bytes, DevnetError> {
+        let file = self.root.join(PERMIT2);
+        let text = fs::read_to_string(&file).map_err(|error| wrong(&file, &error))?;
+        let literals = text.split("hex\"").skip(1).filter_map(|rest| rest.split('"').next());
+        let longest = literals.max_by_key(|literal| literal.len()).unwrap_or_default();
+        let code = hex::decode(longest).map_err(|error| wrong(&file, &error))?;
+        Ok(code.into())
+    }
+}
+
+/// Where Morpho is kept once it is compiled. Another way to compile it is another file.
+fn morpho_file(root: &Path) -> PathBuf {
+    let mut digest = hex::encode(Sha256::digest(COMPILE_MORPHO));
+    digest.truncate(16);
+    root.join(format!("morpho-{digest}.json"))
+}
+
+/// The file with what was compiled, after compiling it if need be.
+fn compiled(root: &Path, around: &Surroundings) -> Result<PathBuf, MissingChain> {
+    let file = morpho_file(root);
+    let _guard = Lock::wait(&file.with_extension("lock"))?;
+    if file.is_file() {
+        return Ok(file);
+    }
+    let script = file.with_extension("mjs");
+    fs::write(&script, COMPILE_MORPHO).map_err(kit::blame(&script))?;
+    let partial = file.with_extension("partial");
+    let done = Command::new(kit::node(around)?)
+        .args([&script, &partial])
+        .current_dir(root)
+        .output()
+        .map_err(|error| MissingChain::BrokenTool { tool: "node", detail: error.to_string() })?;
+    if !done.status.success() {
+        return Err(MissingChain::Compile(kit::last_words(&done)));
+    }
+    fs::rename(&partial, &file).map_err(kit::blame(&file))?;
+    Ok(file)
+}
+
+fn parsed<T: DeserializeOwned>(file: &Path) -> Result<T, DevnetError> {
+    let text = fs::read(file).map_err(|error| wrong(file, &error))?;
+    serde_json::from_slice(&text).map_err(|error| wrong(file, &error))
+}
+
+fn wrong(file: &Path, error: &dyn std::error::Error) -> DevnetError {
+    DevnetError::Contract(format!("{}: {error}", file.display()))
+}

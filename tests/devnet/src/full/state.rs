@@ -1,0 +1,217 @@
+//! The recorded states of full chains: one file a chain in the target folder, made once from what its name
+//! is the hash of, and read by every chain that starts after.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use bursar_core::networks::Network;
+use sha2::{Digest, Sha256};
+
+use super::addresses::Contracts;
+use super::builder::Builder;
+use super::packages::{self, Packages};
+use crate::error::DevnetError;
+use crate::kit::{Lock, blame, remove};
+use crate::missing::MissingChain;
+use crate::node::Devnet;
+use crate::own;
+use crate::process::Origin;
+use crate::surroundings::Surroundings;
+
+/// Every file that says what is built: a change of one makes another state.
+const RECIPE: &[(&str, &str)] = &[
+    ("addresses.rs", include_str!("addresses.rs")),
+    ("builder.rs", include_str!("builder.rs")),
+    ("lending.rs", include_str!("lending.rs")),
+    ("packages.rs", include_str!("packages.rs")),
+    ("settling.rs", include_str!("settling.rs")),
+    ("state.rs", include_str!("state.rs")),
+    ("v3.rs", include_str!("v3.rs")),
+    ("v4.rs", include_str!("v4.rs")),
+    ("../call.rs", include_str!("../call.rs")),
+    ("../node.rs", include_str!("../node.rs")),
+    ("../process.rs", include_str!("../process.rs")),
+    ("../stable.rs", include_str!("../stable.rs")),
+    ("../stablecoin.rs", include_str!("../stablecoin.rs")),
+    ("../transactions.rs", include_str!("../transactions.rs")),
+    ("Multicall3.json", include_str!("../../kit/Multicall3.json")),
+];
+
+/// So long before it is recorded a chain begins. Whoever loads a state has to bring its clock up to date,
+/// also one that is a second old: a mistake there shows at once, and not a day later.
+const PAST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The file of a chain's state, after building it if need be. One process builds, the others wait for it.
+pub(super) async fn ready(anvil: &Path, network: &'static Network) -> Result<PathBuf, DevnetError> {
+    ready_in(Surroundings::read(), anvil, network).await
+}
+
+async fn ready_in(
+    around: Surroundings,
+    anvil: &Path,
+    network: &'static Network,
+) -> Result<PathBuf, DevnetError> {
+    let file = place(anvil, network, &around)?;
+    if file.is_file() {
+        return Ok(file);
+    }
+    // Both block for a while, and this thread may have other tests to run.
+    let lock = file.with_extension("lock");
+    let prepare = move || {
+        let packages = Packages::ready(&around)?;
+        let guard = Lock::wait(&lock)?;
+        Ok::<_, DevnetError>((packages, guard))
+    };
+    let (packages, _guard) = tokio::task::spawn_blocking(prepare)
+        .await
+        .map_err(|error| DevnetError::Start(error.to_string()))??;
+    if !file.is_file() {
+        let partial = file.with_extension("partial");
+        // One that a killed build left must not pass for this one's.
+        remove(&partial)?;
+        record(anvil, network, &packages, &partial).await?;
+        fs::rename(&partial, &file).map_err(blame(&file))?;
+    }
+    Ok(file)
+}
+
+/// Whether [`ready`] would find the state.
+pub(super) fn is_there(anvil: &Path, network: &Network) -> Result<bool, DevnetError> {
+    Ok(place(anvil, network, &Surroundings::read())?.is_file())
+}
+
+async fn record(
+    anvil: &Path,
+    network: &'static Network,
+    packages: &Packages,
+    to: &Path,
+) -> Result<(), DevnetError> {
+    let unknown = DevnetError::UnknownChain(network.chain);
+    let contracts = Contracts::of(network.chain).ok_or(unknown)?;
+    let from_s = now_s().saturating_sub(PAST.as_secs());
+    let origin = Origin::Recorded { to: to.to_owned(), from_s };
+    let devnet = Devnet::spawn(anvil, network, &origin).await?;
+    devnet.check_empty(&contracts).await?;
+    Builder::new(&devnet, contracts, packages).build().await?;
+    devnet.finish().await
+}
+
+/// The machine's time in seconds, as the local chain counts it.
+pub(super) fn now_s() -> u64 {
+    jiff::Timestamp::now().as_second().unsigned_abs()
+}
+
+fn place(anvil: &Path, network: &Network, around: &Surroundings) -> Result<PathBuf, DevnetError> {
+    let folder = around.target.join("kit").join("states");
+    fs::create_dir_all(&folder).map_err(blame(&folder))?;
+    let mut key = hex::encode(key(anvil, network)?);
+    key.truncate(16);
+    Ok(folder.join(format!("{}-{key}.json", network.chain)))
+}
+
+fn key(anvil: &Path, network: &Network) -> Result<Vec<u8>, MissingChain> {
+    let mut digest = Sha256::new();
+    let mut add = |text: &str| {
+        digest.update(text.len().to_be_bytes());
+        digest.update(text);
+    };
+    add(&format!("{network:?}"));
+    add(&stamp(anvil)?);
+    for text in [packages::KIT.lock, packages::COMPILE_MORPHO] {
+        add(text);
+    }
+    for own in &own::ALL {
+        add(own.compiled);
+    }
+    for (_name, text) in RECIPE {
+        add(text);
+    }
+    Ok(digest.finalize().to_vec())
+}
+
+/// Another anvil may write states that this one cannot read. Its 40 MB are not read for that.
+fn stamp(anvil: &Path) -> Result<String, MissingChain> {
+    let about = fs::metadata(anvil).map_err(blame(anvil))?;
+    let changed = about.modified().map_err(blame(anvil))?;
+    let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(format!("{} {} {}", anvil.display(), about.len(), changed.as_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::networks::{ChainId, by_chain};
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    /// A target folder of its own with the packages of the real one.
+    fn empty_target(folder: &Path) -> Surroundings {
+        let around = Surroundings::read();
+        Packages::ready(&around).unwrap();
+        let own = Surroundings { target: folder.to_owned(), ..around.clone() };
+        fs::create_dir(folder.join("kit")).unwrap();
+        symlink(packages::KIT.folder(&around), packages::KIT.folder(&own)).unwrap();
+        own
+    }
+
+    #[tokio::test]
+    async fn many_who_start_at_once_build_one_state() {
+        let Some(anvil) = crate::install::chain_or_skip() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let around = empty_target(folder.path());
+        let base = by_chain(ChainId(8453)).unwrap();
+        let start = || async {
+            let file = ready_in(around.clone(), &anvil, base).await.unwrap();
+            // Whoever builds again puts another file in its place.
+            (fs::metadata(&file).unwrap().ino(), file)
+        };
+        let (one, two, three) = tokio::join!(start(), start(), start());
+        assert_eq!((&one, &one), (&two, &three));
+        assert_eq!(start().await, one);
+        let names = fs::read_dir(folder.path().join("devnet/states")).unwrap();
+        let left = names.filter(|name| {
+            name.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "partial")
+        });
+        assert_eq!(left.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_build_that_fails_leaves_no_state() {
+        if crate::install::chain_or_skip().is_none() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let around = empty_target(folder.path());
+        let base = by_chain(ChainId(8453)).unwrap();
+        let wrong = Path::new("/bin/false");
+        assert!(ready_in(around.clone(), wrong, base).await.is_err());
+        assert!(!place(wrong, base, &around).unwrap().exists());
+    }
+
+    #[test]
+    fn every_file_of_the_recipe_counts() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/full");
+        for entry in fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            // What a run took says nothing about what it made.
+            let counts = RECIPE.iter().any(|(counted, _)| *counted == name) || name == "times.rs";
+            assert!(counts, "{name} is missing in RECIPE");
+        }
+    }
+
+    #[test]
+    fn another_chain_or_another_anvil_is_another_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        fs::write(&one, "1").unwrap();
+        fs::write(&other, "2").unwrap();
+        let base = by_chain(ChainId(8453)).unwrap();
+        let robinhood = by_chain(ChainId(4663)).unwrap();
+        let first = key(&one, base).unwrap();
+        assert_eq!(key(&one, base).unwrap(), first);
+        assert_ne!(key(&other, base).unwrap(), first);
+        assert_ne!(key(&one, robinhood).unwrap(), first);
+        fs::write(&one, "10").unwrap();
+        assert_ne!(key(&one, base).unwrap(), first);
+    }
+}

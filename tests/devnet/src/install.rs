@@ -1,0 +1,168 @@
+//! Where the anvil binary comes from: `BURSAR_ANVIL`, the kit in the target folder, or npm. A wallet never
+//! calls this; npm runs in tests and in `cargo xtask devnet` only.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+pub use super::kit::Kit;
+pub use super::missing::MissingChain;
+use super::surroundings::Surroundings;
+pub use super::wheels::Wheels;
+
+/// The pinned local chain.
+const CHAIN: Kit = Kit {
+    package: "@foundry-rs/anvil-linux-amd64",
+    manifest: include_str!("../kit/package.json"),
+    lock: include_str!("../kit/package-lock.json"),
+    // The platform's own binary and not the JavaScript wrapper: its process id is the chain's.
+    proof: "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil",
+};
+
+/// The path of anvil, after installing it if need be.
+pub fn anvil_binary() -> Result<PathBuf, MissingChain> {
+    binary(&Surroundings::read())
+}
+
+/// The path of an anvil that is already on this machine: `BURSAR_ANVIL`, the installed kit, or `PATH`.
+/// Installs nothing and runs nothing.
+pub fn find_anvil() -> Result<PathBuf, MissingChain> {
+    find(&Surroundings::read())
+}
+
+/// For tests: the folder of a kit, after installing it if need be.
+pub fn packages(kit: &Kit) -> Result<PathBuf, MissingChain> {
+    let around = Surroundings::read();
+    kit.install(&around)?;
+    Ok(kit.folder(&around))
+}
+
+/// For tests: the Python that finds these packages, after installing them if need be.
+pub fn python(wheels: &Wheels) -> Result<PathBuf, MissingChain> {
+    wheels.install(&Surroundings::read())
+}
+
+/// For tests: the path of anvil. Without one the test fails with the line that installs what is missing,
+/// unless `BURSAR_TEST_SKIP` contains `chain`: then it says so aloud and the caller returns.
+pub fn chain_or_skip() -> Option<PathBuf> {
+    let around = Surroundings::read();
+    if around.skips("chain") {
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        // Written past the test harness, which would keep the line of a passing test to itself.
+        let line = format!("SKIPPED (BURSAR_TEST_SKIP=chain): {test} needs the local chain\n");
+        let _unheard = io::stderr().write_all(line.as_bytes());
+        return None;
+    }
+    match binary(&around) {
+        Ok(path) => Some(path),
+        Err(missing) => fail(&missing),
+    }
+}
+
+#[expect(clippy::panic, reason = "called by tests only, to fail them with the line that helps")]
+pub(crate) fn fail(missing: &MissingChain) -> ! {
+    panic!("{missing}\n(BURSAR_TEST_SKIP=chain leaves the tests with a chain out)");
+}
+
+fn binary(around: &Surroundings) -> Result<PathBuf, MissingChain> {
+    if let Some(chosen) = chosen(around) {
+        return chosen;
+    }
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Err(MissingChain::Platform {
+            os: std::env::consts::OS,
+            arch: std::env::consts::ARCH,
+        });
+    }
+    CHAIN.install(around)
+}
+
+fn find(around: &Surroundings) -> Result<PathBuf, MissingChain> {
+    if let Some(chosen) = chosen(around) {
+        return chosen;
+    }
+    CHAIN.installed(around).or_else(|| around.program("anvil")).ok_or(MissingChain::NotInstalled)
+}
+
+/// What `BURSAR_ANVIL` says. A wrong path is an error: to fall back would hide the mistake.
+fn chosen(around: &Surroundings) -> Option<Result<PathBuf, MissingChain>> {
+    let path = around.anvil.clone()?;
+    Some(if path.is_file() { Ok(path) } else { Err(MissingChain::Override(path)) })
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::process::Command;
+
+    fn around(folder: &Path) -> Surroundings {
+        Surroundings {
+            path: folder.as_os_str().to_owned(),
+            anvil: None,
+            skip: String::new(),
+            target: folder.join("target"),
+        }
+    }
+
+    /// Written by a process of its own: were it open for writing here, another thread's child might have it
+    /// open too when it is to be run ("text file busy").
+    fn script(folder: &Path, name: &str, body: &str) {
+        let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", write, "sh"]).arg(folder.join(name)).arg(body);
+        assert!(shell.status().unwrap().success());
+    }
+
+    #[test]
+    fn every_missing_tool_is_named_with_the_line_that_installs_it() {
+        let home = tempfile::tempdir().unwrap();
+        let complaint = || binary(&around(home.path())).unwrap_err().to_string();
+        let line = "apt-get install -y nodejs npm";
+        assert!(complaint().starts_with("node is missing") && complaint().ends_with(line));
+        script(home.path(), "node", "echo v16.20.2");
+        assert!(complaint().starts_with("npm is missing") && complaint().ends_with(line));
+        script(home.path(), "npm", "echo 10.0.0");
+        assert!(complaint().starts_with("node v16.20.2 is too old") && complaint().ends_with(line));
+        script(home.path(), "node", "echo v18.0.0");
+        script(home.path(), "npm", "echo not today >&2; exit 1");
+        assert!(complaint().starts_with("npm does not work") && complaint().ends_with(line));
+    }
+
+    #[test]
+    fn a_failed_install_leaves_nothing_that_looks_installed() {
+        let home = tempfile::tempdir().unwrap();
+        script(home.path(), "node", "echo v20.0.0");
+        script(home.path(), "npm", "[ $1 = --version ] || { echo no registry >&2; exit 1; }");
+        let error = binary(&around(home.path())).unwrap_err().to_string();
+        assert!(error.contains("no registry"), "{error}");
+        let missing = find(&around(home.path())).unwrap_err();
+        assert_eq!(missing.to_string(), "no local chain is installed: cargo xtask devnet");
+    }
+
+    #[test]
+    fn the_override_comes_first_and_must_exist() {
+        let home = tempfile::tempdir().unwrap();
+        let mut around = around(home.path());
+        script(home.path(), "anvil", "");
+        assert_eq!(find(&around).unwrap(), home.path().join("anvil"));
+        around.anvil = Some(home.path().join("mine"));
+        assert!(matches!(binary(&around), Err(MissingChain::Override(_))));
+        assert!(matches!(find(&around), Err(MissingChain::Override(_))));
+        script(home.path(), "mine", "");
+        assert_eq!(binary(&around).unwrap(), home.path().join("mine"));
+    }
+
+    #[test]
+    fn the_lock_file_pins_bytes_and_names_no_host() {
+        let compiler = include_str!("../kit/compiler/package-lock.json");
+        let contracts = include_str!("../kit/packages/package-lock.json");
+        for lock in [CHAIN.lock, compiler, contracts] {
+            assert!(!lock.contains("http"));
+            let parsed: serde_json::Value = serde_json::from_str(lock).unwrap();
+            for (name, package) in parsed["packages"].as_object().unwrap() {
+                assert!(name.is_empty() || package["integrity"].is_string(), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Installs a set of npm packages that is pinned by a lock file, once for all processes of this machine
+//! that share a target folder. Runs npm, so it is for tests and for `cargo xtask devnet` alone.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use sha2::{Digest, Sha256};
+
+use super::missing::MissingChain;
+use super::surroundings::Surroundings;
+
+const OLDEST_NODE: u32 = 18;
+
+/// Packages that are installed together.
+#[derive(Debug)]
+pub struct Kit {
+    /// What is said to be missing if it cannot be installed.
+    pub package: &'static str,
+    /// The text of `package.json`.
+    pub manifest: &'static str,
+    /// The text of `package-lock.json`.
+    pub lock: &'static str,
+    /// A file of the kit, relative to its folder, that proves the installation.
+    pub proof: &'static str,
+}
+
+impl Kit {
+    /// Where the kit lies once installed: another lock file is another folder, so a change of versions
+    /// never meets leftovers.
+    pub(crate) fn folder(&self, around: &Surroundings) -> PathBuf {
+        let mut digest = hex::encode(Sha256::digest(self.lock));
+        digest.truncate(16);
+        around.target.join("kit").join(digest)
+    }
+
+    /// The proof file, if the kit is installed. The folder appears under its name only when complete.
+    pub(crate) fn installed(&self, around: &Surroundings) -> Option<PathBuf> {
+        Some(self.folder(around).join(self.proof)).filter(|file| file.is_file())
+    }
+
+    /// Installs the kit unless it is there, and returns the proof file.
+    pub(crate) fn install(&self, around: &Surroundings) -> Result<PathBuf, MissingChain> {
+        if let Some(file) = self.installed(around) {
+            return Ok(file);
+        }
+        let npm = check_tools(around)?;
+        let folder = self.folder(around);
+        let parent = around.target.join("kit");
+        fs::create_dir_all(&parent).map_err(blame(&parent))?;
+        let _guard = Lock::wait(&parent.join("install.lock"))?;
+        // Another process may have installed it while this one waited for the lock.
+        if let Some(file) = self.installed(around) {
+            return Ok(file);
+        }
+        let staging = folder.with_extension("partial");
+        self.fill(&staging, &npm, around)?;
+        remove(&folder)?;
+        fs::rename(&staging, &folder).map_err(blame(&folder))?;
+        self.installed(around).ok_or_else(|| MissingChain::Install {
+            package: self.package,
+            detail: format!("npm reported success without {}", self.proof),
+        })
+    }
+
+    fn fill(&self, folder: &Path, npm: &Path, around: &Surroundings) -> Result<(), MissingChain> {
+        remove(folder)?;
+        fs::create_dir_all(folder).map_err(blame(folder))?;
+        for (name, text) in [("package.json", self.manifest), ("package-lock.json", self.lock)] {
+            let file = folder.join(name);
+            fs::write(&file, text).map_err(blame(&file))?;
+        }
+        // No package's own script runs: the lock file vouches for bytes, not for behaviour.
+        let done = Command::new(npm)
+            .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps"])
+            .current_dir(folder)
+            .env("PATH", &around.path)
+            .output()
+            .map_err(|error| broken("npm", error.to_string()))?;
+        if done.status.success() {
+            return Ok(());
+        }
+        Err(MissingChain::Install { package: self.package, detail: last_words(&done) })
+    }
+}
+
+/// A file that one process and thread at a time holds, until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _held: File,
+}
+
+impl Lock {
+    /// Blocks until nobody else holds it.
+    pub(crate) fn wait(path: &Path) -> Result<Self, MissingChain> {
+        let file = File::create(path).map_err(blame(path))?;
+        file.lock().map_err(blame(path))?;
+        Ok(Self { _held: file })
+    }
+}
+
+/// Whether node and npm are there and new enough; returns npm.
+fn check_tools(around: &Surroundings) -> Result<PathBuf, MissingChain> {
+    let node = node(around)?;
+    let npm = around.program("npm").ok_or(MissingChain::Tool("npm"))?;
+    let found = version("node", &node, around)?;
+    let major = found.trim_start_matches('v').split('.').next().unwrap_or_default();
+    match major.parse::<u32>() {
+        Ok(major) if major >= OLDEST_NODE => {}
+        Ok(_) => return Err(MissingChain::OldNode { found }),
+        Err(_) => return Err(broken("node", format!("--version says {found:?}"))),
+    }
+    version("npm", &npm, around)?;
+    Ok(npm)
+}
+
+/// The node program.
+pub(crate) fn node(around: &Surroundings) -> Result<PathBuf, MissingChain> {
+    around.program("node").ok_or(MissingChain::Tool("node"))
+}
+
+fn version(
+    tool: &'static str,
+    program: &Path,
+    around: &Surroundings,
+) -> Result<String, MissingChain> {
+    let asked = Command::new(program)
+        .arg("--version")
+        .env("PATH", &around.path)
+        .output()
+        .map_err(|error| broken(tool, error.to_string()))?;
+    if !asked.status.success() {
+        return Err(broken(tool, last_words(&asked)));
+    }
+    Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
+}
+
+/// The end of what a program complained about.
+pub(crate) fn last_words(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let skip = lines.len().saturating_sub(12);
+    let tail: Vec<&str> = lines.into_iter().skip(skip).collect();
+    format!("{}\n{}", output.status, tail.join("\n"))
+}
+
+fn broken(tool: &'static str, detail: String) -> MissingChain {
+    MissingChain::BrokenTool { tool, detail }
+}
+
+/// Removes a file, or a folder with all that is in it, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<(), MissingChain> {
+    let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match gone {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(blame(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn blame(path: &Path) -> impl Fn(io::Error) -> MissingChain + use<> {
+    let path = path.to_owned();
+    move |source| MissingChain::Folder { path: path.clone(), source }
+}

@@ -1,0 +1,151 @@
+//! A merchant with an x402 paywall, in either version, on a free port of this machine. Checks every payment
+//! with code of its own, which shares nothing with the wallet's, and settles it on a local chain if it has
+//! one. Made for tests and a demonstration: it remembers all it received until it stops.
+
+mod book;
+mod digest;
+mod offer;
+mod payment;
+mod paywall;
+mod settling;
+mod shop;
+mod version;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::{Address, U256};
+use bursar_core::networks::{self, ChainId};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use self::book::Book;
+pub use self::book::{Outcome, Received};
+pub use self::settling::Settling;
+use self::shop::Shop;
+pub use self::shop::Ware;
+pub use self::version::Version;
+use crate::node::Devnet;
+
+/// How long open connections may take to end when the merchant stops.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What a merchant asks for, and where the money goes.
+#[derive(Debug, Clone)]
+pub struct MerchantConfig {
+    pub chain: ChainId,
+    pub pay_to: Address,
+    /// What is sold at each path.
+    pub goods: BTreeMap<String, Ware>,
+    /// How payments are settled; without it only their signatures are checked.
+    pub settle: Option<Settling>,
+    /// How long an authorization may be valid, in seconds.
+    pub max_timeout_s: u64,
+}
+
+impl MerchantConfig {
+    /// A merchant without goods, who does not settle.
+    pub fn new(chain: ChainId, pay_to: Address) -> Self {
+        Self { chain, pay_to, goods: BTreeMap::new(), settle: None, max_timeout_s: 60 }
+    }
+
+    /// Sells what is at `path` for `atoms` smallest units, in version 2.
+    pub fn sell(self, path: &str, atoms: u128) -> Self {
+        self.sell_in(Version::V2, path, atoms)
+    }
+
+    /// The same in a version of one's choice.
+    pub fn sell_in(mut self, version: Version, path: &str, atoms: u128) -> Self {
+        self.goods.insert(path.to_owned(), Ware { price: U256::from(atoms), version });
+        self
+    }
+
+    /// Settles payments on that chain.
+    pub fn settle_on(mut self, devnet: Devnet) -> Self {
+        self.settle = Some(Settling::Chain(devnet));
+        self
+    }
+
+    /// Has a facilitator settle payments; `url` has no slash at the end.
+    pub fn settle_through(mut self, url: &str) -> Self {
+        let url = url.to_owned();
+        self.settle = Some(Settling::Facilitator { url, client: reqwest::Client::new() });
+        self
+    }
+}
+
+/// Why a merchant cannot open.
+#[derive(Debug, thiserror::Error)]
+pub enum MerchantError {
+    #[error("chain {0} is not in the table of networks")]
+    UnknownChain(ChainId),
+    #[error("the merchant is on chain {merchant} and settles on chain {devnet}")]
+    OtherChain { merchant: ChainId, devnet: ChainId },
+    #[error("the merchant's port: {0}")]
+    Listen(#[from] std::io::Error),
+}
+
+/// A merchant who is open for business until stopped or dropped.
+#[derive(Debug)]
+pub struct Merchant {
+    shop: Arc<Shop>,
+    close: Option<oneshot::Sender<()>>,
+    server: JoinHandle<()>,
+}
+
+impl Merchant {
+    /// Opens on a free port of the loopback interface.
+    pub async fn serve(config: MerchantConfig) -> Result<Self, MerchantError> {
+        let MerchantConfig { chain, pay_to, goods, settle, max_timeout_s } = config;
+        let network = networks::by_chain(chain).ok_or(MerchantError::UnknownChain(chain))?;
+        if let Some(Settling::Chain(devnet)) = &settle
+            && let other = devnet.network().chain
+            && other != chain
+        {
+            return Err(MerchantError::OtherChain { merchant: chain, devnet: other });
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let book = Book::default();
+        let shop = Arc::new(Shop { url, network, pay_to, goods, settle, max_timeout_s, book });
+        let (close, closed) = oneshot::channel();
+        let served = axum::serve(listener, paywall::router(Arc::clone(&shop)))
+            .with_graceful_shutdown(async move {
+                // A dropped sender means the same as a sent word.
+                let _word = closed.await;
+            });
+        let server = tokio::spawn(async move {
+            // Accept errors are retried inside; this future only ends by the graceful stop.
+            let _stopped = served.await;
+        });
+        Ok(Self { shop, close: Some(close), server })
+    }
+
+    /// Where the merchant listens, without a slash at the end.
+    pub fn url(&self) -> &str {
+        &self.shop.url
+    }
+
+    /// Every payment that came in so far, good or bad, in the order of arrival.
+    pub fn payments(&self) -> Vec<Received> {
+        self.shop.book.received()
+    }
+
+    /// Takes no new connections and waits for the open ones, within a limit.
+    pub async fn stop(mut self) {
+        if let Some(close) = self.close.take() {
+            let _already_closed = close.send(());
+        }
+        // Past the limit, `drop` cuts what is left.
+        let _in_time = timeout(FAREWELL, &mut self.server).await;
+    }
+}
+
+impl Drop for Merchant {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}

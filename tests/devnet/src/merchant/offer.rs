@@ -1,0 +1,61 @@
+//! What the merchant asks for, as either version of x402 writes it.
+
+use serde_json::{Value, json};
+
+use super::shop::{Shop, Ware};
+use super::version::Version;
+
+impl Shop {
+    /// The one way to pay for what is at `path` (`PaymentRequirements`).
+    pub(super) fn requirement(&self, path: &str, ware: Ware) -> Value {
+        let coin = &self.network.stablecoin;
+        let mut offer = json!({
+            "scheme": "exact",
+            "network": ware.version.name_of(self.network),
+            "asset": coin.address.to_checksum(None),
+            "payTo": self.pay_to.to_checksum(None),
+            "maxTimeoutSeconds": self.max_timeout_s,
+            "extra": { "name": coin.domain_name, "version": coin.domain_version },
+        });
+        let price = json!(ware.price.to_string());
+        match ware.version {
+            Version::V1 => {
+                offer["maxAmountRequired"] = price;
+                offer["resource"] = json!(self.resource(path));
+                offer["description"] = json!(description(path));
+                offer["mimeType"] = json!(CONTENT);
+            }
+            Version::V2 => offer["amount"] = price,
+        }
+        offer
+    }
+
+    /// The whole challenge (`PaymentRequired`).
+    pub(super) fn challenge(&self, path: &str, ware: Ware, error: &str) -> Value {
+        let mut challenge = json!({
+            "x402Version": ware.version.number(),
+            "error": error,
+            "accepts": [self.requirement(path, ware)],
+        });
+        match ware.version {
+            Version::V1 => {}
+            Version::V2 => {
+                let url = self.resource(path);
+                challenge["resource"] =
+                    json!({ "url": url, "description": description(path), "mimeType": CONTENT });
+                challenge["extensions"] = json!({});
+            }
+        }
+        challenge
+    }
+
+    fn resource(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+}
+
+const CONTENT: &str = "application/json";
+
+fn description(path: &str) -> String {
+    format!("The demo merchant's {path}")
+}

@@ -1,0 +1,177 @@
+//! Reads a payment header and says whether it pays the price. Strict on purpose: what a merchant on the
+//! network might refuse is refused here, so that a test sees it.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::digest;
+use super::shop::{Shop, Ware};
+use super::version::Version;
+use crate::stable::Authorization;
+
+/// What is left of an authorization when it arrives must suffice for a block or two.
+const MARGIN_S: u64 = 6;
+
+/// Why a payment buys nothing. The text begins with the code that x402 facilitators use, where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("invalid_payload: the header is not base64 of JSON")]
+    NotJson,
+    #[error("invalid_payload: {0}")]
+    Malformed(String),
+    #[error("invalid_x402_version: {found} is not {wanted}")]
+    Version { found: u64, wanted: u64 },
+    #[error("unsupported_scheme: {0} is not exact")]
+    Scheme(Value),
+    #[error("invalid_network: {found} is not {wanted}")]
+    Network { found: Value, wanted: Value },
+    #[error("invalid_payment_requirements: `accepted` is not what was offered")]
+    Accepted,
+    #[error("invalid_exact_evm_recipient_mismatch: the money would go to {0}")]
+    Recipient(Address),
+    #[error("invalid_exact_evm_payload_authorization_value: {found} is not {wanted}")]
+    Value { found: U256, wanted: U256 },
+    #[error("invalid_exact_evm_payload_authorization_valid_before: {0} is past or too near")]
+    ValidBefore(U256),
+    #[error("invalid_exact_evm_payload_authorization_valid_after: {0} is not past")]
+    ValidAfter(U256),
+    #[error("invalid_exact_evm_signature: not of {0}")]
+    Signature(Address),
+    #[error("invalid_exact_evm_nonce_already_used: {0}")]
+    Nonce(B256),
+    #[error("settlement failed: {0}")]
+    Settlement(String),
+}
+
+/// A payment that pays the price.
+#[derive(Debug, Clone)]
+pub(super) struct Payment {
+    pub(super) terms: Authorization,
+    pub(super) signature: Bytes,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    x402_version: u64,
+    payload: Payload,
+    /// What version 2 repeats of the offer.
+    #[serde(default)]
+    accepted: Value,
+    /// Version 1 names these two alone.
+    #[serde(default)]
+    scheme: Value,
+    #[serde(default)]
+    network: Value,
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    signature: Bytes,
+    authorization: WrittenTerms,
+}
+
+/// Numbers are decimal strings: the official types know no other form.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenTerms {
+    from: Address,
+    to: Address,
+    value: String,
+    valid_after: String,
+    valid_before: String,
+    nonce: B256,
+}
+
+/// The JSON of a payment header.
+pub(super) fn decode(header: &[u8]) -> Result<Value, Refusal> {
+    let text = STANDARD.decode(header).map_err(|_not_base64| Refusal::NotJson)?;
+    serde_json::from_slice(&text).map_err(|_not_json| Refusal::NotJson)
+}
+
+/// Checks all that can be checked without a chain and without memory.
+pub(super) fn check(
+    shop: &Shop,
+    (path, ware): (&str, Ware),
+    payload: Value,
+    now_s: u64,
+) -> Result<Payment, Refusal> {
+    let written: Written =
+        serde_json::from_value(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let (found, wanted) = (written.x402_version, ware.version.number());
+    if found != wanted {
+        return Err(Refusal::Version { found, wanted });
+    }
+    let offered = shop.requirement(path, ware);
+    match ware.version {
+        Version::V1 => check_named(&offered, &written.scheme, &written.network)?,
+        Version::V2 => check_accepted(&offered, &written.accepted)?,
+    }
+    let terms = written.payload.authorization.parse()?;
+    check_terms(shop, ware.price, &terms, now_s)?;
+    let signature = written.payload.signature;
+    let digest = digest::digest(shop.network, &terms);
+    if digest::signer(&digest, &signature) != Some(terms.from) {
+        return Err(Refusal::Signature(terms.from));
+    }
+    Ok(Payment { terms, signature })
+}
+
+/// The payer must name our offer as we wrote it. The two usual mistakes get words of their own.
+fn check_accepted(offered: &Value, accepted: &Value) -> Result<(), Refusal> {
+    let field = |name: &str| accepted.get(name).unwrap_or(&Value::Null);
+    check_named(offered, field("scheme"), field("network"))?;
+    if accepted == offered { Ok(()) } else { Err(Refusal::Accepted) }
+}
+
+fn check_named(offered: &Value, scheme: &Value, network: &Value) -> Result<(), Refusal> {
+    if *scheme != offered["scheme"] {
+        return Err(Refusal::Scheme(scheme.clone()));
+    }
+    if *network != offered["network"] {
+        let (found, wanted) = (network.clone(), offered["network"].clone());
+        return Err(Refusal::Network { found, wanted });
+    }
+    Ok(())
+}
+
+fn check_terms(shop: &Shop, price: U256, terms: &Authorization, now_s: u64) -> Result<(), Refusal> {
+    if terms.to != shop.pay_to {
+        return Err(Refusal::Recipient(terms.to));
+    }
+    if terms.value != price {
+        return Err(Refusal::Value { found: terms.value, wanted: price });
+    }
+    if terms.valid_before < U256::from(now_s.saturating_add(MARGIN_S)) {
+        return Err(Refusal::ValidBefore(terms.valid_before));
+    }
+    // Strict, as in the contract, which would refuse an authorization of this very second.
+    if terms.valid_after >= U256::from(now_s) {
+        return Err(Refusal::ValidAfter(terms.valid_after));
+    }
+    Ok(())
+}
+
+impl WrittenTerms {
+    fn parse(self) -> Result<Authorization, Refusal> {
+        Ok(Authorization {
+            from: self.from,
+            to: self.to,
+            value: decimal("value", &self.value)?,
+            valid_after: decimal("validAfter", &self.valid_after)?,
+            valid_before: decimal("validBefore", &self.valid_before)?,
+            nonce: self.nonce,
+        })
+    }
+}
+
+fn decimal(name: &str, text: &str) -> Result<U256, Refusal> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    plain
+        .then(|| U256::from_str_radix(text, 10).ok())
+        .flatten()
+        .ok_or_else(|| Refusal::Malformed(format!("{name} is not a decimal number")))
+}

@@ -1,0 +1,172 @@
+//! The HTTP side: 402 with an offer, or the goods with a receipt, in the headers of the ware's version.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use alloy_primitives::B256;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::book::{Outcome, Received};
+use super::payment::{self, Payment, Refusal};
+use super::shop::{Shop, Ware};
+use super::version::Version;
+use crate::stable::Authorization;
+
+const OFFER: &str = "payment-required";
+
+/// Said wherever a payment is taken without a chain: nobody should believe that money moved.
+const VERIFIED_ONLY: &str = "only the signature was verified; no money moved";
+
+pub(super) fn router(shop: Arc<Shop>) -> Router {
+    Router::new().fallback(answer).with_state(shop)
+}
+
+async fn answer(State(shop): State<Arc<Shop>>, request: Request<Body>) -> Response {
+    let path = request.uri().path().to_owned();
+    let Some(ware) = shop.goods.get(&path).copied() else {
+        return reply(StatusCode::NOT_FOUND, &json!({ "error": "nothing is sold here" }));
+    };
+    if request.method() != Method::GET {
+        return reply(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": "GET only" }));
+    }
+    let Some(payment) = payment_in(request.headers(), ware.version) else {
+        return shop.ask(&path, ware, "Payment required", &json!({}));
+    };
+    // A task of its own: a payer who hangs up does not stop a settlement halfway.
+    let sale = tokio::spawn(async move { shop.sell(&path, ware, &payment).await });
+    sale.await.unwrap_or_else(|_died| {
+        reply(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": "the sale broke off" }))
+    })
+}
+
+/// The payment header; two of them count as a broken one.
+fn payment_in(headers: &HeaderMap, version: Version) -> Option<Vec<u8>> {
+    let all = headers.get_all(version.payment_header());
+    let all: Vec<&[u8]> = all.iter().map(|value| value.as_bytes()).collect();
+    if all.is_empty() { None } else { Some(all.join(&b',')) }
+}
+
+impl Shop {
+    /// Takes a payment in, books it, and answers.
+    async fn sell(&self, path: &str, ware: Ware, header: &[u8]) -> Response {
+        let payload = payment::decode(header);
+        let checked =
+            payload.clone().and_then(|json| payment::check(self, (path, ware), json, now_s()));
+        let outcome = match checked {
+            Ok(payment) => {
+                let offered = self.requirement(path, ware);
+                let payload = payload.clone().unwrap_or_default();
+                self.take(ware.version, payment, &payload, &offered).await
+            }
+            Err(refusal) => Outcome::Refused { reason: refusal.to_string() },
+        };
+        let response = match &outcome {
+            Outcome::Settled { terms, transaction } => {
+                self.hand_out(path, ware.version, terms, Some(*transaction))
+            }
+            Outcome::VerifiedOnly { terms } => self.hand_out(path, ware.version, terms, None),
+            Outcome::Refused { reason } => self.turn_away(path, ware, reason),
+        };
+        let path = path.to_owned();
+        self.book.record(Received { path, payload: payload.ok(), outcome });
+        response
+    }
+
+    /// Makes sure that an authorization buys once, and settles it if there is a chain.
+    async fn take(
+        &self,
+        version: Version,
+        payment: Payment,
+        payload: &Value,
+        offered: &Value,
+    ) -> Outcome {
+        if !self.book.claim(&payment.terms) {
+            return Outcome::Refused { reason: Refusal::Nonce(payment.terms.nonce).to_string() };
+        }
+        let Some(settling) = &self.settle else {
+            return Outcome::VerifiedOnly { terms: payment.terms };
+        };
+        match settling.settle(version, &payment.terms, &payment.signature, payload, offered).await {
+            Ok(transaction) => Outcome::Settled { terms: payment.terms, transaction },
+            Err(reason) => {
+                self.book.release(&payment.terms);
+                Outcome::Refused { reason: Refusal::Settlement(reason).to_string() }
+            }
+        }
+    }
+
+    fn hand_out(
+        &self,
+        path: &str,
+        version: Version,
+        terms: &Authorization,
+        transaction: Option<B256>,
+    ) -> Response {
+        let hash = transaction.map(|hash| hash.to_string());
+        let payer = terms.from.to_checksum(None);
+        let network = version.name_of(self.network);
+        let mut receipt = json!({
+            "success": true, "transaction": hash.as_deref().unwrap_or_default(),
+            "network": network, "payer": payer,
+        });
+        let mut goods = json!({
+            "content": format!("What you paid for at {path}."), "paid": terms.value.to_string(),
+            "payer": payer, "network": network, "settled": transaction.is_some(), "transaction": hash,
+        });
+        if transaction.is_none() {
+            receipt["extra"] = json!({ "settled": false, "note": VERIFIED_ONLY });
+            goods["note"] = json!(VERIFIED_ONLY);
+        }
+        let receipt = (version.receipt_header(), packed(&receipt));
+        let headers = [receipt, (header::CACHE_CONTROL.as_str(), "private".into())];
+        (headers, reply(StatusCode::OK, &goods)).into_response()
+    }
+
+    /// 402 with the offer once more, a receipt that says no, and the reason.
+    fn turn_away(&self, path: &str, ware: Ware, reason: &str) -> Response {
+        let receipt = json!({
+            "success": false, "transaction": "", "network": ware.version.name_of(self.network),
+            "errorReason": reason,
+        });
+        let again = self.ask(path, ware, reason, &json!({ "error": reason }));
+        ([(ware.version.receipt_header(), packed(&receipt))], again).into_response()
+    }
+
+    /// The challenge is the body in version 1, and a header beside any body in version 2.
+    fn ask(&self, path: &str, ware: Ware, error: &str, body: &Value) -> Response {
+        let challenge = self.challenge(path, ware, error);
+        let fresh = [(header::CACHE_CONTROL, "no-store")];
+        match ware.version {
+            Version::V1 => (fresh, reply(StatusCode::PAYMENT_REQUIRED, &challenge)).into_response(),
+            Version::V2 => {
+                let offer = [(OFFER, packed(&challenge))];
+                (offer, fresh, reply(StatusCode::PAYMENT_REQUIRED, body)).into_response()
+            }
+        }
+    }
+}
+
+fn reply(status: StatusCode, body: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+/// JSON as a header carries it.
+fn packed(value: &Value) -> String {
+    STANDARD.encode(value.to_string())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the merchant stands for a stranger's machine, whose clock is not ours to inject"
+)]
+fn now_s() -> u64 {
+    // A clock before 1970 makes every authorization "not yet valid": a refusal, as it should be.
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

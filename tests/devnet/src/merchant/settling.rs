@@ -1,0 +1,64 @@
+//! How the merchant gets its money: by its own transaction on a local chain, or by a facilitator.
+
+use alloy_primitives::B256;
+use serde_json::{Value, json};
+
+use super::version::Version;
+use crate::node::Devnet;
+use crate::stable::Authorization;
+
+/// Who carries payments out.
+#[derive(Debug, Clone)]
+pub enum Settling {
+    /// The merchant itself.
+    Chain(Devnet),
+    /// An x402 facilitator at this URL, without a slash at the end.
+    Facilitator { url: String, client: reqwest::Client },
+}
+
+/// How often a facilitator is asked about a payment that is on its way.
+const ASKED_MAX: usize = 5;
+
+impl Settling {
+    /// Carries a payment out, or says why not.
+    pub(super) async fn settle(
+        &self,
+        version: Version,
+        terms: &Authorization,
+        signature: &[u8],
+        payload: &Value,
+        requirement: &Value,
+    ) -> Result<B256, String> {
+        match self {
+            Self::Chain(devnet) => {
+                devnet.settle(terms, signature).await.map_err(|error| error.to_string())
+            }
+            Self::Facilitator { url, client } => {
+                let body = json!({
+                    "x402Version": version.number(), "paymentPayload": payload,
+                    "paymentRequirements": requirement,
+                });
+                by_facilitator(client, &format!("{url}/settle"), &body).await
+            }
+        }
+    }
+}
+
+async fn by_facilitator(client: &reqwest::Client, url: &str, body: &Value) -> Result<B256, String> {
+    let mut reason = "the facilitator gave no reason".to_owned();
+    for _asked in 0..ASKED_MAX {
+        let asked = client.post(url).json(body).send().await.map_err(|error| error.to_string())?;
+        let told: Value = asked.json().await.map_err(|error| error.to_string())?;
+        if told["success"] == true {
+            let hash = told["transaction"].as_str().and_then(|text| text.parse().ok());
+            return hash.ok_or_else(|| "the facilitator named no transaction".to_owned());
+        }
+        let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
+        reason = format!("{}: {}", text("errorReason"), text("errorMessage"));
+        // On its way: the same request learns its end.
+        if told["errorReason"] != "settlement_pending" {
+            break;
+        }
+    }
+    Err(reason)
+}

@@ -1,0 +1,100 @@
+//! A running local chain.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use bursar_core::networks::{self, ChainId, Network};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, OnceCell};
+
+use crate::error::DevnetError;
+use crate::install;
+use crate::process::{Anvil, Origin};
+use crate::rpc::Rpc;
+
+/// A running local chain. Clones share it; the process dies with the last of them.
+#[derive(Debug, Clone)]
+pub struct Devnet {
+    pub(crate) network: &'static Network,
+    pub(crate) rpc: Rpc,
+    /// Anvil's first account, which it signs for itself and which has coin for gas.
+    pub(crate) payer: Address,
+    /// Held over a send: anvil reads the nonce and queues the transaction in two steps, so two sends at
+    /// once meet in "nonce too low". A queue of one, which waits for answers and so is tokio's.
+    pub(crate) sending: Arc<Mutex<()>>,
+    /// Whether the factory of smart wallets is deployed.
+    pub(crate) factory: Arc<OnceCell<()>>,
+    pub(crate) node: Option<Arc<Anvil>>,
+}
+
+impl Devnet {
+    /// Starts the anvil that [`install::find_anvil`] finds, with the network's contracts in place.
+    pub async fn start(chain: ChainId) -> Result<Self, DevnetError> {
+        Self::start_at(&install::find_anvil()?, chain).await
+    }
+
+    /// Starts the given anvil, with the network's contracts in place.
+    pub async fn start_at(anvil: &Path, chain: ChainId) -> Result<Self, DevnetError> {
+        let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
+        let devnet = Self::spawn(anvil, network, &Origin::Empty).await?;
+        devnet.place_stablecoin().await?;
+        devnet.place_tokens(None).await?;
+        devnet.place_multicall().await?;
+        devnet.check_stablecoin().await?;
+        Ok(devnet)
+    }
+
+    /// Uses a local chain that another process started; it outlives this value.
+    pub async fn attach(url: &str, chain: ChainId) -> Result<Self, DevnetError> {
+        let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
+        let devnet = Self::connect(url, network, None).await?;
+        devnet.check_stablecoin().await?;
+        Ok(devnet)
+    }
+
+    pub(crate) async fn spawn(
+        anvil: &Path,
+        network: &'static Network,
+        origin: &Origin,
+    ) -> Result<Self, DevnetError> {
+        let (node, url) = Anvil::spawn(anvil, network.chain, origin).await?;
+        Self::connect(&url, network, Some(Arc::new(node))).await
+    }
+
+    async fn connect(
+        url: &str,
+        network: &'static Network,
+        node: Option<Arc<Anvil>>,
+    ) -> Result<Self, DevnetError> {
+        let rpc = Rpc::new(url)?;
+        let accounts: Vec<Address> = rpc.call("eth_accounts", json!([])).await?;
+        let payer = accounts.first().copied().ok_or_else(|| DevnetError::Rpc {
+            method: "eth_accounts".to_owned(),
+            detail: "the node signs for nobody: is it anvil?".to_owned(),
+        })?;
+        Ok(Self { network, rpc, payer, sending: Arc::default(), factory: Arc::default(), node })
+    }
+
+    /// Where the chain answers JSON-RPC.
+    pub fn url(&self) -> &str {
+        self.rpc.url()
+    }
+
+    /// The network that this chain stands for.
+    pub fn network(&self) -> &'static Network {
+        self.network
+    }
+
+    /// Kills the chain at once, for tests of an outage. Does nothing to a chain of another process.
+    pub fn kill(&self) {
+        if let Some(node) = &self.node {
+            node.kill();
+        }
+    }
+
+    /// Any JSON-RPC method, such as `anvil_setBalance` or `evm_increaseTime`.
+    pub async fn request(&self, method: &str, params: Value) -> Result<Value, DevnetError> {
+        self.rpc.call(method, params).await
+    }
+}

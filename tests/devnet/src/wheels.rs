@@ -1,0 +1,111 @@
+//! Installs a set of Python packages that is pinned by hashes, once for all processes of this machine that
+//! share a target folder. Runs pip, so it is for tests alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+use super::kit::{Lock, blame, last_words, remove};
+use super::missing::MissingChain;
+use super::surroundings::Surroundings;
+
+/// Packages that are installed together, in a virtual environment of their own.
+#[derive(Debug)]
+pub struct Wheels {
+    /// What is said to be missing if it cannot be installed.
+    pub package: &'static str,
+    /// The text of `requirements.txt`: every package with version and hashes.
+    pub requirements: &'static str,
+}
+
+impl Wheels {
+    /// Installs the packages unless they are there, and returns the Python that finds them.
+    pub(crate) fn install(&self, around: &Surroundings) -> Result<PathBuf, MissingChain> {
+        let python = around.program("python3").ok_or_else(|| self.broken("python3 is missing"))?;
+        let folder = self.folder(&python, around)?;
+        let parent = around.target.join("kit");
+        let ready = folder.join("bin/python");
+        if ready.is_file() {
+            return Ok(ready);
+        }
+        fs::create_dir_all(&parent).map_err(blame(&parent))?;
+        let _guard = Lock::wait(&parent.join("install.lock"))?;
+        // Another process may have installed them while this one waited for the lock.
+        if ready.is_file() {
+            return Ok(ready);
+        }
+        let staging = folder.with_extension("partial");
+        self.fill(&staging, &python, around)?;
+        remove(&folder)?;
+        fs::rename(&staging, &folder).map_err(blame(&folder))?;
+        Ok(ready)
+    }
+
+    /// Another list is another folder, and so is another Python: an environment points to the one that made
+    /// it.
+    fn folder(&self, python: &Path, around: &Surroundings) -> Result<PathBuf, MissingChain> {
+        let mut asked = Command::new(python);
+        let version =
+            self.run(asked.args(["-c", "import sys; print(sys.executable, sys.version)"]), around)?;
+        let mut digest = hex::encode(Sha256::digest([self.requirements, &version].concat()));
+        digest.truncate(16);
+        Ok(around.target.join("kit").join(digest))
+    }
+
+    fn fill(
+        &self,
+        folder: &Path,
+        python: &Path,
+        around: &Surroundings,
+    ) -> Result<(), MissingChain> {
+        remove(folder)?;
+        self.run(Command::new(python).args(["-m", "venv"]).arg(folder), around)?;
+        let list = folder.join("requirements.txt");
+        fs::write(&list, self.requirements).map_err(blame(&list))?;
+        // Nothing is built here, and nothing is taken that the list does not vouch for.
+        let mut pip = Command::new(folder.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--require-hashes", "--only-binary", ":all:"])
+            .args(["--no-input", "--disable-pip-version-check", "--quiet", "--requirement"])
+            .arg(&list);
+        self.run(&mut pip, around)?;
+        Ok(())
+    }
+
+    fn run(&self, command: &mut Command, around: &Surroundings) -> Result<String, MissingChain> {
+        let done = command.env("PATH", &around.path).output();
+        let done = done.map_err(|error| self.broken(&error.to_string()))?;
+        if !done.status.success() {
+            return Err(self.broken(&last_words(&done)));
+        }
+        Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    }
+
+    fn broken(&self, detail: &str) -> MissingChain {
+        MissingChain::Wheels { package: self.package, detail: detail.to_owned() }
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    const NONE: Wheels = Wheels { package: "nothing", requirements: "" };
+
+    #[test]
+    fn a_missing_python_is_named_with_the_line_that_installs_it() {
+        let home = tempfile::tempdir().unwrap();
+        let around = Surroundings {
+            path: home.path().as_os_str().to_owned(),
+            anvil: None,
+            skip: String::new(),
+            target: home.path().join("target"),
+        };
+        let complaint = NONE.install(&around).unwrap_err().to_string();
+        assert!(complaint.contains("apt-get install -y python3 python3-venv"), "{complaint}");
+        assert!(complaint.ends_with("python3 is missing"), "{complaint}");
+        assert!(!home.path().join("target").exists());
+    }
+}

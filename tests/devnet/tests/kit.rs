@@ -1,0 +1,53 @@
+//! The local chain, its contracts, the merchant, and the example agents against them. One binary, so that it links once.
+
+#[cfg(test)]
+#[path = "kit/agents.rs"]
+mod agents;
+#[cfg(test)]
+#[path = "kit/blocks.rs"]
+mod blocks;
+#[cfg(test)]
+#[path = "kit/coin.rs"]
+mod coin;
+#[cfg(test)]
+#[path = "kit/full.rs"]
+mod full;
+#[cfg(test)]
+#[path = "kit/hostile.rs"]
+mod hostile;
+#[cfg(test)]
+#[path = "kit/merchant.rs"]
+mod merchant;
+#[cfg(test)]
+#[path = "kit/merchant_v1.rs"]
+mod merchant_v1;
+#[cfg(test)]
+#[path = "kit/multicall.rs"]
+mod multicall;
+#[cfg(test)]
+#[path = "kit/payer.rs"]
+mod payer;
+#[cfg(test)]
+#[path = "kit/permit2.rs"]
+mod permit2;
+#[cfg(test)]
+#[path = "kit/prism.rs"]
+mod prism;
+#[cfg(test)]
+#[path = "kit/proxy.rs"]
+mod proxy;
+#[cfg(test)]
+#[path = "kit/routers.rs"]
+mod routers;
+#[cfg(test)]
+#[path = "kit/swaps.rs"]
+mod swaps;
+#[cfg(test)]
+#[path = "kit/tokens.rs"]
+mod tokens;
+#[cfg(test)]
+#[path = "kit/vault.rs"]
+mod vault;
+#[cfg(test)]
+#[path = "kit/wallets.rs"]
+mod wallets;
