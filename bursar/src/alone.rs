@@ -1,8 +1,9 @@
-//! A command that is its own engine. While it waits for a person to answer, no engine runs and the data folder is free
-//! for others: the command then starts over with the answers that it has, up to the next question.
+//! Runs a command in a process that is its own engine. While the command waits for a person's answer, no engine
+//! runs and the data folder is free for other processes. The command then restarts with the answers it has, up to
+//! the next question.
 //!
-//! Between the session, which is the one of every command, and the engine, frames pass through here. What the session
-//! asks and answers stays the same.
+//! Frames between the session and the engine pass through here. The session is the same as for any other command
+//! and does not notice the restarts.
 
 use bursar_core::answers::Reply;
 use bursar_core::codes::Code;
@@ -21,7 +22,7 @@ use bursar_tui::secret_source::SecretSource;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-/// Frames over one end of a socket pair.
+/// One end of a socket pair that carries frames.
 struct End {
     stream: UnixStream,
     reader: FrameReader,
@@ -32,7 +33,7 @@ impl End {
         Self { stream, reader: FrameReader::new(FRAME_BYTES) }
     }
 
-    /// The next frame; `None` at the end of the stream, and after anything that is no frame. Cancel-safe.
+    /// Returns the next frame; `None` at the end or after an invalid frame. Cancel-safe.
     async fn next(&mut self) -> Option<Frame> {
         loop {
             let count =
@@ -43,27 +44,27 @@ impl End {
         }
     }
 
-    /// A side that is gone is noticed by [`End::next`].
+    /// Sends a frame. Ignores write errors, because [`End::next`] notices a closed stream.
     async fn send(&mut self, frame: &Frame) {
         let _gone = self.stream.write_all(&frame.packed()).await;
     }
 }
 
-/// A question of the command, and its answer.
+/// A question of the command and its answer.
 struct Answered {
     prompt: Vec<u8>,
     answer: Frame,
 }
 
-/// What one run of the engine came to.
+/// The outcome of one run of the engine.
 enum Ran {
-    /// The command is over, and the session knows.
+    /// The command has ended, or its session has disconnected.
     Over,
-    /// A person is asked: this question, in this frame.
+    /// A person must answer this question, given as the JSON of its prompt frame.
     Asks(Vec<u8>),
 }
 
-/// Who answers this command's questions.
+/// The sources of answers to this command's questions.
 #[derive(Debug, Clone)]
 pub(crate) struct Answers {
     asking: Asking,
@@ -80,7 +81,7 @@ impl Answers {
         }
     }
 
-    /// A person thinks about it, for as long as it takes.
+    /// Returns whether a person must answer this prompt, which may take any amount of time.
     fn takes_time(&self, prompt: &Prompt) -> bool {
         let typed = |source: &SecretSource| *source == SecretSource::Terminal;
         match prompt {
@@ -95,7 +96,7 @@ impl Answers {
     }
 }
 
-/// Serves one command on `session` until it is over, or its program is gone.
+/// Serves one command on `session` until it ends or its program disconnects.
 pub(crate) async fn serve(
     session: UnixStream,
     folder: DataFolder,
@@ -132,7 +133,7 @@ pub(crate) async fn serve(
                 known.push(Answered { prompt, answer });
             }
             Err(fault) => {
-                // What keeps an engine from beginning is what `doctor` is asked for.
+                // `doctor` reports what prevents an engine from starting.
                 let result = match &*named {
                     Order::Doctor => Ok(doctor::without_engine(folder.path(), Some(&fault))),
                     _other => Err(fault),
@@ -147,7 +148,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// The folder again, after others had it.
+/// Takes the folder's lock again, after it was released during a question.
 async fn take(folder: &DataFolder) -> Result<InstanceLock, Fault> {
     let folder = folder.clone();
     let claimed = tokio::task::spawn_blocking(move || claim(&folder, COMMAND_WAITS)).await;
@@ -160,13 +161,13 @@ async fn take(folder: &DataFolder) -> Result<InstanceLock, Fault> {
     }
 }
 
-/// What a command needs of the folder's journal.
+/// How a command uses the folder's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Journal {
     Opened,
-    /// Made where it is lost.
+    /// Created if it is missing.
     Begun,
-    /// Not touched, because it may be damaged or missing.
+    /// Not opened, because it may be damaged or missing.
     LeftAlone,
 }
 
@@ -190,7 +191,7 @@ fn settings(folder: &DataFolder, lock: InstanceLock, journal: Journal) -> engine
     settings
 }
 
-/// Runs the command from its beginning with the answers that are known.
+/// Runs the command from the start and replays the known answers.
 async fn run(
     session: &mut End,
     settings: engine::Options,
@@ -201,7 +202,7 @@ async fn run(
     let engine = Engine::open(settings).await?;
     let ran = converse(session, &engine, order, known, answers).await;
     let again = oneshot::ctrl_c();
-    // A second Ctrl-C does not wait: what is committed survives a kill as well.
+    // A second Ctrl-C skips the orderly stop: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         () = again => {}
@@ -227,7 +228,7 @@ async fn converse(
                 None => return Err(Fault::new(Code::InternalError)),
             },
             frame = session.next() => match frame {
-                // An answer to a question that was passed on, or that the person lets go.
+                // The answer to a forwarded question, or its cancellation.
                 Some(frame) => {
                     above.send(&frame).await;
                     continue;
@@ -237,7 +238,7 @@ async fn converse(
         };
         let asked = match frame.message() {
             Ok(ToClient::Prompt { prompt, .. }) => prompt,
-            // It was shown when the command came here for the first time.
+            // Already shown when the command first got this far.
             Ok(ToClient::Progress { .. }) if given < known.len() => continue,
             Ok(ToClient::Done { .. }) => {
                 session.send(&frame).await;
@@ -254,7 +255,8 @@ async fn converse(
                 above.send(&before.answer).await;
                 given = given.saturating_add(1);
             }
-            // Something has changed meanwhile: what is asked now was not answered yet.
+            // The question differs from the recorded one: something has changed, so the remaining answers no longer
+            // apply.
             _new => {
                 known.truncate(given);
                 session.send(&frame).await;

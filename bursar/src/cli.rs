@@ -1,4 +1,4 @@
-//! The arguments of `bursar`: what holds for every command, and the commands. No option takes a secret.
+//! The arguments of `bursar`: global options and commands. No option takes a secret as its value.
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +17,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "bursar", bin_name = "bursar", version = bursar_tui::VERSION)]
 #[command(max_term_width = 100, infer_subcommands = false, arg_required_else_help = false)]
-// `approve` has a `--yes` of its own in the shared grammar; here it gets the short form of ours.
+// `approve` has its own `--yes` in the shared grammar; this adds the short form of the global option.
 #[command(mut_subcommand("approve", |approve| approve.mut_arg("yes", |yes| yes.short('y'))))]
-// In a console's line the reason takes all that follows; here `--json` behind it is still an option.
+// On a console line the reason takes all remaining words; here a `--json` after it is still an option.
 #[command(mut_subcommand("deny", |deny| deny.mut_arg("reason", |why| why.trailing_var_arg(false))))]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub(crate) struct PayArgs {
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub(crate) method: Option<String>,
     /// The body: text, @FILE, or @- for standard input. A JSON body gets the content type of JSON.
-    // Not `--data`, which is the data folder in every command.
+    // Not `--data`, which names the data folder in every command.
     #[arg(long, short = 'd', value_name = "TEXT|@FILE|@-", allow_hyphen_values = true)]
     pub(crate) body: Option<String>,
     /// A request header; may be repeated.
@@ -164,7 +164,7 @@ pub(crate) struct DemoArgs {
 }
 
 impl Cli {
-    /// Reads the arguments and lets both ways of saying yes mean the same.
+    /// Parses the arguments and merges the global `--yes` and `--reveal` into commands that have their own.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut cli = Self::try_parse_from(arguments)?;
         if let Some(Command::Order(order)) = &mut cli.command {
@@ -182,7 +182,7 @@ impl Cli {
 }
 
 impl Global {
-    /// Where the password is; an option wins over the environment.
+    /// Returns the source of the password. An option takes precedence over the environment.
     pub(crate) fn password(&self) -> SecretSource {
         if self.password_stdin {
             SecretSource::Stdin
@@ -203,8 +203,8 @@ impl Global {
         }
     }
 
-    /// How a one-shot runs. A decision is asked for only if standard input is a terminal as well: a
-    /// script whose input is a pipe is not somebody who reads a card.
+    /// Returns the options of a one-shot command. Decisions are interactive only if standard input is a terminal
+    /// too: a script that pipes its input does not read a card.
     pub(crate) fn options(&self) -> Options {
         let attended = !self.no_input && std::io::stdin().is_terminal();
         Options {

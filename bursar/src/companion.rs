@@ -1,5 +1,5 @@
-//! Starts the programs that ship beside this one. They are programs of their own because none of their
-//! code belongs into a wallet.
+//! Starts the programs that ship next to this one. They are separate because none of their code belongs in a
+//! wallet.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +11,7 @@ use bursar_core::fault::Fault;
 
 use crate::cli::Global;
 
-/// `bursar demo`: becomes `bursar-demo`, and gives back its exit code.
+/// Runs `bursar-demo` for `bursar demo` and returns its exit code.
 pub(crate) fn demo(global: &Global, arguments: &[OsString]) -> u8 {
     let program = beside_this("bursar-demo");
     let mut command = Command::new(&program);
@@ -33,7 +33,8 @@ pub(crate) fn demo(global: &Global, arguments: &[OsString]) -> u8 {
     }
 }
 
-/// The program beside this one, else the bare name, which is looked for on PATH.
+/// Returns the path of the program next to this one, or else its bare name. The system looks up a bare name on
+/// PATH.
 fn beside_this(name: &str) -> PathBuf {
     let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     match std::env::current_exe() {
@@ -42,8 +43,8 @@ fn beside_this(name: &str) -> PathBuf {
     }
 }
 
-/// Takes this process's place, so that signals and the terminal are the other program's alone; returns
-/// only if that fails.
+/// Replaces this process by the other program; returns only on failure. Signals and the terminal then belong to the
+/// other program alone.
 #[cfg(unix)]
 fn exit_of(mut command: Command) -> io::Result<u8> {
     use std::os::unix::process::CommandExt;

@@ -1,5 +1,5 @@
-//! `bursar` alone: the console. Attaches to the engine of the data folder, or becomes it. Closing the
-//! console never stops an engine that it did not start.
+//! `bursar` without a command: the console. Attaches to the engine of the data folder, or runs one in this process.
+//! Closing the console never stops an engine that it did not start.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ use tokio::sync::mpsc;
 use crate::cli::{Color, Global, Screen};
 use crate::signals::{Signal, Signals};
 
-/// In the data folder: the lines entered in consoles.
+/// The file in the data folder that keeps the lines entered in consoles.
 const HISTORY: &str = "console_history";
 
-/// Whether a person sits at both ends of this process.
+/// Returns whether a person can type into this process and see its screen.
 pub(crate) fn is_possible(global: &Global) -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     !global.json
@@ -62,7 +62,7 @@ async fn with_folder(global: &Global, screen: &Screen, folder: DataFolder) -> Re
         theme: theme(screen),
         folder_option: folder_option(global),
         history: Some(folder.path().join(HISTORY)),
-        // A console without a known zone shows UTC, and says so.
+        // Without a known time zone the console shows UTC and labels it.
         zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
     };
     match claim(&folder, ENGINE_WAITS)? {
@@ -80,7 +80,7 @@ async fn with_folder(global: &Global, screen: &Screen, folder: DataFolder) -> Re
     }
 }
 
-/// The whole life of an engine that ends with its console.
+/// Runs an engine that stops when its console ends.
 async fn own(
     global: &Global,
     folder: DataFolder,
@@ -93,7 +93,7 @@ async fn own(
     let engine = Engine::open(settings).await?;
     let ended = live(&engine, password, setup, &mut signals).await;
     signals.left();
-    // A second signal does not wait: what is committed survives a kill as well.
+    // A second signal skips the orderly stop: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         () = signals.next() => {}
@@ -118,17 +118,17 @@ async fn live(
 ) -> Result<Ended, Fault> {
     crate::engine_command::let_in(engine, password).await?;
     if engine.autostart() {
-        // The console is worth its while without: it says that nobody hears the agents, and how to start.
+        // The console is useful without a server: it shows that none is running and how to start it.
         let _port_taken = engine.start_server().await;
     }
     let setup = Setup { owner: true, ..setup };
     console::run(Inside(engine), setup, signals.next()).await
 }
 
-/// How long a console may take to leave after a signal.
+/// How long a console may take to exit after a signal.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Signals, heard in a task of their own: a console that stands still in its terminal hears nothing.
+/// Receives signals in a separate task. A console that is blocked on its terminal cannot receive any.
 struct Heard {
     signals: mpsc::UnboundedReceiver<Signal>,
     left: Arc<AtomicBool>,
@@ -145,7 +145,7 @@ impl Heard {
                 let _gone = tell.send(signal);
                 tokio::time::sleep(GRACE).await;
                 if !has_left.load(Ordering::SeqCst) {
-                    // What was answered is on disk.
+                    // Answered requests are already on disk.
                     std::process::exit(i32::from(signal.exit()));
                 }
             }
@@ -157,13 +157,13 @@ impl Heard {
         let _which: Option<Signal> = self.signals.recv().await;
     }
 
-    /// The terminal is given back: whatever takes its time now may.
+    /// Records that the terminal is restored. From here on the process may take longer than [`GRACE`].
     fn left(&self) {
         self.left.store(true, Ordering::SeqCst);
     }
 }
 
-/// What another shell must say to mean the same folder.
+/// Returns the option that selects the same folder in another shell.
 fn folder_option(global: &Global) -> String {
     let set = std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty());
     let folder = global.data.clone().or_else(|| set.map(PathBuf::from));
@@ -174,7 +174,7 @@ fn folder_option(global: &Global) -> String {
     quoted.map_or_else(|_nul| String::new(), |folder| format!("--data {folder}"))
 }
 
-/// What goes on without this console, in one line on the normal screen.
+/// Returns the closing line, which states what continues without this console.
 fn parting(ended: &Ended) -> String {
     match (ended.waiting, ended.next_ms) {
         (None, _) => "Left the console. The engine could not be reached.".to_owned(),
@@ -206,7 +206,7 @@ fn theme(screen: &Screen) -> Theme {
     }
 }
 
-/// What the locale says of the terminal's characters. The first of the three that is set counts.
+/// Returns whether the locale uses UTF-8. The first variable that is set decides.
 fn speaks_utf8() -> bool {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
@@ -216,7 +216,7 @@ fn speaks_utf8() -> bool {
     })
 }
 
-/// An engine behind its socket. A new one on the same folder is found again.
+/// An engine behind its socket. Reconnects to a new engine on the same folder.
 struct Attached {
     folder: DataFolder,
     first: Option<Link>,

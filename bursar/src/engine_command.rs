@@ -1,6 +1,6 @@
-//! `bursar engine`: the engine in the foreground until a signal ends it. Standard output carries one line,
-//! READY and where agents call, for the service manager or script that waits for it; with `--json` the
-//! same as an envelope.
+//! `bursar engine`: runs the engine in the foreground until a signal stops it. Writes one line to standard output:
+//! READY and the URL for agents, for a service manager or script that expects it. With `--json` the line is an
+//! envelope.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub(crate) async fn run(global: &Global, args: &EngineArgs) -> u8 {
 }
 
 async fn until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
-    // Before anything that a signal could interrupt half-way.
+    // Before any work that a signal could interrupt halfway.
     let mut signals = Signals::listen()?;
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
@@ -58,7 +58,7 @@ async fn until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
         },
         signal = signals.next() => Ok(signal),
     };
-    // A second signal does not wait: what is committed survives a kill as well.
+    // A second signal skips the orderly stop: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         _again = signals.next() => {}
@@ -72,7 +72,8 @@ async fn open(folder: DataFolder, lock: InstanceLock, args: &EngineArgs) -> Resu
     Engine::open(options).await
 }
 
-/// Notes the start, unlocks if a password was given and there is a wallet, and only then lets anybody in.
+/// Records the start, unlocks the wallet, and then accepts control connections. Without a password or a wallet
+/// there is nothing to unlock.
 pub(crate) async fn let_in(engine: &Engine, password: Option<SecretString>) -> Result<(), Fault> {
     engine.note_started().await;
     if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
@@ -90,12 +91,12 @@ async fn start(
         tell("There is no wallet yet, so the given password is not used.");
     }
     let_in(engine, password).await?;
-    // Naming an address is asking for a server, whatever the setting says.
+    // `--listen` asks for a server, whatever the autostart setting is.
     let wanted = !args.no_server && (args.listen.is_some() || engine.autostart());
     if wanted { engine.start_server().await.map(Some) } else { Ok(None) }
 }
 
-/// The password of an option or of the environment; the engine never asks at a terminal.
+/// Reads the password from an option or the environment. The engine never prompts at a terminal.
 pub(crate) async fn password(source: SecretSource) -> Result<Option<SecretString>, Fault> {
     let read = tokio::task::spawn_blocking(move || source.read(&mut Stdin)).await;
     match read.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
@@ -110,7 +111,7 @@ pub(crate) async fn password(source: SecretSource) -> Result<Option<SecretString
     }
 }
 
-/// The one line on standard output. Whoever waits for it may have gone: the engine goes on.
+/// Writes the one line on standard output. Ignores write errors: the reader may have gone away.
 fn announce(server: Option<SocketAddr>, json: bool) {
     let url = server.map(|address| format!("http://{address}"));
     let (mut out, mut err) = (io::stdout(), io::stderr());

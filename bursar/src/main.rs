@@ -1,4 +1,5 @@
-//! `bursar`: one command, or the engine in the foreground. Composes engine and client; decides nothing.
+//! `bursar`: runs one command, the console, or the engine in the foreground. Composes engine and client; decides
+//! nothing.
 
 mod alone;
 mod cli;
@@ -25,7 +26,7 @@ use bursar_tui::secret_source::SecretSource;
 
 use cli::{Cli, Command, Global, Screen};
 
-/// How long a thread that is stuck in a read, at a prompt for example, may hold up the end.
+/// How long a thread may delay the exit if it is stuck in a read, such as a prompt.
 const LINGER_MS: u64 = 100;
 
 fn main() -> ExitCode {
@@ -49,8 +50,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// A session over a pipe: one command a line, in order, up to the first that fails. Its exit code is that of the last
-/// command that ran. Empty lines and lines that begin with `#` are skipped.
+/// Runs a piped session: one command per line, in order, until the first failure. Returns the exit code of the last
+/// command that ran. Skips empty lines and lines that start with `#`.
 fn piped(global: &Global) -> u8 {
     if global.options().password == SecretSource::Stdin {
         let message = "Standard input holds the commands: give the password by --password-file.";
@@ -91,7 +92,7 @@ fn dispatch(global: &Global, command: Command) -> u8 {
         }
         Command::Completions { shell } => usage::completions(global, shell),
         Command::Order(order) => {
-            // What goes wrong is in the answer; the log would say it twice.
+            // Errors are in the answer; the log would repeat them.
             process::log_to_stderr(if global.verbose { "warn" } else { "off" });
             in_runtime(order.name(), global, run::one_shot(global, *order))
         }
@@ -109,7 +110,7 @@ fn in_runtime(command: &str, global: &Global, work: impl Future<Output = u8>) ->
     }
 }
 
-/// Ends a command that came to no engine.
+/// Reports a failure that no engine was involved in, and returns its exit code.
 fn failed(command: &str, global: &Global, failure: impl Into<oneshot::Failure>) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     oneshot::fail(Some(command), failure, &global.options(), &mut out, &mut err)

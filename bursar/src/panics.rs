@@ -1,5 +1,5 @@
-//! What is said when the program itself is broken: where, and what to do. Never the panic's own text, which
-//! may hold a secret.
+//! The message of a panic: where the program broke and what to do. Never includes the panic's own text, which may
+//! contain a secret.
 
 use std::io::{self, Write};
 use std::panic::PanicHookInfo;
@@ -11,18 +11,18 @@ use bursar_core::codes::Code;
 /// The data folder of this process, once it is known.
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names the folder that a broken program leaves behind.
+/// Sets the data folder that the panic message names.
 pub(crate) fn name_folder(folder: &std::path::Path) {
-    // The first one stays: a process has one folder.
+    // The first call wins: a process has one folder.
     let _named = FOLDER.set(folder.to_owned());
 }
 
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|panic| {
         let store = is_of_the_store(panic);
-        // Nobody is left to be told that standard error is closed.
+        // A closed standard error cannot be reported anywhere.
         let _closed = writeln!(io::stderr(), "{}", message(panic, store));
-        // Where a panic ends the process, it ends it like the damage that it most likely is.
+        // Where a panic aborts the process, exits with the code of the most likely cause, a damaged journal.
         if store && cfg!(panic = "abort") {
             #[expect(clippy::exit, reason = "the process is about to be aborted")]
             std::process::exit(i32::from(Code::JournalDamaged.exit()));
@@ -30,7 +30,7 @@ pub(crate) fn install() {
     }));
 }
 
-/// The journal's store panics on some kinds of damage instead of reporting it.
+/// Returns whether the panic came from redb. It panics on some kinds of damage instead of reporting them.
 fn is_of_the_store(panic: &PanicHookInfo<'_>) -> bool {
     panic.location().is_some_and(|location| location.file().contains("redb"))
 }
@@ -60,11 +60,11 @@ mod tests {
 
     use super::install;
 
-    /// Names the process that is to panic.
+    /// The variable that makes the child process panic.
     const PANICS: &str = "BURSAR_TEST_PANICS";
     const PASSWORD: &str = "Kanarienvögel-4d1e Passwort";
 
-    /// In a process of its own, whose hook is the program's: each way in which a panic repeats what it was about.
+    /// Runs in a child process with the program's hook. Covers each way in which a panic repeats its input.
     #[test]
     #[ignore = "started by the test below"]
     #[expect(

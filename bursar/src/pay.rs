@@ -1,6 +1,6 @@
-//! `bursar pay`: asks a URL for something and pays if it is asked to, as an agent of the wallet and by nothing
-//! but the wallet's agent server. One command signs one payment at most. The answer's body goes to standard
-//! output as it comes, and what was done to standard error.
+//! `bursar pay`: requests a URL and pays if the server asks for it, as an agent of the wallet. Uses only the
+//! wallet's agent server and signs at most one payment per command. The response body streams to standard output;
+//! messages go to standard error.
 
 mod account;
 mod agent;
@@ -54,7 +54,7 @@ pub(crate) async fn run(global: &Global, args: &PayArgs) -> u8 {
     oneshot::conclude(COMMAND, &data, failure.as_ref(), warnings, &options, streams)
 }
 
-/// All that can be wrong before anything is sent to anybody.
+/// Checks everything that can be wrong before anything is sent.
 async fn prepare(global: &Global, args: &PayArgs) -> Result<Purchase, Failure> {
     if global.data.is_some() {
         let message = "`bursar pay` has no --data: to send a body, use -d or --body.";

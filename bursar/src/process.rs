@@ -1,4 +1,4 @@
-//! What holds for the whole process before anything else happens in it.
+//! Settings of the whole process: privacy, open files, logging.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use bursar_engine::redact::Redacting;
 use tracing_subscriber::EnvFilter;
 
-/// What chooses log lines.
+/// The environment variable that selects log lines.
 const CHOICE: &str = "BURSAR_LOG";
-/// In the data folder: the log lines of a console.
+/// The file in the data folder for a console's log lines.
 const CONSOLE_LOG: &str = "console.log";
 
-/// New files and folders are the user's alone, and no core dump or debugger of the same user gets at the
-/// keys by default. Each is a precaution: where the platform refuses one, the rest still holds.
+/// Makes new files private, and keeps the keys from core dumps and debuggers. That includes debuggers of the same
+/// user. Each step is a precaution: if the platform refuses one, the others still apply.
 #[cfg(unix)]
 pub(crate) fn close_to_others() {
     use rustix::fs::Mode;
@@ -26,13 +26,13 @@ pub(crate) fn close_to_others() {
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         let _kept = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-        // Nothing that this program starts may become more than it is.
+        // Programs that this process starts cannot gain privileges.
         let _kept = rustix::thread::set_no_new_privs(true);
     }
 }
 
-/// Lets an engine have as many files open as its server may have connections. To be called once the log can
-/// say that it was not possible.
+/// Raises the limit of open files to what the server's connections need. Call it after logging is set up, so that a
+/// failure is logged.
 #[cfg(unix)]
 pub(crate) fn allow_open_files() {
     use bursar_core::limits::OPEN_FILES;
@@ -52,26 +52,26 @@ pub(crate) fn allow_open_files() {
     }
 }
 
-/// Elsewhere sockets are not counted among files.
+/// Other platforms do not count sockets as files.
 #[cfg(not(unix))]
 pub(crate) fn allow_open_files() {}
 
-/// Elsewhere the folder's access list does it.
+/// On other platforms the folder's access list protects it.
 #[cfg(not(unix))]
 pub(crate) fn close_to_others() {}
 
-/// Log lines go to standard error, without anything that must not be read there: `BURSAR_LOG` chooses them, else `default` does.
+/// Writes log lines to standard error, with secrets redacted. `BURSAR_LOG` selects them, or else `default`.
 pub(crate) fn log_to_stderr(default: &str) {
     let filter = EnvFilter::try_from_env(CHOICE).unwrap_or_else(|_unset| EnvFilter::new(default));
     let writer = || Redacting(std::io::stderr());
-    // A session over a pipe comes here with each of its commands.
+    // A piped session calls this for each of its commands.
     let _set_already =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).try_init();
 }
 
-/// The log of a console, of which nothing may reach the terminal that it draws on: it goes to a file in the
-/// data folder, unless standard error is led elsewhere. Answers what is to be said of it once the terminal is
-/// given back; nothing, unless somebody asked for a log.
+/// Sets up the log of a console, away from the terminal that it draws on. The log goes to a file in the data
+/// folder, or to standard error if that is redirected. Returns the line to print once the terminal is restored, or
+/// `None` if no log was requested or standard error is redirected.
 pub(crate) fn log_of_console(folder: &Path) -> Option<String> {
     std::env::var_os(CHOICE).filter(|choice| !choice.is_empty())?;
     if !io::stderr().is_terminal() {

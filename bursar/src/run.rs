@@ -1,5 +1,5 @@
-//! One command: attaches to the engine of the data folder, or becomes the engine for as long as the
-//! command takes. Never stops an engine it did not start.
+//! Runs one command: attaches to the engine of the data folder, or becomes the engine while the command runs. Never
+//! stops an engine that it did not start.
 
 use std::io;
 
@@ -27,7 +27,7 @@ pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
     }
 }
 
-/// Also says what is wrong where no engine can be asked or begun, and makes nothing that is not there.
+/// Runs `doctor`, even if no engine can be reached or started. Creates nothing that does not exist.
 async fn examine(global: &Global, order: Order) -> u8 {
     let path = match DataFolder::place(global.data.clone()) {
         Ok(path) => path,
@@ -49,7 +49,7 @@ async fn examine(global: &Global, order: Order) -> u8 {
     oneshot::tell(command, answer, &global.options(), &mut out, &mut err)
 }
 
-/// A fault only as long as there is no session: afterwards the session has told it.
+/// Returns a fault only if there is no session; a session reports its own faults.
 async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
@@ -65,7 +65,7 @@ async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
     }
 }
 
-/// The command is its own engine.
+/// Runs the command with its own engine.
 async fn become_engine(
     folder: DataFolder,
     lock: InstanceLock,
@@ -76,7 +76,7 @@ async fn become_engine(
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
     let serving = tokio::spawn(alone::serve(far, folder, lock, Answers::of(options)));
     let exit = session(Link::over(near), order, options).await;
-    // It ends with the session's side of the stream, once the engine has stopped.
+    // The task ends after the session closes its side of the stream and the engine has stopped.
     let _panicked = serving.await;
     Ok(exit)
 }

@@ -1,21 +1,21 @@
-//! The signals that end an engine.
+//! The signals that stop an engine.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
-/// What somebody sent.
+/// A signal that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// A service manager's way to end a program.
+    /// Sent by a service manager to end a program.
     Terminate,
-    /// The terminal has gone.
+    /// The terminal was closed.
     HangUp,
 }
 
 impl Signal {
-    /// The exit code after an orderly stop.
+    /// Returns the exit code after an orderly stop.
     pub(crate) fn exit(self) -> u8 {
         match self {
             Signal::Interrupt => Code::Cancelled.exit(),
@@ -24,7 +24,7 @@ impl Signal {
     }
 }
 
-/// All of them, from the moment it is made: none is lost and none ends the process by itself.
+/// Receives every signal from its creation on. None is lost, and none ends the process by itself.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -35,7 +35,7 @@ pub(crate) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// For what runs without a terminal: a hang-up does what whoever started it chose (`nohup`).
+    /// For programs without a terminal. A hang-up keeps the effect that the parent process chose (`nohup`).
     pub(crate) fn listen() -> Result<Self, Fault> {
         use tokio::signal::unix::{SignalKind, signal};
         let on =
@@ -47,7 +47,7 @@ impl Signals {
         })
     }
 
-    /// For what is drawn on a terminal.
+    /// For programs that draw on a terminal: also receives hang-ups.
     pub(crate) fn listen_on_a_terminal() -> Result<Self, Fault> {
         use tokio::signal::unix::{SignalKind, signal};
         let hang_up = signal(SignalKind::hangup())

@@ -28,25 +28,25 @@ and in another terminal:
 Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bursar --help
 ";
 
-/// Options of the console beside a command.
+/// Rejects console options that are used with a command.
 pub(crate) fn for_the_console_only(global: &Global) -> u8 {
     let message =
         "--observe, --ascii and --color are for the console only: use them without a command.";
     crate::failed("bursar", global, Fault::because(Code::BadInput, message))
 }
 
-/// `bursar` alone, where no terminal is there for the console.
+/// Handles `bursar` alone where there is no terminal for the console.
 pub(crate) fn nothing_asked(global: &Global) -> u8 {
     if global.json {
         let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");
         return envelope(fault);
     }
-    // Nowhere is left to say that standard error is closed.
+    // A closed standard error cannot be reported anywhere.
     let _closed = io::stderr().write_all(FIRST_STEPS.as_bytes());
     Code::BadInput.exit()
 }
 
-/// Help and version are answers; all else is a usage error, in clap's words.
+/// Prints help and version as answers. Anything else is a usage error, in clap's words.
 pub(crate) fn not_understood(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && wants_json(arguments) {
@@ -56,7 +56,7 @@ pub(crate) fn not_understood(error: &clap::Error, arguments: &[OsString]) -> u8 
     if asked { 0 } else { Code::BadInput.exit() }
 }
 
-/// Whether JSON was asked for, as far as one can tell from arguments that were not understood.
+/// Returns whether arguments that could not be parsed seem to ask for JSON.
 fn wants_json(arguments: &[OsString]) -> bool {
     let own = arguments.iter().skip(1).take_while(|argument| *argument != "--");
     own.filter_map(|argument| argument.to_str()).any(|argument| {
@@ -65,7 +65,7 @@ fn wants_json(arguments: &[OsString]) -> bool {
     })
 }
 
-/// Without colour and without the label that the envelope says already.
+/// Returns clap's message without colour and label. The envelope makes the label redundant.
 fn words(error: &clap::Error) -> String {
     let text = error.render().to_string();
     text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()

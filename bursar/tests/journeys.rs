@@ -1,5 +1,5 @@
-//! An operator's journeys in real terminals (tmux), with the shipped programs: `tests/journeys`. Each runs by
-//! hand as well, and says how long each step took.
+//! An operator's journeys in real terminals (tmux) with the shipped programs. The scripts are in `tests/journeys`;
+//! each also runs by hand and reports how long each step took.
 
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "an integration test's helpers stand outside #[test]")]
@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs one, or says why it is left out.
+/// Runs one journey, or reports why it is skipped.
 fn journey(name: &str) {
     let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
     if skipped.split(',').any(|part| part.trim() == "tmux") {

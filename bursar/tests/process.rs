@@ -1,4 +1,4 @@
-//! What only a process shows: exit codes, what goes to which stream, the READY line, the lock, signals.
+//! Tests what only a process shows: exit codes, output streams, the READY line, the lock, signals.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
@@ -66,7 +66,7 @@ fn an_explorer_that_must_not_be_asked_is_refused_without_showing_its_key() {
     }
 }
 
-/// What is not set asks a public host.
+/// An endpoint that is not set defaults to a public host.
 #[test]
 fn no_network_of_these_tests_leads_outside_this_machine() {
     let home = Home::new();
@@ -133,7 +133,7 @@ fn looking_makes_nothing_and_an_export_lies_where_it_was_typed() {
     let mut inside = bursar(&folder, "history export a.csv");
     assert_eq!(inside.current_dir(&folder).status().unwrap().code(), Some(2));
 
-    // What is broken is told by the doctor, and left as it is.
+    // `doctor` reports what is broken and does not change it.
     std::fs::write(folder.join("settings.toml"), "x = 1").unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o750)).unwrap();
     let (exit, out, _) = run(&folder, "doctor");
@@ -185,7 +185,7 @@ fn an_engine_says_ready_once_serves_commands_and_ends_on_a_signal() {
     assert_eq!(engine.end(rustix::process::Signal::INT), (Some(130), String::new()));
 }
 
-/// The engine under a soft and a hard limit of open files.
+/// Builds a command that runs the engine under the given limits of open files.
 #[cfg(target_os = "linux")]
 fn limited(data: &Path, limits: &str) -> Command {
     let engine = bursar(data, "engine --no-server");
@@ -217,7 +217,7 @@ fn an_engine_may_open_as_many_files_as_it_needs_and_gains_no_privileges() {
     assert_eq!(told("limits", "Max core file size"), "0");
     assert_eq!(told("status", "NoNewPrivs:"), "1");
     drop(engine);
-    // Where it is not allowed to, it starts and says so.
+    // If the limit cannot be raised, the engine starts and warns.
     let mut child = limited(data.path(), "-n 256")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -244,7 +244,7 @@ fn an_engine_that_was_killed_shows_in_the_activity() {
     drop(killed);
     let (stopped, _address) = home.engine(&home.data());
     stopped.end(rustix::process::Signal::TERM);
-    // A command that is its own engine is none that serves, and tells of no start.
+    // A command that is its own engine does not serve agents and records no start.
     let expected =
         ["wallet.locked", "wallet.unlocked", "engine.started", "wallet.unlocked", "engine.started"];
     assert_eq!(kinds(5), expected);
@@ -254,7 +254,7 @@ fn an_engine_that_was_killed_shows_in_the_activity() {
 #[test]
 fn the_demo_is_a_program_of_its_own() {
     let data = tempfile::tempdir().unwrap();
-    // Alone in a folder, and with nothing on PATH.
+    // The program alone in a folder, with nothing else on PATH.
     let alone = data.path().join("bursar");
     std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &alone).unwrap();
     let Output { status, stderr, .. } =

@@ -1,5 +1,5 @@
-//! Secrets with a mark of their own through the shipped program, with its log wide open; then everything
-//! that it wrote, said or carries is searched for them.
+//! Runs the shipped program with recognizable secrets and its log at the finest level. Then searches everything
+//! that it wrote, printed or holds for them.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
@@ -19,10 +19,10 @@ const RPC_KEY: &str = "KANARIENVOGELRPCKEY2b6e";
 const ORDER_KEY: &str = "kanarienvogel-order-2b6e";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A stage with the files that hold the secrets, which are the operator's own.
+/// A temporary folder for the data folder and the operator's own files with secrets.
 struct Stage {
     home: tempfile::TempDir,
-    /// Everything that any command said.
+    /// All output of commands and all responses to agents.
     said: Vec<(String, Vec<u8>)>,
 }
 
@@ -52,7 +52,7 @@ impl Stage {
         command
     }
 
-    /// Runs a command with the password and the phrase at hand; what it printed as JSON.
+    /// Runs a command with the password and the seed phrase. Returns the data of its JSON.
     fn run(&mut self, line: &str) -> Value {
         let secrets = format!(
             "--json --yes --password-file {} --seed-file {}",
@@ -62,7 +62,7 @@ impl Stage {
         let output = self.command(&format!("{line} {secrets}")).output().unwrap();
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(told["ok"], true, "{line}: {told} {}", String::from_utf8_lossy(&output.stderr));
-        // Registering an agent shows its token: that is where an operator has it from.
+        // Registering an agent shows its token to the operator.
         if !line.starts_with("agent register") {
             self.said.push((line.to_owned(), output.stdout));
         }
@@ -74,7 +74,7 @@ impl Stage {
         File::options().create(true).append(true).open(self.path(name)).unwrap()
     }
 
-    /// A running engine, and where it is reached.
+    /// Starts an engine and returns it with its address.
     fn engine(&self, options: &str) -> (Running, String) {
         let mut command = self.command(&format!("engine --listen 127.0.0.1:0 {options}"));
         let before = std::fs::read(self.path("out")).map_or(0, |out| out.len());
@@ -109,7 +109,7 @@ impl Stage {
     }
 }
 
-/// Ended with the test.
+/// Killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -146,7 +146,7 @@ fn offer(n: u32) -> Value {
     })
 }
 
-/// What must be nowhere, with its name: as it is, and as digits where it is bytes.
+/// Returns the values that must appear nowhere, with their names. Keys are included both as text and as bytes.
 fn canaries(phrase: &Value, tokens: &[String]) -> Vec<(String, Vec<u8>)> {
     let mut found: Vec<(String, Vec<u8>)> = Vec::new();
     let mut add = |name: &str, bytes: &[u8]| found.push((name.to_owned(), bytes.to_vec()));
@@ -207,7 +207,7 @@ fn t_37_the_program_keeps_its_secrets() {
         answer
     };
     assert_eq!(pay(&mut stage, &address, 1)["status"], "success");
-    // The secrets of both, where they do not belong.
+    // The secrets of both agents, in places where they do not belong.
     for (agent, token) in agents.iter().zip(&tokens) {
         for body in [
             json!({"agent_id": token, "signature": token}),
@@ -250,7 +250,7 @@ fn t_37_the_program_keeps_its_secrets() {
     }
     assert!(stage.said.len() > 70, "{}", stage.said.len());
     for name in ["cmdline", "environ"] {
-        // Closed to everybody but root, and there on Linux alone.
+        // Linux alone has these files, and only root can read them.
         let Ok(bytes) = std::fs::read(format!("/proc/{}/{name}", engine.0.id())) else { continue };
         let bytes = String::from_utf8_lossy(&bytes).replace(RPC_KEY, "");
         holds(name, bytes.as_bytes());

@@ -1,6 +1,6 @@
-//! What an operator uses to talk to an engine: the framed link and the commands that run once and end.
-//! Knows frames and no engine type; decides nothing about money. The program around it says where
-//! secrets come from and whether an engine runs.
+//! The operator's side of an engine: the framed link, the commands that run once, and the console. Knows frames and
+//! no engine type; decides nothing about money. The program around it determines where secrets come from and
+//! whether an engine runs.
 
 pub mod console;
 pub mod link;
@@ -10,5 +10,5 @@ pub mod secret_source;
 mod test_engine;
 mod wording;
 
-/// The version that this side names in the handshake and in `--version`.
+/// The version that this side sends in the handshake and prints for `--version`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

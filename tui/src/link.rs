@@ -1,5 +1,5 @@
-//! Owns the framed way to an engine: a length (u32, big-endian) and a frame of `bursar_core::wire`. Never
-//! interprets what passes, and leaves no secret behind in its buffers.
+//! The framed connection to an engine: a length (u32, big-endian) and a frame of `bursar_core::wire`. Never
+//! interprets frames, and leaves no secret behind in its buffers.
 
 mod handshake;
 mod socket;
@@ -15,16 +15,16 @@ use bursar_core::wire::{ControlFile, Frame, FrameReader, ToClient, ToEngine};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
 
-/// How often a connection that ends within the handshake is made again.
+/// How often to connect if the connection ends during the handshake.
 const HANDSHAKE_TRIES: u8 = 5;
-/// For how long it is made again. An engine that does not answer at all is not asked twice.
+/// Time limit for these attempts. An engine that does not answer at all is not asked twice.
 const HANDSHAKE_RETRY: Duration = Duration::from_secs(2);
 
-/// Any stream that goes both ways: a socket, a pipe inside the process.
+/// Any bidirectional stream: a socket, or a pipe inside the process.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A way to one engine.
+/// A connection to one engine.
 pub struct Link {
     stream: Box<dyn Duplex>,
     reader: FrameReader,
@@ -33,6 +33,7 @@ pub struct Link {
 /// One frame from the engine.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
+    /// A message in JSON.
     Message(ToClient),
     /// A secret that the reply of command `id` names.
     Secret {
@@ -41,7 +42,7 @@ pub enum Received {
     },
 }
 
-/// Bytes that are wiped when dropped and that no `Debug` shows.
+/// Bytes that are wiped when dropped and that `Debug` does not show.
 #[derive(PartialEq, Eq)]
 pub struct Secret(pub Zeroizing<Vec<u8>>);
 
@@ -58,13 +59,16 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// Over a stream whose other end is trusted already: an engine inside this process.
+    /// Creates a link over a stream to a trusted peer: an engine in this process.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         Self { stream: Box::new(stream), reader: FrameReader::new(FRAME_BYTES) }
     }
 
-    /// To the engine that the control file of a data folder names; both sides prove the file's token. The
-    /// engine tells others that `program` decided what this one does.
+    /// Connects to the engine that the control file of a data folder names. Both sides prove the file's token. The
+    /// engine shows others `program` as the origin of what this side decides.
+    ///
+    /// # Errors
+    /// Fails if no engine answers, if either side does not prove the token, or if the protocols differ.
     pub async fn connect(file: &ControlFile, program: Program) -> Result<Self, Fault> {
         let mut tries = HANDSHAKE_TRIES;
         let begun = tokio::time::Instant::now();
@@ -73,7 +77,7 @@ impl Link {
             let mut link = Self::over(socket::connect(&file.socket).await?);
             match handshake::prove(&mut link, &file.token, program).await {
                 Ok(()) => return Ok(link),
-                // Programs that prove nothing crowd the socket: the engine evicts the oldest of those that have not yet.
+                // Programs that prove nothing crowd the socket: the engine evicts the oldest unproven connection.
                 Err(fault)
                     if fault.code == Code::EngineDown
                         && tries > 0
@@ -88,6 +92,10 @@ impl Link {
         }
     }
 
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// Fails if the message is longer than 1 MiB or the connection is lost.
     pub async fn send(&mut self, message: &ToEngine) -> Result<(), Fault> {
         let frame = Frame::json(message).map_err(|error| {
             Fault::because(Code::BadInput, "The command cannot be sent.").with_detail(error)
@@ -96,6 +104,9 @@ impl Link {
     }
 
     /// Answers a prompt of command `id` with a secret.
+    ///
+    /// # Errors
+    /// Fails if the secret is longer than 1 MiB or the connection is lost.
     pub async fn send_secret(&mut self, id: u64, secret: Secret) -> Result<(), Fault> {
         self.write(&Frame::Secret { id, bytes: secret.0 }).await
     }
@@ -109,7 +120,10 @@ impl Link {
         self.stream.flush().await.map_err(lost)
     }
 
-    /// The next frame. Cancel-safe: what arrived in part stays in the reader.
+    /// Returns the next frame. Cancel-safe: a partial frame stays in the reader.
+    ///
+    /// # Errors
+    /// Fails if the connection is lost or the frame is not valid.
     pub async fn receive(&mut self) -> Result<Received, Fault> {
         loop {
             let count = self.stream.read(self.reader.space()).await.map_err(lost)?;
@@ -129,8 +143,8 @@ impl Link {
     }
 }
 
-/// The connection ended before the answer. Whether the command was carried out is unknown then, and
-/// saying so matters more than the cause.
+/// Returns the fault of a connection that ended before the answer. Whether the command ran is then unknown, and
+/// that matters more than the cause.
 fn lost(cause: impl fmt::Display) -> Fault {
     let message = "The connection to the engine was lost before it answered, so the command may have run: \
          check with `bursar status`.";

@@ -1,5 +1,5 @@
-//! One command that is sent, answered and done. Owns what is refused before it starts; the conversation,
-//! the questions and the report lie below. Never stops an engine and never repeats what was carried out.
+//! Commands that run once. This module refuses what must not start; the conversation, the prompts and the report
+//! are in its submodules. Never stops an engine and never repeats a command that ran.
 
 mod export;
 mod hints;
@@ -33,8 +33,7 @@ use report::Outcome;
 use talk::Talk;
 use zeroize::Zeroizing;
 
-/// An answer as text, for whoever shows it by other means than standard output. A secret that came with it
-/// is in it.
+/// Formats an answer for output other than standard output. The text contains the secret that came with the answer.
 pub(crate) fn told(
     command: &str,
     answer: &Answer,
@@ -52,7 +51,8 @@ pub(crate) fn told(
         told.push('\n');
     }
     for line in sheet.as_str().lines() {
-        // Our own hints are for a shell; here a colon does. What others wrote stands in quotes and stays.
+        // Our own hints are for a shell; in the console a colon replaces the program's name. Lines with foreign
+        // text, which is in quotes, stay as they are.
         if line.contains(": bursar ") && !line.contains('"') {
             told.push_str(&line.replace("bursar ", ":"));
         } else {
@@ -63,7 +63,7 @@ pub(crate) fn told(
     told
 }
 
-/// Runs one command over a link that is ready for it, and gives the exit code.
+/// Runs one command over a link that is ready for it, and returns the exit code.
 pub async fn run(link: Link, mut order: Order, options: &Options, streams: Streams<'_>) -> u8 {
     if let Order::Watch(watch) = order {
         return watch::run(link, watch, options, streams).await;
@@ -81,7 +81,8 @@ pub async fn run(link: Link, mut order: Order, options: &Options, streams: Strea
     report::finish(order.name(), outcome, options, out, err)
 }
 
-/// A new seed's words are shown once: where they could not be shown, none is made.
+/// Refuses a command whose secret could not be shown. A new seed's words are shown once, so no seed is created
+/// then.
 fn refuse_unshowable(order: &Order, options: &Options) -> Result<(), Failure> {
     let message = match order {
         _shown if options.may_show_phrase() => return Ok(()),

@@ -1,6 +1,6 @@
-//! Where a password or a seed phrase comes from when nobody types it: a file, a descriptor, standard input
-//! or a service manager's credential. Never an argument and never a value of the environment: both are
-//! readable by others. Normalising is the engine's work.
+//! The source of a password or a seed phrase that is not typed: a file, a descriptor, standard input or a service
+//! manager's credential. Never an argument and never a value of the environment, because others can read both. The
+//! engine normalizes the text.
 
 mod file;
 
@@ -18,21 +18,21 @@ use crate::link::Secret;
 /// One place that may hold a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SecretSource {
-    /// The terminal, if somebody is there.
+    /// The terminal, if there is one.
     #[default]
     Terminal,
-    /// A file of the user's own, closed to everybody else.
+    /// A file that belongs to the user and is closed to all others.
     File(PathBuf),
-    /// A file that the service manager lays out for this service.
+    /// A file that the service manager provides for this service.
     Credential(PathBuf),
-    /// An open descriptor of this process; its first line.
+    /// The first line of an open descriptor of this process.
     Descriptor(u32),
-    /// Standard input; one line for each secret, in the order in which they are asked for.
+    /// Standard input: one line for each secret, in the order in which they are asked for.
     Stdin,
 }
 
 impl SecretSource {
-    /// Where the environment says that the password is; `variable` looks one up.
+    /// Returns the source of the password that the environment names. `variable` returns the value of one variable.
     pub fn of_environment(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(file) = path("BURSAR_PASSWORD_FILE") {
@@ -44,7 +44,11 @@ impl SecretSource {
         }
     }
 
-    /// Reads the secret; nothing if it has to be asked for. Blocks as long as its source does.
+    /// Reads the secret, or returns `None` if it must be asked for. Blocks as long as its source does.
+    ///
+    /// # Errors
+    /// Fails if the source cannot be read or is open to others. Fails if the secret is empty, too long or contains
+    /// a NUL byte.
     pub fn read(&self, stdin: &mut dyn Read) -> Result<Option<Secret>, Fault> {
         let bytes = match self {
             SecretSource::Terminal => return Ok(None),
@@ -63,13 +67,13 @@ impl SecretSource {
     }
 }
 
-/// Opened by name, because taking over a bare number would need `unsafe`.
+/// Opens a descriptor by its name. Taking over a bare number would need `unsafe`.
 fn descriptor(number: u32) -> Result<std::fs::File, Fault> {
     let path = PathBuf::from(format!("/dev/fd/{number}"));
     std::fs::File::open(&path).map_err(|error| unreadable(&path, &error))
 }
 
-/// Up to the first newline and not a byte further, so that the next line is there for the next secret.
+/// Reads up to the first newline and no byte further. The next line is for the next secret.
 fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let mut line = Zeroizing::new(Vec::with_capacity(PASSWORD_BYTES.saturating_add(1)));
     let mut byte = Zeroizing::new([0u8; 1]);
@@ -90,7 +94,7 @@ fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fault> {
     Ok(line)
 }
 
-/// Removes one newline at the end: editors and `echo` add it, nobody types it.
+/// Removes one newline at the end, which editors and `echo` add.
 fn strip_newline(bytes: &mut Vec<u8>) {
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
@@ -112,7 +116,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Fault {
     Fault::because(Code::BadInput, format!("{} cannot be read: {error}.", path.display()))
 }
 
-/// Standard input without a buffer of ours or of the library: nothing read is left lying there.
+/// Standard input without a buffer, so that no secret stays in one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stdin;
 

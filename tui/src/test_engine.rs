@@ -26,7 +26,7 @@ impl TestEngine {
     }
 
     async fn write(&mut self, frame: &Frame) {
-        // The client may have gone away: that is for the test to judge by what the client says.
+        // The client may have gone away; the test judges that by the client's result.
         let _gone = self.0.send(Bytes::from(frame.encode().to_vec())).await;
     }
 
@@ -34,12 +34,12 @@ impl TestEngine {
         Some(Frame::decode(&self.0.next().await?.unwrap()).unwrap())
     }
 
-    /// The next message; nothing once the client has gone.
+    /// Returns the next message, or `None` once the client has gone.
     pub(crate) async fn message(&mut self) -> Option<ToEngine> {
         Some(self.frame().await?.message().unwrap())
     }
 
-    /// The next frame, which must be the secret that answers a prompt of command 1.
+    /// Returns the next frame, which must be the secret that answers a prompt of command 1.
     pub(crate) async fn secret(&mut self) -> String {
         match self.frame().await {
             Some(Frame::Secret { id: 1, bytes }) => String::from_utf8(bytes.to_vec()).unwrap(),

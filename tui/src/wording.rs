@@ -1,7 +1,7 @@
-//! Words for people where programs have codes. A payment that needs the operator's decision is "waiting" as a
-//! request and "held" as an event; on the wire it stays `pending`, and `payment.held` in the journal.
+//! Words for people in place of codes. A payment that needs the operator's decision is "waiting" as a request and
+//! "held" as an event. On the wire it stays `pending`, and `payment.held` in the journal.
 
-/// Of a request's status.
+/// Returns the word for a request's status.
 pub(crate) fn status(code: &str) -> &str {
     match code {
         "pending" => "waiting",
@@ -9,7 +9,7 @@ pub(crate) fn status(code: &str) -> &str {
     }
 }
 
-/// Of a journal entry's kind, like `policy set`.
+/// Returns the words for a journal entry's kind, like `policy set`.
 pub(crate) fn kind(code: &str) -> String {
     match code {
         "payment.held" => "payment held".to_owned(),
@@ -22,7 +22,7 @@ pub(crate) fn kind(code: &str) -> String {
     }
 }
 
-/// Of a rehearsal: what a policy would do.
+/// Returns the words for a rehearsal's verdict: what a policy would do.
 pub(crate) fn verdict(code: &str) -> &str {
     match code {
         "act" => "paid without asking",

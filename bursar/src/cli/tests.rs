@@ -1,4 +1,4 @@
-//! What is understood, and that no option takes a secret.
+//! Tests that arguments parse as intended and that no option takes a secret.
 
 use super::*;
 use clap::CommandFactory;

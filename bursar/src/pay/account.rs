@@ -1,4 +1,4 @@
-//! What is known of one purchase at any moment: what a command that ends, however it ends, can say of it.
+//! The state of one purchase, from which a command reports what happened, however it ends.
 
 use bursar_core::answers::Warning;
 use bursar_core::codes::Code;
@@ -11,7 +11,7 @@ use super::offer::Price;
 use super::receipt::Receipt;
 use super::sink::Sink;
 
-/// Headers of an answer that a script may want.
+/// Response headers that a script may need.
 const HEADERS: &[&str] = &[
     "content-type",
     "content-length",
@@ -29,20 +29,20 @@ pub(super) struct Account {
     pub(super) headers: HeaderMap,
     /// The wallet was asked to sign.
     pub(super) asked: bool,
-    /// Its name for the request, which is that of the payment too.
+    /// The wallet's id of the request, which is also the id of the payment.
     pub(super) request: Option<RequestId>,
-    /// What it signed, and in which version of x402.
+    /// The signed price and the version of x402.
     pub(super) paid: Option<(Price, u64)>,
     /// How often the payment was sent to the server.
     pub(super) sent: u32,
     pub(super) receipt: Option<Receipt>,
-    /// Whether the wallet knows of the settlement.
+    /// Whether the wallet accepted the settlement report; `None` without a report.
     pub(super) reported: Option<bool>,
     pub(super) warnings: Vec<Warning>,
 }
 
 impl Account {
-    /// The short form is what people use; the whole id is in `--json` alone, for whoever has it may poll.
+    /// Returns the short id, for people. Only `--json` shows the whole id, because its holder may poll the request.
     pub(super) fn id(&self) -> String {
         self.request.map_or_else(|| "(unknown)".to_owned(), |id| id.short())
     }
@@ -51,7 +51,7 @@ impl Account {
         self.warnings.push(Warning { code: code.to_owned(), message });
     }
 
-    /// The end by Ctrl-C, which says no more than is certain.
+    /// Returns the fault for Ctrl-C, which states only what is certain.
     pub(super) fn interrupted(&self) -> Fault {
         let message = if self.sent > 0 {
             format!("Stopped. {}", self.taken())
@@ -70,7 +70,7 @@ impl Account {
         Fault::because(Code::Cancelled, message)
     }
 
-    /// A request that nobody waits for any more.
+    /// Describes a pending request that this command no longer waits for.
     pub(super) fn waits(&self) -> String {
         let id = self.id();
         format!(
@@ -79,7 +79,7 @@ impl Account {
         )
     }
 
-    /// A payment whose end is not known here.
+    /// Describes a payment that was sent and whose outcome is unknown.
     pub(super) fn taken(&self) -> String {
         let id = self.id();
         format!(
@@ -88,7 +88,7 @@ impl Account {
         )
     }
 
-    /// The `data` of `--json`.
+    /// Returns the `data` of `--json`.
     pub(super) fn data(&self, sink: &Sink) -> Value {
         let mut data = Map::new();
         let status = self.status.map(|status| status.as_u16());

@@ -1,6 +1,5 @@
-//! The agent that pays: who it is, and how it proves that to the wallet. Only the four variables that
-//! `bursar agent instructions` prints say so; nothing of it is an argument, and the operator's own channel is
-//! never used.
+//! The paying agent: its identity and its proof to the wallet. Both come only from the four variables that `bursar
+//! agent instructions` prints, never from arguments. The operator's control channel is never used.
 
 use bursar_core::canonical;
 use bursar_core::codes::Code;
@@ -21,12 +20,12 @@ const URL: &str = "WALLET_URL";
 
 const INSTRUCTIONS: &str = "eval \"$(bursar agent instructions <agent>)\"";
 
-/// An agent and its wallet. Without `Debug`: it holds the token.
+/// An agent and the address of its wallet. Has no `Debug`, because it holds the token.
 pub(super) struct Agent {
     id: AgentId,
     token: SecretString,
     bearer: bool,
-    /// Where the wallet is.
+    /// The base URL of the wallet's agent server.
     pub(super) wallet: Target,
 }
 
@@ -51,7 +50,7 @@ impl Agent {
         if key(&token).is_none() {
             return Err(without(format!("{TOKEN} must be AT_ and 64 hex digits.")));
         }
-        // The operator named it, and with it the network between, as the wallet's own LAN mode has it.
+        // The operator chose this URL and with it the network in between, as in the wallet's own LAN mode.
         let wallet = Target::parse(&found(URL)?, Plain::Anywhere)
             .map_err(|_fault| without(format!("{URL} is not a valid wallet URL.")))?;
         Ok(Self { id, token, bearer, wallet })
@@ -61,8 +60,8 @@ impl Agent {
         self.bearer
     }
 
-    /// The body of `/sign` for an offer that was made at `url`. Every call is a separate purchase, also in the same
-    /// second as another process, so a body is made once and then repeated.
+    /// Returns the body of `/sign` for an offer made at `url`. Every call is a separate purchase, even in the same
+    /// second as another process, so retries must send the same body.
     pub(super) fn purchase(&self, content: Object, url: &str) -> Result<Zeroizing<String>, Fault> {
         let mut entropy = [0u8; 16];
         getrandom::fill(&mut entropy)
@@ -73,13 +72,13 @@ impl Agent {
             let body = self.proven(content.clone(), content)?;
             return Ok(written(body.with("idempotency_key", unique)));
         }
-        // In hmac mode the signature is the purchase's identity, and it covers neither a key nor less than a
-        // second. It covers this URL, whose fragment no server is sent and no policy reads.
+        // In hmac mode the signature identifies the purchase. It covers this URL, but no idempotency key, and its
+        // time has whole seconds. The fragment makes it unique: servers never receive it and policies ignore it.
         let content = content.with("request_url", format!("{url}#{unique}"));
         Ok(written(self.proven(content.clone(), content)?))
     }
 
-    /// The body of `/callback`: flat, while what is signed nests it.
+    /// Returns the body of `/callback`. The body is flat; the signed message nests it.
     pub(super) fn report(&self, told: Object) -> Result<Zeroizing<String>, Fault> {
         let signed = Object::new().with("callback", told.clone());
         Ok(written(self.proven(signed, told)?))
@@ -101,7 +100,7 @@ impl Agent {
     }
 }
 
-/// Seconds since 1970 as this machine has them: the wallet compares them with its own clock.
+/// Returns the seconds since 1970 by this machine's clock. The wallet compares them with its own clock.
 pub(super) fn now_s() -> i64 {
     jiff::Timestamp::now().as_second()
 }
@@ -110,7 +109,7 @@ fn written(body: Object) -> Zeroizing<String> {
     Zeroizing::new(body.to_compact())
 }
 
-/// The 32 bytes behind `AT_`; in bearer mode the text itself is the secret, of the same form.
+/// Decodes the 32 bytes after `AT_`. A bearer token has the same form, but its text is the secret.
 fn key(token: &SecretString) -> Option<Zeroizing<[u8; 32]>> {
     let digits = token.expose_secret().strip_prefix("AT_")?;
     let mut key = Zeroizing::new([0; 32]);
@@ -130,7 +129,7 @@ fn without(message: String) -> Failure {
 mod tests {
     use super::*;
 
-    /// The key of the wallet's own vectors is of no use here: any 32 bytes will do.
+    /// Any 32 bytes will do; the key of the wallet's test vectors is not needed here.
     const SECRET: &str = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
     fn agent(change: (&str, &str)) -> Result<Agent, Failure> {
@@ -186,7 +185,7 @@ mod tests {
 
         let hmac = agent(("", "")).unwrap();
         let mut digests = std::collections::BTreeSet::new();
-        // Within one second, as processes that start together.
+        // Within one second, like processes that start together.
         for _each in 0..50 {
             let read = read(&hmac);
             let text = |key: &str| read.get(key).and_then(Value::as_str).unwrap();

@@ -1,5 +1,5 @@
-//! What a 402 answer asks for, what of it may be paid, and which of it the wallet paid. The wallet chooses; here
-//! is only made sure that every choice it has is within the bound, and that what it signed is one of them.
+//! The offers of a 402 response and the one that the wallet paid. The wallet chooses; this module only checks that
+//! every choice is within `--max`, and that the signed payment matches one of the offers.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::codes::Code;
@@ -13,12 +13,12 @@ use bursar_outbound::HeaderMap;
 use bursar_x402::fields::Fields;
 use bursar_x402::{Offer, PaymentRequired, Version, X402Error, header};
 
-/// Decimals of [`Most`]: more than any token has.
+/// Decimals of [`Most`], more than any token has.
 const SCALE: u8 = 30;
-/// Characters of a stranger's text on one line.
+/// Characters of a server's text shown on one line.
 const WIDTH: usize = 80;
 
-/// `--max`: whole units of whatever token is offered, in units of 10^-30.
+/// The value of `--max`: whole units of the offered token, stored in units of 10^-30.
 #[derive(Debug, Clone)]
 pub(super) struct Most {
     units: U256,
@@ -38,7 +38,7 @@ impl Most {
     }
 }
 
-/// The offer as it came, which is how the wallet gets it.
+/// The offer as received, which is how it is passed to the wallet.
 pub(super) enum Asked {
     Header(String),
     Body(Value),
@@ -47,22 +47,22 @@ pub(super) enum Asked {
 pub(super) struct Challenge {
     pub(super) asked: Asked,
     required: PaymentRequired,
-    /// The server's own word, which after a payment says why it was not taken.
+    /// The server's error text. After a payment it explains why the payment was not accepted.
     pub(super) error: Option<String>,
 }
 
 impl Challenge {
-    /// The offer of version 2, which wins; `None` where there is none.
+    /// Reads the version 2 offer, which takes precedence. Returns `None` if the header is missing.
     pub(super) fn in_header(headers: &HeaderMap) -> Option<Result<Self, X402Error>> {
         let mut all = headers.get_all("payment-required").iter();
         let first = all.next()?;
-        // Two readers could take two of them; a decoder takes neither.
+        // With two headers, two readers could each take another one. "?" makes the decoder reject both.
         let text = if all.next().is_none() { first.to_str().unwrap_or("?") } else { "?" };
         let value = header::decode(text);
         Some(value.and_then(|value| Self::read(Asked::Header(text.to_owned()), &value)))
     }
 
-    /// The offer of version 1, which is the body.
+    /// Reads the version 1 offer, which is the body.
     pub(super) fn in_body(body: &[u8]) -> Result<Self, X402Error> {
         let value = json::parse_few(body, PAYMENT_HEADER_DEPTH, BODY_VALUES)
             .map_err(|fault| X402Error::InvalidFormat(fault.to_string().into()))?;
@@ -74,13 +74,13 @@ impl Challenge {
         Ok(Self { asked, required: PaymentRequired::parse(value)?, error })
     }
 
-    /// What the wallet may choose from.
+    /// Returns the offers that the wallet may choose from.
     fn payable(&self) -> impl Iterator<Item = (&Offer, &'static Network)> {
         let exact = self.required.offers.iter().filter(|offer| offer.scheme == "exact");
         exact.filter_map(|offer| offer.network.map(|network| (offer, network)))
     }
 
-    /// Refuses if anything that the wallet could sign is above the bound, or cannot be compared with it.
+    /// Rejects the challenge if a payable offer is above `most` or not comparable.
     pub(super) fn within(&self, most: &Most) -> Result<(), Fault> {
         for (offer, network) in self.payable() {
             let price = Price::of(offer, network);
@@ -106,7 +106,7 @@ impl Challenge {
         }
     }
 
-    /// Which offer a payment header pays; `None` if it pays none of these.
+    /// Returns the price of the offer that a payment header pays, if it pays any.
     pub(super) fn paid_by(&self, payment: &str) -> Option<Price> {
         let value = header::decode(payment).ok()?;
         let terms = value.get("payload")?.get("authorization")?.as_object()?;
@@ -127,11 +127,11 @@ impl Challenge {
     }
 }
 
-/// What one offer asks for.
+/// The price of one offer.
 #[derive(Debug, Clone)]
 pub(super) struct Price {
     pub(super) atoms: Atoms,
-    /// Symbol and decimals of a token that the table knows; a stranger's word for either counts for nothing.
+    /// Symbol and decimals from the built-in table. The server's claims about either are ignored.
     token: Option<(&'static str, u8)>,
     pub(super) asset: String,
     pub(super) payee: String,
@@ -161,7 +161,7 @@ impl Price {
         }
     }
 
-    /// In units of the token, where those are known.
+    /// Returns the amount in units of the token, or `None` if its decimals are unknown.
     pub(super) fn amount(&self) -> Option<TokenAmount> {
         self.token.map(|(_, decimals)| TokenAmount { atoms: self.atoms, decimals })
     }
@@ -186,7 +186,7 @@ mod tests {
 
     const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-    /// Offers in version 1, each in the dollar token of its network unless it names another.
+    /// Builds version 1 offers, in the network's stablecoin unless an asset is given.
     fn challenge(offers: &[(&str, &str, Option<&str>)]) -> Challenge {
         let offers: Vec<String> = offers
             .iter()
@@ -213,11 +213,11 @@ mod tests {
         assert_eq!(within(&[("base", "10001", None)], "0.01"), above);
         assert_eq!(within(&[("base", "1", None)], "0.0000009"), above);
         assert_eq!(within(&[("base", "0", None)], "0"), Ok(()));
-        // The dearest counts: it is the wallet that chooses.
+        // The highest price counts, because the wallet chooses.
         assert_eq!(within(&[("base", "1", None), ("ethereum", "2000000", None)], "1"), above);
-        // What no wallet of ours pays does not.
+        // An offer that the wallet cannot pay does not count.
         assert_eq!(within(&[("base", "1", None), ("solana", "2000000", Some("x"))], "1"), Ok(()));
-        // Nor is a number compared whose unit nobody knows.
+        // An amount in an unknown unit cannot be compared.
         assert_eq!(within(&[("base", "1", Some(PAY_TO))], "1000"), above);
         let huge = U256::MAX.to_string();
         assert_eq!(within(&[("base", &huge, None)], "9999999999999999999999999999999"), above);

@@ -1,5 +1,5 @@
-//! The way of one purchase: ask, read the offer, have it signed once, ask the very same again with the payment,
-//! pass the answer on. A connection that is lost with the payment is tried again with the same payment.
+//! One purchase: send the request, read the offer, have it signed once, repeat the identical request with the
+//! payment, pass the response on. If the connection is lost, the same payment is sent again.
 
 mod words;
 
@@ -23,18 +23,18 @@ use super::sink::{Broken, Sink};
 use super::wallet::{Payment, Standing, Wallet};
 use crate::cli::{Global, PayArgs};
 
-/// How long a connection may take.
+/// Longest time to establish a connection.
 const CONNECT_MS: u64 = 10_000;
-/// How long an offer's body may take.
+/// Longest wait for the body of an offer.
 const OFFER_WAIT: Duration = Duration::from_secs(60);
-/// Between two looks at a request that the operator has.
+/// Interval between polls of a held request.
 const POLL: Duration = Duration::from_secs(1);
-/// What a wallet that is being started again may need beyond the life of a request.
+/// Added to the life of a request, for a wallet that is restarting.
 const GRACE: Duration = Duration::from_secs(60);
-/// Before the first try with the payment, and before each further one.
+/// Pauses before the first and each further attempt with the payment.
 const TRIES: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_millis(1_500)];
-/// How long a payment that is in use is asked for again, if it lasts as long.
+/// Longest time to repeat a payment that is in use. The payment's validity may end it earlier.
 const IN_USE_WAIT: Duration = Duration::from_secs(600);
 /// Characters of a server's text in a message.
 const WIDTH: usize = 300;
@@ -93,8 +93,8 @@ impl Purchase {
             challenge.within(most)?;
         }
         let payment = self.signed(&challenge).await?;
-        // The wallet is trusted with money and not with whom this connection leads to: what it signed must be
-        // an offer of this very server.
+        // The wallet is trusted with the money, but it does not know where this connection leads. What it signed
+        // must be an offer of this very server.
         let Some(price) = challenge.paid_by(&payment.text) else {
             let message =
                 "The wallet signed a payment that the server did not offer: it was not sent.";
@@ -108,7 +108,7 @@ impl Purchase {
         self.redeem(&payment).await
     }
 
-    /// The offer of a 402 answer. A body that is none is passed on, for it may say what is wanted.
+    /// Reads the offer of a 402 response. An invalid body is passed on, because it may explain what is wanted.
     async fn challenge(&mut self, answer: Answered) -> Result<Challenge, Fault> {
         let not_x402 = |why: String| {
             Fault::because(
@@ -129,7 +129,7 @@ impl Purchase {
         }
     }
 
-    /// One signature, at once or when the operator has approved.
+    /// Obtains one signature, at once or after the operator's approval.
     async fn signed(&mut self, challenge: &Challenge) -> Result<Payment, Fault> {
         self.account.asked = true;
         let payment = match self.wallet.sign(&challenge.asked, &self.request.url).await? {
@@ -170,8 +170,8 @@ impl Purchase {
         }
     }
 
-    /// Asks again with the payment, and with the same one as often as the connection is lost over it, or the
-    /// server cannot answer just now: one that has taken it knows it and answers as before.
+    /// Repeats the request with the payment. Sends the same payment again if the connection is lost or the server
+    /// cannot answer now: a server that accepted the payment recognizes it and returns the same response.
     async fn redeem(&mut self, payment: &Payment) -> Result<(), Fault> {
         let mut lost = String::new();
         let (mut tries, mut pause) = (TRIES.iter().skip(1), Duration::ZERO);
@@ -181,7 +181,7 @@ impl Purchase {
                 self.tell(&format!("{lost}: repeating the request with the same payment"));
                 sleep(pause).await;
             }
-            // Counted before: an interrupted command must know that it may be on its way.
+            // Counted before sending: after an interruption the payment may be on its way.
             self.account.sent = self.account.sent.saturating_add(1);
             match self.request.send(&self.client, Some(payment)).await {
                 Ok(answer) => {
@@ -195,7 +195,7 @@ impl Purchase {
                             }
                             lost = "the server is still processing this payment".to_owned();
                             pause = after;
-                            // No try is lost: the server has answered.
+                            // This uses up no attempt, because the server has answered.
                             continue;
                         }
                         Redeemed::Lost(why) => lost = why,
@@ -230,7 +230,7 @@ impl Purchase {
         })
     }
 
-    /// What an answer to the payment means.
+    /// Interprets a response to the payment.
     async fn end_of(
         &mut self,
         answer: Answered,
@@ -239,7 +239,7 @@ impl Purchase {
     ) -> Result<Redeemed, Fault> {
         match answer.status.as_u16() {
             402 => Err(self.refused(answer).await),
-            // What it says is passed on once it says nothing else.
+            // Passed on as the response only after the last attempt.
             status @ 502..=504 if tries_left > 0 => Ok(Redeemed::Lost(format!("HTTP {status}"))),
             409 => self.conflict(answer, payment).await,
             _final => self.taken(answer, payment).await,
@@ -254,12 +254,12 @@ impl Purchase {
         }
     }
 
-    /// 409: the server still works on the same request with this payment, or it says something else.
+    /// Handles a 409. The server is still processing this payment, or refuses it.
     async fn conflict(&mut self, answer: Answered, payment: &Payment) -> Result<Redeemed, Fault> {
         let after = retry_after(&answer.headers);
         let is_short = answer.headers.get("content-length").and_then(|value| value.to_str().ok());
         let is_short = is_short.and_then(|text| text.parse::<usize>().ok());
-        // Only a short answer with a length is a refusal; anything else is passed on as it comes.
+        // Only a short response with a length is treated as a refusal; any other is streamed.
         if is_short.is_none_or(|bytes| bytes > PAYMENT_HEADER_BYTES) {
             return self.taken(answer, payment).await;
         }
@@ -280,7 +280,7 @@ impl Purchase {
         Ok(Redeemed::Yes(StatusCode::CONFLICT))
     }
 
-    /// The answer to a payment: its receipt, its body, and the report to the wallet beside it.
+    /// Handles the response to a payment. Reads its receipt, passes its body on and reports to the wallet.
     async fn take(
         &mut self,
         mut answer: Answered,
@@ -291,7 +291,7 @@ impl Purchase {
         filled.map(|()| answer.status)
     }
 
-    /// Passes an answer on, and meanwhile reports to the wallet that its receipt says settled.
+    /// Passes a response on, and meanwhile reports its settlement to the wallet.
     async fn reporting<T>(
         &mut self,
         payment: &Payment,
@@ -316,7 +316,7 @@ impl Purchase {
         passed
     }
 
-    /// 402 once more: the server's reason is told, and nothing is signed again.
+    /// Handles a second 402: reports the server's reason and signs nothing else.
     async fn refused(&mut self, answer: Answered) -> Fault {
         let receipt = Receipt::read(&answer.headers).and_then(Result::ok);
         let mut reason = receipt.as_ref().and_then(Receipt::why);
@@ -333,7 +333,7 @@ impl Purchase {
         let reason = reason.unwrap_or_else(|| "without a reason".to_owned());
         let id = self.account.id();
         let end = if self.account.sent > 1 {
-            // Perhaps because the try before had been taken.
+            // An earlier attempt may have been accepted.
             self.account.taken()
         } else {
             format!("The payment {id} stays signed until it expires; nothing else was signed.")
@@ -343,31 +343,31 @@ impl Purchase {
     }
 }
 
-/// What came of sending the payment once.
+/// The outcome of sending the payment once.
 enum Redeemed {
-    /// The server's final answer.
+    /// The server's final response.
     Yes(StatusCode),
-    /// It still works on this payment: ask again after so long.
+    /// The server is still processing this payment: repeat it after `after`.
     InUse { after: Duration, body: Vec<u8> },
-    /// There is no answer, and why.
+    /// There is no final response, and why.
     Lost(String),
 }
 
-/// How long the server wants to be left alone, within bounds.
+/// Returns the server's Retry-After, limited to 1 to 300 seconds; 2 by default.
 fn retry_after(headers: &HeaderMap) -> Duration {
     let seconds = headers.get("retry-after").and_then(|value| value.to_str().ok());
     let seconds = seconds.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(2);
     Duration::from_secs(seconds.clamp(1, 300))
 }
 
-/// Whether a refusal says that a request with this payment is still being worked on.
+/// Returns whether a refusal states that the payment is still in use.
 fn is_in_use(body: &[u8]) -> bool {
     let Ok(value) = json::parse(body, BODY_DEPTH) else { return false };
     let code = value.get("error").and_then(|error| error.get("code")).or_else(|| value.get("code"));
     code.and_then(Value::as_str) == Some("payment_in_use")
 }
 
-/// The body that may hold an offer, within its bounds.
+/// Reads a body that may hold an offer, with bounds on size and time.
 async fn offer_body(answer: Answered) -> Result<Vec<u8>, String> {
     let whole = timeout(OFFER_WAIT, answer.whole(PAYMENT_HEADER_BYTES)).await;
     whole.map_err(|_elapsed| "it does not end".to_owned())?

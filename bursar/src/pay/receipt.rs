@@ -1,16 +1,16 @@
-//! What the server says became of the payment. It is a claim: the wallet looks at the chain for itself.
+//! The server's report on the payment. It is only a claim: the wallet checks the chain itself.
 
 use bursar_core::json::Value;
 use bursar_core::text::quoted;
 use bursar_outbound::HeaderMap;
 use bursar_x402::header;
 
-/// Characters of one text of a server that are shown.
+/// Characters of one server text that are shown.
 const WIDTH: usize = 200;
-/// Characters of one that are kept for `--json`.
+/// Characters of one server text that are kept for `--json`.
 const KEPT: usize = 1_000;
 
-/// The parts of a `SettlementResponse` that say something; bounded, and as the server wrote them.
+/// The fields of a `SettlementResponse`. Bounded in length, and otherwise as the server wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Receipt {
     pub(super) success: bool,
@@ -22,11 +22,11 @@ pub(super) struct Receipt {
 }
 
 impl Receipt {
-    /// Reads the header of version 2, else that of version 1. An error says why what stands there is none.
+    /// Reads the version 2 header, or else the version 1 header. An error states why it is not a valid receipt.
     pub(super) fn read(headers: &HeaderMap) -> Option<Result<Self, String>> {
         let named = |name: &str| headers.get(name);
         let value = named("payment-response").or_else(|| named("x-payment-response"))?;
-        // A text that is not even ASCII is not base64 either.
+        // Text that is not ASCII is not base64 either.
         let value = header::decode(value.to_str().unwrap_or("?"));
         Some(value.map_err(|error| error.to_string()).and_then(|value| Self::parse(&value)))
     }
@@ -48,7 +48,7 @@ impl Receipt {
         })
     }
 
-    /// The transaction by which the server says that it was paid.
+    /// Returns the transaction in which the server claims that it was paid.
     pub(super) fn settled_by(&self) -> Option<&str> {
         let hash = self.transaction.as_deref()?;
         let digits = hash.strip_prefix("0x")?;
@@ -56,14 +56,14 @@ impl Receipt {
         (self.success && is_hash).then_some(hash)
     }
 
-    /// Why it failed, in the server's words.
+    /// Returns the reason for the failure, in the server's words.
     pub(super) fn why(&self) -> Option<String> {
         let words = [&self.reason, &self.message].into_iter().flatten();
         let words: Vec<String> = words.map(|text| quoted(text, WIDTH)).collect();
         (!words.is_empty()).then(|| words.join(": "))
     }
 
-    /// One line, which nothing in the receipt can break out of.
+    /// Returns one line. Server text is quoted, so that it cannot break out of it.
     pub(super) fn told(&self) -> String {
         let network = self.network.as_ref();
         let network =
@@ -101,7 +101,7 @@ mod tests {
         for bad in ["[]", "{}", "{\"success\":\"true\"}", "nothing"] {
             assert!(read("payment-response", bad).unwrap().is_err(), "{bad}");
         }
-        // A failure settles nothing, whatever else it says; nor does a text that is no hash.
+        // A failure settles nothing, whatever else it states; nor does text that is not a hash.
         for (success, text) in [(false, hash.as_str()), (true, "0x12"), (true, "")] {
             let json = format!("{{\"success\":{success},\"transaction\":\"{text}\"}}");
             assert_eq!(read("payment-response", &json).unwrap().unwrap().settled_by(), None);

@@ -1,4 +1,4 @@
-//! What is asked for, read once from the arguments: the very same request goes out before and after the payment.
+//! The request, read once from the arguments: the same bytes are sent before and with the payment.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -17,15 +17,15 @@ use bursar_outbound::{
 use super::wallet::Payment;
 use crate::cli::PayArgs;
 
-/// How long a server may think before its answer begins: it may settle a payment or a model may write.
+/// How long a server may take to begin its response. It may settle a payment first, or a model may generate text.
 const HEAD_WAIT: Duration = Duration::from_secs(600);
-/// What an agent in hmac mode adds to the URL that it shows the wallet: `#` and 32 digits.
+/// Length of the fragment that hmac mode adds to the URL: `#` and 32 hex digits.
 const FRAGMENT_BYTES: usize = 33;
-/// The body is kept for the paid request, so it has a bound.
+/// Largest request body. It is kept in memory for the paid request.
 const BODY_BYTES: u64 = 64 << 20;
 
-/// Headers that are not the caller's to write: payments are the wallet's, and the rest says how the message
-/// travels and where to. A second reading of any of them could make two requests of one.
+/// Headers that the caller cannot set. The wallet sets the payment, and the transport sets framing and routing. A
+/// server that reads one of these differently could see two requests in one.
 const RESERVED: &[&str] = &[
     "connection",
     "content-length",
@@ -46,13 +46,13 @@ const RESERVED: &[&str] = &[
     "x-payment-response",
 ];
 
-/// Why there is no answer.
+/// Why there is no response.
 pub(super) enum Missed {
     /// Nothing was sent.
     Unreached(String),
-    /// The connection ended, and what was sent may have been received.
+    /// The connection ended, and the server may have received the request.
     Lost(String),
-    /// The server still has the request: asking again would only make two of it.
+    /// The server still has the request: sending it again would only duplicate it.
     Late,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Missed {
     }
 }
 
-/// Shows no header and no body: both may hold secrets of the caller.
+/// The request to send. Has no `Debug`, because headers and body may hold secrets of the caller.
 pub(super) struct Request {
     pub(super) url: String,
     pub(super) target: Target,
@@ -81,7 +81,7 @@ impl Request {
         let method = method(args)?;
         let body = match args.body.clone() {
             None => Vec::new(),
-            // A terminal or a pipe may keep a read waiting for ever.
+            // A terminal or a pipe may block a read indefinitely.
             Some(body) => tokio::task::spawn_blocking(move || read_body(&body))
                 .await
                 .map_err(|error| Fault::new(Code::InternalError).with_detail(error))??,
@@ -94,7 +94,7 @@ impl Request {
         Ok(Self { url, target, method, headers, body: body.into() })
     }
 
-    /// Sends it, with the payment if there is one, and waits for the head of the answer.
+    /// Sends the request and any payment, and waits for the head of the response.
     pub(super) async fn send(
         &self,
         client: &Client,
@@ -119,8 +119,8 @@ fn bad(message: impl Into<String>) -> Fault {
     Fault::because(Code::BadInput, message)
 }
 
-/// The URL as it is asked and as the wallet judges it; both read it with the same parser, so only what people
-/// read differently is refused here.
+/// Reads the URL as it is requested and as the wallet judges it. Both use the same parser, so this rejects only
+/// what people could read differently.
 fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
     let url = args.url.split('#').next().unwrap_or_default();
     if url.len() > URL_BYTES.saturating_sub(FRAGMENT_BYTES)
@@ -176,7 +176,7 @@ fn headers(lines: &[String]) -> Result<HeaderMap, Fault> {
             };
             return Err(bad(message));
         }
-        // What a value says may be a secret of the caller.
+        // The message omits the value, which may be a secret.
         let value = HeaderValue::from_str(value.trim())
             .map_err(|_bad| bad(format!("The value of the header {shown} is not plain text.")))?;
         headers.append(name, value);

@@ -1,4 +1,4 @@
-//! Where the answer's body goes: to standard output as it comes and as it is, or into memory for `--json`.
+//! The destination of the response body: standard output as a stream, or memory for `--json`.
 
 use std::io::IsTerminal;
 
@@ -10,29 +10,29 @@ use bursar_outbound::Answered;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncWriteExt, Stdout};
 
-/// What one object may hold; streaming has no bound.
+/// Largest body in memory; a stream has no bound.
 const MEMORY_BYTES: usize = 8 << 20;
 
 pub(super) enum Sink {
     Stdout {
         out: Stdout,
-        /// Something is out that cannot be taken back.
+        /// Some output was written and cannot be taken back.
         begun: bool,
-        /// Somebody looks at it: nothing may act on his terminal.
+        /// Set if standard output is a terminal, which control characters must not reach.
         shown: Option<Shown>,
     },
     Memory {
         body: Vec<u8>,
-        /// There was more than fits.
+        /// The body was longer than the bound.
         over: bool,
     },
 }
 
-/// Bytes as they may be shown: every control character but the ends of lines and tabs is a question mark, also
-/// those that take two bytes (U+0080 to U+009F) and come in two pieces.
+/// Replaces control characters other than line ends and tabs with question marks. This includes those of two bytes
+/// (U+0080 to U+009F), even if they arrive in two pieces.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// The last byte was the first of such a pair, and is held back.
+    /// The last byte was the first of such a pair and is held back.
     half: bool,
 }
 
@@ -58,11 +58,11 @@ impl Shown {
     }
 }
 
-/// Why a body did not arrive whole.
+/// Why a body is incomplete.
 pub(super) enum Broken {
     /// The connection ended too early.
     There(String),
-    /// It can be put nowhere.
+    /// The body could not be written or kept.
     Here(Fault),
 }
 
@@ -71,13 +71,13 @@ impl Sink {
         if json {
             Self::Memory { body: Vec::new(), over: false }
         } else {
-            // Not the blocking one: a reader that has stopped must not keep Ctrl-C from being heard.
+            // Asynchronous: a reader that has stopped must not block Ctrl-C.
             let shown = std::io::stdout().is_terminal().then(Shown::default);
             Self::Stdout { out: tokio::io::stdout(), begun: false, shown }
         }
     }
 
-    /// Passes on what comes of an answer, piece by piece.
+    /// Passes the body of a response on, piece by piece.
     pub(super) async fn fill(&mut self, answer: &mut Answered) -> Result<(), Broken> {
         while let Some(chunk) = answer.chunk().await.map_err(Broken::There)? {
             self.take(&chunk).await.map_err(Broken::Here)?;
@@ -113,7 +113,7 @@ impl Sink {
         }
     }
 
-    /// Forgets a body that broke off; not possible once some of it is out.
+    /// Discards a truncated body. Returns `false` if some of it was already written.
     pub(super) fn begin_again(&mut self) -> bool {
         match self {
             Self::Stdout { begun, .. } => !*begun,
@@ -124,7 +124,7 @@ impl Sink {
         }
     }
 
-    /// The body for `--json`: text where it is UTF-8.
+    /// Adds the body for `--json`, as text if it is UTF-8 and else as base64.
     pub(super) fn describe(&self, data: &mut Map<String, Value>) {
         let (body, encoding) = match self {
             Self::Stdout { .. } | Self::Memory { over: true, .. } => (Value::Null, Value::Null),

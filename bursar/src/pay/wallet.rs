@@ -1,5 +1,5 @@
-//! The wallet as agents call it: `/sign`, `/sign/status/{id}` and `/callback`. A call that got no whole answer
-//! is made again with the same bytes, for which the wallet gives the same answer.
+//! The wallet's agent endpoints: `/sign`, `/sign/status/{id}` and `/callback`. A call without a complete response
+//! is repeated with the same bytes, for which the wallet returns the same response.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use bursar_x402::header;
 use super::agent::Agent;
 use super::offer::Asked;
 
-/// The wallet ends a call by itself after [`HANDLER_MS`].
+/// Timeout of a call. The wallet itself ends a call after [`HANDLER_MS`].
 const CALL_MS: u64 = HANDLER_MS + 5_000;
-/// Before each further try; all of them end well within the five minutes that a proof is good for.
+/// Pauses before the retries. All retries end well within the five minutes for which a proof is valid.
 const PAUSES_MS: &[u64] = &[250, 500, 1_000];
 
-/// A payment that the wallet signed: the one header that the server is to see.
+/// A payment that the wallet signed: the one header to send to the server.
 pub(super) struct Payment {
     pub(super) name: HeaderName,
     pub(super) value: HeaderValue,
-    /// The same value, for whoever reads it.
+    /// The same value, for decoding.
     pub(super) text: String,
-    /// `transaction_id` of the wallet.
+    /// The wallet's `transaction_id`.
     pub(super) id: RequestId,
 }
 
 impl Payment {
-    /// How long a server can still settle it.
+    /// Returns how long a server can still settle the payment; zero if unreadable.
     pub(super) fn lasts(&self, now_s: i64) -> Duration {
         let value = header::decode(&self.text).ok();
         let terms = value.as_ref().and_then(|value| value.get("payload")?.get("authorization"));
@@ -44,14 +44,14 @@ impl Payment {
     }
 }
 
-/// How a request stands.
+/// The status of a request.
 pub(super) enum Standing {
     Signed(Payment),
-    /// The operator decides, or has and it is being signed.
+    /// The operator is deciding, or has approved and the wallet is signing.
     Held(RequestId),
-    /// Nothing can be said now; ask again after so long.
+    /// The status is not available now: ask again after this delay.
     Unknown(Duration),
-    /// It will not be paid.
+    /// The request will not be paid.
     Refused(Fault),
 }
 
@@ -67,7 +67,7 @@ impl Wallet {
         Ok(Self { client, agent })
     }
 
-    /// Asks for the payment of an offer, made at `url`.
+    /// Asks the wallet to pay an offer made at `url`.
     pub(super) async fn sign(&self, asked: &Asked, url: &str) -> Result<Standing, Fault> {
         let content = match asked {
             Asked::Header(text) => Object::new().with("payment_required", text.as_str()),
@@ -98,7 +98,7 @@ impl Wallet {
         }
     }
 
-    /// How a held request stands. A wallet that does not answer keeps it.
+    /// Returns the status of a held request. If the wallet does not answer, the request stays held.
     pub(super) async fn poll(&self, id: RequestId) -> Standing {
         let at = self.agent.wallet.below(&["sign", "status", &id.to_string()]);
         match self.client.get(&at, REPLY_BYTES).await {
@@ -107,7 +107,7 @@ impl Wallet {
         }
     }
 
-    /// Tells the wallet which transaction settled a payment. An error says why it does not know now.
+    /// Reports the transaction that settled a payment. An error states why the wallet did not record it.
     pub(super) async fn settled(&self, id: RequestId, transaction: &str) -> Result<(), String> {
         let told = Object::new()
             .with("transaction_id", id.to_string())
@@ -130,7 +130,7 @@ impl Wallet {
         match (reply.status.as_u16(), text("status")) {
             (200, Some("success")) => match payment(&answer) {
                 Some(payment) => Standing::Signed(payment),
-                // It was signed once, and the header has run out.
+                // The payment was signed earlier, and its header has expired.
                 None if text("code") == Some(Code::AlreadySigned.text()) => {
                     Standing::Refused(Fault::new(Code::PaymentExpired))
                 }
@@ -149,7 +149,7 @@ impl Wallet {
         }
     }
 
-    /// A request that came to nothing.
+    /// Returns the refusal of a request that was not paid.
     fn unpaid(&self, reply: Option<&Reply>) -> Standing {
         let fault = self.refusal(reply);
         Standing::Refused(Fault {
@@ -158,7 +158,7 @@ impl Wallet {
         })
     }
 
-    /// The wallet's no in its own words, with its code where this program knows it.
+    /// Returns the wallet's refusal in its own words, with its code if known.
     fn refusal(&self, reply: Option<&Reply>) -> Fault {
         let answer = reply.map_or(Value::Null, read);
         let text = |key: &str| answer.get(key).and_then(Value::as_str);
@@ -192,12 +192,12 @@ impl Wallet {
     }
 }
 
-/// An answer that is no JSON says nothing.
+/// Parses the body of a reply. A body that is not JSON counts as null.
 fn read(reply: &Reply) -> Value {
     json::parse(&reply.body, BODY_DEPTH).unwrap_or(Value::Null)
 }
 
-/// What may be over in a moment. A locked wallet is not: somebody must come.
+/// Returns whether a refusal may pass soon. A locked wallet does not: a person must open it.
 fn is_passing(code: Option<&str>) -> bool {
     [Code::Busy, Code::RateLimitExceeded].iter().any(|known| code == Some(known.text()))
 }

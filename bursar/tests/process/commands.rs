@@ -1,4 +1,4 @@
-//! Every command with `--json`, in every state: one envelope, and the exit code that belongs to it.
+//! Runs every command with `--json` in every state: each returns one envelope and the matching exit code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::stage::{Engine, Home, PASSWORD, private};
 use crate::table::TABLE;
 
-/// What the manual promises to scripts: the exit code of each fault that the table expects.
+/// The exit codes that the manual guarantees to scripts, for each fault in the table.
 const EXITS: &[(&str, i32)] = &[
     ("BAD_INPUT", 2),
     ("ENGINE_DOWN", 3),
@@ -33,19 +33,19 @@ pub(crate) struct Row {
     pub(crate) fine: &'static str,
     pub(crate) bad: &'static str,
     pub(crate) fault: &'static str,
-    /// What `fine` comes to with a locked wallet, and without an engine and a password.
+    /// The fault of `fine` with a locked wallet, and below without an engine and a password.
     pub(crate) locked: &'static str,
     pub(crate) down: &'static str,
 }
 
 impl Row {
-    /// What is run where only the state makes the difference.
+    /// Returns the line to run where only the state matters.
     fn line(&self) -> &'static str {
         if self.fine.is_empty() { self.bad } else { self.fine }
     }
 }
 
-/// The leaves of the grammar, by their names in the envelope.
+/// Collects the leaves of the grammar by their names in the envelope.
 fn leaves(tree: &clap::Command, above: &str, found: &mut BTreeSet<String>) {
     for command in tree.get_subcommands().filter(|command| command.get_name() != "help") {
         let name = format!("{above}{}", command.get_name());
@@ -62,7 +62,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// A wallet with two of most things, and two requests that wait; no engine runs.
+    /// Creates a wallet with two of most things and two pending requests; no engine runs.
     fn new() -> Self {
         let mut home = Home::new();
         let (engine, address) = home.engine(&home.data());
@@ -91,7 +91,7 @@ impl Stage {
         Self { home, words }
     }
 
-    /// The same folder again.
+    /// Copies the data folder.
     fn copy(&self, name: &str) -> std::path::PathBuf {
         let to = self.home.dir.path().join(name);
         let copied = Command::new("cp").arg("-a").arg(self.home.data()).arg(&to).status().unwrap();
@@ -108,7 +108,7 @@ impl Stage {
         self.home.command(data, &format!("{} --json", line.replace("{new}", new.to_str().unwrap())))
     }
 
-    /// Runs a command, and looks at all that it says; what is not as it should be.
+    /// Runs a command and checks all its output. Returns a description of the first violation.
     fn check(&self, data: &Path, line: &str, name: &str, wanted: &str) -> Option<String> {
         self.end(self.command(data, line), name, wanted)
     }
@@ -127,10 +127,10 @@ impl Stage {
         judge(name, &output, wanted).err().map(|why| format!("{asked}: {why}"))
     }
 
-    /// With an open wallet, each command as it is meant and as it must fail.
+    /// Runs each command with an open wallet: once to succeed and once to fail.
     fn open(&self) -> Vec<String> {
         let data = self.home.data();
-        // Where there is no wallet yet.
+        // A folder without a wallet.
         let empty = self.home.dir.path().join("empty");
         let mut wrong = vec![self.check(&empty, "wallet create main", "wallet.create", "")];
         let (_engine, _address) = self.home.engine(&data);
@@ -151,7 +151,7 @@ impl Stage {
         TABLE.iter().filter_map(check).collect()
     }
 
-    /// Without an engine, and without a password for becoming one.
+    /// Runs each command without an engine, and without a password to become one.
     fn down(&self, data: &Path) -> Vec<String> {
         let check = |row: &Row| {
             let mut command = self.command(data, row.line());
@@ -162,7 +162,7 @@ impl Stage {
     }
 }
 
-/// The rules of the envelope.
+/// Checks the rules of the envelope.
 pub(crate) fn judge(name: &str, output: &Output, wanted: &str) -> Result<(), String> {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     let exit = output.status.code().ok_or("ended by a signal")?;
@@ -177,7 +177,7 @@ pub(crate) fn judge(name: &str, output: &Output, wanted: &str) -> Result<(), Str
         told.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let envelope = BTreeSet::from(["v", "ok", "command", "data", "warnings", "error"]);
     rule(fields == envelope && told["v"] == 1, "the envelope")?;
-    // Arguments that were not understood name no command.
+    // Arguments that could not be parsed name no command.
     let nameless = told["error"]["exit"] == 2 && told["command"].is_null();
     rule(told["command"] == name || nameless, "the name")?;
     rule(told["warnings"].is_array(), "the warnings")?;
@@ -185,7 +185,7 @@ pub(crate) fn judge(name: &str, output: &Output, wanted: &str) -> Result<(), Str
     if told["ok"] == true {
         rule(told["error"].is_null() && !told["data"].is_null(), "success")?;
         rule(wanted.is_empty(), "should fail")?;
-        // What is asked for the state of things tells it with its exit code too.
+        // Commands that report a state also report it by their exit code.
         let tells = match name {
             "status" => [0, 3, 4].contains(&exit),
             "doctor" => [0, 1].contains(&exit),
@@ -209,7 +209,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 fn the_table_names_every_command_of_the_grammar_once() {
     let mut grammar = BTreeSet::new();
     leaves(&Order::tree(), "", &mut grammar);
-    // It goes on until it is stopped: it has a test of its own.
+    // Runs until it is stopped, so it has a separate test.
     assert!(grammar.remove("watch"));
     let table: Vec<String> = TABLE.iter().map(|row| row.name.to_owned()).collect();
     assert_eq!(table.iter().cloned().collect::<BTreeSet<_>>(), grammar);

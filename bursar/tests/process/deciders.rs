@@ -1,4 +1,4 @@
-//! Three commands that decide one request at the same moment, each a process of its own.
+//! Three processes decide one request at the same moment.
 
 use std::process::{Child, Stdio};
 
@@ -8,7 +8,7 @@ use crate::stage::Home;
 
 const ROUNDS: usize = 20;
 
-/// What a command said, its exit code and its process.
+/// Returns a command's exit code, its output and its process id.
 fn end(child: Child) -> (Option<i32>, Value, u32) {
     let id = child.id();
     let output = child.wait_with_output().unwrap();
@@ -25,7 +25,7 @@ fn of_three_commands_that_decide_at_once_one_ends_with_0_and_two_with_10() {
     let mut approved = 0;
     for round in 0..ROUNDS {
         let id = home.ask(&address);
-        // Each of the three is the only one of its opinion every now and then.
+        // Every now and then one of the three decides differently from the others.
         let lines: [String; 3] = std::array::from_fn(|who| {
             let verb = if (round >> who) & 1 == 0 { "approve" } else { "deny" };
             format!("{verb} {id} --yes --json")

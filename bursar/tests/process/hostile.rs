@@ -1,4 +1,4 @@
-//! What strangers write, through the shipped program: into its log, into the page of a receipt, and into the bytes
+//! Hostile text passes through the shipped program: into its log, into the page of a receipt, and into the bytes
 //! that its console writes to a terminal.
 
 use std::fs::File;
@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 
 use crate::stage::{Engine, Home};
 
-/// Sequences that the console itself never writes: erase the scroll-back, set the title, write the clipboard, ask for
-/// the cursor, reset, 8-bit colour, a device control string, and characters that delete, hide and reorder.
+/// Sequences that the console itself never writes. They erase the scrollback, set the title, write the clipboard,
+/// query the cursor and reset.
+/// Also 8-bit colour, a device control string, and characters that delete, hide and reorder.
 const HOSTILE: &str = "\u{1b}[3J\u{1b}]0;owned\u{7}\u{1b}]52;c;T1dORUQ=\u{7}\u{1b}[6n\u{1b}c\u{9b}31m\u{90}x\u{9c}\u{7f}\u{8}\u{0}\u{202e}gpj\r\n2026-01-01T00:00:00Z  INFO forged<script>alert(1)</script>\"'&";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Longest wait for what another process does.
+/// Polls until `ready` returns a value; panics after [`PATIENCE`].
 fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -29,7 +30,7 @@ fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// One request as it is, and the answer to it; nothing if the server hung up on it.
+/// Sends one request as it is. Returns the response, empty if the server hung up.
 fn exchange(address: &str, head: &[u8], body: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -51,7 +52,7 @@ fn post(address: &str, path: &str, body: &Value) -> Value {
     serde_json::from_str(body).unwrap_or(Value::Null)
 }
 
-/// A node whose every answer is an error in hostile words, in turn as JSON and as no JSON at all.
+/// Starts a node that answers with hostile text. The text is a JSON-RPC error, invalid JSON or a result.
 fn lying_node() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -86,13 +87,13 @@ fn lying_node() -> String {
     url
 }
 
-/// An engine with its log wide open, at which a hostile agent has done what it can.
+/// An engine with its log at the finest level, which a hostile agent has attacked.
 struct Scene {
     home: Home,
     engine: Engine,
     address: String,
     log: PathBuf,
-    /// A payment that was signed and reported as failed in hostile words, and one that waits.
+    /// A signed payment that was reported as failed in hostile words; below, a held one.
     paid: String,
     held: String,
 }
@@ -154,7 +155,7 @@ impl Scene {
         scene
     }
 
-    /// Hostile text in every other place of a request.
+    /// Sends hostile text in every other part of a request.
     fn annoy(&self, id: &str, token: &str) {
         let odd: Vec<u8> = HOSTILE.bytes().filter(|byte| !b"\r\n\0".contains(byte)).collect();
         for path in ["/sign", "/trade", "/callback", "/mandate", "/ping", "/status", "/balances"] {
@@ -174,7 +175,7 @@ impl Scene {
             for name in ["user-agent", "x-agent-id", "authorization", "content-type", "host"] {
                 let head = [head.as_bytes(), b"\r\n", name.as_bytes(), b": ", &odd].concat();
                 exchange(&self.address, &head, b"{}");
-                // Without what no header may hold, so that it is read.
+                // Without the bytes that headers may not contain, so that the server reads it.
                 let eight_bit: Vec<u8> = odd
                     .iter()
                     .copied()
@@ -191,7 +192,7 @@ impl Scene {
     }
 }
 
-/// What acts on a terminal, hides or reorders.
+/// Returns whether a character acts on a terminal, hides or reorders.
 fn acts(ch: char) -> bool {
     ch.is_control()
         || matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -213,7 +214,7 @@ fn t_20_nothing_that_others_wrote_acts_in_the_log_or_in_a_receipt() {
     for said in ["TRACE hyper", "code=", "reason="] {
         assert!(log.contains(said), "the log lacks {said}: is it the log?");
     }
-    // Letters that reorder others are kept: they act on what is read, not on the terminal.
+    // Characters that reorder are allowed here: they act on the reader, not on the terminal.
     for line in log.lines() {
         assert!(!line.chars().any(char::is_control), "{line:?}");
         let stamp =
@@ -223,7 +224,7 @@ fn t_20_nothing_that_others_wrote_acts_in_the_log_or_in_a_receipt() {
     drop(scene.engine);
 }
 
-/// A terminal with the console in it, and a file with every byte that it wrote there.
+/// A terminal that runs the console, and a file with every byte that the console wrote to it.
 struct Terminal {
     socket: PathBuf,
     raw: PathBuf,
@@ -242,7 +243,7 @@ impl Terminal {
         let terminal =
             Self { socket: home.dir.path().join("tmux"), raw: home.dir.path().join("raw") };
         let data = format!("BURSAR_DATA_DIR={}", home.data().display());
-        // It waits, so that its first byte is caught as well.
+        // The shell waits for a key, so that the console's first byte is captured too.
         let shell = format!("read -r go; exec '{}'", env!("CARGO_BIN_EXE_bursar"));
         let size = ["-x", "200", "-y", "60"];
         let start = ["new-session", "-d", "-s", "you", "-e", &data, "-e", "LC_ALL=C.UTF-8"];
@@ -262,14 +263,14 @@ impl Terminal {
         self.tmux(&["send-keys", "-t", "you", key]);
     }
 
-    /// Waits until it is on the screen.
+    /// Waits until the text is on the screen.
     fn see(&self, text: &str) {
         until(text, || {
             self.tmux(&["capture-pane", "-p", "-J", "-t", "you"]).contains(text).then_some(())
         });
     }
 
-    /// Waits until it is gone: the next key would make another key of an Escape that is still under way.
+    /// Closes an overlay and waits for it. The next key could otherwise combine with the pending Escape.
     fn close(&self) {
         self.press("Escape");
         until("the overlay is closed", || {
@@ -278,7 +279,7 @@ impl Terminal {
         });
     }
 
-    /// Every byte so far, from the first that is the console's own to the one by which it leaves.
+    /// Returns every byte between the sequences that enter and leave the screen.
     fn written(&self) -> String {
         let left = |raw: &str| raw.contains("\u{1b}[?1049l");
         let raw = until("it leaves the screen", || {
@@ -298,7 +299,7 @@ impl Drop for Terminal {
     }
 }
 
-/// The text without the sequences that the console writes itself, each of which is named here.
+/// Removes the sequences that the console writes itself, each of which is listed here.
 fn without_ours(raw: &str) -> String {
     const EXACT: [&str; 6] = ["[?1049h", "[?2004h", "[?2004l", "[?25l", "[?25h", "[2J"];
     let mut parts = raw.split('\u{1b}');
@@ -307,7 +308,7 @@ fn without_ours(raw: &str) -> String {
         if let Some(after) = EXACT.iter().find_map(|exact| part.strip_prefix(*exact)) {
             rest.push_str(after);
         } else if let Some(title) = part.strip_prefix("]0;Bursar") {
-            // The title, with a count and nothing else in it.
+            // The title, which contains only a count.
             let (title, after) = title.split_once('\u{7}').unwrap();
             assert!(
                 title.chars().all(|ch| " ()".contains(ch) || ch.is_ascii_alphanumeric()),
@@ -318,7 +319,7 @@ fn without_ours(raw: &str) -> String {
             assert!(part.starts_with('['), "{part:?}");
             let sequence = part.strip_prefix('[').unwrap();
             let end = sequence.find(|ch: char| !ch.is_ascii_digit() && ch != ';').unwrap();
-            // A place or a colour.
+            // A position or a colour.
             let (_numbers, last) = sequence.split_at(end);
             assert!(last.starts_with(['H', 'm']), "{part:?}");
             rest.push_str(last.strip_prefix(['H', 'm']).unwrap());
@@ -341,7 +342,7 @@ fn t_20_no_byte_that_others_wrote_reaches_a_real_terminal() {
     terminal.see("esc ");
     terminal.see("\\u{1b}[3J");
     terminal.close();
-    // Every pane, and the entries of the activity one by one.
+    // Every pane, and then one entry of the activity.
     for pane in ["2", "3", "4", "6", "5"] {
         terminal.press(pane);
         terminal.see(&format!("> {pane} "));
@@ -353,7 +354,7 @@ fn t_20_no_byte_that_others_wrote_reaches_a_real_terminal() {
     terminal.press("q");
     let rest = without_ours(&terminal.written());
     assert!(rest.contains("\\u{1b}[3J") && rest.contains("\\u{9b}31m"), "{rest}");
-    // It rings when a payment waits.
+    // The bell rings when a payment is pending.
     let found: Vec<char> = rest.chars().filter(|ch| acts(*ch) && *ch != '\u{7}').collect();
     assert!(found.is_empty(), "{found:?} in {rest:?}");
     assert!(!rest.contains("\u{7}]") && rest.matches('\u{7}').count() <= 1, "{rest:?}");

@@ -1,4 +1,4 @@
-//! The memory of a running engine, to processes of the account that runs it.
+//! Tests whether processes of the same account can read the memory of a running engine.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use crate::stage::Engine;
 
-/// An account without rights, for where the tests run as root, who may read everything.
+/// An unprivileged account, used if the tests run as root, which may read everything.
 const NOBODY: u32 = 65_534;
 
-/// Has a process of `account` open a file of another process of it.
+/// Returns whether a process of `account` can open a file of another process of that account.
 fn opens(account: u32, pid: u32, file: &str) -> bool {
     let mut command = Command::new("sh");
     command.args(["-c", "exec 3< \"$0\"", &format!("/proc/{pid}/{file}")]);
@@ -24,7 +24,7 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
     let ours = rustix::process::geteuid();
     let account = if ours.is_root() { NOBODY } else { ours.as_raw() };
     let home = tempfile::tempdir().unwrap();
-    // A copy, which that account can reach and read: else the kernel closes the process by itself.
+    // A copy that the account can reach and read: otherwise the kernel protects the process by itself.
     let (program, data) = (home.path().join("bursar"), home.path().join("data"));
     std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &program).unwrap();
     std::fs::create_dir(&data).unwrap();
@@ -42,7 +42,7 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
         command.uid(account).gid(account).current_dir("/").stdin(Stdio::null());
         command
     };
-    // What an ordinary process of the account lets it open: on some machines not even its memory.
+    // What the account may open of an ordinary process: on some machines not even its memory.
     let mut other = command(Path::new("sleep")).arg("600").spawn().unwrap();
     let may_open: Vec<&str> = ["maps", "environ", "mem"]
         .into_iter()

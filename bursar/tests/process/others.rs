@@ -1,4 +1,4 @@
-//! With `--json`: the programs that are no orders, and the command that goes on until it is stopped.
+//! Tests `--json` for programs that are not orders, and for `watch`, which runs until it is stopped.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::commands::{judge, text};
 use crate::stage::{Engine, Home};
 
-/// What `--help` lists and no console line can be.
+/// Entries of `--help` that are not valid console lines.
 #[test]
 fn programs_that_are_no_orders_answer_with_an_envelope_too() {
     let home = Home::new();
@@ -43,7 +43,7 @@ fn programs_that_are_no_orders_answer_with_an_envelope_too() {
     assert_eq!((exit, rest.as_str()), (Some(130), ""), "one document, and no other");
 }
 
-/// A stream has no envelope: each line is an entry, and what ends it is told beside it.
+/// A stream has no envelope: each line is an entry, and errors go to standard error.
 #[test]
 fn watch_writes_one_object_a_line_and_nothing_else() {
     let home = Home::new();
@@ -54,7 +54,7 @@ fn watch_writes_one_object_a_line_and_nothing_else() {
     let (_engine, _address) = home.engine(&data);
     let too_far = home.command(&data, "watch --since 99 --json").output().unwrap();
     assert_eq!((too_far.status.code(), text(&too_far.stdout).as_str()), (Some(2), ""));
-    // There is no wallet, so nothing is open.
+    // There is no wallet, so nothing is unlocked.
     let mut watch = home.command(&data, "watch --since 0 --json");
     let mut child = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     home.must("freeze");
@@ -77,7 +77,7 @@ fn watch_writes_one_object_a_line_and_nothing_else() {
     }
 }
 
-/// What keeps an engine from beginning is one finding among all others.
+/// A fault that prevents an engine from starting is one finding among the others.
 #[test]
 fn a_doctor_examines_a_folder_whose_journal_cannot_be_read() {
     let home = crate::stage::Home::new();
@@ -94,7 +94,7 @@ fn a_doctor_examines_a_folder_whose_journal_cannot_be_read() {
     }
 }
 
-/// A machine without the certificates of its system opens no connection, and its wallet pays all the same.
+/// A machine without system certificates opens no connections, but its wallet still works.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_machine_without_certificates_has_a_wallet_and_a_finding() {

@@ -1,4 +1,4 @@
-//! `bursar pay`: what it pays, once, and what it never does.
+//! Tests what `bursar pay` pays, that it pays once, and how it passes responses on.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -20,7 +20,7 @@ fn hash() -> String {
 /// Longest wait for a command that streams.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What people are shown of an id.
+/// Returns the part of an id that people are shown.
 pub(crate) fn short(id: &str) -> &str {
     id.split('-').next().unwrap()
 }
@@ -49,7 +49,7 @@ fn both_versions_are_paid_by_both_kinds_of_agents_to_a_merchant_who_checks() {
             assert!(ended.err.contains(&asked), "{ended:?}");
             assert!(ended.err.contains("the server reports: settled"), "{ended:?}");
         }
-        // The same again is another purchase, also at once.
+        // Repeating the command makes another purchase, even at once.
         let url = format!("{}/v2", merchant.url());
         let told = payer.paid(mode, &[&url, "--json"]).json();
         let data = &told["data"];
@@ -65,7 +65,7 @@ fn both_versions_are_paid_by_both_kinds_of_agents_to_a_merchant_who_checks() {
     }
     assert!(merchant.payments().iter().all(|payment| payment.outcome.is_paid()));
     assert_eq!((merchant.payments().len(), payer.history().len()), (6, 6));
-    // What is not for sale costs nothing.
+    // A path that is not for sale costs nothing.
     let ended = payer.paid("hmac", &[&format!("{}/nothing", merchant.url())]);
     assert_eq!((ended.exit, payer.history().len()), (7, 6), "{ended:?}");
     assert!(ended.out.contains("nothing is sold here"), "{ended:?}");
@@ -122,12 +122,12 @@ fn the_paid_request_is_the_first_one_with_one_header_more() {
     assert!(
         ended.err.contains("HTTP 402 Payment Required") && ended.err.contains("HTTP 201 Created")
     );
-    // The wallet knows what the server said.
+    // The wallet received what the server reported.
     assert_eq!(data["reported"], true);
     assert_eq!(payer.history()[0]["tx_hash"], hash());
 }
 
-/// Final, or of a payment that is still worked on and no longer waited for.
+/// Covers a final 409, and one for a payment in progress that expires before the next attempt.
 #[test]
 fn a_409_with_a_receipt_is_reported_to_the_wallet_like_any_other_answer() {
     let payer = Payer::new();
@@ -187,7 +187,7 @@ fn a_held_request_is_paid_once_the_operator_has_approved() {
     assert_eq!((exit, out.as_str()), (21, ""));
     assert!(said.contains("too dear"), "{said}");
 
-    // Whoever stops waiting learns that it may still happen.
+    // An interrupted command reports that the request may still be approved.
     let (child, err, id) = held(&[&shop.url]);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -210,7 +210,7 @@ fn the_body_comes_as_it_is_sent_and_broken_bodies_are_no_success() {
     let shop = Shop::selling("10000", move |stream| {
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
         write!(stream, "{head}6\r\nfirst\n\r\n").unwrap();
-        // The second piece is not even made before the first one was read.
+        // The second piece is not produced before the first was read.
         if wait.recv_timeout(PATIENCE).is_ok() {
             stream.write_all(b"5\r\n\xff\x1b[2J\r\n0\r\n\r\n").unwrap();
         }
@@ -227,7 +227,7 @@ fn the_body_comes_as_it_is_sent_and_broken_bodies_are_no_success() {
     assert_eq!(rest, b"\xff\x1b[2J", "a body is passed on as it is");
     assert!(child.wait().unwrap().success());
 
-    // A piece is out, so the answer cannot begin again.
+    // A piece was already written, so the response cannot start over.
     drop(seen);
     let ended = payer.paid("bearer", &[&shop.url]);
     assert_eq!((ended.exit, ended.out.as_str()), (1, "first\n"), "{ended:?}");

@@ -1,4 +1,4 @@
-//! `bursar pay`: what it refuses, and what it does when others fail it. Nothing is signed twice.
+//! Tests what `bursar pay` refuses, and how it handles servers and wallets that fail. Nothing is signed twice.
 
 use std::process::Stdio;
 
@@ -36,7 +36,7 @@ fn a_lost_connection_is_tried_again_with_the_same_payment() {
     assert!(told["error"]["message"].as_str().unwrap().contains(&format!("receipt {}", short(id))));
     assert_eq!(payer.history().len(), 2);
 
-    // An object can begin again where it broke off.
+    // With `--json` a truncated body can be requested again from its beginning.
     let mut broken = 1;
     let halves = Shop::selling("10000", move |stream| {
         use std::io::Write;
@@ -69,7 +69,7 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
     assert!(ended.err.contains("still processing this payment"), "{ended:?}");
     let payments = shop.payments();
-    // More often than a lost connection is tried.
+    // More often than a lost connection is retried.
     assert_eq!(payments.len(), 5);
     assert!(payments.iter().all(|payment| *payment == payments[0]));
     assert_eq!(payer.history().len(), 1, "one signature");
@@ -82,7 +82,7 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     assert_eq!((ended.exit, ended.out), (1, spent));
     assert_eq!(other.payments().len(), 1);
 
-    // The offer is valid for a minute: nothing is waited for beyond that.
+    // The offer is valid for a minute: the command does not wait beyond that.
     let in_use = json!({ "error": { "code": "payment_in_use" } }).to_string();
     let held = in_use.clone();
     let long = Shop::selling("10000", move |stream| {
@@ -176,7 +176,7 @@ fn above_the_bound_and_without_an_offer_nothing_is_signed() {
     assert_eq!((ended.exit, ended.out.as_str()), (1, "send a cheque"), "{ended:?}");
     assert_eq!((dear.seen().len(), vague.seen().len(), payer.history().len()), (1, 1, 0));
 
-    // What the wallet refuses is told with its code and exit.
+    // A refusal by the wallet is reported with its code and exit code.
     let limit = Shop::selling("10000001", |stream| say(stream, "200 OK", &[], "goods"));
     let ended = payer.paid("hmac", &[&limit.url]);
     assert_eq!((ended.exit, limit.payments().len()), (6, 0), "{ended:?}");

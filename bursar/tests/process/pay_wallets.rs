@@ -1,4 +1,4 @@
-//! `bursar pay` with wallets that are slow, away, or not what they should be.
+//! Tests `bursar pay` with wallets that are slow, away or malicious.
 
 use std::net::TcpStream;
 
@@ -9,7 +9,7 @@ use crate::shop::{Seen, Shop, header, offer, say};
 
 const ID: &str = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
 
-/// What a wallet says that has signed for this payee. Nobody checks the signature.
+/// Returns the response of a wallet that has signed for this payee. Nothing checks the signature.
 fn signed(payee: &str) -> Value {
     let offered = &offer("10000")["accepts"][0];
     let terms = json!({ "to": payee, "value": "10000" });
@@ -39,7 +39,7 @@ fn buy(shop: &Shop, wallet: &Shop, mode: &str) -> Ended {
     Ended::of(pay.output().unwrap())
 }
 
-/// What comes of paying with such a wallet, and the payments that the shop saw.
+/// Pays with such a wallet. Returns the result and the payments that the shop received.
 fn pay(wallet: &Shop, mode: &str) -> (Ended, Vec<String>) {
     let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
     (buy(&shop, wallet, mode), shop.payments())
@@ -52,7 +52,7 @@ fn an_ask_without_an_answer_is_repeated_to_the_byte_and_a_poll_survives_a_restar
         let wallet = Shop::open(move |_, stream| {
             calls += 1;
             match calls {
-                // It dies with the ask, is busy, has it signed, dies again, and has signed.
+                // It hangs up on the request, is busy, is signing, hangs up on a poll, and has signed.
                 1 | 4 => {}
                 2 => answer(stream, "503 Service Unavailable", &json!({ "code": "BUSY" })),
                 3 => answer(
@@ -93,7 +93,7 @@ fn what_pays_somebody_else_is_not_sent_and_what_is_no_wallet_is_not_believed() {
     }
 }
 
-/// The wallet is not told what it does not want to know, and nobody loses goods over it.
+/// The wallet refuses the report, but the goods are still delivered.
 #[test]
 fn a_report_that_fails_is_a_note() {
     let wallet = Shop::open(|call, stream| match call.line.contains("/callback") {

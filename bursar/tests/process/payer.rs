@@ -1,4 +1,4 @@
-//! A wallet with an engine, an agent in each mode of proof, and `bursar pay` as one of them.
+//! A wallet with an engine, an agent in each mode of proof, and `bursar pay` run as one of them.
 
 use std::process::{Command, Output, Stdio};
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::stage::{Engine, Home, bursar};
 
-/// The agents' variables.
+/// The variables that describe an agent.
 pub(crate) const VARIABLES: [&str; 4] =
     ["WALLET_AGENT_ID", "WALLET_AGENT_TOKEN", "WALLET_AUTH_MODE", "WALLET_URL"];
 
 pub(crate) struct Payer {
     pub(crate) home: Home,
     pub(crate) engine: Option<Engine>,
-    /// By the mode of the proof.
+    /// By the mode of proof.
     agents: Vec<(&'static str, Value)>,
     url: String,
 }
 
 impl Payer {
-    /// Payments below fifty cents are made at once, others wait.
+    /// Payments below fifty cents are made at once; others are held.
     pub(crate) fn new() -> Self {
         let home = Home::new();
         let (engine, address) = home.engine(&home.data());
@@ -40,7 +40,7 @@ impl Payer {
         Self { home, engine: Some(engine), agents: agents.to_vec(), url }
     }
 
-    /// `bursar pay` as the agent of that mode; the words are passed as they are.
+    /// Builds `bursar pay` as the agent of this mode. The words become its arguments.
     pub(crate) fn pay(&self, mode: &str, words: &[&str]) -> Command {
         let (_, agent) = self.agents.iter().find(|(known, _)| *known == mode).unwrap();
         let text = |name: &str| agent[name].as_str().unwrap();
@@ -57,18 +57,18 @@ impl Payer {
         command
     }
 
-    /// The same to its end.
+    /// Runs the same command to its end.
     pub(crate) fn paid(&self, mode: &str, words: &[&str]) -> Ended {
         Ended::of(self.pay(mode, words).output().unwrap())
     }
 
-    /// Every request that the wallet knows, newest first.
+    /// Returns every request that the wallet knows, newest first.
     pub(crate) fn history(&self) -> Vec<Value> {
         self.home.must("history")["requests"].as_array().unwrap().clone()
     }
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) exit: i32,
@@ -83,7 +83,7 @@ impl Ended {
         Self { exit, out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// The one object of `--json`.
+    /// Returns the one object of `--json`.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.out.lines().count(), 1, "{self:?}");
         let told: Value = serde_json::from_str(&self.out).unwrap();
@@ -96,7 +96,7 @@ impl Ended {
     }
 }
 
-/// `bursar pay` as nobody.
+/// Builds `bursar pay` without any of the agent's variables.
 pub(crate) fn stranger(words: &[&str]) -> Command {
     let mut command = bursar(std::path::Path::new("/nonexistent"), "pay");
     command.args(words);

@@ -1,4 +1,4 @@
-//! A server that answers as a test says, and remembers what it was asked. It checks no payment.
+//! A server that responds as a test specifies and records its requests. It checks no payment.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,11 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// One request as it came.
+/// One request as it was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) line: String,
-    /// Names in lower case, in the order in which they came.
+    /// Names in lower case, in the order received.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
@@ -47,14 +47,14 @@ impl Seen {
     }
 }
 
-/// Listens until the test's process ends.
+/// A server that listens until the test's process ends.
 pub(crate) struct Shop {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Shop {
-    /// `answer` writes what it wants; the connection is closed after it.
+    /// Starts a server. `answer` writes the response; the connection is closed after it.
     pub(crate) fn open(mut answer: impl FnMut(&Seen, &mut TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/goods?x=1", listener.local_addr().unwrap());
@@ -72,7 +72,7 @@ impl Shop {
         Self { url, seen }
     }
 
-    /// Asks for a payment, and then answers what it is told to.
+    /// Starts a server that asks for a payment and then responds with `paid`.
     pub(crate) fn selling(
         atoms: &'static str,
         mut paid: impl FnMut(&mut TcpStream) + Send + 'static,
@@ -88,7 +88,7 @@ impl Shop {
         })
     }
 
-    /// Without the path.
+    /// Returns the URL without its path.
     pub(crate) fn base(&self) -> &str {
         self.url.trim_end_matches("/goods?x=1")
     }
@@ -97,13 +97,13 @@ impl Shop {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The payments that came in, in their order.
+    /// Returns the payments received, in order.
     pub(crate) fn payments(&self) -> Vec<String> {
         self.seen().iter().filter_map(Seen::payment).map(str::to_owned).collect()
     }
 }
 
-/// A whole answer. The command may have gone meanwhile.
+/// Writes a whole response. Ignores errors: the command may have gone away.
 pub(crate) fn say(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &str) {
     let headers: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -114,7 +114,7 @@ pub(crate) fn say(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)]
     let _gone = write!(stream, "{head}{body}");
 }
 
-/// An offer in Base's dollar token (x402 v2).
+/// Returns an offer in Base's stablecoin (x402 v2).
 pub(crate) fn offer(atoms: &str) -> Value {
     let coin = bursar_core::networks::by_name("8453").unwrap().stablecoin;
     json!({
@@ -130,7 +130,7 @@ pub(crate) fn offer(atoms: &str) -> Value {
     })
 }
 
-/// JSON as a header carries it.
+/// Encodes JSON for a header.
 pub(crate) fn header(value: &Value) -> String {
     STANDARD.encode(value.to_string())
 }

@@ -1,4 +1,4 @@
-//! The shipped program, a running engine, and an agent that asks it for payments.
+//! The shipped program, a running engine, and an agent that requests payments from it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,15 +8,15 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-/// `bursar` with a data folder of its own and nobody to ask: no standard input, no terminal, and none of
-/// the variables of whoever runs the tests.
+/// Builds `bursar` with a separate data folder and no way to ask. It has no standard input and no terminal. Removes
+/// the variables of the caller that supply a password or select log lines.
 pub(crate) fn bursar(data: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
     command.args(line.split_whitespace()).stdin(Stdio::null());
     for name in ["BURSAR_PASSWORD_FILE", "CREDENTIALS_DIRECTORY", "BURSAR_LOG"] {
         command.env_remove(name);
     }
-    // Its default is a public host: no test reaches outside this machine.
+    // The default is a public host, and no test may reach outside this machine.
     command.env("BURSAR_DATA_DIR", data).env("BURSAR_NETWORKS_8453_EXPLORER", "none");
     command
 }
@@ -27,11 +27,11 @@ pub(crate) fn run(data: &Path, line: &str) -> (i32, String, String) {
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-/// A running `bursar engine`, ended with the test.
+/// A running `bursar engine`, killed at the end of the test.
 pub(crate) struct Engine(pub(crate) Child);
 
 impl Engine {
-    /// Waits for the line on standard output.
+    /// Starts an engine and waits for its line on standard output.
     pub(crate) fn start(data: &Path, options: &str) -> (Self, String) {
         Self::spawn(bursar(data, &format!("engine {options}")))
     }
@@ -45,7 +45,7 @@ impl Engine {
         (engine, line)
     }
 
-    /// Sends a signal, and gives the exit code and what else came on standard output.
+    /// Sends a signal. Returns the exit code and the rest of standard output.
     pub(crate) fn end(mut self, signal: rustix::process::Signal) -> (Option<i32>, String) {
         let id = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(id, signal).unwrap();
@@ -64,7 +64,7 @@ impl Drop for Engine {
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
-/// A file that only we may read.
+/// Creates a file that only its owner may read.
 pub(crate) fn private(path: &Path, text: &str) {
     let mut options = std::fs::File::options();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path).unwrap();
@@ -74,7 +74,7 @@ pub(crate) fn private(path: &Path, text: &str) {
 /// A data folder and its password.
 pub(crate) struct Home {
     pub(crate) dir: tempfile::TempDir,
-    /// What the agent `bot` proves itself with.
+    /// The id and the token of the agent `bot`.
     pub(crate) agent: Option<(String, String)>,
     offers: u64,
 }
@@ -90,7 +90,7 @@ impl Home {
         self.dir.path().join("data")
     }
 
-    /// A command with the password at hand, and with endpoints at which nobody listens.
+    /// Builds a command with the password, and with endpoints on which no process listens.
     pub(crate) fn command(&self, data: &Path, line: &str) -> Command {
         let mut command = bursar(data, line);
         command
@@ -101,13 +101,13 @@ impl Home {
         command
     }
 
-    /// An engine on a data folder, open if it has a wallet, and where agents call it.
+    /// Starts an engine, which is unlocked if the folder has a wallet. Returns it with its address for agents.
     pub(crate) fn engine(&self, data: &Path) -> (Engine, String) {
         let (engine, line) = Engine::spawn(self.command(data, "engine"));
         (engine, line.trim().strip_prefix("READY http://").unwrap().to_owned())
     }
 
-    /// Runs a command that must succeed, and gives its data.
+    /// Runs a command that must succeed and returns its data.
     pub(crate) fn must(&self, line: &str) -> Value {
         let output = self.command(&self.data(), &format!("{line} --json")).output().unwrap();
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -115,7 +115,7 @@ impl Home {
         told["data"].clone()
     }
 
-    /// A wallet with an agent that pays nothing by itself.
+    /// Creates a wallet with an agent whose payments all need approval.
     pub(crate) fn furnish(&mut self) {
         for line in [
             "wallet create main",
@@ -131,7 +131,7 @@ impl Home {
         self.must("agent commission bot p pay");
     }
 
-    /// Has the agent ask for a payment, which is held; answers its id.
+    /// Requests a payment as the agent, which is held. Returns the id of the request.
     pub(crate) fn ask(&mut self, address: &str) -> String {
         self.offers += 1;
         let coin = bursar_core::networks::by_name("8453").unwrap().stablecoin;

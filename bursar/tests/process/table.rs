@@ -1,5 +1,5 @@
-//! What every command comes to: where it can succeed, where it must fail, with a locked wallet, and without
-//! an engine. An empty code means success.
+//! The result of every command: where it can succeed, where it must fail, with a locked wallet, and without an
+//! engine. An empty code means success.
 
 use crate::commands::Row;
 
@@ -13,10 +13,11 @@ const fn row(
     Row { name, fine, bad, fault, locked, down }
 }
 
-/// In an order in which no command takes away what a later one needs; balances are asked for while every
-/// network is off, because no node answers. Words in braces are values that the stage has made. Seven
-/// commands cannot succeed on the stage: its wallet is there already and its engine runs, only a jump of the
-/// clock gives something to renew, and without a network nothing is sent or can be stopped.
+/// Ordered so that no command removes what a later one needs. Balances are read while every network is off, because
+/// no node answers. Words in braces are values that the stage has made.
+///
+/// Seven commands cannot succeed here. The wallet exists and the engine runs; only a jump of the clock gives
+/// something to renew; and without a network nothing is sent or can be cancelled.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     row("wallet.create", "", ("wallet create again", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),

@@ -1,4 +1,4 @@
-//! The loop that drives the console: keys, frames, time and signals in; frames and a screen out.
+//! The loop that drives the console: keys, frames, time and signals come in; frames and a screen go out.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,33 +16,37 @@ use super::update::{Message, update};
 use super::view;
 use crate::link::{Link, Received};
 
-/// Between two tries to reach an engine that has gone.
+/// Pause between two attempts to reach an engine that has gone.
 const AGAIN_MS: u64 = 500;
-/// How long one try may take.
+/// Longest time for one attempt.
 const CONNECT: Duration = Duration::from_secs(1);
-/// Frames taken in before the next look at the screen: agents may pay a thousand times a second.
+/// Frames handled before the terminal is polled again. Agents may pay a thousand times a second.
 const FRAMES: usize = 64;
-/// Shortest time between two frames that no key asked for.
+/// Shortest time between two draws that no key caused.
 const FRAME_MS: u64 = 40;
 
-/// How a console reaches its engine, again and again.
+/// Connects a console to its engine, and reconnects it.
 pub trait Connector {
+    /// Opens a new link to the engine.
+    ///
+    /// # Errors
+    /// Returns a fault if no engine can be reached.
     fn connect(&mut self) -> impl Future<Output = Result<Link, Fault>>;
 }
 
-/// What is to be said once the screen is given back.
+/// The state of the queue when the console ended, for a last line on the normal screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Requests that wait, if the engine was there to tell.
+    /// Number of pending requests; `None` if the engine was not connected.
     pub waiting: Option<usize>,
-    /// Milliseconds until the first of them runs out.
+    /// Milliseconds until the first of them expires; `None` if there is none.
     pub next_ms: Option<u64>,
 }
 
-/// Shows the console until the operator leaves it or `stop` comes.
+/// Shows the console until the operator leaves it or `stop` completes.
 ///
 /// # Errors
-/// The first connection's fault, or that there is no terminal to draw on.
+/// Returns the fault of the first connection, or a fault if there is no terminal to draw on.
 pub async fn run(
     mut connector: impl Connector,
     setup: Setup,
@@ -86,12 +90,12 @@ struct App {
     started: Instant,
     next_try: Instant,
     drawn: Option<Instant>,
-    /// A frame that came with others and is taken in after the next look at the terminal.
+    /// A frame that arrived with others and is handled after the terminal was polled.
     kept: Option<Result<Received, Fault>>,
     history: History,
 }
 
-/// What came first.
+/// The first event to arrive.
 enum Next {
     Terminal(Option<io::Result<Event>>),
     Frame(Result<Received, Fault>),
@@ -104,7 +108,7 @@ impl App {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Until the operator leaves or is gone.
+    /// Runs until the operator leaves or the terminal is gone.
     async fn live<C: Connector>(
         &mut self,
         screen: &mut Screen,
@@ -131,7 +135,7 @@ impl App {
             };
             let quit = match next {
                 Next::Stop => return Ok(()),
-                // Without a terminal there is nobody.
+                // Without a terminal there is no operator.
                 Next::Terminal(None | Some(Err(_))) => return Ok(()),
                 Next::Terminal(Some(Ok(event))) => {
                     due = true;
@@ -158,7 +162,7 @@ impl App {
         self.drawn.is_none_or(|drawn| drawn.elapsed() >= Duration::from_millis(FRAME_MS))
     }
 
-    /// When to look again although nothing came.
+    /// Returns when to wake up even if nothing arrives.
     fn wake(&self, undrawn: bool) -> Instant {
         let far = Instant::now() + Duration::from_secs(3600);
         let model = self.model.wake_ms().map_or(far, |ms| self.started + Duration::from_millis(ms));
@@ -180,7 +184,7 @@ impl App {
         self.take(message, screen).await
     }
 
-    /// One frame, and those that came with it.
+    /// Handles one frame and those that arrived with it. Returns whether to leave.
     async fn frames(
         &mut self,
         first: Result<Received, Fault>,
@@ -214,7 +218,7 @@ impl App {
         if self.link.is_some() || Instant::now() < self.next_try {
             return Ok(());
         }
-        // An engine that stands still is not waited for: keys count meanwhile.
+        // Bounds how long an engine that does not respond delays the keys.
         let tried = tokio::time::timeout(CONNECT, connector.connect()).await;
         match tried.unwrap_or_else(|_late| Err(Fault::new(Code::EngineDown))) {
             Ok(link) => {
@@ -231,7 +235,7 @@ impl App {
         Ok(())
     }
 
-    /// Has the model take a message in, and does what follows. Answers whether to leave.
+    /// Applies a message to the model and performs the resulting intents. Returns whether to leave.
     async fn take(&mut self, message: Message, screen: &mut Screen) -> io::Result<bool> {
         let now_ms = self.now_ms();
         let mut quit = false;
@@ -244,14 +248,14 @@ impl App {
                 Intent::Redraw => screen.redraw(),
                 Intent::Suspend => {
                     screen.suspend()?;
-                    // Nobody told of what the terminal did meanwhile.
+                    // No event reported a resize in the meantime.
                     let (width, height) = screen.size();
                     let _nothing_to_do =
                         update(&mut self.model, Message::Resize(width, height), now_ms);
                 }
                 Intent::Send(frame) => {
                     if let Some(link) = &mut self.link {
-                        // A link that is gone says so when it is read.
+                        // The next read reports a lost link.
                         let _lost = link.send(&frame).await;
                     }
                 }

@@ -1,4 +1,4 @@
-//! What is on a terminal, and what must be written to change it. An unchanged frame writes nothing.
+//! The content of a terminal and the output that changes it. An unchanged frame writes nothing.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use ratatui::layout::{Position, Rect};
 pub(crate) struct Canvas<W: Write> {
     backend: CrosstermBackend<W>,
     shown: Option<Buffer>,
-    /// Where the cursor is shown; hidden, if nowhere. `None` before the first frame.
+    /// Where the cursor is shown, or `Some(None)` if it is hidden. `None` before the first frame.
     cursor: Option<Option<Position>>,
 }
 
@@ -20,7 +20,7 @@ impl<W: Write> Canvas<W> {
         Self { backend: CrosstermBackend::new(out), shown: None, cursor: None }
     }
 
-    /// Shows what `draw` draws on an empty frame; it answers where the cursor stands.
+    /// Shows a frame. `draw` fills an empty buffer and returns the position of the cursor.
     pub(crate) fn show(
         &mut self,
         (width, height): (u16, u16),
@@ -59,8 +59,8 @@ impl<W: Write> Canvas<W> {
         Ok(())
     }
 
-    /// The next frame is drawn as if nothing were known of the screen. A frame may have held the words of a
-    /// seed, so its cells are overwritten.
+    /// Makes the next frame a complete one, as if the content of the screen were unknown. Overwrites the kept
+    /// cells, because a frame may have held the words of a seed.
     pub(crate) fn forget(&mut self) {
         if let Some(shown) = &mut self.shown {
             shown.reset();

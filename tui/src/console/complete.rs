@@ -1,5 +1,4 @@
-//! Completion of the command line: commands and options from the grammar itself, names from what the
-//! engine told.
+//! Completion of the command line: commands and options from the grammar, names from the engine's answers.
 
 use std::sync::LazyLock;
 
@@ -8,14 +7,14 @@ use clap::Command;
 
 use super::model::server::Server;
 
-/// The grammar, made once: it is looked at with every key of a line.
+/// The grammar, built once: every key on a line reads it.
 static TREE: LazyLock<Command> = LazyLock::new(Order::tree);
 
-/// A line with its last word completed as far as it is certain.
+/// A line whose last word is completed as far as it is unambiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Completed {
     pub(crate) line: String,
-    /// What the last word may become.
+    /// The candidates for the last word.
     pub(crate) choices: Vec<String>,
 }
 
@@ -47,12 +46,12 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
     Completed { line: format!("{before}{grown}"), choices }
 }
 
-/// Whether a command begins with this word.
+/// Returns whether a command starts with this word.
 pub(crate) fn is_command(word: &str) -> bool {
     TREE.find_subcommand(word).is_some()
 }
 
-/// How the command that is being written goes on, once it is one.
+/// Returns the usage of the command on the line, or `None` until the command is complete.
 pub(crate) fn usage(line: &str) -> Option<String> {
     let mut node = &*TREE;
     let mut path = String::new();
@@ -69,14 +68,14 @@ pub(crate) fn usage(line: &str) -> Option<String> {
     Some(format!("{path}{}", rest.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-/// Names that may stand here. Whoever has a space in his name is quoted as in a shell.
+/// Returns the names that fit here. A name with a space is quoted as in a shell.
 fn names(command: &str, before: &str, server: &Server) -> Vec<String> {
     let requests = || server.queue.iter().map(|row| row.request.id.chars().take(8).collect());
     let agents = server.agents.iter().flatten();
     let policies = || server.policies.iter().flatten().map(|row| row.name.clone());
     let labels = || server.addresses.iter().flatten().map(|row| row.label.clone());
     let agents = agents.map(|row| row.name.clone());
-    // What stands at which place: `agent commission <agent> <policy> <label>`.
+    // The index of the word, as in `agent commission <agent> <policy> <label>`.
     let place = before.split_whitespace().count();
     let names: Vec<String> = match (command, place) {
         ("approve" | "deny", _) => requests().collect(),
@@ -90,7 +89,7 @@ fn names(command: &str, before: &str, server: &Server) -> Vec<String> {
     names.into_iter().filter_map(|name| Some(shlex::try_quote(&name).ok()?.into_owned())).collect()
 }
 
-/// The longest beginning that all have.
+/// Returns the longest common prefix.
 fn common(choices: &[String]) -> Option<String> {
     let (first, others) = choices.split_first()?;
     let mut end = first.chars().count();

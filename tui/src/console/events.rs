@@ -1,5 +1,5 @@
-//! What the terminal says, read in a thread of its own: one that hangs, or whose input another program took,
-//! holds up that thread and nothing else, so a signal still ends the program.
+//! Terminal events, read in a separate thread. If the terminal hangs or another program takes its input, only that
+//! thread blocks, so a signal still ends the program.
 
 use std::io;
 use std::thread;
@@ -8,16 +8,16 @@ use crossterm::event::{Event, EventStream};
 use futures::StreamExt;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Events on their way. More wait in the terminal.
+/// Largest number of buffered events. More of them stay in the terminal.
 const WAITING: usize = 64;
 
 pub(super) struct Events(Receiver<io::Result<Event>>);
 
 impl Events {
-    /// Reads until it is dropped.
+    /// Starts to read the terminal, until the events are dropped.
     pub(super) fn of_the_terminal() -> io::Result<Self> {
         Self::read_by(|to| {
-            // What cannot be read ends the channel, and with it the console.
+            // Without a runtime the channel closes, which ends the console.
             if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() {
                 runtime.block_on(pass_on(EventStream::new(), to));
             }
@@ -28,12 +28,12 @@ impl Events {
         reader: impl FnOnce(Sender<io::Result<Event>>) + Send + 'static,
     ) -> io::Result<Self> {
         let (to, from) = channel(WAITING);
-        // Nobody waits for its end: it may hang.
+        // The thread is never joined, because it may hang.
         thread::Builder::new().name("terminal".to_owned()).spawn(move || reader(to))?;
         Ok(Self(from))
     }
 
-    /// `None` once the terminal is gone. Cancel-safe: what was not handed out comes next time.
+    /// Returns the next event, or `None` once the terminal is gone. Cancel-safe: no event is lost.
     pub(super) async fn next(&mut self) -> Option<io::Result<Event>> {
         self.0.recv().await
     }
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// On the one thread of this runtime, where nothing else could run if the reader stood there.
+    /// Runs on the only thread of this runtime, which a blocking reader would stop.
     #[tokio::test]
     async fn a_terminal_that_hangs_holds_nothing_up() {
         let (end, ended) = mpsc::channel::<()>();

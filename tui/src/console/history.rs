@@ -1,13 +1,13 @@
-//! The entered lines of consoles before this one, in a file that only its owner reads. It is a comfort: where
-//! it cannot be read or written the console works without.
+//! The lines entered in earlier consoles, in a file that only its owner can read. If the file cannot be read or
+//! written, the console works without it.
 
 use std::fs::{File, OpenOptions, read_to_string};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Lines that are kept.
+/// Number of lines kept.
 const LINES: usize = 500;
-/// The file is written anew once it is longer than this.
+/// The file is shortened once it is longer than this.
 const LONGEST_BYTES: u64 = 256 * 1024;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl History {
         Self(file)
     }
 
-    /// Oldest first.
+    /// Returns the kept lines, oldest first.
     pub(super) fn read(&self) -> Vec<String> {
         let text = self.0.as_deref().and_then(|file| read_to_string(file).ok()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

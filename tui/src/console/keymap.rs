@@ -1,11 +1,11 @@
-//! Every key there is, once. The bar, the help and the manual are printed from this table.
+//! The one table of keys. The bar, the help and the manual are generated from it.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Where a key counts.
+/// Where a key has an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Context {
-    /// The panes, while nothing lies over them.
+    /// The panes, while no overlay is open.
     Panes,
     /// A request's card.
     Card,
@@ -13,7 +13,7 @@ pub(crate) enum Context {
     YesNo,
     /// A field to type in.
     Field,
-    /// Lines to read.
+    /// Text to read.
     Reading,
     /// The words of a new seed.
     Words,
@@ -45,7 +45,7 @@ impl Context {
     }
 }
 
-/// What a key does.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
     Up,
@@ -58,13 +58,13 @@ pub(crate) enum Deed {
     Previous,
     Pane(usize),
     Open,
-    /// Opens a card too; nothing is denied unseen.
+    /// Opens a card too: no request is denied unseen.
     OpenToDeny,
     Zoom,
     Sort,
     Refresh,
     Unlock,
-    /// Writes the command of the next of the first steps.
+    /// Puts the command of the next first step on the command line.
     Step,
     Copy,
     Command,
@@ -80,12 +80,12 @@ pub(crate) enum Deed {
     Older,
     Newer,
     Complete,
-    /// Asks for words of the seed that was shown.
+    /// Asks for some words of the seed that was shown.
     Check,
 }
 
 impl Deed {
-    /// Whether an observer may do it.
+    /// Returns whether an observer may use it.
     pub(crate) fn is_harmless(self) -> bool {
         !matches!(
             self,
@@ -100,12 +100,12 @@ pub(crate) struct Binding {
     pub(crate) context: Context,
     pub(crate) keys: &'static [Key],
     pub(crate) deed: Deed,
-    /// How the bar calls it; empty where it has no room for it.
+    /// The label in the bar; empty if the bar does not show it.
     pub(crate) short: &'static str,
     pub(crate) about: &'static str,
 }
 
-/// A key as it is pressed and printed.
+/// A key with its printed name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) code: KeyCode,
@@ -238,7 +238,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Line [ESC, ctrl('c', "^C")], Deed::Close, "cancel", "Close the command line"),
 ];
 
-/// What a pressed key does here.
+/// Returns the effect of a pressed key in this context.
 pub(crate) fn deed(context: Context, pressed: &KeyEvent) -> Option<Deed> {
     let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
     if pressed.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER) {
@@ -248,7 +248,7 @@ pub(crate) fn deed(context: Context, pressed: &KeyEvent) -> Option<Deed> {
     KEYS.iter().find(|row| row.context == context && row.keys.iter().any(fits)).map(|row| row.deed)
 }
 
-/// The bar for a context: each key with its short name, if `offered`.
+/// Returns the bar of a context: each offered key with its label.
 pub(crate) fn bar(
     context: Context,
     offered: impl Fn(Deed) -> bool,

@@ -1,5 +1,5 @@
-//! Everything a frame is drawn from. No I/O and no clock of its own: what changes comes in as a message,
-//! what must be done goes out as an intent.
+//! The state that every frame is drawn from. It does no I/O and reads no clock: changes come in as messages, and
+//! work goes out as intents.
 
 mod calls;
 mod card;
@@ -67,12 +67,12 @@ impl Pane {
     }
 }
 
-/// How it stands with the engine.
+/// The state of the link to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Connection {
     Connecting,
     Up,
-    /// Gone; another try is under way.
+    /// Lost; the console is reconnecting.
     Lost(Fault),
 }
 
@@ -80,20 +80,20 @@ pub(crate) enum Connection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Look(Topic),
-    /// The page of the feed before this entry.
+    /// Loads a missing page of the feed.
     Page,
     Watch,
     Decide {
         id: String,
         approve: bool,
     },
-    /// A line of the operator's; `order` is its name.
+    /// A command line of the operator; `order` is its name.
     Line {
         order: &'static str,
     },
 }
 
-/// Work for the outside.
+/// Work for the loop that drives the console.
 #[derive(Debug)]
 pub(crate) enum Intent {
     Send(ToEngine),
@@ -109,36 +109,37 @@ pub(crate) enum Intent {
     },
     /// May hold an agent's credentials.
     Copy(Zeroizing<String>),
-    /// A line for the history that outlives this console.
+    /// A line for the history file.
     Remember(String),
     Suspend,
     Redraw,
 }
 
-/// What the console was started with.
+/// The options of a console.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// This process is the engine: leaving stops it.
+    /// This process is the engine: leaving the console stops it.
     pub owner: bool,
-    /// Shows and cannot decide or change anything.
+    /// Shows everything and cannot decide or change anything.
     pub observe: bool,
+    /// Colours and characters to draw with.
     pub theme: Theme,
-    /// What a shell must be told to use the same data folder, such as `--data /srv/bursar`; empty for the
-    /// usual one.
+    /// The option that selects the same data folder in a shell. For example `--data /srv/bursar`; empty for the
+    /// default folder.
     pub folder_option: String,
-    /// Where entered lines are kept for the next console.
+    /// The file that keeps entered lines for later consoles.
     pub history: Option<PathBuf>,
-    /// That of this machine.
+    /// The time zone of this machine.
     pub zone: Zone,
 }
 
-/// A key that decides must come alone: with another one so soon after it, it was pasted.
+/// A key that decides must be alone for this long. Two keys this close together are a paste, not typing.
 pub(crate) const ALONE_MS: u64 = 60;
-/// Before the watch that has ended is begun again.
+/// Pause before a watch that ended is restarted.
 pub(crate) const WATCH_AGAIN_MS: u64 = 1_000;
-/// Sizes that are believed.
+/// Largest size that is believed, in columns and rows.
 const MOST: (u16, u16) = (1_000, 500);
-/// Below this nothing can be laid out, and only the command line works.
+/// Smallest size that can be laid out. Below it only the command line works.
 pub(crate) const LEAST: (u16, u16) = (60, 16);
 
 #[derive(Debug)]
@@ -151,33 +152,33 @@ pub(crate) struct Model {
     pub(crate) server: Server,
     pub(crate) focus: Pane,
     pub(crate) zoomed: bool,
-    /// The selected row of each pane, by what it is and not by where.
+    /// The selected row of each pane, by its identity and not by its position.
     pub(crate) selected: BTreeMap<Pane, String>,
     pub(crate) overlay: Option<Overlay>,
-    /// The request whose card comes back once the wallet was opened for it.
+    /// The request whose card opens again after the wallet was unlocked for it.
     pub(crate) under: Option<String>,
-    /// Answers to read that came while something else lay over the panes.
+    /// Texts to read that arrived while another overlay was open.
     pub(crate) unread: VecDeque<Told>,
-    /// Questions of running commands that wait for the same.
+    /// Questions of running commands that arrived while another overlay was open.
     pub(crate) prompts: VecDeque<Question>,
-    /// Why a command that is run again was refused before.
+    /// Why the previous run of a repeated command was refused.
     pub(crate) refused_before: BTreeMap<u64, String>,
-    /// What each command line of the operator's was.
+    /// The order of each command line of the operator.
     pub(crate) orders: BTreeMap<u64, Order>,
-    /// A key that decides, until it is sure that it came alone.
+    /// A key that decides and its time, until it is certain that it came alone.
     pub(crate) resting: Option<(Deed, u64)>,
-    /// What the word at the end of the command line may become.
+    /// The candidates for the last word of the command line.
     pub(crate) choices: Vec<String>,
-    /// The seed whose words were shown here and are not known to stand on paper.
+    /// The seed whose words were shown here and have not been checked yet.
     pub(crate) unchecked_seed: Option<String>,
-    /// The first page of the feed has come, so that the journal can be watched from its head.
+    /// The first page of the feed has arrived. The journal can be watched from its head.
     pub(crate) feed_known: bool,
     pub(crate) watch_from_ms: u64,
     pub(crate) line: Option<Line>,
     pub(crate) past: Past,
-    /// What the last action came to.
+    /// The result of the last action.
     pub(crate) last: Option<Note>,
-    /// The first key of the pair that freezes, and when it was pressed.
+    /// When the first of the two keys that freeze was pressed.
     pub(crate) freeze_at_ms: Option<u64>,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
     pub(crate) secrets: BTreeMap<u64, Secret>,
@@ -187,7 +188,7 @@ pub(crate) struct Model {
     asked_ms: BTreeMap<Topic, u64>,
 }
 
-/// A terminal that says it has no rows is drawn on all the same, and none is as large as some say.
+/// Limits a reported size, because some terminals report absurd ones. Zero rows are allowed.
 pub(crate) fn clamped((width, height): (u16, u16)) -> (u16, u16) {
     (width.min(MOST.0), height.min(MOST.1))
 }
@@ -227,7 +228,7 @@ impl Model {
         }
     }
 
-    /// The zone in which times of day are shown.
+    /// Returns the zone in which times of day are shown.
     pub(crate) fn zone(&self) -> Zone {
         match self.server.time {
             ConsoleTime::Local => self.setup.zone.clone(),
@@ -235,7 +236,7 @@ impl Model {
         }
     }
 
-    /// How many requests wait; none that is known of while no engine tells.
+    /// Returns the number of pending requests; 0 while the engine is not connected.
     pub(crate) fn waiting(&self) -> usize {
         match self.connection {
             Connection::Up => self.server.held(self.now_ms).count(),
@@ -243,12 +244,12 @@ impl Model {
         }
     }
 
-    /// Too small for anything to be laid out: then nothing is decided either.
+    /// Returns whether the screen is too small for a layout. Then nothing can be decided either.
     pub(crate) fn is_too_small(&self) -> bool {
         self.size.0 < LEAST.0 || self.size.1 < LEAST.1
     }
 
-    /// Whether the keys of the open card mean anything; true where none is open.
+    /// Returns whether the keys of the open card have an effect; true if no card is open.
     pub(crate) fn may_decide(&self) -> bool {
         let Some(Overlay::Card(view)) = &self.overlay else { return true };
         let open = |waiting: &server::Waiting| waiting.closed(self.now_ms).is_none();
@@ -256,7 +257,7 @@ impl Model {
         known && !view.sent && self.connection == Connection::Up && !self.setup.observe
     }
 
-    /// Whether the engine would take an approval of the open card, as far as it says.
+    /// Returns whether the engine would accept an approval of the open card. The last answers decide that.
     pub(crate) fn may_approve(&self) -> bool {
         match &self.overlay {
             Some(Overlay::Card(view)) => view.card.obstacle.is_none() && !self.server.is_locked(),
@@ -264,7 +265,7 @@ impl Model {
         }
     }
 
-    /// Whether a key that decides would count now.
+    /// Returns whether a key that decides would count now.
     pub(crate) fn is_armed(&self) -> bool {
         match &self.overlay {
             Some(Overlay::Card(view)) => self.now_ms >= view.armed_at_ms,

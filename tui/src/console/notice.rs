@@ -1,10 +1,10 @@
-//! How a terminal is asked to show a notice outside its window. Only terminals that are known to do so are
-//! asked: others would print what they do not know. Under tmux the bell alone goes through.
+//! The escape sequences by which a terminal shows a notice outside its window. Only terminals that are known to
+//! support one receive it, because others would print it. Under tmux only the bell gets through.
 
-/// The three ways that are in use.
+/// The three sequences in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoticeStyle {
-    /// iTerm2 and those after it.
+    /// iTerm2 and terminals that follow it.
     Osc9,
     /// rxvt, foot, WezTerm, Ghostty.
     Osc777,
@@ -30,7 +30,7 @@ impl NoticeStyle {
         }
     }
 
-    /// `text` is ours: ASCII without separators.
+    /// Returns the sequence for `text`, which is ours: ASCII without separators.
     pub(super) fn sequence(self, text: &str) -> String {
         match self {
             NoticeStyle::Osc9 => format!("\x1b]9;{text}\x07"),

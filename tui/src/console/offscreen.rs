@@ -1,5 +1,5 @@
-//! A console without a terminal or a loop of its own: whoever has one feeds it frames and keys, and takes what
-//! it would write. For measurements, and for tests that have a real engine and no terminal.
+//! A console without a terminal or a loop. The caller feeds it frames and keys and receives its output. For
+//! measurements, and for tests that have a real engine and no terminal.
 
 use std::io::{self, Write};
 
@@ -12,6 +12,7 @@ use super::update::{Message, update};
 use super::view;
 use crate::link::Received;
 
+/// A console that its caller drives and whose output goes to a writer.
 pub struct Offscreen<W: Write> {
     model: Model,
     canvas: Canvas<W>,
@@ -25,46 +26,47 @@ impl<W: Write> std::fmt::Debug for Offscreen<W> {
 }
 
 impl<W: Write> Offscreen<W> {
-    /// `size` in columns and rows; what a terminal would get goes to `out`.
+    /// Creates a console of `size` columns and rows. What a terminal would receive goes to `out`.
     pub fn new(setup: Setup, size: (u16, u16), out: W) -> Self {
         Self { model: Model::new(setup, size), canvas: Canvas::new(out), now_ms: 0 }
     }
 
-    /// The link is there. Answers what is to be sent over it, like every other message.
+    /// Reports that the link is up. Returns the frames to send, like every other message.
     pub fn connected(&mut self) -> Vec<ToEngine> {
         self.take(Message::Connected)
     }
 
+    /// Handles a frame from the engine. Returns the frames to send.
     pub fn received(&mut self, frame: Received) -> Vec<ToEngine> {
         self.take(Message::Frame(frame))
     }
 
-    /// A plain character.
+    /// Presses the key of a plain character.
     pub fn press(&mut self, key: char) -> Vec<ToEngine> {
         self.take(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)))
     }
 
-    /// Lets time pass on the console's own clock.
+    /// Advances the console's own clock by `ms` milliseconds.
     pub fn pass(&mut self, ms: u64) -> Vec<ToEngine> {
         self.now_ms = self.now_ms.saturating_add(ms);
         self.take(Message::Tick)
     }
 
-    /// Writes what changed since the last time.
+    /// Writes what changed since the last call.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Returns the errors of the writer.
     pub fn show(&mut self) -> io::Result<()> {
         let model = &self.model;
         self.canvas.show(model.size, |buffer| view::draw(model, buffer))
     }
 
-    /// The next frame is written whole.
+    /// Makes the next frame a complete one.
     pub fn forget(&mut self) {
         self.canvas.forget();
     }
 
-    /// Whether everything that was asked for has been answered.
+    /// Returns whether every query has been answered.
     pub fn is_settled(&self) -> bool {
         self.model.purposes.values().all(|purpose| *purpose == Purpose::Watch)
     }

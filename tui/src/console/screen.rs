@@ -1,5 +1,4 @@
-//! The terminal while the console has it: taken and given back. Whatever ends the program, the terminal is
-//! as it was before.
+//! The terminal while the console uses it. Whatever ends the program, the terminal is restored.
 
 use std::io::{self, Stdout, Write};
 use std::panic;
@@ -20,7 +19,7 @@ use ratatui::layout::Position;
 use super::canvas::Canvas;
 use super::notice::NoticeStyle;
 
-/// Longest text that terminals take over OSC 52; ids and addresses are far shorter.
+/// Longest text that terminals accept over OSC 52; ids and addresses are far shorter.
 const COPY_BYTES: usize = 4096;
 
 pub(super) struct Screen {
@@ -75,12 +74,12 @@ impl Screen {
         Ok(())
     }
 
-    /// Everything anew: another program wrote here, or a secret was shown.
+    /// Redraws everything: another program wrote here, or a secret was shown.
     pub(super) fn redraw(&mut self) {
         self.canvas.forget();
     }
 
-    /// Rings, and has the terminal show a notice if it is one that is known to.
+    /// Rings the bell, and shows a notice if the terminal is known to support it.
     pub(super) fn notify(&mut self, bell: bool, notice: Option<&str>) -> io::Result<()> {
         let mut out = io::stdout();
         if bell {
@@ -92,7 +91,7 @@ impl Screen {
         out.flush()
     }
 
-    /// To the terminal's clipboard (OSC 52), which also works over SSH; tmux passes it on when asked to.
+    /// Copies to the terminal's clipboard (OSC 52), which also works over SSH.
     pub(super) fn copy(&mut self, text: &str) -> io::Result<()> {
         if text.len() > COPY_BYTES {
             return Ok(());
@@ -101,14 +100,14 @@ impl Screen {
         let mut out = io::stdout();
         out.write_all(osc.as_bytes())?;
         if std::env::var_os("TMUX").is_some() {
-            // tmux takes it for itself or passes it on, as it is set up to.
+            // tmux keeps the plain sequence or passes the wrapped one on, depending on its settings.
             let inner = osc.replace('\x1b', "\x1b\x1b");
             out.write_all(format!("\x1bPtmux;{inner}\x1b\\").as_bytes())?;
         }
         out.flush()
     }
 
-    /// To the shell that started us, until it brings us back.
+    /// Suspends to the parent shell, and takes the terminal again afterwards.
     #[cfg(unix)]
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         use rustix::process::{Signal, getpid, kill_process};
@@ -130,10 +129,10 @@ impl Drop for Screen {
     }
 }
 
-/// Whether the console has the terminal: given back twice, the cursor would jump into what was said since.
+/// Whether the console holds the terminal. Restoring it twice would move the cursor into later output.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Every step on its own: where one fails the others still help.
+/// Restores the terminal. Each step is separate: if one fails, the others still help.
 fn give_back() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
@@ -143,7 +142,7 @@ fn give_back() {
     let _kept = disable_raw_mode();
 }
 
-/// A panic aborts without unwinding, so that no `drop` runs.
+/// Restores the terminal on a panic. A panic aborts without unwinding, so no `drop` runs.
 fn give_back_on_panic() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

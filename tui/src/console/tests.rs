@@ -1,4 +1,4 @@
-//! The console without a terminal: messages in, intents and frames out.
+//! Tests the console without a terminal: messages in, intents and frames out.
 
 mod asking;
 mod deciding;
@@ -26,7 +26,7 @@ use super::view;
 use crate::link::Received;
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
-/// A console at work, and what it sent.
+/// A console at work and what it sent.
 pub(super) struct Stage {
     pub(super) model: Model,
     pub(super) now_ms: u64,
@@ -35,7 +35,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Connected; nothing is answered yet.
+    /// Connected, with no answer yet.
     pub(super) fn new(setup: Setup, size: (u16, u16)) -> Self {
         let model = Model::new(setup, size);
         let mut stage = Self { model, now_ms: 1_000, sent: Vec::new(), intents: Vec::new() };
@@ -72,7 +72,7 @@ impl Stage {
                 Order::Activity(order) if order.before.is_none() => {
                     Answer::Activity(ActivityAnswer { entries: feed(40, 30), more: true })
                 }
-                // Nobody has answered yet.
+                // Stays unanswered.
                 Order::Activity(_) | Order::Watch(_) => continue,
                 Order::Config(ConfigOrder::Get { key: Key::ConsoleTime, .. }) => {
                     Answer::Setting(fixtures::console_time("local"))
@@ -108,7 +108,7 @@ impl Stage {
         self.take(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
-    /// Plain characters, one after the other at the same moment.
+    /// Presses plain characters, one after the other at the same moment.
     pub(super) fn keys(&mut self, keys: &str) {
         for key in keys.chars() {
             self.press(KeyCode::Char(key));
@@ -124,7 +124,7 @@ impl Stage {
         self.take(Message::Tick);
     }
 
-    /// The newest order of a name, which is taken out.
+    /// Removes and returns the newest order of this name.
     pub(super) fn took(&mut self, name: &str) -> Option<(u64, Order)> {
         let place = self.sent.iter().rposition(|(_, order)| order.name() == name)?;
         Some(self.sent.remove(place))
@@ -137,7 +137,7 @@ impl Stage {
         buffer
     }
 
-    /// The screen as text, without the blanks at the ends of its lines.
+    /// Returns the screen as text, without the blanks at the ends of its lines.
     pub(super) fn screen(&self) -> String {
         let buffer = self.buffer();
         let rows = (0..buffer.area.height).map(|y| {
@@ -148,7 +148,7 @@ impl Stage {
     }
 }
 
-/// A request that waits, with `left_ms` to go.
+/// Returns a pending request with `left_ms` to go.
 pub(super) fn held(number: u8, left_ms: u64, change: impl FnOnce(&mut Card)) -> RequestAnswer {
     let mut request = fixtures::waiting("https://api.example.com/report", "api.example.com");
     request.id = format!("0123ab{number:02x}-4567-4890-8bcd-ef0123456789");
@@ -162,7 +162,7 @@ pub(super) fn held(number: u8, left_ms: u64, change: impl FnOnce(&mut Card)) -> 
     request
 }
 
-/// Entries of the journal, newest first.
+/// Returns entries of the journal, newest first.
 pub(super) fn feed(newest: u64, count: u64) -> Vec<ActivityRow> {
     let kinds = ["payment.held", "payment.authorized", "payment.refused", "policy.set"];
     let row = |seq: u64| ActivityRow {

@@ -1,37 +1,40 @@
-//! What things look like. The terminal's own sixteen colours on its own background, so that it reads on
-//! light and dark; whatever a colour says, a word or a sign says too.
+//! Colours and characters. The terminal's own sixteen colours on its own background are readable on light and dark.
+//! A word or a sign repeats what a colour means.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// Which colours may be used.
+/// The colours that may be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Palette {
+    /// The sixteen colours of the terminal.
     #[default]
     Ansi,
-    /// Bold, underlined and reversed only.
+    /// No colours; text is bold, dim, underlined or reversed.
     Mono,
 }
 
+/// The look of a console.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Theme {
+    /// The colours that may be used.
     pub palette: Palette,
-    /// Nothing but ASCII is drawn.
+    /// Draw with ASCII characters only.
     pub ascii: bool,
 }
 
-/// What a piece of the screen means.
+/// The meaning of a piece of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
-    /// Names of columns, borders of panes without the focus.
+    /// Names of columns, and borders of panes without the focus.
     Quiet,
     /// Titles and keys.
     Strong,
-    /// The border of the pane that has the keys.
+    /// The border of the pane with the focus.
     Focus,
     Selected,
     Good,
-    /// Needs attention before long.
+    /// Needs attention soon.
     Warn,
     /// Needs attention now, or was refused.
     Alarm,
@@ -55,13 +58,13 @@ impl Theme {
         }
     }
 
-    /// A bar of ten cells.
+    /// Returns a bar of ten cells.
     pub(crate) fn bar(self, tenths: u64) -> String {
         let (full, empty) = if self.ascii { ('#', '.') } else { ('━', '·') };
         (0..10).map(|cell| if cell < tenths { full } else { empty }).collect()
     }
 
-    /// What stands for text that had to be cut.
+    /// Returns the mark for text that was cut.
     pub(crate) fn ellipsis(self) -> &'static str {
         if self.ascii { "~" } else { "…" }
     }

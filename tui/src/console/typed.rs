@@ -1,18 +1,18 @@
-//! Commands as they are typed in a console. An engine's sentences name them as for a shell, `bursar thaw`;
-//! here a colon does what the program's name does there. What only a shell can do keeps it.
+//! Commands as they are typed in a console. An engine's sentences name them as for a shell, `bursar thaw`; on a
+//! console's line the program's name is a colon. Commands for a shell alone keep the name.
 
 use bursar_core::answers::{Answer, BalanceAnswer, NetworkHoldingsAnswer, Reply};
 use bursar_core::wire::{Prompt, ToClient};
 
 use super::complete;
 
-/// How a command begins in a sentence.
+/// How a command starts in a sentence.
 const IN_A_SHELL: &str = "`bursar ";
 const HERE: &str = "`:";
-/// A command of the grammar that a console leaves to shells: it writes a file.
+/// A command of the grammar that a console leaves to shells, because it writes a file.
 const OF_SHELLS: &str = "history export";
 
-/// A frame whose sentences are for a console's operator.
+/// Rewrites the sentences of a frame for the operator of a console.
 pub(super) fn frame(frame: ToClient) -> ToClient {
     match frame {
         ToClient::Progress { id, text } => ToClient::Progress { id, text: sentence(&text) },
@@ -94,10 +94,10 @@ mod tests {
         for (said, shown) in [
             ("It is locked: run `bursar wallet open`.", "It is locked: run `:wallet open`."),
             ("`bursar audit verify`, then `bursar thaw`.", "`:audit verify`, then `:thaw`."),
-            // Those are for a shell.
+            // Commands for a shell.
             ("start `bursar engine`.", "start `bursar engine`."),
             ("`bursar history export <file>`", "`bursar history export <file>`"),
-            // No command is named here.
+            // Not a command.
             ("the agent bursar status", "the agent bursar status"),
             ("`bursar nonsense`", "`bursar nonsense`"),
             ("", ""),

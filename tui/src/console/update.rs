@@ -1,4 +1,4 @@
-//! What a message does to the model, and what must be done outside for it.
+//! Applies a message to the model and returns the work that results.
 
 mod card;
 mod frames;
@@ -20,7 +20,7 @@ use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Pane, Purpose, clamped};
 use crate::link::Received;
 
-/// A request that has no more time rings once more.
+/// A request with this much time left, or less, rings once more.
 const NEARLY_OVER_MS: u64 = 60_000;
 
 /// Everything that can happen to a console.
@@ -32,11 +32,11 @@ pub(crate) enum Message {
     Key(KeyEvent),
     Paste(String),
     Resize(u16, u16),
-    /// Time has passed, and nothing else.
+    /// Only time has passed.
     Tick,
 }
 
-/// The one way in. `now_ms` is this process's monotonic clock.
+/// Applies one message; every change of the model goes through here. `now_ms` is this process's monotonic clock.
 pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<Intent> {
     model.pass(now_ms);
     let mut intents = keys::rested(model);
@@ -69,9 +69,9 @@ fn connected(model: &mut Model) -> Vec<Intent> {
     model.forget_calls();
     model.connection = Connection::Up;
     let mut topics = Topic::ALL.to_vec();
-    // Of an empty feed its first page says where to go on.
+    // An unknown feed needs its first page, from which the watch starts.
     if model.feed_known {
-        // What happened meanwhile comes as if it happened now.
+        // The watch delivers what happened in the meantime.
         topics.retain(|topic| *topic != Topic::Feed);
     }
     if let Some(Overlay::Card(card)) = &mut model.overlay {
@@ -85,7 +85,7 @@ fn connected(model: &mut Model) -> Vec<Intent> {
     Vec::new()
 }
 
-/// Has what follows the newest known entry streamed.
+/// Starts to stream the entries after the newest known one.
 fn watch(model: &mut Model) {
     let is_due = model.feed_known && model.now_ms >= model.watch_from_ms;
     if !is_due || model.connection != Connection::Up || model.is_under_way(&Purpose::Watch) {
@@ -117,7 +117,7 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
     Vec::new()
 }
 
-/// Shows the next question or answer, once nothing else lies over the panes.
+/// Shows the next question or answer once no other overlay is open.
 fn unpile(model: &mut Model) {
     // The next question of the command whose last one was just answered.
     if let Some(Overlay::Ask(asked)) = &model.overlay
@@ -141,7 +141,7 @@ fn unpile(model: &mut Model) {
     }
 }
 
-/// The card that was left to open the wallet, once that has ended.
+/// Returns the card that was left to open the wallet, once that command has ended.
 fn card_again(model: &mut Model) -> Option<CardView> {
     if model.is_under_way(&Purpose::Line { order: "wallet.open" }) {
         return None;
@@ -150,7 +150,7 @@ fn card_again(model: &mut Model) -> Option<CardView> {
     CardView::of(model.server.waiting(&id)?, model.now_ms)
 }
 
-/// Keeps an open card at what is true now.
+/// Updates an open card to the last answer.
 fn follow(model: &mut Model) {
     let now_ms = model.now_ms;
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
@@ -179,10 +179,10 @@ fn ring(model: &mut Model) -> Option<Intent> {
         waiting.told_soon |= last_minute;
     }
     if !said.is_empty() {
-        // What was decided is not said under what waits now.
+        // The result of an earlier decision must not be read as that of a new request.
         model.outdate_note();
     }
-    // No amount and no name: a notice may show on a locked screen.
+    // Neither amount nor name: a notice may show on a locked screen.
     let text = match said.as_slice() {
         [] => return None,
         [one] => format!("Bursar: {one}"),
@@ -195,7 +195,7 @@ fn ring(model: &mut Model) -> Option<Intent> {
     }
 }
 
-/// Asks for the entries that the feed shows and does not know.
+/// Requests the entries that the feed shows and has not loaded.
 fn page(model: &mut Model) {
     let looked_at =
         model.selected.get(&Pane::Activity).filter(|_key| model.focus == Pane::Activity);
@@ -203,7 +203,7 @@ fn page(model: &mut Model) {
         model.server.refused = 0;
     }
     model.server.looked_at = looked_at.and_then(|key| key.parse().ok());
-    // A screen in both directions.
+    // One screen in both directions.
     let reach = u64::from(model.size.1);
     let missing = model.server.feed.missing(model.server.looked_at, reach);
     if let (Some(page), false) = (missing, model.is_under_way(&Purpose::Page)) {

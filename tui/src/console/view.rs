@@ -1,4 +1,4 @@
-//! Draws the model. Knows no key's meaning and changes nothing.
+//! Draws the model. Does not know what keys do, and changes nothing.
 
 mod areas;
 mod bar;
@@ -23,7 +23,7 @@ pub(crate) use card::{Sight, Unseen};
 pub(crate) use overlays::TextSight;
 use paint::Paint;
 
-/// Draws on an empty buffer; answers where the cursor stands, if anywhere.
+/// Draws on an empty buffer and returns the position of the cursor, if it is shown.
 pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
     let whole = buffer.area;
     let mut paint = Paint::new(buffer, model.setup.theme);
@@ -52,7 +52,7 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
     paint.cursor
 }
 
-/// How far the text that lies over the panes can be scrolled.
+/// Returns how far the text of the open overlay can be scrolled.
 pub(crate) fn last_scroll(model: &Model) -> usize {
     if model.is_too_small() {
         // Drawn without a frame, a line at a time.
@@ -64,13 +64,13 @@ pub(crate) fn last_scroll(model: &Model) -> usize {
     }
 }
 
-/// What of the open card is on the screen; nothing where none is open or nothing can be read.
+/// Returns what is visible of the open card; `None` if no card is open or readable.
 pub(crate) fn card_sight(model: &Model) -> Option<Sight> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };
     (!model.is_too_small()).then(|| card::sight(model, view, body(model)))
 }
 
-/// What of the text that is open is on the screen.
+/// Returns what is visible of the open text.
 pub(crate) fn told_sight(model: &Model) -> Option<TextSight> {
     let Some(Overlay::Told(told)) = &model.overlay else { return None };
     Some(match model.is_too_small() {
@@ -79,7 +79,7 @@ pub(crate) fn told_sight(model: &Model) -> Option<TextSight> {
     })
 }
 
-/// Whether all the words of the seed that is open were on the screen; true where none are.
+/// Returns whether all words of the open seed were on the screen; true if there are none.
 pub(crate) fn has_seen_words(model: &Model) -> bool {
     let (Some(sight), Some(Overlay::Told(told))) = (told_sight(model), &model.overlay) else {
         return true;
@@ -87,8 +87,8 @@ pub(crate) fn has_seen_words(model: &Model) -> bool {
     told.has_seen(sight.words, sight.width)
 }
 
-/// Where what a decision needs of the open card is, as long as not all of it was on the screen since it last
-/// changed.
+/// Returns the way to the next row that a decision needs and that was not seen. A change of the card makes its rows
+/// unseen again.
 pub(crate) fn card_unseen(model: &Model) -> Option<Unseen> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };
     card::next_unseen(model, view, body(model))

@@ -1,5 +1,5 @@
-//! The client's side of the mutual proof: each side shows that it knows the token of the data folder
-//! without sending it. Nothing but a nonce leaves before the engine has proved itself.
+//! The client's side of the mutual proof: each side shows that it knows the token of the data folder without
+//! sending it. The client proves nothing before the engine has proved itself.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn exchange(link: &mut Link, token: &str, program: Program) -> Result<(), 
     }
 }
 
-/// 32 random bytes in hex: a recorded handshake proves nothing in the next one.
+/// Returns 32 random bytes in hex. A recorded handshake then proves nothing later.
 fn nonce() -> Result<String, Fault> {
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes)
@@ -98,7 +98,7 @@ mod tests {
 
     const TOKEN: &str = "5ecre7";
 
-    /// Runs the client against an engine side that plays `script`.
+    /// Runs the client against an engine side that follows `script`.
     async fn against<F>(script: impl FnOnce(TestEngine) -> F) -> Result<(), Fault>
     where
         F: Future<Output = ()> + Send + 'static,

@@ -1,5 +1,5 @@
-//! The file that an export makes: written here and not by the engine, because the current folder and the
-//! rights are those of whoever typed the command. Never overwrites; whole, or not there.
+//! The file that an export writes. It is written here and not by the engine, because the current folder and the
+//! permissions are those of the caller. Never overwrites; the file is complete or absent.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +13,7 @@ use bursar_core::digest;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{HistoryExport, HistoryOrder, Order, WalletOrder};
 
-/// The path that an order wants written, if it wants one, and how the pieces come.
+/// Returns the path that an order wants written, and the encoding of its pieces.
 fn wanted(order: &mut Order) -> Option<(&mut String, Pieces)> {
     match order {
         Order::History(HistoryOrder { export: Some(HistoryExport::Export { file }), .. }) => {
@@ -24,29 +24,30 @@ fn wanted(order: &mut Order) -> Option<(&mut String, Pieces)> {
     }
 }
 
-/// How a file travels.
+/// How the content is encoded in frames.
 #[derive(Debug, Clone, Copy)]
 enum Pieces {
     Text,
     Base64,
 }
 
-/// Makes the path of an export absolute and begins the file beside it, before the engine is asked for anything.
+/// Makes the path of an export absolute and creates a temporary file next to it. This happens before the engine
+/// receives the order.
 pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<Export>, Fault> {
     let Some((file, pieces)) = wanted(order) else { return Ok(None) };
     let path = std::path::absolute(&file).map_err(|error| unwritable(Path::new(file), &error))?;
     refuse_data_folder(&path, data)?;
     let export = Export::create(path, pieces)?;
-    // What came in as text and lies below a folder that need not be text.
+    // The path came as text, but the current folder need not be text.
     *file = export.path.to_string_lossy().into_owned();
     Ok(Some(export))
 }
 
-/// A file among the wallet's own could be taken for one of them.
+/// Refuses a path in the data folder. The file could be taken for one of the wallet's own.
 fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
     let Some(data) = data.and_then(|data| fs::canonicalize(data).ok()) else { return Ok(()) };
     let folder = path.parent().unwrap_or(path);
-    // Links resolved; a folder that is not there is told when the file is made.
+    // Resolves links. If the folder is missing, creating the file reports it.
     let folder = fs::canonicalize(folder).unwrap_or_else(|_missing| folder.to_owned());
     if folder.starts_with(&data) {
         let message = format!(
@@ -58,19 +59,19 @@ fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A file on its way. Dropped without [`Export::finish`], nothing is left of it.
+/// A file that is being written. Dropped without [`Export::finish`], it leaves nothing behind.
 #[derive(Debug)]
 pub(super) struct Export {
     path: PathBuf,
-    /// What has come so far, under another name beside it.
+    /// The temporary file with the content so far, next to the path.
     fresh: PathBuf,
     file: Option<File>,
     pieces: Pieces,
 }
 
 impl Export {
-    /// Under its own name the file appears when it is complete, so that a command that is killed leaves none that looks
-    /// like a backup.
+    /// Creates the temporary file. The file gets its own name only when it is complete, so that a killed command
+    /// leaves none that looks like a backup.
     fn create(path: PathBuf, pieces: Pieces) -> Result<Self, Fault> {
         if fs::symlink_metadata(&path).is_ok() {
             return Err(unwritable(&path, &io::ErrorKind::AlreadyExists.into()));
@@ -93,7 +94,8 @@ impl Export {
         file.write_all(&bytes).map_err(|error| unwritable(&self.path, &error))
     }
 
-    /// On disk under its name, and only then a success. Where its SHA-256 is known, what was written is read back.
+    /// Syncs the file and gives it its name; only then is the export a success. If its SHA-256 is known, the file
+    /// is read back and compared.
     pub(super) fn finish(mut self, sha256: Option<&str>) -> Result<(), Fault> {
         let Some(file) = self.file.take() else { return Err(Fault::new(Code::InternalError)) };
         let put = || -> io::Result<()> {
@@ -116,7 +118,7 @@ impl Export {
         })
     }
 
-    /// Gives the file its name. What is there already is never touched, also if somebody made it in the meantime.
+    /// Gives the file its name. An existing file is never touched, even if it appeared in the meantime.
     fn name(&self) -> io::Result<()> {
         match fs::hard_link(&self.fresh, &self.path) {
             Ok(()) => {
@@ -124,7 +126,7 @@ impl Export {
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-            // A file system without links: the name is taken with an empty file of ours.
+            // A file system without links: an empty file reserves the name.
             Err(_no_links) => {
                 drop(create_new(&self.path)?);
                 fs::rename(&self.fresh, &self.path).inspect_err(|_error| {

@@ -21,7 +21,7 @@ const HINTS: &[(Code, &str)] = &[
 
 pub(super) fn of(fault: &Fault) -> Option<&'static str> {
     let code = fault.code;
-    // A wallet that is lost is not replaced by a new one: the sentence says how to get it back.
+    // A lost wallet is not replaced by a new one: the message states how to restore it.
     if code == Code::NoWallet && fault.message.contains("`bursar wallet restore") {
         return None;
     }

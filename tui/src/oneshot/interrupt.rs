@@ -1,12 +1,12 @@
-//! Ctrl-C as a future. From the moment it is made the signal no longer ends the process: a prompt then
-//! has time to give the terminal its echo back, and an engine to end its work.
+//! Ctrl-C as a future. Once it exists the signal no longer ends the process: a prompt then has time to restore the
+//! terminal's echo, and an engine to finish its work.
 
 use std::pin::Pin;
 
 /// Completes once, when the operator interrupts.
 pub type Interrupt = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Must be called inside the runtime.
+/// Returns a future that completes on Ctrl-C. Must be called inside the runtime.
 #[cfg(unix)]
 pub fn ctrl_c() -> Interrupt {
     use tokio::signal::unix::{SignalKind, signal};
@@ -19,7 +19,7 @@ pub fn ctrl_c() -> Interrupt {
     }
 }
 
-/// Must be called inside the runtime.
+/// Returns a future that completes on Ctrl-C. Must be called inside the runtime.
 #[cfg(not(unix))]
 pub fn ctrl_c() -> Interrupt {
     Box::pin(async {

@@ -1,6 +1,5 @@
-//! The envelope of `--json`: one object on one line, the same shape for success and failure; and the lines of
-//! a stream. ASCII only, so
-//! that no foreign text in it can act on a terminal.
+//! The envelope of `--json`: one object on one line, in the same shape for success and failure; and the lines of a
+//! stream. ASCII only, so that no foreign text in it can act on a terminal.
 
 use std::io::{self, Write};
 
@@ -13,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::report::Failure;
 
-/// Enough for every envelope with a secret in it, so that growing leaves no copy of one behind.
+/// Enough for every envelope with a secret in it. Growing would leave a copy of the secret behind.
 const ROOM: usize = 16 << 10;
 
 #[derive(Serialize)]
@@ -35,13 +34,13 @@ struct Error<'a> {
     exit: u8,
 }
 
-/// The answer's fields and one more that came beside them.
+/// The fields of an answer, and the field of a secret that came with it.
 pub(super) struct Data<'a> {
     pub(super) answer: &'a Value,
     pub(super) extra: Option<Extra<'a>>,
 }
 
-/// A secret, or why it is not here. Borrowed: it is written out and copied nowhere.
+/// A secret, or why it is missing. Borrowed, so that it is not copied.
 pub(super) struct Extra<'a> {
     pub(super) field: &'static str,
     pub(super) secret: Result<&'a str, &'static str>,
@@ -68,7 +67,7 @@ impl<'a> Envelope<'a> {
         Self { v: 1, ok: false, command, data: None, warnings, error: Some(error) }
     }
 
-    /// With what is known in spite of a failure.
+    /// Adds what is known in spite of a failure.
     pub(super) fn beside(mut self, data: Data<'a>) -> Self {
         self.data = Some(data);
         self
@@ -82,7 +81,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Writes each value on a line of its own, and hands them on at once.
+/// Writes each value on a separate line and flushes.
 pub(super) fn write_lines(out: &mut dyn Write, values: &[impl Serialize]) -> io::Result<()> {
     let mut text = Vec::with_capacity(ROOM);
     for value in values {

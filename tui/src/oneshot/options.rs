@@ -1,4 +1,4 @@
-//! How a command is run, and what it reads and writes.
+//! The options of a command, and its input and output.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -10,33 +10,35 @@ use super::interrupt::{Interrupt, ctrl_c};
 use super::terminal::{ControllingTerminal, Terminal};
 use crate::secret_source::{SecretSource, Stdin};
 
-/// How a command is run.
+/// The options of a command.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// One JSON object on standard output instead of text.
+    /// Print one JSON object on standard output instead of text.
     pub json: bool,
-    /// No progress.
+    /// Print no progress.
     pub quiet: bool,
-    /// The cause of a failure too, where this program knows it.
+    /// Also print the cause of a failure, if this program knows it.
     pub verbose: bool,
     /// How much the engine may ask.
     pub asking: Asking,
     /// Whether a secret without a source may be asked for on the terminal.
     pub may_ask: bool,
+    /// The source of the password.
     pub password: SecretSource,
+    /// The source of a seed phrase to import.
     pub seed: SecretSource,
-    /// Show a seed phrase wherever the result goes.
+    /// Show seed phrases and private keys wherever the result goes.
     pub reveal: bool,
-    /// The wallet's own folder: nothing is exported into it.
+    /// The wallet's own folder, into which nothing is exported.
     pub data: Option<PathBuf>,
     /// Whether the result goes to a terminal.
     pub out_is_terminal: bool,
-    /// Whether the engine was there before this command and stays after it.
+    /// Whether the engine ran before this command and keeps running after it.
     pub engine_running: bool,
 }
 
 impl Default for Options {
-    /// Nobody is there and nothing is given.
+    /// Returns the options of a command without a person and without any source.
     fn default() -> Self {
         Self {
             json: false,
@@ -60,17 +62,22 @@ impl Options {
     }
 }
 
-/// Whether standard output is a terminal.
+/// Returns whether standard output is a terminal.
 pub fn out_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// What a command reads and writes.
+/// The input and output of a command.
 pub struct Streams<'a> {
+    /// Receives the result.
     pub out: &'a mut (dyn Write + Send),
+    /// Receives everything else, such as progress and failures.
     pub err: &'a mut (dyn Write + Send),
+    /// Standard input, a possible source of secrets.
     pub stdin: Box<dyn Read + Send>,
+    /// The terminal on which a person can be asked.
     pub terminal: Arc<dyn Terminal>,
+    /// Ends the command early.
     pub interrupt: Interrupt,
 }
 
@@ -81,7 +88,7 @@ impl std::fmt::Debug for Streams<'_> {
 }
 
 impl<'a> Streams<'a> {
-    /// Those of this process. Must be called inside the runtime, for Ctrl-C.
+    /// Returns the streams of this process. Must be called inside the runtime, for Ctrl-C.
     pub fn of_process(out: &'a mut io::Stdout, err: &'a mut io::Stderr) -> Self {
         let terminal = Arc::new(ControllingTerminal::default());
         Self { out, err, stdin: Box::new(Stdin), terminal, interrupt: ctrl_c() }

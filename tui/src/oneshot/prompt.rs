@@ -1,5 +1,5 @@
-//! Answers what the engine asks in the middle of a command: from a source that the operator named, else
-//! from the terminal, else not at all. Never guesses a yes.
+//! Answers prompts of the engine in the middle of a command: from a source that the operator named, else from the
+//! terminal, else not at all. Never assumes a yes.
 
 mod secret;
 
@@ -18,17 +18,17 @@ use super::terminal::Terminal;
 use super::{Options, sheet};
 use crate::link::Secret;
 
-/// How long an abandoned question may take to give the terminal its echo back by itself.
+/// How long an abandoned question may take to restore the terminal's echo by itself.
 const TERMINAL_RETURN_MS: u64 = 200;
 
-/// What goes back to the engine.
+/// An answer for the engine.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answered {
     Yes(bool),
     Secret(Secret),
 }
 
-/// Why nothing goes back.
+/// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Stop {
     Interrupted,
@@ -47,7 +47,7 @@ impl From<Fault> for Stop {
     }
 }
 
-/// The one who answers during a command.
+/// Answers prompts during a command.
 pub(super) struct Prompter<'a> {
     pub(super) options: &'a Options,
     pub(super) err: &'a mut (dyn Write + Send),
@@ -55,9 +55,9 @@ pub(super) struct Prompter<'a> {
     pub(super) interrupt: Interrupt,
     /// Lent to a blocking thread while it reads, and gone if that is interrupted.
     stdin: Option<Box<dyn Read + Send>>,
-    /// What the password source gave, for an engine that asks for the same password again.
+    /// The password from its source, for an engine that asks for the same password again.
     password: Option<Zeroizing<Vec<u8>>>,
-    /// How often it was given.
+    /// How often the password was sent.
     given: u8,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// `--yes` answers ordinary questions; this one exists because it is not ordinary.
+    /// Asks for a typed amount or name. `--yes` does not answer it, because it guards what is not ordinary.
     async fn type_it(
         &mut self,
         lines: &[String],
@@ -131,8 +131,8 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// Asks with what the question is about in the same place: a card that went to a redirected stderr
-    /// would leave a bare "Approve?" on the screen.
+    /// Asks on the terminal, with the subject of the question. A card that went to a redirected stderr would leave
+    /// a bare "Approve?" on the screen.
     async fn ask_about(&mut self, lines: &[String], question: &str) -> Result<String, Stop> {
         let shown: Vec<String> =
             lines.iter().map(String::as_str).chain([question]).map(sheet::plain).collect();
@@ -140,7 +140,7 @@ impl<'a> Prompter<'a> {
         self.ask(move |terminal| terminal.ask_line(&shown)).await
     }
 
-    /// How far the command is, and what it is about.
+    /// Prints the progress of the command or the subject of a question.
     pub(super) fn tell(&mut self, text: &str) {
         if !self.options.quiet {
             // A closed stderr is no reason to stop.
@@ -148,7 +148,7 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// Tells what a decision is about where an option decides: a log then has it.
+    /// Prints the subject of a decision that an option makes, so that a log has it.
     fn show(&mut self, lines: &[String]) {
         for line in lines {
             self.tell(line);

@@ -1,5 +1,5 @@
-//! How a command ends: the result on standard output, everything else on standard error, and the exit
-//! code. The one place that writes a result.
+//! The end of a command: the result on standard output, everything else on standard error, and the exit code. The
+//! only code that writes a result.
 
 use std::io::{self, Write};
 
@@ -18,10 +18,12 @@ use crate::link::Secret;
 /// The command whose standard output has no envelope, with or without `--json`.
 const STREAM: &str = "watch";
 
-/// A fault, and the option or command that would have helped, if that is known here only.
+/// A fault, and the option or command that would help if only this side knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
+    /// What went wrong.
     pub fault: Fault,
+    /// Takes the place of the usual hint for the fault.
     pub hint: Option<String>,
 }
 
@@ -36,7 +38,7 @@ impl Failure {
         self.hint.as_deref().or_else(|| hints::of(&self.fault))
     }
 
-    /// Whether the same command may succeed a little later without anybody doing anything.
+    /// Returns whether the same command may succeed a little later without any action.
     pub(super) fn is_retryable(&self) -> bool {
         use Code::{
             Busy, ChainUnavailable, RateLimitExceeded, ResourceUnreachable, TooManyPending,
@@ -48,14 +50,14 @@ impl Failure {
     }
 }
 
-/// A secret that a command hands out; without text if it was lost or may not be shown here.
+/// A secret that a command returns. Without text if it was lost or may not be shown.
 pub(super) struct Handed {
     pub(super) field: SecretField,
     pub(super) text: Option<Zeroizing<String>>,
 }
 
 impl Handed {
-    /// Only printable ASCII counts: tokens and seed phrases are nothing else.
+    /// Keeps the text only if it is printable ASCII, as tokens and seed phrases are.
     pub(super) fn new(field: SecretField, secret: Option<Secret>) -> Self {
         let printable = |bytes: &[u8]| bytes.iter().all(|byte| (0x20..0x7f).contains(byte));
         let text = secret
@@ -67,7 +69,7 @@ impl Handed {
     }
 }
 
-/// The end of a command.
+/// The outcome of a command.
 pub(super) struct Outcome {
     pub(super) result: Result<Answer, Failure>,
     pub(super) warnings: Vec<Warning>,
@@ -80,7 +82,7 @@ impl From<Failure> for Outcome {
     }
 }
 
-/// Writes the end of `command` and gives its exit code.
+/// Writes the outcome of `command` and returns its exit code.
 pub(super) fn finish(
     command: &str,
     mut outcome: Outcome,
@@ -109,7 +111,7 @@ pub(super) fn finish(
     written_or(written, exit_code(&answer, options), err)
 }
 
-/// Ends a command that has its answer without an engine.
+/// Ends a command that has its answer without an engine. Returns the exit code.
 pub fn tell(
     command: &str,
     answer: Answer,
@@ -121,7 +123,8 @@ pub fn tell(
     finish(command, outcome, options, out, err)
 }
 
-/// Ends a command that came to no engine. `command` is unknown where the arguments were not understood.
+/// Ends a command that reached no engine. Returns the exit code. `command` is `None` if the arguments could not be
+/// parsed.
 pub fn fail(
     command: Option<&str>,
     failure: impl Into<Failure>,
@@ -132,14 +135,14 @@ pub fn fail(
     failed(command, &failure.into(), &[], options, out, err)
 }
 
-/// Ends a command that needed no engine with a value of its own.
+/// Ends a command that needed no engine, with `data` as its result. Returns the exit code.
 pub fn succeed(command: &str, data: &Value, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let data = Data { answer: data, extra: None };
     written_or(Envelope::success(command, data, &[]).write(out), 0, err)
 }
 
-/// Ends a command that needed no engine and wrote its own result: `data` is that result for `--json`, and is
-/// told beside a failure too, where a failure does not make worthless what is known.
+/// Ends a command that needed no engine and wrote its own result. Returns the exit code. `data` is that result for
+/// `--json`; a failure includes it too, because it does not make the data worthless.
 pub fn conclude(
     command: &str,
     data: &Value,
@@ -175,7 +178,7 @@ fn failed(
     err: &mut dyn Write,
 ) -> u8 {
     let exit = failure.fault.code.exit();
-    // What reads a stream takes every line for an entry, so its end is told on standard error.
+    // The reader of a stream takes every line for an entry, so its end goes to standard error.
     if options.json && command != Some(STREAM) {
         return written_or(Envelope::failure(command, failure, warnings).write(out), exit, err);
     }
@@ -190,7 +193,7 @@ fn failed(
     if let Some(hint) = failure.hint().filter(|hint| !told(hint)) {
         complain(err, &format!("  try: {}", plain(hint)));
     }
-    // `eval "$(…)"` succeeds with nothing: the next command would miss its variables without a word.
+    // `eval "$(...)"` succeeds with empty output: the next command would silently lack its variables.
     if matches!(command, Some("agent.instructions" | "agent.register")) {
         complain(
             err,
@@ -203,7 +206,7 @@ fn failed(
     exit
 }
 
-/// A result that nobody got is no success.
+/// Returns the exit code. A result that could not be written is not a success.
 fn written_or(written: io::Result<()>, exit: u8, err: &mut dyn Write) -> u8 {
     match written {
         Ok(()) => exit,
@@ -220,13 +223,13 @@ fn warn(warnings: &[Warning], err: &mut dyn Write) {
     }
 }
 
-/// Writes to standard error; there is nowhere to tell that it is closed.
+/// Writes to standard error. A closed standard error cannot be reported anywhere.
 fn complain(err: &mut dyn Write, line: &str) {
     let _closed = writeln!(err, "{line}");
 }
 
-/// Takes a seed phrase back that may not be shown here. The engine is not asked for one in that case, so
-/// this only guards against a mistake.
+/// Withholds a secret that may not be shown here. The engine is not asked for one in that case, so this only guards
+/// against a mistake.
 fn withhold(handed: &mut Option<Handed>, warnings: &mut Vec<Warning>, options: &Options) {
     let Some(handed) = handed else { return };
     let opens_all = matches!(handed.field, SecretField::Phrase | SecretField::AddressKey);
@@ -239,8 +242,8 @@ fn withhold(handed: &mut Option<Handed>, warnings: &mut Vec<Warning>, options: &
     }
 }
 
-/// The secret beside the answer's fields. Credentials always have the field, so that a script sees why it
-/// is empty.
+/// Returns the secret to add to the answer's fields. Credentials always have the field, so that a script sees why
+/// it is empty.
 fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
     let text = handed.and_then(|handed| handed.text.as_ref()).map(|text| text.as_str());
     match (answer, handed.map(|handed| handed.field)) {
@@ -270,7 +273,8 @@ fn exit_code(answer: &Answer, options: &Options) -> u8 {
     }
 }
 
-/// 0: unlocked and serving, 13: nothing is decided any more, 4: locked, 3: agents reach nothing.
+/// Returns the exit code of a status. 0: unlocked and serving; 13: the journal cannot be written; 4: locked; 3:
+/// agents reach no engine or server.
 fn status_exit(status: &StatusAnswer, options: &Options) -> u8 {
     if status.failed.is_some() {
         Code::JournalFailed.exit()

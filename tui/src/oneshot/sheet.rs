@@ -1,15 +1,15 @@
-//! The paper that a result is written on: aligned rows and tables. Whatever is put on it, no character
-//! reaches the terminal that could move its cursor, hide text or reorder it.
+//! The text of a result: aligned rows and tables. No character in it can move the terminal's cursor, hide text or
+//! reorder it.
 
 use bursar_core::text::{quoted, visible};
 use zeroize::Zeroizing;
 
-/// Enough for every sheet with a secret on it, so that growing leaves no copy of one behind.
+/// Enough for every sheet with a secret on it. Growing would leave a copy of the secret behind.
 const ROOM: usize = 16 << 10;
 /// Longest foreign text on a line of a table.
 const FOREIGN_WIDTH: usize = 60;
 
-/// Lines of text, wiped after they are written.
+/// Lines of text, wiped when dropped.
 pub(super) struct Sheet {
     text: Zeroizing<String>,
 }
@@ -32,15 +32,15 @@ impl Sheet {
         self.text.push('\n');
     }
 
-    /// A line that ends in a secret, which is written to the sheet and nowhere else on its way. The
-    /// caller has made sure that it is plain text.
+    /// Adds a line that ends in a secret, which is copied nowhere else. The caller ensures that it is plain text.
     pub(super) fn secret(&mut self, before: &str, secret: &str) {
         self.text.push_str(before);
         self.text.push_str(secret);
         self.text.push('\n');
     }
 
-    /// The words of a seed phrase, numbered, four to a line: in the order in which they are written down.
+    /// Adds the words of a seed phrase, numbered, four to a line. They are in the order in which they are written
+    /// down.
     pub(super) fn words(&mut self, phrase: &str) {
         for (index, word) in phrase.split_whitespace().enumerate() {
             let number = index.saturating_add(1);
@@ -58,7 +58,7 @@ impl Sheet {
         }
     }
 
-    /// Names to the left, values to the right.
+    /// Adds rows with names on the left and values on the right.
     pub(super) fn rows(&mut self, rows: &[(&str, String)]) {
         let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         for (name, value) in rows {
@@ -66,7 +66,7 @@ impl Sheet {
         }
     }
 
-    /// A head and rows, each column as wide as its widest cell.
+    /// Adds a head and rows, each column as wide as its widest cell.
     pub(super) fn table<const N: usize>(&mut self, head: [&str; N], rows: &[[String; N]]) {
         let mut widths = head.map(|cell| cell.chars().count());
         let safe: Vec<[String; N]> =
@@ -83,29 +83,29 @@ impl Sheet {
         }
     }
 
-    /// What the reader most likely wants to do now.
+    /// Adds the command that the reader most likely needs next.
     pub(super) fn next(&mut self, what: &str, command: &str) {
         self.blank();
         self.line(&format!("{what}: {command}"));
     }
 }
 
-/// Text with every character that could act on a terminal written as `\u{..}`.
+/// Writes every character that could act on a terminal as `\u{..}`.
 pub(super) fn plain(text: &str) -> String {
     visible(text)
 }
 
-/// Text that somebody else wrote, in quotes and cut.
+/// Quotes foreign text and cuts it to fit.
 pub(super) fn foreign(text: &str) -> String {
     quoted(text, FOREIGN_WIDTH)
 }
 
-/// A word as a shell reads it back: names may have spaces in them.
+/// Quotes a word for a shell: names may contain spaces.
 pub(super) fn word(text: &str) -> String {
     shlex::try_quote(text).map_or_else(|_nul| foreign(text), std::borrow::Cow::into_owned)
 }
 
-/// `1 agent`, `2 agents`.
+/// Formats a number and a noun: `1 agent`, `2 agents`.
 pub(super) fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")

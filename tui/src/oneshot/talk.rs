@@ -1,5 +1,5 @@
-//! The conversation with the engine about one order: sends it, passes questions to the prompter, takes the
-//! reply. Ctrl-C ends it at any point and says no more than is certain.
+//! The conversation with the engine about one order: sends it, passes questions to the prompter, and takes the
+//! reply. Ctrl-C ends it at any point and reports only what is certain.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use super::prompt::{Answered, Prompter, Stop};
 use super::report::{Failure, Handed, Outcome};
 use crate::link::{Link, Received, Secret};
 
-/// The only command of a one-shot's connection.
+/// The id of the only command on a one-shot's connection.
 const ID: u64 = 1;
 
-/// Longest silence of an engine that has a command. Long commands tell their progress, and the longest
-/// wait without any is the back-off after wrong passwords, 30 s.
+/// Longest silence of an engine that has a command. Long commands report progress, and the longest wait without any
+/// is the back-off after wrong passwords, 30 s.
 pub(super) const SILENCE_MS: u64 = 120_000;
 
-/// A link and who answers on this side.
+/// A link, and the prompter that answers on this side.
 pub(super) struct Talk<'a> {
     link: Link,
     prompter: Prompter<'a>,
-    /// The file that the command makes.
+    /// The file that the command writes.
     export: Option<Export>,
-    /// The operator has answered a question: from here on the command may have been carried out.
+    /// The operator has answered a question: from here on the command may have run.
     decided: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Talk<'a> {
                     return Ok(self.outcome(order, *reply, secret));
                 }
                 Received::Message(ToClient::Refused { fault }) => return Err(fault.into()),
-                // Of no command of ours.
+                // A frame of another command.
                 Received::Secret { .. } | Received::Message(_) => {}
             }
         }
@@ -77,7 +77,7 @@ impl<'a> Talk<'a> {
 
     fn outcome(&mut self, order: &Order, reply: Reply, secret: Option<Secret>) -> Outcome {
         let Reply { mut result, mut warnings, secret: field } = reply;
-        // Only a whole file is a success, and only a success makes the file whole.
+        // Only a complete file is a success, and only a success completes the file.
         let sha256 = match &result {
             Ok(Answer::Backup(backup)) => Some(backup.sha256.clone()),
             Ok(_) | Err(_) => None,
@@ -102,8 +102,8 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// After Ctrl-C; `asked` if a question was open. A command that the engine has begun may be through
-    /// before it reads that nobody waits.
+    /// Cancels after Ctrl-C; `asked` if a question was open. A command that the engine has started may finish
+    /// before the engine reads the cancellation.
     async fn let_go(&mut self, order: &Order, asked: bool) -> Failure {
         self.cancel().await;
         let interactive = self.prompter.options.asking == Asking::Interactive;
@@ -123,12 +123,12 @@ impl<'a> Talk<'a> {
     }
 
     async fn cancel(&mut self) {
-        // The engine notices a closed connection just as well.
+        // The engine notices a closed connection as well.
         let _gone = self.link.send(&ToEngine::Cancel { id: ID }).await;
     }
 }
 
-/// What a command that was its own engine has started is over when it ends.
+/// Returns a warning if the effect of a command without an engine ends with it.
 fn ends_with_this_command(order: &Order) -> Option<Warning> {
     let message = match order {
         Order::Server(ServerOrder::Start { .. }) => {

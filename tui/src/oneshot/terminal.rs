@@ -1,5 +1,5 @@
-//! The controlling terminal: asks, and reads with or without echo. Not standard input, so that a command
-//! in a pipeline can still ask. What it reads is never kept.
+//! The controlling terminal: asks, and reads with or without echo. It is not standard input, so that a command in a
+//! pipeline can still ask. Its input is never kept.
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
@@ -14,32 +14,39 @@ const PATHS: (&str, &str) = ("/dev/tty", "/dev/tty");
 #[cfg(not(unix))]
 const PATHS: (&str, &str) = ("CONIN$", "CONOUT$");
 
-/// Somebody who can be asked. The calls block.
+/// A terminal on which a person can be asked. The calls block.
 pub trait Terminal: Debug + Send + Sync {
+    /// Returns whether there is a terminal to ask on.
     fn is_there(&self) -> bool;
 
-    /// Asks for a secret and shows nothing of what is typed.
+    /// Asks for a secret and does not echo the input.
+    ///
+    /// # Errors
+    /// Returns the errors of the terminal, and `UnexpectedEof` if its input ends.
     fn ask_secret(&self, question: &str) -> io::Result<Zeroizing<String>>;
 
     /// Asks for a line; an ended input is an empty line.
+    ///
+    /// # Errors
+    /// Returns the errors of the terminal.
     fn ask_line(&self, question: &str) -> io::Result<String>;
 
-    /// Puts the terminal back as it was when a question is abandoned by another thread.
+    /// Restores the terminal when another thread abandons a question.
     fn restore(&self);
 }
 
 /// The terminal that this process was started from.
 #[derive(Debug, Default)]
 pub struct ControllingTerminal {
-    /// The question that waits for an answer. A lock and not a message: the thread that would have to
-    /// answer is the one that is stuck in the read.
+    /// The open question. A lock and not a message, because the thread that would have to receive the message is
+    /// blocked in the read.
     open: Mutex<Option<Question>>,
 }
 
-/// What is undone when a question is abandoned.
+/// What to restore when a question is abandoned.
 #[derive(Debug)]
 struct Question {
-    /// How the terminal was set before the echo was switched off.
+    /// The settings of the terminal before the echo was switched off.
     settings: Option<Settings>,
 }
 
@@ -63,14 +70,14 @@ impl Terminal for ControllingTerminal {
         let (input, mut output) = open()?;
         write!(output, "{question}")?;
         output.flush()?;
-        // What was typed before the question was shown answers nothing.
+        // Input from before the question was shown does not answer it.
         forget_typed(&input);
         let mut line = String::new();
         let limit = u64::try_from(PASSWORD_BYTES).unwrap_or(u64::MAX);
         self.remember(Some(Question { settings: None }));
         let read = BufReader::new(io::Read::take(input, limit)).read_line(&mut line);
         self.remember(None);
-        // Ctrl-D leaves the cursor behind the question.
+        // Ctrl-D leaves the cursor after the question.
         if read? == 0 {
             writeln!(output)?;
         }
@@ -83,7 +90,7 @@ impl Terminal for ControllingTerminal {
             if let Some(settings) = question.settings {
                 settings.put_back(&output);
             }
-            // What is said next begins on a line of its own.
+            // The next output begins on a new line.
             let _unseen = writeln!(output);
         }
     }
@@ -102,7 +109,7 @@ fn open() -> io::Result<(File, File)> {
     Ok((OpenOptions::new().read(true).open(input)?, OpenOptions::new().write(true).open(output)?))
 }
 
-/// How the terminal is set.
+/// The settings of a terminal.
 #[cfg(unix)]
 #[derive(Debug)]
 struct Settings(rustix::termios::Termios);
@@ -115,7 +122,7 @@ impl Settings {
 
     fn put_back(&self, terminal: &File) {
         use rustix::termios::{OptionalActions, tcsetattr};
-        // Nothing is left to try if this fails, and the program is about to end.
+        // There is nothing else to try if this fails, and the program is about to end.
         let _best_effort = tcsetattr(terminal, OptionalActions::Now, &self.0);
     }
 }
@@ -126,7 +133,7 @@ fn forget_typed(input: &File) {
     let _best_effort = tcflush(input, QueueSelector::IFlush);
 }
 
-/// Elsewhere the console goes back by itself when the program ends.
+/// On other platforms the console is restored when the program ends.
 #[cfg(not(unix))]
 #[derive(Debug)]
 struct Settings;

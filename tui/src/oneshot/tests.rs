@@ -1,4 +1,4 @@
-//! One-shots against an engine that a test plays: what is sent, asked, printed and returned.
+//! Tests one-shots against an engine that a test plays: what is sent, asked, printed and returned.
 
 mod conversation;
 mod envelopes;
@@ -28,7 +28,7 @@ use super::*;
 use crate::secret_source::SecretSource;
 use crate::test_engine::TestEngine;
 
-/// A terminal that answers from a list, and notes what it was asked.
+/// A terminal that answers from a list and records the questions.
 #[derive(Debug, Default)]
 struct FakeTerminal {
     there: bool,
@@ -69,7 +69,7 @@ impl Terminal for FakeTerminal {
     fn restore(&self) {}
 }
 
-/// What a one-shot left behind.
+/// The result of a one-shot.
 #[derive(Debug)]
 struct Ran {
     exit: u8,
@@ -77,7 +77,7 @@ struct Ran {
     err: String,
 }
 
-/// One run: the line, how it runs, who is there.
+/// One run: the line, its options, and its input.
 struct Scene {
     line: &'static str,
     options: Options,
@@ -87,7 +87,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// An engine runs, nobody is at the terminal, the result goes to one.
+    /// An engine runs, the terminal is unattended, and the result goes to a terminal.
     fn of(line: &'static str) -> Self {
         let options = Options { engine_running: true, out_is_terminal: true, ..Options::default() };
         Self {
@@ -99,7 +99,7 @@ impl Scene {
         }
     }
 
-    /// Somebody is there, and will answer this.
+    /// A person is at the terminal and gives these answers.
     fn attended(line: &'static str, answers: &[&'static str]) -> Self {
         let mut scene = Self::of(line);
         scene.options.asking = Asking::Interactive;
@@ -113,7 +113,7 @@ impl Scene {
         self
     }
 
-    /// Plays the engine's side after it has received the order.
+    /// Runs the command. `script` plays the engine's side after it has received the order.
     async fn against<F>(self, script: impl FnOnce(TestEngine) -> F) -> Ran
     where
         F: Future<Output = ()> + Send + 'static,
@@ -148,7 +148,7 @@ impl Scene {
         Ran { exit, out: text(out), err: text(err) }
     }
 
-    /// An engine that answers at once.
+    /// Runs the command against an engine that answers at once.
     async fn answered(self, reply: Reply) -> Ran {
         self.against(|mut engine| async move { done(&mut engine, reply).await }).await
     }
@@ -165,7 +165,7 @@ fn ok(answer: Answer) -> Reply {
 /// Compares a whole run with its snapshot in the workspace's folder.
 fn assert_ran(name: &str, line: &str, ran: &Ran) {
     let Ran { exit, out, err } = ran;
-    // A stream is shown as it is: its lines are the point.
+    // A stream is shown as it is, because its lines matter.
     let one = out.starts_with('{') && !line.contains("watch");
     let out = if one { pretty(out) } else { out.clone() };
     let shown = format!("$ bursar {line}\n{out}--- stderr\n{err}--- exit {exit}");
@@ -176,7 +176,7 @@ fn assert_ran(name: &str, line: &str, ran: &Ran) {
     settings.bind(|| insta::assert_snapshot!(name, shown));
 }
 
-/// One JSON object on one line, laid out for reading.
+/// Formats one JSON object on one line for reading.
 fn pretty(line: &str) -> String {
     assert_eq!(line.find('\n'), Some(line.len() - 1), "more than one line: {line}");
     let value: serde_json::Value = serde_json::from_str(line).unwrap();

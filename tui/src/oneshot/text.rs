@@ -1,5 +1,5 @@
-//! Every answer in words: aligned, and with the next useful command where there is one. Never decides
-//! anything: what it prints is what the engine answered.
+//! Formats every answer as aligned text, with the next useful command if there is one. Never decides anything: it
+//! prints what the engine answered.
 
 mod activity;
 mod agent;
@@ -19,14 +19,14 @@ use bursar_core::answers::Answer;
 use super::report::Handed;
 use super::sheet::Sheet;
 
-/// What an answer does not say about itself.
+/// The context that an answer does not contain.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
-    /// `noun.verb`.
+    /// The command, as `noun.verb`.
     pub(super) command: &'a str,
     /// The secret that came with the answer.
     pub(super) handed: Option<&'a Handed>,
-    /// Whether an engine goes on when this command has ended.
+    /// Whether an engine keeps running when this command has ended.
     pub(super) engine_running: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `watch`: what happens, one JSON object a line, as long as the engine, the reader and the operator like.
-//! Standard output gets entries and nothing else.
+//! `watch`: streams new entries, one JSON object a line, until the engine, the reader or the operator ends it.
+//! Standard output contains entries and nothing else.
 
 use std::io::{self, Write};
 
@@ -12,12 +12,12 @@ use super::report::{Failure, fail};
 use super::{Options, Streams, json};
 use crate::link::{Link, Received};
 
-/// The only command of a one-shot's connection.
+/// The id of the only command on a one-shot's connection.
 const ID: u64 = 1;
 
-/// Why no more is told.
+/// Why the stream ended.
 enum End {
-    /// The reader has closed its end: it has what it wanted.
+    /// The reader has closed its end, because it has enough.
     Unread,
     Failed(Fault),
 }
@@ -28,7 +28,7 @@ impl From<Fault> for End {
     }
 }
 
-/// Streams until it ends, and gives the exit code.
+/// Streams entries until the end and returns the exit code.
 pub(super) async fn run(
     mut link: Link,
     order: WatchOrder,
@@ -50,14 +50,14 @@ pub(super) async fn run(
     match end {
         End::Unread => 0,
         End::Failed(fault) => {
-            // The engine notices a closed connection just as well.
+            // The engine notices a closed connection as well.
             let _gone = link.send(&ToEngine::Cancel { id: ID }).await;
             fail(Some("watch"), ended(fault, seen), options, out, err)
         }
     }
 }
 
-/// Hands on what the engine tells. Nothing may happen for days, so no silence is too long.
+/// Passes on what the engine sends. It has no timeout, because nothing may happen for days.
 async fn tell(
     link: &mut Link,
     begin: &ToEngine,
@@ -80,7 +80,7 @@ async fn tell(
                 Err(fault) => return fault.into(),
             },
             Ok(Received::Message(ToClient::Refused { fault })) => return fault.into(),
-            // Of no command of ours.
+            // A frame of another command.
             Ok(Received::Message(_) | Received::Secret { .. }) => {}
             Err(fault) if fault.code == Code::EngineDown => {
                 let message = "The connection to the engine was lost.";
@@ -99,7 +99,7 @@ fn unwritten(error: &io::Error) -> End {
     Fault::because(Code::InternalError, message).into()
 }
 
-/// Says how to go on without missing or repeating anything, where going on makes sense.
+/// Adds the command that resumes without a gap or a repetition, if that makes sense.
 fn ended(fault: Fault, seen: Option<u64>) -> Failure {
     let fault = match fault.code {
         Code::Cancelled => Fault::because(Code::Cancelled, "Stopped watching."),

@@ -1,4 +1,4 @@
-//! Reads a secret from a file, after looking at who else could have read it.
+//! Reads a secret from a file, after checking that others could not have read it.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -9,22 +9,22 @@ use bursar_core::fault::Fault;
 use bursar_core::limits::PASSWORD_BYTES;
 use zeroize::Zeroizing;
 
-/// Who may own the file.
+/// The owner that the file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     User,
-    /// systemd leaves the file with root and lets the service's user in by an access list, which shows
-    /// up in the group's bits.
+    /// The service's user, or root with an access list for that user. systemd does the latter, and the list shows
+    /// in the group's bits.
     ServiceManager,
 }
 
-/// The whole content without its last newline.
+/// Returns the whole content without its last newline.
 pub(super) fn whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let file = File::open(path).map_err(|error| super::unreadable(path, &error))?;
-    // Asked of the open file, so that it cannot be exchanged between the look and the read.
+    // Checks the open file, so that it cannot be exchanged between the check and the read.
     let about = file.metadata().map_err(|error| super::unreadable(path, &error))?;
     closed_to_others(path, &about, owner)?;
-    // Room for everything at once: a vector that grows leaves copies behind.
+    // Allocated at its full size: a vector that grows leaves copies behind.
     let room = PASSWORD_BYTES.saturating_add(3);
     let mut bytes = Zeroizing::new(Vec::with_capacity(room));
     let limit = u64::try_from(room).unwrap_or(u64::MAX);
@@ -58,7 +58,7 @@ fn closed_to_others(path: &Path, about: &Metadata, owner: Owner) -> Result<(), F
     Ok(())
 }
 
-/// Elsewhere the folder's own access list decides.
+/// On other platforms the folder's own access list decides.
 #[cfg(not(unix))]
 fn closed_to_others(_path: &Path, _about: &Metadata, _owner: Owner) -> Result<(), Fault> {
     Ok(())

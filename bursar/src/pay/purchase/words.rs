@@ -1,4 +1,4 @@
-//! What a purchase says on standard error while it goes on, and how an answer is judged at its end.
+//! The messages of a purchase on standard error, and the final verdict on a response.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::pay::receipt::Receipt;
 use crate::pay::sink::Broken;
 
 impl Purchase {
-    /// What every answer tells: its status, and where it points.
+    /// Records the status and headers of a response, and warns of a redirect.
     pub(super) fn look_at(&mut self, answer: &Answered) {
         self.account.status = Some(answer.status);
         self.account.headers = answer.headers.clone();
@@ -62,14 +62,14 @@ impl Purchase {
         Fault { message: format!("{} {}", fault.message, self.account.taken()), ..fault }
     }
 
-    /// What one may want not to see.
+    /// Writes a line that `--quiet` hides.
     pub(super) fn progress(&self, line: &str) {
         if !self.quiet {
             self.tell(line);
         }
     }
 
-    /// No character of it acts on a terminal, whoever wrote it.
+    /// Writes a line to standard error, with control characters made visible.
     pub(super) fn tell(&self, line: &str) {
         let _closed = writeln!(io::stderr(), "bursar: {}", visible(line));
     }
@@ -87,7 +87,7 @@ impl Purchase {
         }
     }
 
-    /// The receipt's line; what the server does not say is not said for it.
+    /// Formats the line about the receipt. It claims nothing that the server did not report.
     fn paid(&self, said: &str) -> String {
         let price = self.account.paid.as_ref().map(|(price, _)| price.told()).unwrap_or_default();
         format!("sent a payment of {price} (request {}); {said}", self.account.id())

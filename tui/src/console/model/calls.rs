@@ -1,4 +1,4 @@
-//! Commands on their way to the engine: what may run at once, what goes first, what is asked again.
+//! Commands to the engine: how many run at once, which go first, and which are repeated.
 
 use bursar_core::grammar::Order;
 use bursar_core::wire::{Asking, ToEngine};
@@ -6,14 +6,14 @@ use bursar_core::wire::{Asking, ToEngine};
 use super::server::Topic;
 use super::{Connection, Intent, Model, Purpose, rows};
 
-/// Commands at a time. The engine takes eight of one connection, and one of them watches.
+/// Commands in flight. The engine accepts eight per connection, and one of them watches.
 const CALLS: usize = 6;
-/// With those that may not wait behind others: to decide and to freeze.
+/// The same for commands that must not wait behind others: decisions and the freeze.
 const URGENT_CALLS: usize = 8;
-/// A topic is not asked about more often: agents may pay a thousand times a second.
+/// Shortest time between two queries of a topic. Agents may pay a thousand times a second.
 const LOOK_MS: u64 = 300;
 
-/// A command that waits for its turn.
+/// A queued command.
 #[derive(Debug)]
 pub(super) struct Call {
     id: u64,
@@ -23,7 +23,7 @@ pub(super) struct Call {
 }
 
 impl Model {
-    /// Lines up a command; [`Model::pump`] sends it.
+    /// Queues a command, which [`Model::pump`] sends. Returns its id.
     pub(crate) fn call(&mut self, purpose: Purpose, order: Order, asking: Asking) -> u64 {
         let id = self.next_call;
         self.next_call = self.next_call.saturating_add(1);
@@ -46,7 +46,7 @@ impl Model {
         self.stale.extend(topics);
     }
 
-    /// Sends what may be sent now: first what waits, then questions about stale topics.
+    /// Sends what the limits allow: first queued commands, then queries of stale topics.
     pub(crate) fn pump(&mut self) -> Vec<Intent> {
         if self.connection != Connection::Up {
             return Vec::new();
@@ -78,7 +78,7 @@ impl Model {
         self.asked_ms.get(&topic).map_or(0, |asked| asked.saturating_add(LOOK_MS))
     }
 
-    /// The connection is new: nothing of the old one will be answered.
+    /// Drops every call. On a new connection those of the old one are never answered.
     pub(crate) fn forget_calls(&mut self) {
         self.purposes.clear();
         self.secrets.clear();

@@ -1,4 +1,4 @@
-//! The card that is open: what of it was seen, when its keys count, and what they were answered.
+//! The open card: which of its rows were seen, when its keys count, and the result of the last decision.
 
 use std::collections::BTreeSet;
 
@@ -10,32 +10,32 @@ use super::server::Waiting;
 /// Longest typed amount.
 const AMOUNT_CHARS: usize = 24;
 
-/// One card, as it was when its keys were last armed.
+/// One open card and the state of its keys.
 #[derive(Debug)]
 pub(crate) struct CardView {
     pub(crate) id: String,
     pub(crate) card: Card,
-    /// An approval counts from then on.
+    /// An approval counts from this time on.
     pub(crate) armed_at_ms: u64,
-    /// A denial does: a card that changes again and again can still be denied.
+    /// A denial counts from this time on. Changes do not delay it, so that a card can always be denied.
     pub(crate) deniable_at_ms: u64,
-    /// The amount as typed, where it must be.
+    /// The typed amount, on a card that requires it.
     pub(crate) typed: String,
-    /// The decision was sent; nothing else is until its answer came.
+    /// A decision was sent. Nothing else is sent before its answer.
     pub(crate) sent: bool,
-    /// Why the last decision came to nothing.
+    /// Why the last decision failed.
     pub(crate) fault: Option<String>,
     /// Why the last key did nothing.
     pub(crate) hint: Option<Hint>,
-    /// It was opened with the key of a denial.
+    /// The card was opened with the key for denials.
     pub(crate) to_deny: bool,
-    /// What is shown changed while it was open.
+    /// The card changed while it was open.
     pub(crate) changed: bool,
-    /// Rows above the first one in sight, where not all of them fit.
+    /// Number of rows above the first visible one.
     pub(crate) scroll: usize,
-    /// The rows that were on the screen since the card last changed.
+    /// The rows that were visible since the card last changed.
     seen: BTreeSet<RowKey>,
-    /// How wide they were broken: another width makes other rows.
+    /// The width of these rows: another width wraps the lines differently.
     seen_width: usize,
 }
 
@@ -45,12 +45,12 @@ pub(crate) enum Hint {
     /// Another key, or two at once.
     OnlyY,
     OnlyDigits,
-    /// Another key, where nothing can be approved.
+    /// Another key, on a card that cannot be approved.
     OnlyN,
     Pasted,
-    /// It would have decided, a moment later.
+    /// A key that decides, but too early.
     Early,
-    /// Not all that matters was on the screen.
+    /// Not everything that matters was on the screen.
     Unseen,
 }
 
@@ -66,7 +66,7 @@ impl Hint {
     }
 }
 
-/// A row of a card: which of its lines, and which piece of it where it had to be broken.
+/// A row of a card: the index of its line, and of the piece if that line was wrapped.
 pub(crate) type RowKey = (usize, usize);
 
 impl CardView {
@@ -88,7 +88,7 @@ impl CardView {
         })
     }
 
-    /// Notes what is on the screen now.
+    /// Records the rows that are visible now.
     pub(crate) fn see(&mut self, width: usize, rows: impl Iterator<Item = RowKey>) {
         if self.seen_width != width {
             self.seen.clear();
@@ -101,7 +101,7 @@ impl CardView {
         self.seen_width == width && self.seen.contains(row)
     }
 
-    /// Shows what is true now. Where that is another card than before, its keys are dead for a moment.
+    /// Updates the card. If its terms or its obstacle changed, approvals do not count for a moment.
     pub(crate) fn follow(&mut self, card: &Card, now_ms: u64) {
         let same_terms = card.digest == self.card.digest
             && card.usd == self.card.usd
@@ -109,10 +109,10 @@ impl CardView {
         let same = same_terms && card.obstacle == self.card.obstacle;
         let warns = |card: &Card| (card.is_stranger(), card.is_short());
         let same_warnings = warns(card) == warns(&self.card);
-        // What the agent has spent and what its address holds move by themselves, and are no other card.
+        // What the agent has spent and what its address holds change often and do not make it another card.
         self.card = card.clone();
         if !same || !same_warnings {
-            // To be read anew, from its beginning.
+            // The card must be read again from its beginning.
             self.seen.clear();
             self.scroll = 0;
         }

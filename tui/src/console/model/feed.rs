@@ -1,16 +1,16 @@
-//! The activity of a journal of any length: a stretch of it is kept, and what is looked at beyond it is asked
-//! for.
+//! The activity of a journal of any length. One stretch of it is kept; other pages are requested when they are
+//! viewed.
 
 use std::collections::VecDeque;
 
 use bursar_core::answers::ActivityRow;
 
-/// Entries that are kept; others are read again when somebody goes there.
+/// Number of entries kept. Others are read again when they are viewed.
 const KEPT: usize = 2_000;
 /// Entries of one page.
 pub(crate) const PAGE_ROWS: usize = 200;
 
-/// A page to be asked for: entries before this one, newest first.
+/// A page to request: entries before this one, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) before: u64,
@@ -19,9 +19,9 @@ pub(crate) struct Page {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Feed {
-    /// A stretch of the journal, newest first.
+    /// A contiguous stretch of the journal, newest first.
     rows: VecDeque<ActivityRow>,
-    /// The newest entry of the journal; they are numbered from 1.
+    /// The number of the journal's newest entry. Numbers start at 1.
     head: u64,
 }
 
@@ -35,12 +35,12 @@ impl Feed {
         self.rows.iter()
     }
 
-    /// `None` for an entry that is not kept.
+    /// Returns an entry, or `None` if it is not kept.
     pub(crate) fn get(&self, seq: u64) -> Option<&ActivityRow> {
         self.rows.binary_search_by(|row| seq.cmp(&row.seq)).ok().and_then(|at| self.rows.get(at))
     }
 
-    /// The newest of the entries that are kept.
+    /// Returns the newest of the kept entries.
     pub(crate) fn newest_kept(&self) -> Option<&ActivityRow> {
         self.rows.front()
     }
@@ -49,7 +49,7 @@ impl Feed {
         Some((self.rows.back()?.seq, self.rows.front()?.seq))
     }
 
-    /// Takes in a page that was asked for.
+    /// Adds a page that was requested. `around` is the entry that is viewed, or `None` for the newest.
     pub(crate) fn page(&mut self, page: Vec<ActivityRow>, around: Option<u64>) {
         let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { return };
         let (newest, oldest) = (newest.seq, oldest.seq);
@@ -65,13 +65,13 @@ impl Feed {
                 newer.into_iter().rev().for_each(|row| self.rows.push_front(row));
                 self.rows.extend(older);
             }
-            // Elsewhere in the journal: what lies between is not known.
+            // Elsewhere in the journal: the entries in between are not known.
             _elsewhere => self.rows = page.into(),
         }
         self.trim(around.unwrap_or(self.head));
     }
 
-    /// What has just happened. `around` is the entry that is looked at; the newest, if none.
+    /// Adds a new entry. `around` is the entry that is viewed, or `None` for the newest.
     pub(crate) fn happened(&mut self, row: ActivityRow, around: Option<u64>) {
         if row.seq <= self.head {
             return;
@@ -84,7 +84,7 @@ impl Feed {
         }
     }
 
-    /// Lets go of what is farthest from `around`.
+    /// Drops the entries that are farthest from `around`.
     fn trim(&mut self, around: u64) {
         while self.rows.len() > KEPT {
             let Some((low, high)) = self.ends() else { return };
@@ -96,7 +96,7 @@ impl Feed {
         }
     }
 
-    /// The page that is missing of what is within `reach` entries of `around`.
+    /// Returns the next missing page within `reach` entries of `around`.
     pub(crate) fn missing(&self, around: Option<u64>, reach: u64) -> Option<Page> {
         let around = around.unwrap_or(self.head).clamp(1, self.head.max(1));
         let (top, bottom) =
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::console::tests::feed as rows;
 
-    /// Answers pages as an engine does.
+    /// Returns the rows of a page, as an engine does.
     fn answered(page: Page) -> Vec<ActivityRow> {
         let newest = page.before - 1;
         rows(newest, newest.min(u64::try_from(page.limit).unwrap()))
@@ -138,7 +138,7 @@ mod tests {
         at(feed).windows(2).all(|pair| pair[0] == pair[1] + 1)
     }
 
-    /// A look at any place of a journal of a million entries ends with that place known, in a few pages.
+    /// Any place in a journal of a million entries is known after a few pages.
     #[test]
     fn any_place_of_a_million_entries_is_found_and_little_is_kept() {
         let mut feed = Feed::default();
@@ -187,7 +187,7 @@ mod tests {
             feed.happened(row, Some(100));
         }
         assert_eq!((at(&feed), feed.head()), (before, 5_300));
-        // Following again, the newest are asked for.
+        // Back at the top, the newest entries are requested.
         assert_eq!(feed.missing(None, 20), Some(Page { before: 5_301, limit: PAGE_ROWS }));
         feed.page(rows(5_300, 200), None);
         feed.happened(rows(5_301, 1).remove(0), None);

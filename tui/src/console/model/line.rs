@@ -1,8 +1,8 @@
-//! The command line at the bottom: one line of text with a cursor, and what was entered before.
+//! The command line at the bottom: one line of text with a cursor, and the lines entered before.
 
 use std::collections::VecDeque;
 
-/// Lines that are remembered.
+/// Number of lines remembered.
 const HISTORY: usize = 200;
 /// Longest line.
 const LINE_CHARS: usize = 512;
@@ -12,7 +12,7 @@ const LINE_CHARS: usize = 512;
 pub(crate) struct Line {
     text: Vec<char>,
     cursor: usize,
-    /// How far back in the history this is; 0 is the line being written.
+    /// The position in the history; 0 is the line being written.
     back: usize,
     draft: Vec<char>,
 }
@@ -67,13 +67,13 @@ impl Line {
         self.cursor = self.text.len();
     }
 
-    /// Everything before the cursor goes.
+    /// Deletes everything before the cursor.
     pub(crate) fn kill_to_start(&mut self) {
         self.text.drain(..self.cursor.min(self.text.len()));
         self.cursor = 0;
     }
 
-    /// The word before the cursor goes.
+    /// Deletes the word before the cursor.
     pub(crate) fn kill_word(&mut self) {
         while self.cursor > 0 && self.text.get(self.cursor.wrapping_sub(1)) == Some(&' ') {
             self.backspace();
@@ -83,7 +83,7 @@ impl Line {
         }
     }
 
-    /// Another text in its place, with the cursor at its end.
+    /// Replaces the text and puts the cursor at its end.
     pub(crate) fn replace(&mut self, text: &str) {
         self.text = text.chars().take(LINE_CHARS).collect();
         self.cursor = self.text.len();
@@ -112,8 +112,8 @@ impl Line {
     }
 }
 
-/// The commands entered before, newest first. What is no command is not kept: it may be a secret that was
-/// pasted here by mistake. One with a URL in it, which may hold a key, is kept here and never on disk.
+/// The commands entered before, newest first. Input that is not a command is not kept, because it may be a secret
+/// that was pasted by mistake. A command with a URL, which may hold a key, is kept here and never on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Past(pub(crate) VecDeque<String>);
 

@@ -1,4 +1,4 @@
-//! The bottom line: what the last action came to, for as long as that is news.
+//! The bottom line: the result of the last action, shown for a limited time.
 
 use super::Model;
 
@@ -8,14 +8,14 @@ pub(crate) struct Note {
     pub(crate) text: String,
     pub(crate) failed: bool,
     pub(crate) at_ms: u64,
-    /// When it is no news any more.
+    /// When the line disappears.
     pub(super) goes_at_ms: u64,
 }
 
-/// What the last action came to is news for so long, and what failed for longer.
+/// How long a result is shown. A failure is shown for longer.
 const NEWS_MS: u64 = 10_000;
 const FAILURE_MS: u64 = 20_000;
-/// Both keys of the pair that freezes come within this.
+/// Longest time between the two keys that freeze.
 pub(crate) const FREEZE_MS: u64 = 2_000;
 
 impl Model {
@@ -27,7 +27,7 @@ impl Model {
         self.say(text.into(), true, FAILURE_MS);
     }
 
-    /// What the first key of the pair that freezes waits for: said as long as it is true.
+    /// Shows what the second freeze key would do, for as long as it would.
     pub(crate) fn hint_freeze(&mut self, text: &str) {
         self.freeze_at_ms = Some(self.now_ms);
         self.say(text.to_owned(), false, FREEZE_MS);
@@ -38,7 +38,7 @@ impl Model {
         self.last = Some(Note { text, failed, at_ms: self.now_ms, goes_at_ms });
     }
 
-    /// Something else is news now. What failed stays to be read, and so does what the next key would do.
+    /// Removes a note that something newer replaces. A failure stays, and so does the hint about the freeze.
     pub(crate) fn outdate_note(&mut self) {
         let hinted = self.freeze_at_ms;
         self.last.take_if(|note| !note.failed && hinted != Some(note.at_ms));

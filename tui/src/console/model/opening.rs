@@ -1,4 +1,4 @@
-//! What there is to open on the selected row: a card, or what a command says of it.
+//! What opening the selected row shows: a card, the answer of a command, or an entry.
 
 use bursar_core::answers::ActivityRow;
 use bursar_core::text::{Zone, visible};
@@ -12,9 +12,9 @@ use crate::wording;
 #[derive(Debug)]
 pub(crate) enum Opening {
     Card(Box<CardView>),
-    /// The command that tells more.
+    /// The command that shows more.
     Line(String),
-    /// An entry of the journal, whole.
+    /// A complete entry of the journal.
     Entry(Told),
 }
 
@@ -48,7 +48,7 @@ impl Model {
     }
 }
 
-/// Everything that an entry has, a row each; changes with the old and the new value.
+/// Formats every field of an entry, one per row. Changes show the old and the new value.
 fn entry(row: &ActivityRow, zone: &Zone) -> String {
     let mut lines = vec![
         format!("time      {}", zone.moment(&row.at)),
@@ -58,7 +58,7 @@ fn entry(row: &ActivityRow, zone: &Zone) -> String {
         (Some(name), Some(id)) => Some(format!("{name} ({id})")),
         (one, other) => one.clone().or_else(|| other.clone()),
     };
-    // Of a change its rows say the same, one by one.
+    // The rows of a change repeat its detail.
     let detail = row.detail.clone().filter(|_same| row.changes.is_empty());
     let known = [
         ("agent", &agent),

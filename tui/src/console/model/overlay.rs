@@ -1,4 +1,4 @@
-//! What lies over the panes: one thing at a time, and it has the keys.
+//! The overlays on top of the panes. At most one is open, and it receives the keys.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 pub(crate) use super::card::{CardView, Hint, RowKey};
 use super::words::{WordCheck, Words};
 
-/// How long a card ignores keys after it opened or changed, and after the last key that it ignored: what
-/// was typed or pasted at something else never decides.
+/// How long a card ignores keys after it opened or changed. An ignored key starts the time again. Input that was
+/// typed or pasted for something else therefore never decides.
 pub(crate) const GUARD_MS: u64 = 400;
 
 #[derive(Debug)]
@@ -21,9 +21,9 @@ pub(crate) enum Overlay {
     Help {
         scroll: usize,
     },
-    /// Whether the words just shown stand on paper.
+    /// Checks whether the words just shown were written down.
     Words(Told, WordCheck),
-    /// Leaving would stop the engine that this console is.
+    /// Leaving would stop the engine in this process.
     Leave {
         armed_at_ms: u64,
     },
@@ -32,16 +32,16 @@ pub(crate) enum Overlay {
 /// A question of a running command.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// The command that asks.
+    /// The id of the command that asks.
     pub(crate) call: u64,
     pub(crate) command: &'static str,
     pub(crate) prompt: Prompt,
     pub(crate) armed_at_ms: u64,
     pub(crate) field: Field,
-    /// The first of two equal entries of a new password.
+    /// The first entry of a new password, which is entered twice.
     pub(crate) first: Option<Field>,
     pub(crate) fault: Option<String>,
-    /// It was answered; until the engine has said what came of it, keys go nowhere.
+    /// The answer was sent. Keys are ignored until the engine responds.
     pub(crate) sent: bool,
 }
 
@@ -59,7 +59,7 @@ impl Question {
         }
     }
 
-    /// A key that came too early, or was no answer: what follows it so soon is none either.
+    /// Ignores keys for a moment after one that was too early or not an answer.
     pub(crate) fn guard(&mut self, now_ms: u64) {
         self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
     }
@@ -68,7 +68,7 @@ impl Question {
         matches!(self.prompt, Prompt::Confirm { .. })
     }
 
-    /// Whether what is typed stays hidden.
+    /// Returns whether the typed text stays hidden.
     pub(crate) fn is_hidden(&self) -> bool {
         matches!(self.prompt, Prompt::Secret { .. })
     }
@@ -82,7 +82,7 @@ impl Question {
     }
 }
 
-/// Typed text that may be a secret: wiped, and in no `Debug`.
+/// Typed text that may be a secret. It is wiped, and `Debug` does not show it.
 #[derive(Default)]
 pub(crate) struct Field(Zeroizing<String>);
 
@@ -92,7 +92,7 @@ const FIELD_BYTES: usize = 1024;
 impl Field {
     pub(crate) fn push(&mut self, ch: char) {
         if self.0.capacity() < FIELD_BYTES {
-            // At its whole size at once: growing would leave copies behind.
+            // Allocated at its full size: growing would leave copies behind.
             let mut roomy = Zeroizing::new(String::with_capacity(FIELD_BYTES));
             roomy.push_str(&self.0);
             self.0 = roomy;
@@ -114,7 +114,7 @@ impl Field {
         &self.0
     }
 
-    /// Its bytes, leaving it empty.
+    /// Takes the bytes and leaves the field empty.
     pub(crate) fn take(&mut self) -> Zeroizing<Vec<u8>> {
         let bytes = Zeroizing::new(self.0.as_bytes().to_vec());
         self.clear();
@@ -128,20 +128,20 @@ impl fmt::Debug for Field {
     }
 }
 
-/// Lines to read.
+/// Text to read.
 pub(crate) struct Told {
     pub(crate) title: String,
-    /// May hold a secret that the command handed out.
+    /// May hold a secret that the command returned.
     pub(crate) text: Zeroizing<String>,
     pub(crate) scroll: usize,
     pub(crate) failed: bool,
-    /// A seed's words are never copied: every program may read a clipboard.
+    /// Whether it may be copied. A seed's words never are: any program may read a clipboard.
     pub(crate) copies: bool,
-    /// Of a seed, shown before the text.
+    /// The words of a seed, shown before the text.
     pub(crate) words: Option<Words>,
-    /// Those are asked for, once all of them were on the screen.
+    /// The words are checked, once all of them were on the screen.
     pub(crate) asks: bool,
-    /// The rows from the top that were on the screen without a gap, and the columns that they were broken for.
+    /// The rows from the top that were visible without a gap, and their width.
     seen: (usize, usize),
 }
 
@@ -159,7 +159,7 @@ impl Told {
         }
     }
 
-    /// Notes that `shown` rows are on the screen, broken for `width` columns.
+    /// Records that `shown` rows from `scroll` on are visible, wrapped at `width` columns.
     pub(crate) fn see(&mut self, scroll: usize, shown: usize, width: usize) {
         if self.seen.1 != width {
             self.seen = (0, width);

@@ -1,4 +1,4 @@
-//! The rows of each pane: how many, what identifies one, and which is selected.
+//! The rows of each pane: their number, their identity and the selection.
 
 use bursar_core::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 use bursar_core::grammar::{
@@ -12,10 +12,10 @@ use super::feed::PAGE_ROWS;
 use super::server::{Server, Topic};
 use super::{Model, Pane};
 
-/// Rows of one question about what was sent.
+/// Largest number of sent payments to request.
 const SENT_ROWS: usize = 200;
 
-/// The command that answers a topic.
+/// Returns the command that queries a topic.
 pub(crate) fn order_of(topic: Topic) -> Order {
     match topic {
         Topic::Status => Order::Status,
@@ -41,12 +41,12 @@ pub(crate) fn order_of(topic: Topic) -> Order {
 pub(crate) struct BalanceRow<'a> {
     pub(crate) address: &'a HoldingsAnswer,
     pub(crate) network: &'a NetworkHoldingsAnswer,
-    /// None where the network could not be asked at all.
+    /// `None` if the network could not be queried at all.
     pub(crate) held: Option<&'a BalanceAnswer>,
 }
 
 impl BalanceRow<'_> {
-    /// Why there is no amount, with the network's name.
+    /// Returns why there is no amount, with the network's name.
     pub(crate) fn unknown_reason(&self) -> Option<String> {
         let known = self.held.is_some_and(|held| held.amount.is_some());
         let own = || self.held.and_then(|held| held.amount_unknown_reason.as_ref());
@@ -72,13 +72,13 @@ pub(crate) fn balances(server: &Server) -> Vec<BalanceRow<'_>> {
     rows.collect()
 }
 
-/// Enough of an id to name a request. Of ASCII alone: a notice is part of a terminal's sequence.
+/// Shortens an id that names a request. The result is ASCII: a notice is part of an escape sequence.
 pub(crate) fn short(id: &str) -> String {
     let begin = || id.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
     id.parse::<RequestId>().map_or_else(|_other| begin(), |id| id.short())
 }
 
-/// The number of the entry in a row of the feed, whether it is known or not.
+/// Returns the number of the entry in a row of the feed, whether it is loaded or not.
 pub(crate) fn entry_at(server: &Server, place: usize) -> Option<u64> {
     let seq = server.feed.head().checked_sub(u64::try_from(place).ok()?)?;
     (seq > 0).then_some(seq)
@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    /// What identifies a row, whatever comes and goes around it.
+    /// Returns the identity of a row, which does not depend on other rows.
     fn row_key(&self, pane: Pane, place: usize) -> Option<String> {
         let server = &self.server;
         match pane {
@@ -110,12 +110,12 @@ impl Model {
         }
     }
 
-    /// Where the selected row is now; the first, if nothing was selected or it has gone.
+    /// Returns the index of the selected row; 0 if nothing was selected or the row has gone.
     pub(crate) fn selected_row(&self, pane: Pane) -> usize {
         let Some(key) = self.selected.get(&pane) else { return 0 };
         let place = match pane {
             Pane::Approvals => self.server.queue.iter().position(|row| row.request.id == *key),
-            // Entries have their numbers, so nobody need look through thousands.
+            // The number of an entry gives its row without a search through thousands.
             Pane::Activity => key
                 .parse::<u64>()
                 .ok()
@@ -133,12 +133,12 @@ impl Model {
 
     pub(crate) fn select(&mut self, pane: Pane, place: usize) {
         let count = match (pane, self.server.held(self.now_ms).count()) {
-            // What is over lies below what waits, and is only reached where nothing does.
+            // Closed requests are below pending ones, and selectable only if none is pending.
             (Pane::Approvals, waiting @ 1..) => waiting,
             _any => self.row_count(pane),
         };
         let key = self.row_key(pane, place.min(count.saturating_sub(1)));
-        // At its top the feed follows what happens.
+        // At its top the feed follows new entries.
         match key.filter(|_key| pane != Pane::Activity || place > 0) {
             Some(key) => {
                 self.selected.insert(pane, key);

@@ -1,4 +1,4 @@
-//! What the console last heard of its engine.
+//! The last state that the engine reported.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use bursar_core::text::Zone;
 
 use super::feed::Feed;
 
-/// How long a request stays in the list after it was decided, and how many such rows there are at most.
+/// How long a request stays in the list after its end, and the largest number of such rows.
 const LINGER_MS: u64 = 60_000;
 const LINGERING: usize = 2;
 
-/// One subject that the engine is asked about.
+/// One subject that the engine is queried about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
     Status,
@@ -46,17 +46,17 @@ impl Topic {
     ];
 }
 
-/// What became of a request.
+/// The end of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Over {
     pub(crate) what: String,
-    /// The entry that ended it, if the engine told.
+    /// The entry that ended it, if the engine reported it.
     pub(crate) by: Option<By>,
     /// When this console learned it.
     at_ms: u64,
 }
 
-/// Who ended a request and when, as the entry has it.
+/// The origin and time of a request's end, as in its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct By {
     detail: Option<String>,
@@ -76,15 +76,15 @@ impl Over {
     }
 }
 
-/// A request in the queue, with its end on this console's own clock.
+/// A request in the queue, with its deadline on this console's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) request: RequestAnswer,
     pub(crate) deadline_ms: u64,
     pub(crate) over: Option<Over>,
-    /// That was concluded from its absence and not heard.
+    /// The end was inferred from the request's absence and not reported.
     pub(crate) inferred: bool,
-    /// Attention was drawn to it: when it was new, and when its last minute began.
+    /// Attention was drawn to the request: when it was new, and when its last minute began.
     pub(crate) told_new: bool,
     pub(crate) told_soon: bool,
 }
@@ -94,7 +94,7 @@ impl Waiting {
         self.deadline_ms.saturating_sub(now_ms)
     }
 
-    /// Why it can no longer be decided.
+    /// Returns why the request can no longer be decided.
     pub(crate) fn closed(&self, now_ms: u64) -> Option<&str> {
         match &self.over {
             Some(over) => Some(&over.what),
@@ -103,7 +103,7 @@ impl Waiting {
         }
     }
 
-    /// Since when it can no longer be decided.
+    /// Returns since when the request can no longer be decided.
     fn closed_ms(&self, now_ms: u64) -> Option<u64> {
         match &self.over {
             Some(over) => Some(over.at_ms),
@@ -112,35 +112,35 @@ impl Waiting {
     }
 }
 
-/// The last answers to each topic. `None` until there was one.
+/// The last answer to each topic, `None` until there was one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) status: Option<StatusAnswer>,
-    /// In the order in which they came: new ones never move the others.
+    /// In order of arrival: new requests never move the others.
     pub(crate) queue: Vec<Waiting>,
-    /// The addresses themselves, also while nobody can tell what they hold.
+    /// The addresses themselves, even while their balances are unknown.
     pub(crate) addresses: Option<Vec<AddressAnswer>>,
     pub(crate) balances: Option<Vec<HoldingsAnswer>>,
     pub(crate) agents: Option<Vec<AgentAnswer>>,
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
     pub(crate) sent: Option<Vec<HistoryRow>>,
-    /// More requests wait than fitted into the answer.
+    /// More requests are pending than fitted into the answer.
     pub(crate) cut: bool,
     pub(crate) feed: Feed,
-    /// The entry of the feed that is looked at; the newest, if none.
+    /// The entry of the feed that is viewed, or `None` for the newest.
     pub(crate) looked_at: Option<u64>,
-    /// Whether an agent ever asked for anything, as far as this console has seen.
+    /// Whether an agent ever requested anything, as far as this console has seen.
     pub(crate) was_asked: bool,
-    /// Payments refused since somebody looked at what happened.
+    /// Payments refused since the activity was last viewed.
     pub(crate) refused: usize,
     pub(crate) notices: Notices,
     pub(crate) time: ConsoleTime,
-    /// Why the last look at a topic came to nothing: what is known of it is old.
+    /// Why the last query of a topic failed: the known answer is outdated.
     pub(crate) failed: BTreeMap<Topic, String>,
 }
 
 impl Server {
-    /// Takes an answer in. `now_ms` is this console's clock.
+    /// Stores an answer. `now_ms` is this console's clock.
     pub(crate) fn learn(&mut self, topic: Topic, answer: Answer, now_ms: u64) {
         self.failed.remove(&topic);
         match (topic, answer) {
@@ -150,7 +150,7 @@ impl Server {
             (Topic::Policies, Answer::Policies { policies }) => self.policies = Some(policies),
             (Topic::Sent, Answer::History(history)) => {
                 self.was_asked |= !history.requests.is_empty();
-                // What never left stands in the feed.
+                // Requests that never were sent are in the feed alone.
                 let left = |row: &HistoryRow| {
                     !matches!(row.status.as_str(), "pending" | "refused" | "denied" | "expired")
                 };
@@ -177,7 +177,7 @@ impl Server {
     fn requests(&mut self, requests: Vec<RequestAnswer>, now_ms: u64) {
         self.was_asked |= !requests.is_empty();
         for known in &mut self.queue {
-            // Of a list that was cut nothing can be concluded.
+            // Nothing can be concluded from a truncated list.
             if !self.cut
                 && known.over.is_none()
                 && !requests.iter().any(|one| one.id == known.request.id)
@@ -192,10 +192,10 @@ impl Server {
             let deadline_ms = now_ms.saturating_add(left);
             match self.queue.iter_mut().find(|known| known.request.id == request.id) {
                 Some(known) => {
-                    // The way here took a moment, so the earliest end that was heard is the true one.
+                    // Transport takes time, so the earliest deadline received is the true one.
                     known.deadline_ms = match known.deadline_ms.abs_diff(deadline_ms) {
                         0..=1_000 => known.deadline_ms.min(deadline_ms),
-                        // Another engine counts anew.
+                        // Another engine starts a new countdown.
                         _far => deadline_ms,
                     };
                     if known.inferred {
@@ -216,7 +216,7 @@ impl Server {
         }
     }
 
-    /// What has just happened, oldest first.
+    /// Applies new entries of the journal, oldest first.
     pub(crate) fn happened(&mut self, entries: Vec<ActivityRow>, now_ms: u64) {
         for row in entries {
             if row.seq <= self.feed.head() {
@@ -233,7 +233,7 @@ impl Server {
             if let (Some(ended), Some(id)) = (ended, &row.request)
                 && let Some(known) = self.queue.iter_mut().find(|known| known.request.id == *id)
             {
-                // This console's own decision was answered before its entry came: it is as old as it is.
+                // This console's own decision was answered before its entry arrived: its time stays.
                 let at_ms = known.over.as_ref().map_or(now_ms, |over| over.at_ms);
                 known.over = Some(Over { by: Some(who(&row)), ..Over::at(ended, at_ms) });
                 known.inferred = false;
@@ -242,7 +242,7 @@ impl Server {
         }
     }
 
-    /// The engine said what came of a decision made here.
+    /// Records the engine's answer to a decision made here.
     pub(crate) fn decided(&mut self, id: &str, what: &str, now_ms: u64) {
         let known = self.queue.iter_mut().find(|known| known.request.id == id);
         if let Some(known) = known.filter(|known| known.over.is_none() || known.inferred) {
@@ -251,8 +251,8 @@ impl Server {
         }
     }
 
-    /// What is over goes below what waits, the latest first, and only the last few stay, for a while: what waits
-    /// keeps its order among itself. `kept` is on somebody's screen.
+    /// Moves closed requests below pending ones, the latest first. Only the last few stay, for a while. Pending
+    /// requests keep their order. `kept` is on the screen and stays.
     pub(crate) fn settle(&mut self, now_ms: u64, kept: Option<&str>) {
         self.queue.sort_by_key(|known| {
             known.closed_ms(now_ms).map(|at| Reverse((at, known.deadline_ms)))
@@ -268,7 +268,7 @@ impl Server {
         });
     }
 
-    /// Requests that can still be decided.
+    /// Returns the requests that can still be decided.
     pub(crate) fn held(&self, now_ms: u64) -> impl Iterator<Item = &Waiting> {
         self.queue.iter().filter(move |known| known.closed(now_ms).is_none())
     }
@@ -290,7 +290,7 @@ fn is_asked(row: &ActivityRow) -> bool {
     row.kind.starts_with("payment.")
 }
 
-/// Which topics an entry of the journal makes old.
+/// Returns the topics that an entry of this kind makes stale.
 pub(crate) fn touched(kind: &str) -> &'static [Topic] {
     match kind.split('.').next().unwrap_or_default() {
         "payment" => &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Status],

@@ -1,4 +1,4 @@
-//! The first steps: what there must be before an agent can pay, and the command that makes it.
+//! The first steps: what an agent needs before it can pay, and the command for each.
 
 use super::Model;
 
@@ -6,12 +6,12 @@ use super::Model;
 pub(crate) struct Step {
     pub(crate) done: bool,
     pub(crate) title: &'static str,
-    /// A command line to begin with.
+    /// A command line to start from.
     pub(crate) line: String,
     pub(crate) about: &'static str,
 }
 
-/// Has an agent pay a merchant of this machine, from a shell.
+/// Returns the shell line with which an agent pays a merchant on this machine.
 fn try_it(folder_option: &str, agent: &str) -> String {
     let folder = match folder_option {
         "" => String::new(),
@@ -20,19 +20,20 @@ fn try_it(folder_option: &str, agent: &str) -> String {
     format!("eval \"$(bursar {folder}agent instructions {agent})\"; bursar-demo pay")
 }
 
-/// The line for another terminal, while that is the next step.
+/// Returns the line for another terminal, if it is the next step.
 pub(crate) fn try_line(model: &Model) -> Option<String> {
     let mut steps = steps(model);
     let last = steps.pop()?;
     (!last.done && steps.iter().all(|step| step.done)).then_some(last.line)
 }
 
-/// Whether the first steps stand where the requests will be.
+/// Returns whether the first steps are shown in place of the requests.
 pub(crate) fn is_open(model: &Model) -> bool {
     steps(model).last().is_some_and(|last| !last.done)
 }
 
-/// A seed that nobody wrote down is lost with this machine, so the step is done once its words were checked.
+/// Returns the step for the seed. A seed that was not written down is lost with this machine, so the step is done
+/// once its words were checked.
 fn seed(model: &Model, exists: bool) -> Step {
     let title = "A seed phrase, written down on paper";
     match &model.unchecked_seed {
@@ -51,14 +52,14 @@ fn seed(model: &Model, exists: bool) -> Step {
     }
 }
 
-/// All of them, in order. Empty until the engine has told what there is.
+/// Returns all steps in order. Empty until the engine has reported its status.
 pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let server = &model.server;
     let Some(status) = &server.status else { return Vec::new() };
     let (wallet, agents) = (&status.wallet, server.agents.as_deref().unwrap_or_default());
     let policies = server.policies.as_deref().unwrap_or_default();
     let works = agents.iter().any(|agent| agent.policy.is_some());
-    // What the names are by now; else what we would call them.
+    // The names that exist, or else suggestions.
     let quoted = |name: &str| shlex::try_quote(name).map_or_else(|_nul| String::new(), Into::into);
     let label = server.addresses.iter().flatten().map(|row| row.label.as_str()).next();
     let label = quoted(label.unwrap_or("research"));

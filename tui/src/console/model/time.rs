@@ -1,24 +1,24 @@
-//! What changes by itself as time passes.
+//! Changes that the passing of time causes.
 
 use super::overlay::Overlay;
 use super::server::Topic;
 use super::{ALONE_MS, Connection, Model, Pane, Purpose};
 
-/// Locking and the server's standing are in no journal, so they are asked for.
+/// The journal does not record locking and the server's state, so they are polled.
 const POLL_MS: u64 = 10_000;
-/// Money also comes in, and nobody tells.
+/// Incoming money is not reported, so balances are polled.
 const BALANCES_MS: u64 = 300_000;
-/// What is asked for again without a reason.
+/// The topics that are polled, with their interval.
 const POLLED: [(Topic, u64); 3] =
     [(Topic::Status, POLL_MS), (Topic::Requests, POLL_MS), (Topic::Balances, BALANCES_MS)];
 
 impl Model {
-    /// When something on the screen changes by itself, or something must be asked: on this clock.
+    /// Returns when the screen next changes by itself or a query is due, on the model's clock.
     pub(crate) fn wake_ms(&self) -> Option<u64> {
         if self.connection != Connection::Up {
             return self.stale_news_ms();
         }
-        // What is being asked wakes by its answer.
+        // A query in flight wakes the console by its answer.
         let idle = |topic: &Topic| !self.is_under_way(&Purpose::Look(*topic));
         let looks = self.stale.iter().filter(|topic| idle(topic)).map(|topic| self.due_ms(*topic));
         let polls = POLLED
@@ -49,7 +49,7 @@ impl Model {
         self.last.as_ref().map(|note| note.goes_at_ms)
     }
 
-    /// Takes the time in; asks again what is old by now.
+    /// Advances the clock and marks outdated topics as stale.
     pub(crate) fn pass(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
         for (topic, every) in POLLED {
@@ -64,8 +64,8 @@ impl Model {
         self.settle();
     }
 
-    /// Keeps what waits above what is over, and the cursor on something that waits, if anything does: no key opens
-    /// what is over while another request waits.
+    /// Keeps pending requests above closed ones. The cursor is on a pending one if there is any. Therefore no key
+    /// opens a closed request while another is pending.
     pub(crate) fn settle(&mut self) {
         let kept = match &self.overlay {
             Some(Overlay::Card(view)) => Some(view.id.clone()),
@@ -75,7 +75,7 @@ impl Model {
         let known = self.selected.get(&Pane::Approvals).and_then(|id| self.server.waiting(id));
         let waits = known.is_some_and(|known| known.closed(self.now_ms).is_none());
         let others = self.server.held(self.now_ms).next().is_some();
-        // A row is selected by what it is from the first frame on.
+        // A row is selected by its identity from the first frame on.
         if (known.is_none() && !self.server.queue.is_empty()) || (!waits && others) {
             self.select(Pane::Approvals, 0);
         }

@@ -1,12 +1,12 @@
-//! Whether the words of a new seed stand on paper: three of them are asked for.
+//! Checks whether the words of a new seed were written down, by asking for three of them.
 
 use zeroize::Zeroizing;
 
 use super::overlay::Field;
 
-/// Words that are asked for.
+/// Number of words asked for.
 const ASKED: usize = 3;
-/// Words in a row at most; the cells of one with its number, none has more than eight letters; and between two.
+/// Most words in a row. Below: the columns of a word of up to eight letters with its number, and of a gap.
 const COLUMNS: usize = 4;
 const CELL: usize = 12;
 const GAP: usize = 3;
@@ -14,15 +14,15 @@ const GAP: usize = 3;
 #[derive(Debug)]
 pub(crate) struct WordCheck {
     words: Words,
-    /// Places of the words asked for, from 0.
+    /// Indices of the words asked for, from 0.
     asked: Vec<usize>,
-    /// How many were right.
+    /// Number of words entered correctly.
     right: usize,
     pub(crate) field: Field,
     pub(crate) fault: Option<String>,
 }
 
-/// The words of a seed phrase: wiped, and in no `Debug`.
+/// The words of a seed phrase. They are wiped, and `Debug` does not show them.
 pub(crate) struct Words(Zeroizing<String>);
 
 impl std::fmt::Debug for Words {
@@ -38,8 +38,7 @@ impl Words {
         (words.count() >= ASKED).then_some(words)
     }
 
-    /// All of them with their numbers, in the order in which they are written down, in as many columns as there
-    /// is room for.
+    /// Returns the numbered words row by row, in as many columns as fit into `room`.
     pub(crate) fn rows(&self, room: usize) -> Vec<String> {
         let columns = (room.saturating_add(GAP) / CELL.saturating_add(GAP)).clamp(1, COLUMNS);
         let words: Vec<&str> = self.0.split_whitespace().collect();
@@ -57,7 +56,7 @@ impl Words {
     }
 }
 
-/// What came of an entry.
+/// The result of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checked {
     Next,
@@ -66,11 +65,11 @@ pub(crate) enum Checked {
 }
 
 impl WordCheck {
-    /// One word of each third of the phrase. `salt` is the moment at which the operator had read them.
+    /// Picks one word from each third of the phrase. `salt` is the time at which the operator had read them.
     pub(crate) fn of(words: Words, salt: u64) -> Self {
         let third = (words.count() / ASKED).max(1);
         let within = |part: usize| {
-            // Other digits of the moment for each part.
+            // Each part uses other bits of the time.
             let digits =
                 salt.checked_shr(u32::try_from(part).unwrap_or(0).saturating_mul(3)).unwrap_or(0);
             usize::try_from(digits).unwrap_or(0).checked_rem(third).unwrap_or(0)
@@ -81,7 +80,7 @@ impl WordCheck {
         Self { words, asked, right: 0, field: Field::default(), fault: None }
     }
 
-    /// The number of the word that is asked for, from 1.
+    /// Returns the number of the word that is asked for, from 1.
     pub(crate) fn number(&self) -> usize {
         self.asked.get(self.right).map_or(0, |place| place.saturating_add(1))
     }
@@ -104,7 +103,7 @@ impl WordCheck {
         if self.right == self.asked.len() { Checked::All } else { Checked::Next }
     }
 
-    /// Back to where they are shown.
+    /// Returns the words, to show them again.
     pub(crate) fn give_back(self) -> Words {
         self.words
     }

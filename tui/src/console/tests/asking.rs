@@ -1,4 +1,4 @@
-//! Questions of running commands: one at a time, none is lost, and what is typed at one goes nowhere else.
+//! Questions of running commands: one at a time, none is lost, and input for one never reaches another.
 
 use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
@@ -18,7 +18,7 @@ fn sent(stage: &Stage) -> usize {
     stage.intents.iter().filter(|one| one.starts_with("Send")).count()
 }
 
-/// A slip is typed again at once, without looking: those letters are no commands.
+/// A mistyped password is typed again at once, without looking: those letters are not commands.
 #[test]
 fn after_a_wrong_password_the_field_is_still_there() {
     let mut stage = Stage::full((80, 24));
@@ -28,7 +28,7 @@ fn after_a_wrong_password_the_field_is_still_there() {
     stage.keys("familie");
     stage.press(KeyCode::Enter);
     assert_eq!(sent(&stage), 1);
-    // The engine takes its time, and the hand goes on.
+    // The engine takes its time while the operator continues to type.
     stage.keys("family");
     stage.press(KeyCode::Enter);
     stage.answer(id, Err(Fault::new(Code::WrongPassword)));
@@ -64,7 +64,7 @@ fn a_mistyped_name_is_typed_again_in_the_same_field() {
     let (again, _) = stage.took("agent.delete").unwrap();
     stage.frame(ToClient::Prompt { id: again, prompt });
     assert!(stage.screen().contains("the name is reader"));
-    // Left alone it is over.
+    // After Esc the command does not run again.
     stage.press(KeyCode::Esc);
     stage.answer(again, Err(Fault::new(Code::Cancelled)));
     assert!(stage.model.overlay.is_none() && stage.took("agent.delete").is_none());
@@ -89,7 +89,7 @@ fn questions_wait_for_each_other_and_for_what_is_read() {
     stage.press(KeyCode::Esc);
     assert!(stage.screen().contains("thaw") && !stage.screen().contains("****"));
     assert!(stage.intents.iter().any(|one| one.contains(&format!("Cancel {{ id: {first} }}"))));
-    // What nobody answered does not hold a place for ever.
+    // Cancelled commands free their slots.
     stage.answer(first, Err(Fault::new(Code::Cancelled)));
     stage.press(KeyCode::Esc);
     stage.answer(second, Err(Fault::new(Code::Cancelled)));
@@ -119,7 +119,7 @@ fn nothing_is_typed_for_good_where_it_cannot_be_read() {
     assert_eq!(sent(&stage), 1);
 }
 
-/// A terminal without bracketed paste types what is pasted, all at once.
+/// A terminal without bracketed paste sends pasted text as keys, all at once.
 #[test]
 fn a_yes_that_comes_with_other_keys_is_a_paste() {
     for text in ["yes please\n", "y\n", "yy", "so, y"] {

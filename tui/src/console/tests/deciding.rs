@@ -1,4 +1,4 @@
-//! Nothing decides but a key pressed on a card that was there to be read.
+//! Only a key that is pressed on a readable card decides.
 
 use bursar_core::answers::{Answer, DecidedAnswer};
 use bursar_core::codes::Code;
@@ -34,7 +34,7 @@ fn two_keys_approve_what_was_shown() {
     let card = stage.model.server.queue[0].request.card.clone().unwrap();
     assert_eq!((approve.id, approve.card), (card.id.to_string(), Some(card.digest)));
     assert!(approve.yes && approve.confirm.is_none());
-    // Until it is answered, nothing more is sent.
+    // Until the answer arrives, nothing else is sent.
     stage.wait(GUARD_MS);
     stage.keys("yyn");
     assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
@@ -55,7 +55,7 @@ fn keys_count_only_after_a_quiet_moment() {
     stage.keys("ay");
     stage.wait(GUARD_MS - 1);
     stage.keys("y");
-    // Each early key begins the moment anew, so a stream of them never gets through.
+    // Each early key restarts the delay, so a stream of keys never gets through.
     for _ in 0..20 {
         stage.wait(GUARD_MS - 1);
         stage.keys("y");
@@ -87,7 +87,7 @@ fn a_changed_card_is_read_again_and_its_new_digest_is_sent() {
     stage.wait(GUARD_MS);
     let changed = held(1, 700_000, |card| card.digest = "ff".repeat(32));
     let rest = [held(2, 200_000, |_| {}), held(3, 40_000, |_| {})];
-    // Something happened: the requests are asked for again, and the card is another one.
+    // A new entry makes the console query the requests again, and the card has changed.
     stage.frame(ToClient::Entries { id: 7, entries: feed(41, 1) });
     stage.wait(1_000);
     let (call, _) = stage.took("requests").unwrap();
@@ -101,8 +101,8 @@ fn a_changed_card_is_read_again_and_its_new_digest_is_sent() {
     assert_eq!(approved(&mut stage).unwrap().1.card, Some("ff".repeat(32)));
 }
 
-/// A request arrives at each moment between the opening of a card and the end of its approval, at each place of the
-/// list, also in place of the request that is shown.
+/// A request arrives at each moment of an approval and at each position in the list. It may also take the place of
+/// the request that is shown.
 #[test]
 fn t_33_an_arrival_never_changes_what_the_key_approves() {
     let digest_of = |number: u8| format!("{number:02x}").repeat(32);
@@ -128,7 +128,7 @@ fn t_33_an_arrival_never_changes_what_the_key_approves() {
                 stage.answer(call, Ok(Answer::Requests { requests }));
             };
             list(&mut stage, first);
-            // Asked for before the card opens, answered at any moment after.
+            // Queried before the card opens, answered at any moment after.
             stage.model.mark_stale(&[crate::console::model::server::Topic::Requests]);
             stage.wait(1_000);
             let (call, _) = stage.took("requests").unwrap();
@@ -153,7 +153,7 @@ fn t_33_an_arrival_never_changes_what_the_key_approves() {
                 panic!("list {n}, {moment}: {approve:?} was not on the screen");
             }
             arrive(&mut stage, "y is sent");
-            // Nor do later keys on this card approve the new one.
+            // Later keys on this card do not approve the new request either.
             for _again in 0..3 {
                 stage.wait(GUARD_MS);
                 stage.keys("y");
@@ -193,7 +193,7 @@ fn what_the_engine_would_refuse_is_not_sent() {
     stage.wait(ALONE_MS);
     assert!(stage.took("deny").is_some());
 
-    // Its reason comes before that it was not read to its end.
+    // The engine's reason takes precedence over the hint to scroll.
     let mut stage = Stage::full((60, 16));
     stage.keys("jja");
     stage.wait(GUARD_MS);
@@ -203,7 +203,7 @@ fn what_the_engine_would_refuse_is_not_sent() {
     assert!(screen.contains("Not approved: Exceeds per-request") && !screen.contains("scroll ("));
 }
 
-/// A key that does nothing says why.
+/// A key that does nothing states why.
 #[test]
 fn keys_that_decide_nothing_are_answered() {
     for (keys, said) in [("a", "press only y to approve"), ("ja", "type digits, then only y")] {
@@ -305,7 +305,7 @@ fn the_list_never_moves_under_the_cursor() {
     stage.frame(ToClient::Entries { id: 7, entries: feed(41, 1) });
     stage.wait(1_000);
     let (call, _) = stage.took("requests").unwrap();
-    // The engine's order is another one, one is gone, and a hurried one is new.
+    // The engine's order differs: one request is gone, and an urgent one is new.
     let requests = vec![held(9, 5_000, |_| {}), held(3, 40_000, |_| {}), held(2, 200_000, |_| {})];
     stage.answer(call, Ok(Answer::Requests { requests }));
     let after: Vec<String> =
@@ -335,7 +335,7 @@ fn an_observer_and_a_blind_screen_decide_nothing() {
     }
 }
 
-/// What a hand may do: a key, and the pause before it.
+/// Generates key presses, each with the pause before it.
 fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
     let keys = "aydnjkgGsruq:+?1256 .x";
     let key = prop_oneof![
@@ -352,12 +352,12 @@ fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is typed: an approval is `y`, alone, at least 400 ms after whatever key came before it, and that
-    /// was another key, on a card that was opened by one of three.
+    /// An approval is always a lone `y` on a card that was opened by one of three keys. The key before it came at
+    /// least 400 ms earlier, unless it was a digit of the amount.
     #[test]
     fn no_stream_of_keys_approves_by_accident(strokes in strokes()) {
         let mut stage = Stage::full(SIZE);
-        // The two strokes before, with the pause before the later one.
+        // The last two key presses, each with the pause before it.
         let mut before: [Option<(u64, KeyCode)>; 2] = [None, None];
         let mut opened = false;
         let end = [(GUARD_MS, KeyCode::Null)];
@@ -410,7 +410,7 @@ fn an_amount_typed_for_one_card_does_not_count_for_another() {
     assert!(approved(&mut stage).is_none() && stage.screen().contains("Type the amount first"));
 }
 
-/// Whoever only looks may press what he likes.
+/// An observer may press any key.
 #[test]
 fn an_observer_changes_nothing_with_any_key() {
     let mut stage = Stage::filled(Setup { observe: true, ..Setup::default() }, SIZE);

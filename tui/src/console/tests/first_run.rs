@@ -14,7 +14,7 @@ use crate::console::update::Message;
 use crate::link::{Received, Secret};
 use crate::oneshot::tests::fixtures;
 
-/// An engine on which the first `done` steps are done.
+/// Creates a console whose engine has completed the first `done` steps.
 fn after(done: usize, size: (u16, u16)) -> Stage {
     let mut stage = Stage::new(Setup { owner: true, ..Setup::default() }, size);
     let mut status = fixtures::status();
@@ -97,12 +97,12 @@ fn the_steps_end_with_the_first_request() {
     assert!(stage.screen().contains("bursar-demo"));
     stage.model.server.happened(feed(1, 1), stage.now_ms);
     assert!(!stage.screen().contains("First steps"));
-    // A server that is stopped later does not bring them back.
+    // Stopping the server later does not bring them back.
     stage.model.server.status.as_mut().unwrap().server.running = false;
     assert!(!stage.screen().contains("First steps"));
 }
 
-/// Whoever sees some of the steps sees that there are more.
+/// If not all steps fit, the number of the others is shown.
 #[test]
 fn steps_that_have_no_room_are_counted() {
     for done in 0..8 {
@@ -118,7 +118,7 @@ fn steps_that_have_no_room_are_counted() {
     }
 }
 
-/// A new seed's words on the screen.
+/// Creates a console that shows the words of a new seed.
 fn shown(size: (u16, u16)) -> Stage {
     let mut stage = after(1, size);
     stage.keys("n");
@@ -128,7 +128,7 @@ fn shown(size: (u16, u16)) -> Stage {
     stage
 }
 
-/// The engine hands out the words that a command asked for.
+/// Delivers the words that a command requested.
 fn phrase(stage: &mut Stage, id: u64) {
     let secret = Secret(Zeroizing::new(fixtures::PHRASE.as_bytes().to_vec()));
     stage.take(Message::Frame(Received::Secret { id, secret }));
@@ -142,7 +142,7 @@ fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
     for size in ALL_SIZES {
         let mut stage = shown(size);
         looks("seed_words", &stage);
-        // Every program may read a clipboard.
+        // Any program may read a clipboard.
         stage.keys("y");
         assert!(!stage.intents.iter().any(|one| one.starts_with("Copy")));
         stage.press(KeyCode::Enter);
@@ -151,7 +151,7 @@ fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
         stage.keys("guess");
         stage.press(KeyCode::Enter);
         looks("seed_check_wrong", &stage);
-        // Back to the words, and on.
+        // Back to the words, and to the check again.
         stage.press(KeyCode::Esc);
         assert!(stage.screen().contains("sausage"), "{}", stage.screen());
         stage.press(KeyCode::Enter);
@@ -169,7 +169,7 @@ fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
     }
 }
 
-/// Each word stands beside its number, and all of them are on the smallest screen at once.
+/// Each word is next to its number, and the smallest screen shows all of them at once.
 #[test]
 fn all_words_are_on_the_screen_before_they_are_asked_for() {
     let mut stage = shown((60, 16));
@@ -180,7 +180,7 @@ fn all_words_are_on_the_screen_before_they_are_asked_for() {
     stage.press(KeyCode::Enter);
     assert!(matches!(stage.model.overlay, Some(Overlay::Words(..))));
 
-    // Where there is no room for them, they are scrolled through; their end alone is not all of them.
+    // On a screen too small for them they are scrolled through; seeing only their end does not count.
     for keys in [&[][..], &[KeyCode::End]] {
         let mut stage = shown((20, 5));
         keys.iter().for_each(|key| stage.press(*key));
@@ -194,7 +194,7 @@ fn all_words_are_on_the_screen_before_they_are_asked_for() {
     }
 }
 
-/// The seed that was made, as the engine tells from then on.
+/// Makes the engine report the seed that was created.
 fn made(stage: &mut Stage) {
     stage.model.server.status.as_mut().unwrap().wallet.seeds = 1;
 }
@@ -206,7 +206,7 @@ fn a_seed_counts_as_written_down_once_its_words_were_checked() {
     assert!(stage.screen().contains("[>] A seed phrase"), "{}", stage.screen());
     stage.press(KeyCode::Esc);
     assert!(stage.screen().contains("[>] A seed phrase"), "{}", stage.screen());
-    // The step leads back to the words, and to their check.
+    // The step leads back to the words and to their check.
     stage.keys("n");
     assert_eq!(stage.model.line.as_ref().unwrap().text(), "seed words S001");
     stage.press(KeyCode::Enter);
@@ -255,7 +255,7 @@ fn the_block_of_a_new_agent_is_copied_whole() {
     }
 }
 
-/// An answer that came while a card was open is not lost: it may hold what is shown once.
+/// An answer that arrives under a card is not lost: it may hold a secret that is shown once.
 #[test]
 fn what_came_under_a_card_is_read_after_it() {
     let mut stage = Stage::full((120, 40));
@@ -269,7 +269,7 @@ fn what_came_under_a_card_is_read_after_it() {
     assert!(stage.screen().contains("WALLET_AGENT_ID"));
 }
 
-/// Every program may read a clipboard.
+/// Any program may read a clipboard.
 #[test]
 fn words_that_are_shown_again_are_not_copied() {
     let mut stage = Stage::full((120, 40));

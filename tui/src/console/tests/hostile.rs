@@ -1,4 +1,4 @@
-//! Whatever an agent or a merchant wrote, nothing of it reaches the terminal that could act on it.
+//! No text of an agent or a merchant reaches the terminal in a form that could act on it.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ fn is_plain(text: &str) -> bool {
     })
 }
 
-/// Every pane and every overlay, with the hostile text in each field that a stranger fills.
+/// Every pane and every overlay, with hostile text in each field that others control.
 fn stages() -> Vec<Stage> {
     let mut stages = Vec::new();
     for size in [(80, 24), (120, 40), (200, 60), (60, 16), (59, 15), (20, 5)] {
@@ -89,7 +89,7 @@ fn no_cell_of_any_screen_holds_what_a_terminal_would_obey() {
     }
 }
 
-/// Counts what goes to the terminal.
+/// Counts the bytes that go to the terminal.
 #[derive(Clone, Default)]
 struct Line(Rc<Cell<usize>>);
 
@@ -108,7 +108,7 @@ fn show(canvas: &mut Canvas<Line>, stage: &Stage) {
     canvas.show(stage.model.size, |buffer| view::draw(&stage.model, buffer)).unwrap();
 }
 
-/// An SSH line is not to be filled by clocks.
+/// Countdowns must not fill an SSH line.
 #[test]
 fn three_countdowns_write_less_than_200_bytes_a_second_and_idling_changes_nothing() {
     let mut stage = Stage::full((200, 60));

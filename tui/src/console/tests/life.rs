@@ -28,7 +28,7 @@ fn everything_is_asked_for_and_never_more_than_the_engine_takes_at_once() {
     };
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
     assert!(stage.screen().contains("ENGINE GONE"));
-    // What happened meanwhile is asked for, from the newest entry that is known.
+    // New entries are requested from the newest known one on.
     stage.take(Message::Connected);
     let mut waiting = Vec::new();
     std::mem::swap(&mut waiting, &mut stage.sent);
@@ -89,7 +89,7 @@ fn a_command_line_runs_the_grammar_and_shows_the_answer() {
     stage.keys(":agnet list");
     let remembered = stage.intents.len();
     stage.press(KeyCode::Enter);
-    // What is no command may be a seed phrase, pasted at the wrong place.
+    // Input that is not a command may be a seed phrase, pasted in the wrong place.
     assert!(!stage.intents[remembered..].iter().any(|one| one.starts_with("Remember")));
     assert!(stage.screen().contains("similar"), "{}", stage.screen());
 }
@@ -170,7 +170,7 @@ fn it_rings_for_a_new_request_and_for_its_last_minute() {
     stage.wait(160_000);
     let after = rings(&stage);
     assert!(after.len() == 2 && after[1].contains("0123ab02 expires"), "{after:?}");
-    // What an operator set is heeded.
+    // The operator's setting is respected.
     stage.model.server.notices = Notices::None;
     stage.model.server.queue.clear();
     stage.model.server.learn(
@@ -198,7 +198,7 @@ fn sizes_come_and_go_and_what_was_typed_stays() {
     assert_eq!(stage.model.selected_row(Pane::Approvals), 1);
 }
 
-/// Money is looked for under "Sent": what was refused or denied never left.
+/// "Sent" lists money that left: that of a refused or denied request never did.
 #[test]
 fn only_what_left_is_called_sent() {
     let mut stage = Stage::full(SIZE);
@@ -232,13 +232,13 @@ fn what_could_not_be_read_says_so_and_old_rows_stay() {
     let (id, _) = stage.took("balances").unwrap();
     stage.answer(id, Ok(Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }));
     assert!(!stage.screen().contains("old !"));
-    // Money comes in without a word, so it is looked at now and then; others are told of.
+    // Incoming money is not reported, so balances are polled; changes of other topics are reported.
     stage.sent.clear();
     stage.wait(300_000);
     assert!(stage.took("balances").is_some() && stage.took("agent.list").is_none());
 }
 
-/// Between two processes no wall clock counts: the engine says what is left, and this console counts.
+/// No wall clock counts between two processes. The engine reports the time left, and the console counts down.
 #[test]
 fn a_countdown_follows_the_engine_and_never_gains_by_the_way_there() {
     let mut stage = Stage::full(SIZE);
@@ -251,19 +251,19 @@ fn a_countdown_follows_the_engine_and_never_gains_by_the_way_there() {
     assert_eq!(left(&stage), 754_000);
     stage.wait(10_000);
     assert_eq!(left(&stage), 744_000);
-    // A slow answer would make it longer by the time that it was under way.
+    // A slow answer would add the time that it was in flight.
     tell(&mut stage, 744_700);
     assert_eq!(left(&stage), 744_000);
     tell(&mut stage, 743_800);
     assert_eq!(left(&stage), 743_800);
-    // The engine's machine slept, or its clock was set: what it says now is true.
+    // The engine's machine slept, or its clock was set: the new value is true.
     tell(&mut stage, 3_000);
     assert_eq!(left(&stage), 3_000);
     tell(&mut stage, 600_000);
     assert_eq!(left(&stage), 600_000);
 }
 
-/// A key that scrolls back does so at once, also after more keys than there were lines.
+/// A key that scrolls back does so at once, even after more key presses than there were lines.
 #[test]
 fn scrolling_ends_where_the_text_does() {
     for size in [(80, 24), (120, 40)] {

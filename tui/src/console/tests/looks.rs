@@ -1,4 +1,4 @@
-//! Every view at its sizes, as accepted by eye.
+//! Snapshots of every view at its sizes, accepted by eye.
 
 use bursar_core::answers::{ActivityAnswer, Answer};
 use bursar_core::card::PaidBefore;
@@ -20,7 +20,7 @@ use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;
 
 pub(super) const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
-/// With the smallest on which anything is laid out: what lies over the panes must be readable there too.
+/// With the smallest size that has a layout: overlays must be readable there too.
 pub(super) const ALL_SIZES: [(u16, u16); 4] = [(60, 16), (80, 24), (120, 40), (200, 60)];
 
 pub(super) fn looks(name: &str, stage: &Stage) {
@@ -94,7 +94,7 @@ fn a_stranger_and_an_empty_purse_are_marked_and_stay_on_the_smallest_screen() {
             stage.keys(keys);
             stage.wait(GUARD_MS);
             if keys.is_empty() && size.1 < 24 {
-                // There is no room for a card beside the queue.
+                // There is no room for a card next to the queue.
                 continue;
             }
             let (screen, buffer) = (stage.screen(), stage.buffer());
@@ -255,7 +255,7 @@ fn utc_is_shown_where_the_setting_says_so() {
     stage.answer(id, Ok(Answer::Setting(fixtures::console_time("utc"))));
     stage.press(KeyCode::Esc);
     stage.wait(1_000);
-    // Both settings of consoles are asked for again.
+    // Both settings of consoles are queried again.
     let mut asked = Vec::new();
     while let Some((id, order)) = (!stage.sent.is_empty()).then(|| stage.sent.remove(0)) {
         let result = match order {
@@ -275,7 +275,7 @@ fn utc_is_shown_where_the_setting_says_so() {
     assert!(!screen.contains("UTC+"), "{screen}");
 }
 
-/// What was decided elsewhere, and an entry by itself.
+/// An open entry, and the notice about refused requests.
 #[test]
 fn single_times_name_their_zone_too() {
     let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, (80, 24));
@@ -295,7 +295,7 @@ fn kathmandu() -> Zone {
     Zone::of(TimeZone::fixed(Offset::from_seconds(20_700).unwrap()))
 }
 
-/// In mono nothing is said by a colour, and in ASCII nothing by another character.
+/// Mono uses no colour, and ASCII no other characters.
 #[test]
 fn a_plain_screen_is_plain() {
     let theme = Theme { palette: Palette::Mono, ascii: true };
@@ -311,7 +311,7 @@ fn a_plain_screen_is_plain() {
             }
         }
     }
-    // Rows scroll, and a selected row is in sight wherever it is.
+    // Rows scroll, and the selected row is visible wherever it is.
     let mut stage = Stage::full((80, 24));
     let page = ActivityAnswer { entries: feed(20_000, 10_000), more: false };
     stage.model.server.learn(

@@ -1,4 +1,4 @@
-//! What is said of what just happened: true, of now, and only as long as it is.
+//! Messages about what just happened: true, current, and shown only as long as they are.
 
 use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
@@ -55,7 +55,7 @@ fn every_entry_of_the_journal_is_opened_whole() {
     }
 }
 
-/// Nobody is asked about what a policy refuses, but it is said: quietly.
+/// A payment that a policy refuses needs no decision, so it is shown without ringing.
 #[test]
 fn a_refused_payment_is_told_of_where_requests_are_waited_for() {
     let mut stage = Stage::full(SIZE);
@@ -83,7 +83,7 @@ fn a_refused_payment_is_told_of_where_requests_are_waited_for() {
     told(&mut stage, 44, 1);
     stage.keys("1");
     assert!(!stage.screen().contains("refused)"), "{}", stage.screen());
-    // What failed is read first.
+    // A failure stays until it was read.
     stage.model.complain("It was not carried out.");
     told(&mut stage, 45, 1);
     assert!(
@@ -120,7 +120,7 @@ fn news_goes_when_something_else_is_news() {
     assert!(!said(&stage));
 }
 
-/// What was asked before there was a wallet is asked again once there is one.
+/// A query that was made before there was a wallet is repeated once there is one.
 #[test]
 fn balances_follow_the_wallet() {
     let mut stage = Stage::full(SIZE);
@@ -158,7 +158,7 @@ fn two_keys_freeze_from_anywhere_and_one_does_not() {
     assert!(stage.took("freeze").is_some());
 }
 
-/// A hand that has just said yes, and sees that it should not have.
+/// An operator may regret a yes at once.
 #[test]
 fn freezing_is_never_too_early() {
     let mut stage = Stage::full(SIZE);
@@ -172,7 +172,7 @@ fn freezing_is_never_too_early() {
     assert!(stage.took("approve").is_none(), "the yes did not come alone");
 }
 
-/// What is said of the second key is said only while it is true, also without an engine.
+/// The hint about the second key is shown only while it is true, even without an engine.
 #[test]
 fn the_hint_of_the_pair_that_freezes_goes_with_its_time_or_with_another_key() {
     const HINT: &str = "Press ^X again";
@@ -192,7 +192,7 @@ fn the_hint_of_the_pair_that_freezes_goes_with_its_time_or_with_another_key() {
         stage.control('x');
         stage.keys("j");
         assert!(!stage.screen().contains("Too late"), "{}", stage.screen());
-        // A pair is two keys of which none is another one.
+        // The two keys must follow each other, with no other key in between.
         stage.control('x');
         assert!(stage.screen().contains(HINT) && stage.took("freeze").is_none());
     }

@@ -1,4 +1,4 @@
-//! A card that does not fit: it scrolls, and nothing of it that matters is approved unseen.
+//! A card that does not fit scrolls, and no row that matters is approved unseen.
 
 use bursar_core::answers::Answer;
 use crossterm::event::KeyCode;
@@ -10,10 +10,10 @@ use crate::console::model::{ALONE_MS, Setup};
 use crate::console::update::Message;
 
 const SMALL: (u16, u16) = (60, 16);
-/// More rows than the screen has.
+/// Repeated, it takes more rows than the screen has.
 const LONG: &str = "a network of a long name ";
 
-/// A card whose first row alone takes more than the screen, and its keys count.
+/// A card whose first row alone takes more than the screen, with its keys armed.
 fn long_card() -> Stage {
     let mut stage = Stage::full(SMALL);
     learn(&mut stage, LONG, "00");
@@ -108,13 +108,13 @@ fn a_card_that_changed_or_was_broken_otherwise_is_scrolled_again() {
     read(&mut stage);
     stage.take(Message::Resize(70, 16));
     assert!(!yes_is_sent(&mut stage), "other rows");
-    // Where all of it fits nobody has to scroll.
+    // If the whole card fits, no scrolling is needed.
     stage.take(Message::Resize(200, 60));
     assert!(!stage.screen().contains("rows 1-"));
     assert!(yes_is_sent(&mut stage));
 }
 
-/// A letter of a word that was meant for something else scrolls, and the one after it is none that decides.
+/// A letter that was meant for something else scrolls, and the one after it does not decide.
 #[test]
 fn a_key_that_scrolls_is_followed_by_a_quiet_moment() {
     for (key, order) in [("y", "approve"), ("n", "deny")] {
@@ -144,7 +144,7 @@ fn what_can_only_be_read_scrolls_too() {
     assert!(matches!(&stage.model.overlay, Some(Overlay::Card(view)) if view.scroll > 0));
 }
 
-/// What is said in answer to a key takes the place of the keys: the rows of the card stay where they are.
+/// The response to a key replaces the line of keys: the rows of the card stay where they are.
 #[test]
 fn no_answer_to_a_key_pushes_rows_of_the_card_away() {
     let mut stage = Stage::full(SMALL);
@@ -161,7 +161,7 @@ fn no_answer_to_a_key_pushes_rows_of_the_card_away() {
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("type digits"), "{}", stage.screen());
     assert_eq!(rows(&stage), before);
-    // What comes after that row need not be seen.
+    // Rows after that one need not be seen.
     stage.press(KeyCode::PageDown);
     stage.wait(GUARD_MS);
     assert!(!stage.screen().contains("scroll ("), "{}", stage.screen());

@@ -1,5 +1,5 @@
-//! What is shown where something is amiss: problems first, old figures as old ones, unknown ones with their
-//! reason, and no key that would do nothing.
+//! What is shown when something is wrong: problems first, outdated figures marked as old, unknown ones with their
+//! reason, and no key without an effect.
 
 use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
@@ -44,7 +44,7 @@ fn without_an_engine_nothing_looks_live_and_nothing_is_offered_that_needs_one() 
         stage.wait(1_000);
         assert!(!bar(&stage).contains("approve") && !bar(&stage).contains("deny"));
         assert!(!stage.screen().contains("12:3"), "{}", stage.screen());
-        // It is back: what it says is true.
+        // After a reconnect the figures are current.
         stage.press(KeyCode::Esc);
         stage.take(Message::Connected);
         assert!(bar(&stage).contains("enter open") && !stage.screen().contains(", old"));
@@ -103,7 +103,7 @@ fn what_an_address_holds_is_opened_with_its_reasons() {
     assert!(stage.screen().contains("gave no valid balance"), "{}", stage.screen());
 }
 
-/// The row that is looked at has the first word.
+/// The reason of the selected row comes first.
 #[test]
 fn an_unknown_amount_says_why() {
     let mut stage = Stage::full(SIZE);
@@ -160,7 +160,7 @@ fn the_pane_that_has_the_keys_is_marked_without_any_colour() {
     }
 }
 
-/// Such a note may say what became of money.
+/// Such a note may state what became of money.
 #[test]
 fn a_long_note_is_read_whole_and_hides_no_key_of_a_dialog() {
     let mut stage = Stage::full((60, 16));
@@ -180,7 +180,7 @@ fn it_says_whose_engine_it_is() {
     assert!(Stage::filled(owner, SIZE).screen().contains("engine: inside"));
 }
 
-/// Where agents are heard can also be read elsewhere.
+/// The address for agents can also be read elsewhere.
 #[test]
 fn whose_engine_it_is_stays_where_there_is_little_room() {
     let mut stage = Stage::full((60, 16));
@@ -246,7 +246,7 @@ fn escape_leaves_a_line_that_was_no_command() {
     }
 }
 
-/// In its line a command is typed without the program's name.
+/// On the console's line a command is typed without the program's name.
 #[test]
 fn commands_are_shown_as_they_are_typed_here() {
     let mut stage = Stage::full(SIZE);

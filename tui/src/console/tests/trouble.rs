@@ -1,4 +1,4 @@
-//! What goes wrong around the console: a busy agent, a watch that ends, lists that were cut, odd sizes.
+//! Problems around the console: a busy agent, a watch that ends, truncated lists, odd sizes.
 
 use bursar_core::answers::{Answer, Reply, Warning};
 use bursar_core::codes::Code;
@@ -13,7 +13,7 @@ use crate::console::model::server::Topic;
 use crate::console::model::{ALONE_MS, Pane, Purpose};
 use crate::console::update::Message;
 
-/// Its small payments move the card's figures several times a second.
+/// Its small payments change the card's figures several times a second.
 #[test]
 fn a_busy_agent_does_not_keep_its_card_from_being_decided() {
     for (key, order) in [("y", "approve"), ("n", "deny")] {
@@ -79,7 +79,7 @@ fn a_watch_that_ends_is_begun_again_and_requests_are_asked_for_meanwhile() {
     assert!(stage.took("requests").is_some(), "whatever the journal says");
 }
 
-/// More wait than one answer holds: what it does not hold is not decided.
+/// More requests are pending than one answer holds: those that it lacks are not decided.
 #[test]
 fn of_a_list_that_was_cut_nothing_is_concluded() {
     let mut stage = Stage::full((80, 24));
@@ -97,7 +97,7 @@ fn of_a_list_that_was_cut_nothing_is_concluded() {
     assert!(stage.screen().contains("3 waiting, and more not shown"), "{}", stage.screen());
     answer(&mut stage, vec![held(1, 700_000, |_card| {})], false);
     assert!(stage.screen().contains("1 waiting") && stage.screen().contains("decided"));
-    // It was there after all.
+    // The request was pending after all.
     answer(&mut stage, vec![held(1, 700_000, |_| {}), held(2, 200_000, |_| {})], false);
     assert!(stage.screen().contains("2 waiting"));
 }
@@ -134,7 +134,7 @@ fn any_size_is_drawn_and_none_is_believed_beyond_measure() {
     }
 }
 
-/// The next one that waits is under the hand once one was decided.
+/// Once a request was decided, the cursor is on the next pending one.
 #[test]
 fn after_a_decision_the_next_request_is_selected() {
     let mut stage = Stage::full((80, 24));
@@ -154,7 +154,7 @@ fn after_a_decision_the_next_request_is_selected() {
     assert!(stage.screen().contains("Request 0123ab02"));
 }
 
-/// The entry of the journal that ends the request in a row of the list.
+/// Delivers the entry that ends the request in a row of the list.
 fn ended(stage: &mut Stage, place: usize, kind: &str, detail: Option<&str>) {
     let mut entries = feed(stage.model.server.feed.head() + 1, 1);
     entries[0].kind = kind.into();
@@ -163,7 +163,7 @@ fn ended(stage: &mut Stage, place: usize, kind: &str, detail: Option<&str>) {
     stage.frame(ToClient::Entries { id: 7, entries });
 }
 
-/// The ids in the list, from the top, without what all of them begin with.
+/// Returns the part of each id in the list that differs, from the top.
 fn list(stage: &Stage) -> Vec<&str> {
     stage.model.server.queue.iter().map(|row| row.request.id.get(6..8).unwrap()).collect()
 }
@@ -175,7 +175,7 @@ fn what_is_over_lies_below_what_waits_and_is_not_opened_while_something_waits() 
         ended(&mut stage, place, "payment.denied", None);
     }
     assert_eq!(list(&stage).len(), 2, "few of them stay");
-    // With the cursor on a row that is over, the next request arrives.
+    // The next request arrives while the cursor is on a closed row.
     let requests = vec![held(9, 500_000, |_card| {})];
     let now = stage.now_ms;
     stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
@@ -185,7 +185,7 @@ fn what_is_over_lies_below_what_waits_and_is_not_opened_while_something_waits() 
         stage.press(KeyCode::Esc);
     }
     assert_eq!(list(&stage)[0], "09");
-    // Where nothing waits, it can be read again, for a while.
+    // If nothing is pending, a closed request can be read again for a while.
     stage.wait(1);
     ended(&mut stage, 0, "payment.approved", None);
     assert_eq!(list(&stage)[0], "09", "the latest first");
@@ -207,7 +207,7 @@ fn what_waits_keeps_its_order_and_its_cursor_when_another_one_is_over() {
         (list(&stage), stage.model.selected_row(Pane::Approvals)),
         (vec!["02", "03", "01"], 1)
     );
-    // Its time runs out between two keys.
+    // It expires between two keys.
     stage.now_ms += 47_000;
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("Request 0123ab02"), "{}", stage.screen());
@@ -237,7 +237,7 @@ fn a_card_that_another_decided_says_who_and_when() {
         let (id, _) = stage.took("approve").unwrap();
         let why = "It was denied by a console (process 12345, 2026-01-01T00:41:00Z) meanwhile.";
         stage.answer(id, Err(Fault::because(Code::AlreadyDecided, why)));
-        // All of it, and once: not cut in the bottom line.
+        // All of it, and once: it is not cut in the bottom line.
         let screen = stage.screen();
         assert!(screen.contains("meanwhile.") && screen.matches("It was denied").count() == 1);
         assert_eq!(screen.contains(why), !wrapped, "{screen}");
@@ -283,7 +283,7 @@ fn a_locked_wallet_is_opened_from_the_card_that_needs_it() {
         stage.model.server.status.as_mut().unwrap().wallet.locked = false;
         let wallet = crate::oneshot::tests::fixtures::wallet();
         stage.answer(id, Ok(Answer::Wallet(wallet)));
-        // The card is back, and as guarded as any that was just opened.
+        // The card is back, and it ignores keys like any card that was just opened.
         assert!(stage.screen().contains("Request 0123ab01"), "{}", stage.screen());
         stage.keys("y");
         stage.wait(ALONE_MS);

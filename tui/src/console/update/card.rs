@@ -1,6 +1,6 @@
-//! Deciding. Nothing but the card's own keys decides, and they are dead for a moment after it opened,
-//! changed, or was pressed too early: what was typed or pasted at something else ends here. Approved is only
-//! what was on the screen, every row of it that matters.
+//! Decisions. Only the card's own keys decide, and they are disabled for a moment after the card opened or changed.
+//! A key that is too early starts that time again. Input that was typed or pasted for something else therefore ends
+//! here. A card is approved only if every row that matters was on the screen.
 
 use bursar_core::grammar::Order;
 use bursar_core::grammar::{Approve, Deny, WalletOrder};
@@ -14,7 +14,7 @@ use crate::console::model::overlay::{CardView, GUARD_MS, Hint, Overlay};
 use crate::console::model::{Intent, Model, Purpose};
 use crate::console::view;
 
-/// Notes which rows of the open card are on the screen.
+/// Records which rows of the open card are visible.
 pub(super) fn see(model: &mut Model) {
     let Some(sight) = view::card_sight(model) else { return };
     if let Some(Overlay::Card(view)) = &mut model.overlay {
@@ -28,21 +28,21 @@ pub(super) fn see(model: &mut Model) {
     }
 }
 
-/// What was pasted decides nothing, and is no amount.
+/// Rejects pasted text: it decides nothing and is not an amount.
 pub(super) fn pasted(model: &mut Model) {
     if let Some(Overlay::Card(view)) = &mut model.overlay {
         view.hint = Some(Hint::Pasted);
     }
 }
 
-/// Two keys at once are no hand.
+/// Two keys this close together are a paste, not typing.
 pub(super) fn not_alone(model: &mut Model) {
     if let Some(Overlay::Card(view)) = &mut model.overlay {
         view.hint = Some(Hint::OnlyY);
     }
 }
 
-/// Moves the rows of the card. It is a key like any other: an approval counts a quiet moment later.
+/// Scrolls the card. Like any other key, it delays the moment from which an approval counts.
 fn scroll(model: &mut Model, deed: Deed) -> bool {
     let (Some(sight), now_ms) = (view::card_sight(model), model.now_ms) else { return false };
     let Some(Overlay::Card(view)) = &mut model.overlay else { return false };
@@ -106,7 +106,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
         (_, KeyCode::Backspace) if view.card.type_amount => {
             view.typed.pop();
         }
-        // Somebody types, or pastes, at something else.
+        // The key may be typed or pasted for something else.
         _other => view.guard(now_ms),
     }
     Vec::new()
@@ -116,7 +116,7 @@ fn is_digit(code: KeyCode) -> bool {
     matches!(code, KeyCode::Char('0'..='9' | '.') | KeyCode::Backspace)
 }
 
-/// Asks for the password, and comes back to this card.
+/// Asks for the password, and then returns to this card.
 fn unlock(model: &mut Model) -> Vec<Intent> {
     if let Some(Overlay::Card(view)) = model.overlay.take() {
         model.under = Some(view.id.clone());
@@ -125,7 +125,7 @@ fn unlock(model: &mut Model) -> Vec<Intent> {
     Vec::new()
 }
 
-/// Carries out what a key said that came alone.
+/// Executes a key that decides and that came alone.
 pub(super) fn decide(model: &mut Model, deed: Deed) {
     let (now_ms, may_decide, too_small) = (model.now_ms, model.may_decide(), model.is_too_small());
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
@@ -148,7 +148,7 @@ fn approve(model: &mut Model) {
     let locked = model.server.is_locked();
     let unseen = view::card_unseen(model).is_some();
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    // What nothing here can mend comes first.
+    // An obstacle that nothing here can remove comes first.
     if let Some(obstacle) = &view.card.obstacle {
         view.fault = Some(format!("Not approved: {obstacle}"));
         return;
@@ -177,7 +177,7 @@ fn approve(model: &mut Model) {
     model.call(Purpose::Decide { id, approve: true }, order, Asking::Agreed);
 }
 
-/// The amount, where it must be typed; the engine compares it too.
+/// Checks the typed amount, if it is required; the engine compares it too. The error is a sentence.
 fn is_typed(view: &CardView) -> Result<(), String> {
     if !view.card.type_amount {
         return Ok(());

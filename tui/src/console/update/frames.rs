@@ -1,4 +1,4 @@
-//! What the engine sends.
+//! Handles what the engine sends.
 
 use bursar_core::answers::{ActivityRow, Answer, Reply, SecretField};
 use bursar_core::codes::Code;
@@ -18,7 +18,7 @@ use crate::console::typed;
 use crate::link::Received;
 use crate::oneshot;
 
-/// What a command of the operator's may have changed.
+/// The topics that a command of the operator may have changed.
 const AFTER_LINE: &[Topic] =
     &[Topic::Status, Topic::Requests, Topic::Agents, Topic::Policies, Topic::Sent];
 
@@ -50,7 +50,7 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
             }
         }
         ToClient::Done { id, reply } => done(model, id, *reply),
-        // Of files that a command makes, and of a handshake that is over.
+        // Parts are for commands that write files, and the handshake is over.
         ToClient::Part { .. }
         | ToClient::Hello { .. }
         | ToClient::Refused { .. }
@@ -59,13 +59,13 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
     Vec::new()
 }
 
-/// Whether there is a wallet and whether it is locked, as far as it is known.
+/// Returns whether there is a wallet and whether it is locked, if that is known.
 fn wallet_of(model: &Model) -> Option<(bool, bool)> {
     let wallet = &model.server.status.as_ref()?.wallet;
     Some((wallet.exists, wallet.locked))
 }
 
-/// A payment that no policy let through, and that nobody was asked about.
+/// A payment that a policy refused without asking the operator.
 const REFUSED: &str = "payment.refused";
 
 fn refusal(row: &ActivityRow) -> String {
@@ -74,7 +74,7 @@ fn refusal(row: &ActivityRow) -> String {
     format!("{amount} from {agent}")
 }
 
-/// Says quietly what was refused; it does not ring, and does not take the place of what failed.
+/// Shows what was refused. It does not ring, and does not replace the note of a failure.
 fn tell_refused(model: &mut Model, refused: &[String]) {
     if model.focus == Pane::Activity {
         return;
@@ -103,7 +103,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
                 let wallet = wallet_of(model);
                 model.server.learn(topic, answer, model.now_ms);
                 if wallet.is_some_and(|before| wallet_of(model) != Some(before)) {
-                    // What was said of it, and of what it holds, was of before.
+                    // What is known of its addresses and balances is outdated.
                     model.mark_stale(&[Topic::Addresses, Topic::Balances]);
                 }
             }
@@ -120,9 +120,9 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
             }
         }
         Purpose::Watch => {
-            // Whatever ended it: without it this console would be deaf.
+            // Whatever ended it: without a watch the console would miss entries.
             model.watch_from_ms = model.now_ms.saturating_add(WATCH_AGAIN_MS);
-            // The journal is not the one whose entries are known: begin anew.
+            // The known entries are of another journal: start over.
             if reply.result.is_err_and(|fault| fault.code == Code::BadInput) {
                 model.server.feed = Feed::default();
                 model.feed_known = false;
@@ -149,7 +149,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
             let is_phrase = reply.secret == Some(SecretField::Phrase);
             let asks = is_phrase && is_to_be_checked(model, order, &reply.result);
             let words = secret.as_ref().filter(|_secret| is_phrase).and_then(|it| Words::of(&it.0));
-            // Words have a place of their own.
+            // The words are shown separately.
             let (field, secret) = match words {
                 Some(_) => (None, None),
                 None => (reply.secret, secret),
@@ -162,7 +162,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
                 return model.note("The password has been changed.");
             }
             if model.under.is_some() && reply.result.is_ok() && order == "wallet.open" {
-                // Back to the card that waits below.
+                // Back to the card below.
                 return model.note("The wallet is open.");
             }
             let mut told = Told::new(order.replace('.', " "), text);
@@ -174,7 +174,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
     }
 }
 
-/// The words of a new seed are asked for, and so are those of one that was left unchecked.
+/// Returns whether the seed's words will be checked. They are if the seed is new or was left unchecked.
 fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Fault>) -> bool {
     let Ok(Answer::Seed(seed)) = result else { return false };
     if order == "seed.create" {
@@ -183,7 +183,7 @@ fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Faul
     model.unchecked_seed.as_ref() == Some(&seed.id)
 }
 
-/// Whether the answer that was typed was a slip: what follows it is meant for the same field.
+/// Returns whether the typed answer was a slip. The input after a slip is meant for the same field.
 fn asks_again(model: &Model, id: u64, fault: &Fault) -> bool {
     let Some(Overlay::Ask(question)) = &model.overlay else { return false };
     let typed = matches!(question.prompt, Prompt::TypeName { .. } | Prompt::TypeAmount { .. });
@@ -233,7 +233,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
             }
         }
         Some(fault) => {
-            // The open card says it itself, and whole.
+            // The open card shows the whole fault itself.
             if !shown {
                 model.complain(note);
             }
@@ -247,13 +247,13 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
     }
 }
 
-/// One line goes to the bottom of the screen, more of them over the panes.
+/// Shows one line at the bottom of the screen, and more of them in an overlay.
 fn tell(model: &mut Model, told: Told, fault: Option<&Fault>) {
     let short = told.text.lines().count() <= 1;
     match fault {
         Some(fault) => model.complain(fault.message.clone()),
         None if short => model.note(told.text.trim_end().to_owned()),
-        // Whatever lies there is looked at first.
+        // Shown once no other overlay is open.
         None => model.unread.push_back(told),
     }
 }

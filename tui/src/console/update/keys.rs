@@ -1,4 +1,4 @@
-//! What a key does where nothing is typed.
+//! Passes a key to what is open, and handles the keys of the panes.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
@@ -14,12 +14,12 @@ use crate::console::model::{ALONE_MS, FREEZE_MS, Intent, Model, Pane};
 use bursar_core::grammar::{Order, WalletOrder};
 use zeroize::Zeroizing;
 
-/// A second key of that pair that comes later, but within this, is told that it was late.
+/// A second key of the pair that comes too late, but within this time, gets a message.
 const FREEZE_LATE_MS: u64 = 10_000;
-/// A note that was there so long goes with the next key.
+/// A note that was shown for this long disappears with the next key.
 const READ_MS: u64 = 2_000;
 
-/// Where keys go now.
+/// Returns the context that receives the keys now.
 pub(crate) fn context(model: &Model) -> Context {
     match &model.overlay {
         Some(Overlay::Card(_)) => Context::Card,
@@ -39,7 +39,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     }
     let stops = deed(Context::Panes, key) == Some(Deed::Freeze);
     if model.resting.take().is_some() {
-        // Two keys at once are no hand: neither counts. To stop is never too early, whatever came before.
+        // Two keys this close together are a paste, not typing: neither counts. The freeze is never too early.
         guard(model);
         card::not_alone(model);
         if !stops {
@@ -50,7 +50,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         model.last = None;
     }
     let context = context(model);
-    // From everywhere: stopping, and what concerns the terminal alone.
+    // Valid everywhere: the freeze, and keys for the terminal alone.
     match deed(Context::Panes, key) {
         Some(Deed::Freeze) => return freeze(model),
         Some(Deed::Redraw) => return vec![Intent::Redraw],
@@ -58,7 +58,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         _by_context => {}
     }
     if let Some(at) = model.freeze_at_ms.take() {
-        // Another key came between: the hint is no longer true.
+        // Another key came in between: the hint is no longer true.
         model.last.take_if(|note| note.at_ms == at);
     }
     let deed = deed(context, key).filter(|deed| !model.setup.observe || deed.is_harmless());
@@ -69,7 +69,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         Context::Field => overlays::in_field(model, key, deed),
         Context::Reading | Context::Words => {
             if key.code == KeyCode::Esc {
-                // Escape leaves a line that was no command; another key that closes goes back to mend it.
+                // Escape leaves a line that was not a command; any other key that closes returns to edit it.
                 model.line = None;
             }
             overlays::reading(model, deed)
@@ -95,7 +95,7 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
     Vec::new()
 }
 
-/// What lies over the panes ignores keys for a moment.
+/// Makes the overlay ignore keys for a moment.
 pub(super) fn guard(model: &mut Model) {
     let now_ms = model.now_ms;
     match &mut model.overlay {
@@ -106,7 +106,7 @@ pub(super) fn guard(model: &mut Model) {
     }
 }
 
-/// What a key decided that came alone.
+/// Executes a key that decides, once it is certain that it came alone.
 pub(super) fn rested(model: &mut Model) -> Vec<Intent> {
     let is_due = |at: u64| model.now_ms >= at.saturating_add(ALONE_MS);
     let Some((deed, _at)) = model.resting.filter(|(_deed, at)| is_due(*at)) else {
@@ -122,7 +122,7 @@ pub(super) fn rested(model: &mut Model) -> Vec<Intent> {
     }
 }
 
-/// An engine that sleeps with its console would leave agents and other consoles without an answer.
+/// Suspends the console, unless it is the engine. Agents and other consoles would get no answers.
 fn suspend(model: &mut Model) -> Vec<Intent> {
     if model.setup.owner {
         model.complain(
@@ -189,7 +189,7 @@ fn in_panes(model: &mut Model, deed: Deed) -> Vec<Intent> {
     Vec::new()
 }
 
-/// A page is about half a screen.
+/// Returns the rows of a page, about half a screen.
 fn page(model: &Model) -> isize {
     isize::from(i16::try_from((model.size.1 / 2).max(1)).unwrap_or(1))
 }
@@ -206,7 +206,7 @@ fn turn(model: &mut Model, by: usize) {
     model.focus = Pane::numbered(number).unwrap_or(model.focus);
 }
 
-/// Shows all there is to know of the selected row.
+/// Opens the selected row.
 fn open(model: &mut Model) {
     model.under = None;
     match model.opening() {
@@ -264,7 +264,7 @@ pub(super) fn leave(model: &mut Model) -> Vec<Intent> {
     if !model.setup.owner {
         return vec![Intent::Quit];
     }
-    // How many other consoles are attached is not told when it changes.
+    // The engine does not report when the number of attached consoles changes.
     model.mark_stale(&[Topic::Status]);
     model.overlay = Some(Overlay::Leave { armed_at_ms: model.now_ms.saturating_add(GUARD_MS) });
     Vec::new()

@@ -13,7 +13,7 @@ use crate::link::Secret;
 
 pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
     let now_ms = model.now_ms;
-    // What cannot be seen is not agreed to.
+    // A question that cannot be read is not agreed to.
     let deed = deed.filter(|deed| *deed != Deed::Yes || !model.is_too_small());
     match &mut model.overlay {
         Some(Overlay::Leave { armed_at_ms }) => match deed {
@@ -32,7 +32,7 @@ pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
             }
             other => {
                 question.guard(now_ms);
-                // A yes that came too early is answered by what stands there.
+                // For a yes that came too early the dialog already shows to wait.
                 if other.is_none() {
                     question.fault = Some("Press only y to agree, or n not to.".to_owned());
                 }
@@ -43,7 +43,7 @@ pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
     Vec::new()
 }
 
-/// A yes that came alone.
+/// Executes a yes that came alone.
 pub(super) fn agreed(model: &mut Model) -> Vec<Intent> {
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     match &mut model.overlay {
@@ -62,7 +62,7 @@ pub(super) fn in_field(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) ->
     }
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     let Some(Overlay::Ask(question)) = &mut model.overlay else { return Vec::new() };
-    // What is typed for good is typed at what can be read; and after an answer nothing is.
+    // Visible input counts only if the question can be read. After an answer no input counts.
     let early = !question.is_hidden() && (too_small || now_ms < question.armed_at_ms);
     if deed != Some(Deed::Close) && (question.sent || early) {
         return Vec::new();
@@ -100,7 +100,7 @@ fn typed(field: &mut Field, key: &KeyEvent) {
     }
 }
 
-/// The check of a new seed's words.
+/// Handles a key in the check of a new seed's words.
 fn in_word(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
     let Some(Overlay::Words(mut told, mut check)) = model.overlay.take() else { return Vec::new() };
     match deed {
@@ -122,7 +122,7 @@ fn in_word(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent>
     Vec::new()
 }
 
-/// Notes what of a text is on the screen.
+/// Records which part of a text is visible.
 pub(super) fn see(model: &mut Model) {
     let Some(sight) = view::told_sight(model) else { return };
     if let Some(Overlay::Told(told)) = &mut model.overlay {
@@ -130,7 +130,7 @@ pub(super) fn see(model: &mut Model) {
     }
 }
 
-/// Begins that check.
+/// Starts the check of the words.
 fn ask_words(model: &mut Model) -> Vec<Intent> {
     if !view::has_seen_words(model) {
         model.complain("Scroll down first: you have not seen all of the words.");
@@ -143,11 +143,11 @@ fn ask_words(model: &mut Model) -> Vec<Intent> {
             None => Some(Overlay::Told(told)),
         };
     }
-    // The words go from the screen.
+    // Removes the words from the screen.
     vec![Intent::Redraw]
 }
 
-/// What was typed, once it can be given.
+/// Returns the typed text, once it is acceptable.
 fn give(question: &mut Question) -> Option<Secret> {
     if !question.is_new_password() {
         return Some(Secret(question.field.take()));
@@ -158,7 +158,7 @@ fn give(question: &mut Question) -> Option<Secret> {
             question.field.clear();
             None
         }
-        // With the echo off a slip would lock its owner out, so it is typed twice.
+        // The text is hidden, so a slip would lock its owner out: it is typed twice.
         None => {
             question.first = Some(std::mem::take(&mut question.field));
             question.fault = None;
@@ -212,7 +212,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
     }
 }
 
-/// After words of a seed were shown nothing of the frame is to stay behind.
+/// Closes the overlay and redraws, so that no words of a seed stay on the screen.
 fn close(model: &mut Model) -> Vec<Intent> {
     if matches!(&model.overlay, Some(Overlay::Told(told)) if told.asks) {
         model.note("Not checked. `seed words` shows and checks them later.");
@@ -221,7 +221,7 @@ fn close(model: &mut Model) -> Vec<Intent> {
     vec![Intent::Redraw]
 }
 
-/// Pasted text goes into fields and into the command line. It decides nothing.
+/// Puts pasted text into a field or the command line. Pasted text decides nothing.
 pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
     model.resting = None;
     match (&mut model.overlay, &mut model.line) {

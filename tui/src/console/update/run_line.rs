@@ -1,4 +1,4 @@
-//! The command line: the same grammar as `bursar …`, sent as the same orders.
+//! The command line: the grammar of the `bursar` program, sent as the same orders.
 
 use bursar_core::grammar::{AddressOrder, HistoryOrder, Order, WalletOrder};
 use bursar_core::ids::RequestId;
@@ -59,11 +59,11 @@ fn entered(model: &mut Model) -> Vec<Intent> {
     if matches!(text.as_str(), "q" | "quit" | "exit") {
         return if model.setup.owner { super::keys::leave(model) } else { vec![Intent::Quit] };
     }
-    // A shell's habit, and what every hint of ours says.
+    // A habit from the shell, and the form of our own hints.
     let bare = text.strip_prefix("bursar ").unwrap_or(&text);
     match Order::parse_line(bare) {
         Ok(order) => {
-            // Only what is a command is kept: a phrase pasted here by mistake is none.
+            // Only commands are kept, and not a phrase that was pasted here by mistake.
             model.past.remember(&text);
             run(model, order);
             // A URL may hold an API key.
@@ -73,14 +73,14 @@ fn entered(model: &mut Model) -> Vec<Intent> {
             let mut told = Told::new(text, Zeroizing::new(error.to_string()));
             told.failed = true;
             model.overlay = Some(Overlay::Told(told));
-            // To be mended.
+            // The line stays, to be corrected.
             model.line = Some(line);
             Vec::new()
         }
     }
 }
 
-/// Does what a command of the operator's says.
+/// Runs a command of the operator.
 pub(super) fn run(model: &mut Model, order: Order) {
     if model.connection != Connection::Up {
         return model.complain("No engine is connected: nothing was sent.");
@@ -97,7 +97,7 @@ pub(super) fn run(model: &mut Model, order: Order) {
         Order::Address(AddressOrder::Export { .. }) => {
             return model.complain("Private keys are shown by `bursar address export` in a shell.");
         }
-        // Decided is what was shown: on its card.
+        // An approval is for what was shown: on its card.
         Order::Approve(approve) => return open_card(model, &approve.id),
         _any => {}
     }
@@ -127,7 +127,7 @@ fn open_card(model: &mut Model, prefix: &str) {
     model.overlay = card.map(|card| Overlay::Card(Box::new(card)));
 }
 
-/// Sends a command of the operator's; answers its number.
+/// Sends a command of the operator and returns its id.
 pub(super) fn send(model: &mut Model, order: Order) -> u64 {
     let name = order.name();
     let id = model.call(Purpose::Line { order: name }, order.clone(), Asking::Interactive);

@@ -1,33 +1,33 @@
-//! Where everything stands, by the size of the terminal.
+//! The layout for each size of the terminal.
 
 use ratatui::layout::{Constraint, Layout, Rect};
 
 use crate::console::model::{Model, Pane};
 
-/// Columns from which two panes stand side by side, and three.
+/// Width from which two panes are side by side; below, width and height for three.
 const TWO: u16 = 100;
 const THREE: (u16, u16) = (180, 50);
-/// A preview of a card, its border included.
+/// Height of a card's preview with its border.
 const PREVIEW: u16 = 8;
-/// The same where there is room for what matters most of it.
+/// The same if there is room for the rows that matter most.
 const TALL_PREVIEW: u16 = 10;
-/// Rows of the area from which there is.
+/// Height of the area from which there is that room.
 const TALL: u16 = 24;
-/// The same for a whole card.
+/// The same two heights for a whole card.
 const WHOLE_PREVIEW: u16 = 19;
 const WHOLE: u16 = 34;
 
 #[derive(Debug)]
 pub(super) struct Areas {
     pub(super) header: Rect,
-    /// Where only one pane is shown at a time.
+    /// Present unless all panes are shown.
     pub(super) tabs: Option<Rect>,
     /// Everything between header and bar.
     pub(super) body: Rect,
     pub(super) panes: Vec<(Pane, Rect)>,
     pub(super) preview: Option<Rect>,
     pub(super) bar: Rect,
-    /// The command line, or what the last action came to.
+    /// The command line, or the result of the last action.
     pub(super) bottom: Rect,
 }
 
@@ -35,7 +35,7 @@ impl Areas {
     pub(super) fn of(model: &Model, whole: Rect) -> Self {
         let three = whole.width >= THREE.0 && whole.height >= THREE.1;
         let one = whole.width < TWO;
-        // Where not all panes are shown, what there is besides is.
+        // If not all panes are shown, the tabs name the others.
         let tabs = model.zoomed || !three;
         let [header, tab_line, body, bar, bottom] = Layout::vertical([
             Constraint::Length(1),
@@ -124,7 +124,7 @@ impl Areas {
         }
     }
 
-    /// The main pane; under the queue a preview of its selected card.
+    /// Adds the main pane, and below the queue a preview of its selected card.
     fn with_preview(&mut self, model: &Model, pane: Pane, area: Rect) {
         let has_one = pane == Pane::Approvals && !model.server.queue.is_empty();
         if !has_one || area.height < PREVIEW.saturating_add(6) {

@@ -1,4 +1,4 @@
-//! The bar: the keys that do something now.
+//! The bar: the keys that have an effect now.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
@@ -43,7 +43,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let mut column = paint.text(area, 0, 0, &usage, Role::Plain);
     for (key, what) in keys {
-        // A key that is cut in its middle says nothing.
+        // A key whose label is cut is useless.
         let wanted = key.width().saturating_add(what.width()).saturating_add(1);
         if wanted > usize::from(area.width.saturating_sub(column)) {
             continue;
@@ -62,7 +62,7 @@ fn rename(keys: &mut [(&'static str, &'static str)], from: &str, to: &'static st
     keys.iter_mut().filter(|(_key, what)| *what == from).for_each(|key| key.1 = to);
 }
 
-/// What a key would not do is not offered.
+/// Returns whether a key would have an effect; other keys are not offered.
 fn does_something(model: &Model, here: Context, deed: Deed) -> bool {
     let only_look = model.setup.observe || !model.may_decide() || !model.is_armed();
     if only_look && !deed.is_harmless() {

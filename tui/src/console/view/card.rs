@@ -1,6 +1,6 @@
-//! The card of one request: what leaves, to whom, why it waits. Decoded by the engine; the same lines as
-//! on the command line. Where not all of them fit they scroll, what a decision needs most first, while what
-//! can be done now stays in sight.
+//! The card of one request: what leaves, to whom, and why it is held. The engine decodes it, and the command line
+//! shows the same lines. If they do not all fit they scroll, those that matter most first, while the state of the
+//! decision stays visible.
 
 mod state;
 
@@ -13,36 +13,36 @@ use crate::console::model::overlay::{CardView, RowKey};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
 
-/// Wide enough for an address behind its name, and for a digest.
+/// Wide enough for an address after its name, and for a digest.
 const WIDTH: u16 = 80;
-/// Names of rows take so much.
+/// Columns for the names of rows.
 pub(super) const INDENT: usize = 11;
 
-/// What speaks against a payment comes right after what it is.
+/// The rank of a warning, which comes right after the payment itself.
 const WARNS: u8 = 1;
-/// Rows up to this rank are on the screen before anything is approved.
+/// Rows up to this rank must be visible before anything is approved.
 const NEEDED: u8 = 2;
 
-/// What of a card is on the screen.
+/// The visible part of a card.
 #[derive(Debug)]
 pub(crate) struct Sight {
     pub(crate) rows: Vec<RowKey>,
-    /// How far it can be scrolled.
+    /// The last scroll position.
     pub(crate) last: usize,
-    /// The columns that its rows were broken for.
+    /// The columns for which its rows are wrapped.
     pub(crate) width: usize,
 }
 
-/// Where the next row is that a decision needs and that was not on the screen yet.
+/// The way to the next row that a decision needs and that was not visible yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unseen {
     pub(crate) above: bool,
-    /// The name of the last row that is still to be seen in that direction.
+    /// The name of the last such row in that direction.
     pub(crate) to: String,
 }
 
 impl Unseen {
-    /// How to get there.
+    /// Describes how to get there.
     fn way(&self) -> String {
         let key = if self.above { "k" } else { "j" };
         format!("scroll ({key}) to `{}`", self.to)
@@ -53,7 +53,7 @@ struct Row {
     key: RowKey,
     text: String,
     role: Role,
-    /// How well it can be missed.
+    /// The importance of the row: the lowest rank matters most.
     rank: u8,
 }
 
@@ -65,9 +65,9 @@ impl Row {
 
 struct Layout {
     rows: Vec<Row>,
-    /// Where the decision stands: always in sight.
+    /// The state of the decision, always visible.
     state: Vec<(String, Role)>,
-    /// Rows of the card that are shown at a time.
+    /// Number of the card's rows that are shown at a time.
     space: usize,
     width: usize,
     unseen: Option<Unseen>,
@@ -98,7 +98,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
     let mut state = fits(&state::lines(model, view, closed, unseen.as_ref()));
     let room = usize::from(body.height.saturating_sub(2));
     if rows.len().saturating_add(state.len()) < room {
-        // The two are set apart where there is room to.
+        // An empty line separates the two, if there is room.
         state.insert(0, (String::new(), Role::Plain));
     }
     let space = room.saturating_sub(state.len()).max(1);
@@ -109,13 +109,13 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
 }
 
 fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<Unseen> {
-    // Where not all of them fit they stand in the order of their ranks.
+    // If they do not all fit, rows are in the order of their ranks.
     let missing = || rows.iter().filter(|row| row.matters() && !view.has_seen(width, &row.key));
     let next = missing().min_by_key(|row| (row.rank, row.key))?;
     let before = rows.iter().filter(|row| (row.rank, row.key) < (next.rank, next.key)).count();
     let above = before < view.scroll;
     let to = if above { next } else { missing().max_by_key(|row| (row.rank, row.key))? };
-    // A row that was broken has its name in its first piece.
+    // The name of a wrapped row is in its first piece.
     let (line, _piece) = to.key;
     let named = rows.iter().find(|row| row.key == (line, 0)).unwrap_or(to);
     Some(Unseen { above, to: name_of(&named.text).to_owned() })
@@ -125,7 +125,7 @@ fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<R
     let mut rows = Vec::new();
     for (line, text) in view.card.lines_in(zone).into_iter().enumerate() {
         let plain = match name_of(&text) {
-            // The end of the wait stands in the frame.
+            // The frame shows the time left.
             "expires" => continue,
             "leaves" | "to" => Role::Strong,
             "held" => Role::Warn,
@@ -153,7 +153,7 @@ pub(super) fn sight(model: &Model, view: &CardView, body: Rect) -> Sight {
     }
 }
 
-/// Whether a row that a decision needs was not on the screen yet.
+/// Returns the way to the next row that a decision needs and that was not visible yet.
 pub(super) fn next_unseen(model: &Model, view: &CardView, body: Rect) -> Option<Unseen> {
     layout(model, view, body).unseen
 }
@@ -192,7 +192,7 @@ fn time_note(model: &Model, view: &CardView) -> String {
     }
 }
 
-/// What speaks against a payment stands out, on the card and in its preview.
+/// Returns the role of a row that speaks against a payment, on the card and in its preview.
 pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
     match name_of(line) {
         "refused" => Some(Role::Alarm),
@@ -206,7 +206,7 @@ fn name_of(line: &str) -> &str {
     line.split(' ').next().unwrap_or_default()
 }
 
-/// How well a row of the card can be missed. One that is not known here is needed.
+/// Returns the rank of a row; the lowest matters most. A row that is not known here is needed.
 pub(super) fn rank(card: &Card, line: &str) -> u8 {
     match name_of(line) {
         _warns if warning(card, line).is_some() => WARNS,
@@ -218,13 +218,13 @@ pub(super) fn rank(card: &Card, line: &str) -> u8 {
         "valid" => 7,
         "token" => 8,
         "card" => 10,
-        // Its head: the frame names it too.
+        // The head of the card, which the frame repeats.
         name if name.len() == 8 && name.bytes().all(|b| b.is_ascii_hexdigit()) => 9,
         _needed => NEEDED,
     }
 }
 
-/// Minutes and seconds until the end; the second in which it ends is still shown as one.
+/// Formats the time left in minutes and seconds, with a started second as a whole one.
 pub(super) fn left(left_ms: u64) -> String {
     countdown(left_ms.div_ceil(1_000))
 }

@@ -1,4 +1,4 @@
-//! Head, tabs and bottom line, and the notice of a screen that is too small.
+//! Header, tabs and bottom line, and the message of a screen that is too small.
 
 use bursar_core::answers::StatusAnswer;
 use bursar_core::codes::Code;
@@ -13,7 +13,7 @@ use crate::console::model::overlay::Overlay;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
-/// Nothing here counts seconds: a console writes nothing while nobody acts, but once a minute where the wallet will
+/// Draws the header. It counts no seconds: an idle console writes nothing, except once a minute if the wallet will
 /// lock.
 pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut pieces: Vec<(String, Role)> = vec![("BURSAR".into(), Role::Strong)];
@@ -56,7 +56,8 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let engine = if model.setup.owner { "engine: inside" } else { "engine: attached" };
         let taken: usize = pieces.iter().map(|(text, _role)| text.width().saturating_add(2)).sum();
         let room = usize::from(area.width).saturating_sub(taken);
-        // Whose engine it is stays; what is also known elsewhere is shortened, and goes, before it.
+        // The kind of engine stays. The address for agents, which is also known elsewhere, is shortened or left
+        // out.
         let (agents, role) = agents(status);
         let fits =
             |text: &&String| text.width().saturating_add(2).saturating_add(engine.width()) <= room;
@@ -70,7 +71,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     paint.pieces(area, 0, &pieces);
 }
 
-/// Where agents are heard, from its longest form to its shortest.
+/// Returns where agents call, from its longest form to its shortest.
 fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
     match status.server.url.as_deref().filter(|_url| status.server.running) {
         Some(url) => {
@@ -82,7 +83,7 @@ fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
     }
 }
 
-/// Every one of them is tried again: an engine of the right version may come.
+/// Describes a lost connection. The console retries every one: an engine of the right version may start.
 fn lost(fault: &Fault) -> String {
     match fault.code {
         Code::EngineDown => "ENGINE GONE: start it with `bursar engine`; retrying".to_owned(),
@@ -100,7 +101,7 @@ pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     let whole = |pane: Pane| format!(" {} {}{} ", pane.number(), pane.title(), count(pane));
     let chosen = |pane: Pane| format!("[{} {}{}]", pane.number(), pane.title(), count(pane));
-    // Numbers are enough where the names have no room.
+    // Numbers are enough if there is no room for the names.
     let fits = Pane::ALL.map(whole).concat().chars().count() <= usize::from(area.width);
     let mut column = 0;
     for pane in Pane::ALL {
@@ -115,11 +116,11 @@ pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
 }
 
-/// The command line while one is written, else what the last action came to.
+/// Draws the command line while one is edited, or else the result of the last action.
 pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     if let Some(line) = model.line.as_ref().filter(|_line| model.overlay.is_none()) {
         let text = line.text();
-        // The end of a long line is what is being written.
+        // A long line is scrolled so that its cursor is visible.
         let room = usize::from(area.width.saturating_sub(2));
         let skipped = line.cursor().saturating_sub(room);
         let shown: String = text.chars().skip(skipped).collect();
@@ -132,8 +133,8 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
 }
 
-/// A note that is longer than the bottom line takes the bar's place too, until it was read; not under a dialog,
-/// whose keys stand in the bar. Answers whether it did.
+/// Draws a note that is too long for the bottom line over the bar as well. Returns whether it did. A dialog
+/// prevents that, because the bar shows its keys.
 pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> bool {
     let is_free = model.line.is_none() && model.overlay.is_none();
     let Some(note) = model.last.as_ref().filter(|_note| is_free) else { return false };
@@ -144,7 +145,7 @@ pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> boo
     }
     let role = if note.failed { Role::Alarm } else { Role::Plain };
     paint.text(both, 0, 0, first, role);
-    // What fits nowhere is seen to be missing.
+    // The mark of a cut shows that some of it does not fit.
     paint.text(both, 0, 1, &rest.join(" "), role);
     true
 }

@@ -1,4 +1,4 @@
-//! What happened, newest first, back through the whole journal.
+//! The activity, newest first, back through the whole journal.
 
 use ratatui::layout::Rect;
 
@@ -41,7 +41,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     paint.table(inside, &columns, (count, selected), |place| {
         let row = entry_at(&model.server, place).and_then(|seq| model.server.feed.get(seq));
-        // Being read.
+        // The entry is being loaded.
         let Some(row) = row else { return vec![("...".to_owned(), Role::Quiet)] };
         let role = match row.kind.as_str() {
             "payment.refused" | "payment.rejected" | "frozen" => Role::Alarm,

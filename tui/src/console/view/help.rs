@@ -1,4 +1,4 @@
-//! Help: whose engine this is, the keys from their table, and the words that need one.
+//! Help: which engine this is, the keys from their table, and a glossary.
 
 use ratatui::layout::Rect;
 
@@ -10,7 +10,7 @@ use crate::console::theme::Role;
 const NAME_WIDTH: u16 = 24;
 const WIDTH: u16 = 100;
 
-/// Words on cards and in commands that are not everyday ones.
+/// Words on cards and in commands that need an explanation.
 const WORDS: [(&str, &str); 6] = [
     ("waiting", "Of a payment: it is not made unless you approve it before its time is up"),
     ("leaves", "On a card: the amount that you would pay, and the network"),
@@ -20,7 +20,7 @@ const WORDS: [(&str, &str); 6] = [
     ("commission", "To give an agent its policy and its paying address"),
 ];
 
-/// Each with what it means, and headings.
+/// Returns headings, and names with their meaning.
 pub(super) fn rows(model: &Model, body: Rect) -> Vec<(String, String)> {
     let room = usize::from(WIDTH.min(body.width).saturating_sub(NAME_WIDTH).saturating_sub(4));
     let mut rows: Vec<(String, String)> = Vec::new();

@@ -9,10 +9,10 @@ use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 
-/// What calls itself something is quoted, and not longer than this.
+/// Longest symbol of a token that is not verified; it is quoted.
 const FOREIGN: usize = 12;
 
-/// A pane with a table in it, or with a sentence.
+/// Draws a pane with a table, or with a sentence if there are no rows.
 fn list(
     model: &Model,
     paint: &mut Paint<'_>,
@@ -24,7 +24,7 @@ fn list(
     let focused = model.focus == pane;
     let count = model.row_count(pane);
     let failed = topic(pane).and_then(|topic| model.server.failed.get(&topic));
-    // Without an engine everything is old, and there is nobody to ask.
+    // Without an engine everything is old and cannot be reloaded.
     let failed = failed.filter(|_why| !paint.old);
     let note = match (count, failed) {
         (0, _) => String::new(),
@@ -42,7 +42,7 @@ fn list(
         let mut lines: Vec<(String, Role)> =
             wrapped(&text, room, 0).into_iter().map(|line| (line, role)).collect();
         if pane == Pane::Balances {
-            // Where to send money is known all the same.
+            // The addresses to fund are known in any case.
             for known in model.server.addresses.iter().flatten() {
                 lines.push((String::new(), Role::Plain));
                 lines.push((known.label.clone(), Role::Plain));
@@ -60,8 +60,8 @@ fn list(
     paint.table(inside, columns, (count, selected), row);
 }
 
-/// The reason of the selected amount that could not be read, or of the first one, stands below the table, of
-/// which is left what is answered.
+/// Draws below the table why an amount could not be read. It is the selected amount, or else the first unknown one.
+/// Returns the area left for the table.
 fn unknown(model: &Model, paint: &mut Paint<'_>, inside: Rect) -> Rect {
     let known = rows::balances(&model.server);
     let selected = known.get(model.selected_row(Pane::Balances));
@@ -72,7 +72,7 @@ fn unknown(model: &Model, paint: &mut Paint<'_>, inside: Rect) -> Rect {
     let room = usize::from(inside.width.saturating_sub(2));
     let lines = wrapped(&format!("! {why}{again}"), room, 2);
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    // Rows are worth more than their reasons where there is no room for both.
+    // If there is no room for both, rows matter more than reasons.
     if height.saturating_add(3) > inside.height {
         return inside;
     }
@@ -83,7 +83,7 @@ fn unknown(model: &Model, paint: &mut Paint<'_>, inside: Rect) -> Rect {
     table
 }
 
-/// What a pane of rows is read by.
+/// Returns the topic of a pane.
 fn topic(pane: Pane) -> Option<Topic> {
     match pane {
         Pane::Balances => Some(Topic::Balances),
@@ -109,7 +109,7 @@ pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let place =
             [(row.address.label.clone(), Role::Plain), (row.network.name.clone(), Role::Quiet)];
         let (token, amount, role) = match row.held {
-            // Unknown is not zero, and says so.
+            // An unknown amount is marked, because it is not zero.
             None => (String::new(), "unknown !".to_owned(), Role::Warn),
             Some(held) => {
                 let token =

@@ -44,7 +44,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
         rows.push((keys.to_owned(), Role::Strong));
         None
     } else {
-        // How long a secret is is nobody's business.
+        // The length of a secret is not shown.
         let shown = match (question.is_hidden(), question.field.text().is_empty()) {
             (true, true) => "(not shown while you type)".to_owned(),
             (true, false) => "****".to_owned(),
@@ -94,20 +94,20 @@ pub(super) fn word_check(check: &WordCheck, paint: &mut Paint<'_>, body: Rect) {
     paint.place_cursor(inside, u16::try_from(column).unwrap_or(0), 3);
 }
 
-/// What of a text is on the screen.
+/// The visible part of a text.
 #[derive(Debug)]
 pub(crate) struct TextSight {
-    /// Rows that are shown at a time.
+    /// Number of rows that are shown at a time.
     pub(crate) shown: usize,
-    /// How far it can be scrolled.
+    /// The last scroll position.
     pub(crate) last: usize,
-    /// The columns that it was broken for.
+    /// The columns for which it is wrapped.
     pub(crate) width: usize,
-    /// The rows down to the last word of a seed; none, where no words are shown.
+    /// Number of rows down to the last word of a seed; 0 if no words are shown.
     pub(crate) words: usize,
 }
 
-/// The words of a seed before all else, each with its number beside it, and how many rows that makes; then the text.
+/// Returns the rows of a text, and how many of them lead to the last seed word. The words come first.
 fn rows_of(told: &Told, room: usize, indent: usize) -> (Vec<String>, usize) {
     let break_lines = |text: &str| -> Vec<String> {
         text.lines().flat_map(|line| wrapped(line, room, indent)).collect()
@@ -125,7 +125,7 @@ fn rows_of(told: &Told, room: usize, indent: usize) -> (Vec<String>, usize) {
     (rows, words)
 }
 
-/// What stands above the words of a seed, and below them.
+/// The text above the words of a seed, and the text below them.
 const TO_WRITE_DOWN: (&str, &str) = (
     "Write these words down now, in this order, on paper.",
     "Without them a lost wallet cannot be restored; anyone who has them can take the money.\n\n",
@@ -139,7 +139,7 @@ pub(super) fn sight(told: &Told, body: Rect) -> TextSight {
     TextSight { shown, last: rows.len().saturating_sub(shown), width, words }
 }
 
-/// The same where there is no room for a frame.
+/// Like [`sight`], if there is no room for a frame.
 pub(super) fn plain_sight(told: &Told, area: Rect) -> TextSight {
     let width = usize::from(area.width);
     let (rows, words) = rows_of(told, width, 1);
@@ -151,7 +151,7 @@ fn told_width(body: Rect) -> u16 {
     body.width.saturating_sub(4).min(120)
 }
 
-/// How far the text that is open can be scrolled.
+/// Returns how far the open text can be scrolled.
 pub(super) fn last_scroll(model: &Model, body: Rect) -> usize {
     match &model.overlay {
         Some(Overlay::Told(told)) => sight(told, body).last,
@@ -176,7 +176,7 @@ pub(super) fn told(told: &Told, paint: &mut Paint<'_>, body: Rect) {
     }
 }
 
-/// Without a frame, where there is no room for one.
+/// Draws a text without a frame, if there is no room for one.
 pub(super) fn told_plainly(told: &Told, paint: &mut Paint<'_>, area: Rect) {
     let TextSight { shown, last, width, .. } = plain_sight(told, area);
     let (rows, _words) = rows_of(told, width, 1);

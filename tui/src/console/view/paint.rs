@@ -1,5 +1,5 @@
-//! The brush. The one place that writes to a frame: whatever it is given, no character gets there that
-//! could act on a terminal, and nothing leaves its area.
+//! The only code that writes to a frame. It lets no character through that could act on a terminal, and keeps text
+//! inside its area.
 
 mod table;
 
@@ -15,9 +15,9 @@ pub(super) use table::{Column, left, right};
 pub(super) struct Paint<'a> {
     buffer: &'a mut Buffer,
     pub(super) theme: Theme,
-    /// What is drawn was heard from an engine that is gone.
+    /// The data is from an engine that is gone.
     pub(super) old: bool,
-    /// Where the next character typed would go.
+    /// Where the next typed character appears.
     pub(super) cursor: Option<Position>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Paint<'a> {
         Self { buffer, theme, old: false, cursor: None }
     }
 
-    /// Writes `text` from the left edge of row `row` of `area`, cut to fit. Answers the cells it took.
+    /// Writes `text` in row `row` of `area` from `column` on, cut to fit. Returns the cells that it took.
     pub(super) fn text(
         &mut self,
         area: Rect,
@@ -47,7 +47,7 @@ impl<'a> Paint<'a> {
         end.saturating_sub(x)
     }
 
-    /// Pieces in a row, one after the other.
+    /// Writes pieces one after the other in a row.
     pub(super) fn pieces(&mut self, area: Rect, row: u16, pieces: &[(&str, Role)]) {
         let mut column = 0;
         for (text, role) in pieces {
@@ -73,7 +73,7 @@ impl<'a> Paint<'a> {
         self.cursor = Some(Position { x, y: area.y.saturating_add(row) });
     }
 
-    /// The frame of a pane. The one that has the keys is marked by more than its colour.
+    /// Draws the frame of a pane and returns its inside. More than a colour marks the pane with the focus.
     pub(super) fn pane(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
         let title = if focused { format!("> {title}") } else { title.to_owned() };
         match (self.old, note) {
@@ -83,7 +83,7 @@ impl<'a> Paint<'a> {
         }
     }
 
-    /// A frame around an area, with a title at its left and one at its right. Answers what is inside.
+    /// Draws a frame with a title on the left and a note on the right. Returns its inside.
     pub(super) fn frame(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
         if area.width < 2 || area.height < 2 {
             return Rect { width: 0, height: 0, ..area };
@@ -128,7 +128,7 @@ impl<'a> Paint<'a> {
         }
     }
 
-    /// A dialog in the middle of `within`, on an empty ground. Answers what is inside.
+    /// Draws a dialog in the middle of `within`, on an empty area. Returns its inside.
     pub(super) fn dialog(
         &mut self,
         within: Rect,
@@ -162,7 +162,7 @@ impl<'a> Paint<'a> {
         }
     }
 
-    /// Text that is ours and plain already.
+    /// Writes text that is ours and already plain.
     fn line(&mut self, area: Rect, row: u16, text: &str, role: Role) {
         let area = area.intersection(self.buffer.area);
         if row >= area.height {
@@ -201,7 +201,7 @@ impl<'a> Paint<'a> {
     }
 }
 
-/// Breaks text at spaces, or where it must; what follows the first line is indented.
+/// Wraps text at spaces, or inside a word that is too long. Lines after the first are indented.
 pub(super) fn wrapped(text: &str, room: usize, indent: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
@@ -210,7 +210,7 @@ pub(super) fn wrapped(text: &str, room: usize, indent: usize) -> Vec<String> {
         let fits = line.width().saturating_add(word.trim_end().width()) <= room;
         let too_long = word.trim_end().width() > room.saturating_sub(indent);
         if !fits && (line.trim().is_empty() || too_long) {
-            // Broken below, where it stands.
+            // The loop below breaks it in place.
         } else if !fits {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
         }

@@ -1,4 +1,4 @@
-//! The requests that wait, and the card of the selected one in short.
+//! The pending requests, and a preview of the selected card.
 
 use bursar_core::card::Card;
 use bursar_core::text::Zone;
@@ -11,10 +11,10 @@ use crate::console::model::server::{Topic, Waiting};
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
-/// From so much time on it is said that there is little.
+/// Time left from which a request is marked; below, as urgent.
 const SOON_MS: u64 = 300_000;
 const NOW_MS: u64 = 60_000;
-/// One cell of a bar: a tenth of a hold of fifteen minutes.
+/// Time of one cell of a bar: a tenth of a hold of fifteen minutes.
 const CELL_MS: u64 = 90_000;
 
 const COLUMNS: &[Column<'static>] = &[
@@ -25,7 +25,7 @@ const COLUMNS: &[Column<'static>] = &[
     column("", 10).rank(4),
     right("TIME LEFT", 9),
 ];
-/// Longest name of an agent where there is little room.
+/// Longest name of an agent, if there is little room.
 const SHORT_AGENT: u16 = 10;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
@@ -55,7 +55,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     paint_rows(model, paint, inside, (queue.len(), Some(selected)));
 }
 
-/// What keeps requests from coming, if something does: only where nothing does, that nothing waits is good news.
+/// Returns the problems that keep requests from arriving. An empty queue is good news only if there are none.
 fn standing(model: &Model) -> Vec<(String, Role)> {
     if let Connection::Lost(_) = &model.connection {
         return vec![("Waiting requests are not known without an engine.".to_owned(), Role::Warn)];
@@ -126,7 +126,7 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
     });
 }
 
-/// The time that is left, with a sign beside the colour.
+/// Formats the time left, with a sign in addition to the colour.
 fn time(waiting: &Waiting, now_ms: u64) -> (String, Role) {
     if let Some(over) = waiting.closed(now_ms) {
         return (over.to_owned(), Role::Quiet);
@@ -141,7 +141,7 @@ fn time(waiting: &Waiting, now_ms: u64) -> (String, Role) {
     }
 }
 
-/// The selected card, or as much of it as there is room for.
+/// Draws the selected card, or as much of it as fits.
 pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let waiting = model.server.queue.get(model.selected_row(Pane::Approvals));
     let card = waiting.and_then(|waiting| waiting.request.card.as_ref());
@@ -156,7 +156,7 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         true => card.policy.as_str().to_owned(),
         false => format!("{}, enter shows all", card.policy),
     };
-    // What is over does not look as if it could be decided.
+    // A closed request must not look as if it could be decided.
     let over = waiting.and_then(|waiting| waiting.closed(model.now_ms));
     let state = over.map_or_else(String::new, |over| format!(", {over}"));
     let title = format!("{} from {}{state}", card.id.short(), card.agent_name);
@@ -167,7 +167,7 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
 }
 
-/// Rows of a card, those that a decision needs most first where not all of them fit; and whether they do.
+/// Returns the rows of a card and whether all fit. If not, those that matter most come first.
 fn fitting(card: &Card, zone: &Zone, room: usize, height: usize) -> (Vec<(String, Role)>, bool) {
     let lines = card.lines_in(zone).into_iter().filter(|line| !line.starts_with("expires "));
     let mut rows: Vec<(u8, String, Role)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The way from an empty folder to a paying agent, one step at a time, until the last one is done.
+//! The way from an empty folder to a paying agent, one step at a time, until the last step is done.
 
 use ratatui::layout::Rect;
 
@@ -43,12 +43,12 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     rows.push((1, String::new(), Role::Plain));
     rows.extend(wrapped(hint, room, 0).into_iter().map(|part| (1, part, Role::Plain)));
-    // The next step is in sight, and what was done goes first; with the last one the hint is, too.
+    // The next step is visible, and completed ones are left out first. With the last step the hint is visible too.
     let last = next.is_none_or(|next| next.saturating_add(1) == steps.len());
     let end = if last { rows.len() } else { here.saturating_add(2) };
     let height = usize::from(inside.height);
     let skipped = end.saturating_sub(height);
-    // Where not all of them are in sight, the last row says so.
+    // If not all steps are visible, the last row shows how many follow.
     let seen = skipped.saturating_add(height);
     let whole = begins.iter().all(|begin| *begin < seen);
     let room = if whole { height } else { height.saturating_sub(1) };

@@ -13,10 +13,9 @@ use crate::link::Secret;
 use crate::oneshot::terminal::Terminal;
 use crate::secret_source::SecretSource;
 
-/// How often one command gives the engine the same password from its source: an engine that keeps asking
-/// has refused it.
+/// How often one command sends the same password from its source. An engine that keeps asking has refused it.
 const GIVEN_MAX: u8 = 3;
-/// How often somebody may mistype a new password.
+/// How often a new password may be mistyped.
 const TRIES: u8 = 3;
 
 impl Prompter<'_> {
@@ -42,8 +41,8 @@ impl Prompter<'_> {
         }
     }
 
-    /// A command that is its own engine opens the wallet and may then ask for the operator's proof: what
-    /// was given for the one is good for the other.
+    /// Returns the current password, read only once. A command that is its own engine opens the wallet and may then
+    /// ask for the operator's proof: the same password answers both.
     async fn password_again(&mut self, source: &SecretSource) -> Result<Option<Secret>, Stop> {
         if self.password.is_none() {
             self.password = self.read(source).await?.map(|secret| secret.0);
@@ -55,8 +54,8 @@ impl Prompter<'_> {
         Ok(self.password.clone().map(Secret))
     }
 
-    /// A source that has just given the current password must not give it as the new one too: `wallet
-    /// passwd` would change nothing and say that it had. Only standard input has a second line.
+    /// Reads the new password, unless the source has just given the current one. Otherwise `wallet passwd` would
+    /// change nothing and report success. Only standard input has a second line.
     async fn new_password(&mut self, source: &SecretSource) -> Result<Option<Secret>, Stop> {
         if self.password.is_some() && *source != SecretSource::Stdin {
             return Ok(None);
@@ -64,7 +63,7 @@ impl Prompter<'_> {
         self.read(source).await
     }
 
-    /// Reads a source in a thread that may block: standard input may be a person or a slow program.
+    /// Reads a source in a thread that may block. Standard input may be a person or a slow program.
     async fn read(&mut self, source: &SecretSource) -> Result<Option<Secret>, Stop> {
         let Some(mut stdin) = self.stdin.take() else { return Ok(None) };
         let source = source.clone();
@@ -94,7 +93,7 @@ fn typed(
     }
 }
 
-/// A new password, typed twice: with the echo off a slip would lock its owner out.
+/// Asks for a new password twice. The input is hidden, so a slip would lock its owner out.
 fn chosen(terminal: &dyn Terminal) -> io::Result<Result<Zeroizing<String>, Fault>> {
     let question = format!("New password, at least {PASSWORD_CHARS} characters: ");
     let mut ask = question.clone();

@@ -1,4 +1,4 @@
-//! Endings: lost engines, silence, Ctrl-C, frames of somebody else.
+//! Endings: lost engines, silence, Ctrl-C, frames of other commands.
 
 use bursar_core::answers::*;
 use bursar_core::wire::Prompt;
@@ -61,7 +61,7 @@ async fn is_cancelled(mut engine: TestEngine) {
     assert_eq!(engine.message().await, None);
 }
 
-/// Ctrl-C before the operator has said yes leaves the request; after it nobody knows yet.
+/// Ctrl-C before a yes leaves the request pending; after that the outcome is unknown.
 #[tokio::test]
 async fn ctrl_c_cancels_and_says_what_is_certain() {
     let held = "The request is still waiting.";

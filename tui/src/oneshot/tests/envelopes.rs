@@ -36,7 +36,7 @@ async fn what_is_unknown_says_why() {
     assert_ran("json_history", "--json history", &ran);
     let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(receipt()))).await;
     assert_ran("json_receipt", "--json receipt 0123abcd", &ran);
-    // What a program gets and may pass on to an agent tells no limit.
+    // A program may pass this on to an agent, so it contains no limit.
     let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(refused_receipt()))).await;
     assert_ran("json_receipt_refused", "--json receipt 0123abcd", &ran);
 }
@@ -97,7 +97,7 @@ async fn progress_never_reaches_standard_output() {
     }
 }
 
-/// Commands that came to no engine, and arguments that were not understood.
+/// Commands that reached no engine, and arguments that could not be parsed.
 #[tokio::test]
 async fn failures_before_the_engine_have_the_same_shape() {
     let print = |json, verbose| {

@@ -1,4 +1,4 @@
-//! `history export`: the pieces become a file of the one who typed the command, or nothing.
+//! `history export`: the pieces become a file of the caller, or nothing.
 
 use std::path::Path;
 

@@ -84,7 +84,7 @@ fn held(symbol: &str, token: Option<&str>, whole: &str, usd: Option<&str>) -> Ba
     }
 }
 
-/// The same where nobody answered.
+/// The same balance if it could not be read.
 fn silent(known: BalanceAnswer, why: &str) -> BalanceAnswer {
     BalanceAnswer {
         amount: None,
@@ -95,7 +95,7 @@ fn silent(known: BalanceAnswer, why: &str) -> BalanceAnswer {
     }
 }
 
-/// One network that answers, with tokens of strangers; one where a token fails; one that is silent.
+/// Three networks. One has unverified tokens, one has a token that fails, and one does not answer.
 pub(crate) fn holdings(foreign: &str) -> HoldingsAnswer {
     let on = |chain_id, name: &str, balances| NetworkHoldingsAnswer {
         chain_id,

@@ -32,7 +32,7 @@ pub(crate) fn history_row() -> HistoryRow {
     }
 }
 
-/// A token that nobody knows, asked for by an agent that is gone.
+/// An unknown token, requested by an agent that was deleted.
 pub(crate) fn unknown_row() -> HistoryRow {
     let because = |reason: &str| Some(reason.to_owned());
     HistoryRow {
@@ -145,7 +145,7 @@ pub(crate) fn rehearsal() -> RehearsalAnswer {
     }
 }
 
-/// What an agent's request went through, and what the operator did, newest first.
+/// Entries of an agent's request and of the operator's actions, newest first.
 pub(crate) fn activity_rows() -> Vec<ActivityRow> {
     let told = |seq, kind: &str, detail: Option<&str>| ActivityRow {
         seq,

@@ -1,4 +1,4 @@
-//! Passwords and seed phrases: from a source, from somebody who is there, or not at all.
+//! Passwords and seed phrases: from a source, from a person at the terminal, or not at all.
 
 use bursar_core::wire::{Prompt, SecretPrompt};
 
@@ -18,11 +18,11 @@ async fn a_password_is_asked_for_without_echo() {
     assert_eq!(terminal.asked(), ["Password of the wallet: "]);
     let (_, phrase) = secret(Scene::attended("seed import", &[PHRASE]), SEED).await;
     assert_eq!(phrase, PHRASE);
-    // An ended input is nobody's password.
+    // An ended input is not a password.
     assert_eq!(unanswered(Scene::attended("wallet open", &[]), PASSWORD).await.exit, 1);
 }
 
-/// Without an engine `thaw` opens the wallet first and asks for its proof then.
+/// Without an engine `thaw` opens the wallet first and then asks for its proof.
 #[tokio::test]
 async fn one_command_asks_for_the_same_password_once() {
     let scene = Scene::attended("thaw", &["hunter2!"]);
@@ -72,7 +72,7 @@ async fn where_nobody_can_be_asked_the_option_is_named() {
         assert_eq!(ran.exit, 8);
         assert_ran(name, line, &ran);
     }
-    // Somebody is there, but `--no-input` says not to ask.
+    // A person is there, but `--no-input` forbids to ask.
     let scene =
         Scene::attended("wallet open", &["hunter2!"]).with(|options| options.may_ask = false);
     assert_eq!(unanswered(scene, PASSWORD).await.exit, 8);
@@ -133,7 +133,7 @@ async fn a_password_file_answers_unless_others_may_read_it() {
     assert!(ran.err.contains("chmod 600") && !ran.err.contains("hunter2"), "{}", ran.err);
 }
 
-/// Else `wallet passwd --password-file` would set the password that it has.
+/// Otherwise `wallet passwd --password-file` would set the password that the wallet already has.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_gave_the_current_password_does_not_give_the_new_one() {

@@ -1,4 +1,4 @@
-//! What the engine asks: who answers, and what happens where nobody can.
+//! Prompts of the engine: the source of the answer, and the result if there is none.
 
 use bursar_core::answers::*;
 use bursar_core::wire::Prompt;
@@ -36,7 +36,7 @@ pub(super) async fn secret(scene: Scene, prompt: Prompt) -> (Ran, String) {
     (ran, told.await.unwrap())
 }
 
-/// Plays one prompt that nobody answers: the command ends and the engine is told to let go.
+/// Plays one prompt without an answer: the command ends and sends a cancellation to the engine.
 pub(super) async fn unanswered(scene: Scene, prompt: Prompt) -> Ran {
     scene
         .against(|mut engine| async move {
@@ -62,7 +62,7 @@ async fn a_yes_is_typed_and_enter_alone_means_no() {
                 done(&mut engine, ok(Answer::Decided(decided("signed")))).await;
             })
             .await;
-        // The card stands where the question stands, and nowhere else.
+        // The card is shown with the question, and nowhere else.
         let [asked] = terminal.asked().try_into().unwrap();
         assert!(asked.ends_with("\nApprove 1.500000 USDC? [y/N] "), "{asked}");
         assert!(asked.contains("leaves") && !asked.contains('\x1b'), "{asked}");

@@ -1,4 +1,4 @@
-//! Secrets that a command hands out: shown where they belong, and nowhere else.
+//! Secrets that a command returns: shown where they belong, and nowhere else.
 
 use bursar_core::answers::*;
 
@@ -100,7 +100,7 @@ async fn a_seed_phrase_goes_elsewhere_only_when_revealed() {
     assert!(ran.out.contains("1  legal"), "{}", ran.out);
 }
 
-/// Refused before the engine hears of it: a phrase that nobody saw would be lost.
+/// Refused before the engine receives the order: a phrase that was never shown would be lost.
 #[tokio::test]
 async fn no_seed_is_created_whose_words_could_not_be_shown() {
     for (name, json) in [("seed_unshowable_json", true), ("seed_unshowable", false)] {
@@ -118,7 +118,7 @@ async fn no_seed_is_created_whose_words_could_not_be_shown() {
     assert_eq!(ran.await.exit, 8);
 }
 
-/// Another order whose reply carries a phrase, from an engine that is newer than this program.
+/// Another order whose reply contains a phrase, from an engine that is newer than this program.
 #[tokio::test]
 async fn a_phrase_that_was_not_asked_for_is_withheld() {
     let scene = Scene::of("seed import").with(|options| options.json = true);

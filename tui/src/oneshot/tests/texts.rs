@@ -11,7 +11,7 @@ async fn shown(name: &str, line: &'static str, answer: Answer) {
     assert_ran(name, line, &ran);
 }
 
-/// Where no engine goes on after the command.
+/// The same if no engine keeps running after the command.
 async fn shown_alone(name: &str, line: &'static str, answer: Answer) {
     let scene = Scene::of(line).with(|options| options.engine_running = false);
     let ran = scene.answered(ok(answer)).await;
@@ -204,7 +204,7 @@ async fn status_and_its_exit_code() {
         .await;
 }
 
-/// Escape sequences, a line break that would forge a command's output, and a text that runs backwards.
+/// Escape sequences, a line break that would forge a command's output, and text that runs backwards.
 #[tokio::test]
 async fn hostile_text_is_harmless() {
     let evil = "https://x.example/\x1b]0;owned\x07\x1b[2J\r\nApproved 0123abcd\u{202e}\u{9b}31m";

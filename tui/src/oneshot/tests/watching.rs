@@ -6,7 +6,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::more_fixtures::activity_rows;
 use super::*;
 
-/// Standard output that tells what was flushed, when it is.
+/// A standard output that reports each flush with its text.
 struct Flushed {
     waiting: Vec<u8>,
     tell: UnboundedSender<String>,
@@ -24,7 +24,7 @@ impl Write for Flushed {
     }
 }
 
-/// The engine's side of a scene, what the program shows, and the operator's Ctrl-C.
+/// The engine's side of a scene, the output of the program, and the operator's Ctrl-C.
 struct Stage {
     engine: TestEngine,
     shown: UnboundedReceiver<String>,
@@ -33,7 +33,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Sends entries and waits until they are on the screen.
+    /// Sends entries and waits until they are printed.
     async fn tell(&mut self, entries: Vec<ActivityRow>) {
         self.engine.send(&ToClient::Entries { id: 1, entries }).await;
         let patience = Duration::from_secs(600);
@@ -104,7 +104,7 @@ async fn every_entry_is_a_line_at_once_and_silence_ends_nothing() {
     assert_ran("watch_engine_stopped", "watch --since 997", &ran);
 }
 
-/// With and without `--json`: what reads the lines gets no envelope among them.
+/// With and without `--json`: a reader of the lines receives no envelope among them.
 #[tokio::test(start_paused = true)]
 async fn ctrl_c_ends_it_and_tells_how_to_go_on() {
     for json in [false, true] {

@@ -22,7 +22,7 @@ fn row(entry: &ActivityRow) -> [String; 6] {
     let ActivityRow { seq, at, kind, agent_id, agent, amount, host, detail, .. } = entry;
     let agent = agent.as_ref().or(agent_id.as_ref());
     let host = host.as_deref().map(foreign);
-    // The engine has put in quotes what strangers wrote there.
+    // The engine has quoted foreign text in the detail.
     let what = [host, detail.clone()].into_iter().flatten().collect::<Vec<_>>().join("  ");
     [
         seq.to_string(),

@@ -84,7 +84,7 @@ pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
     troubles(to, agents);
 }
 
-/// What keeps an agent from working although its status does not say so.
+/// Prints what keeps an agent from working although its status does not show it.
 fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
     for agent in agents {
         if let Some(problem) = &agent.problem {
@@ -102,7 +102,8 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
     }
 }
 
-/// The block that an agent's environment takes. A shell can read the whole: what is no variable is a comment.
+/// Prints the block for an agent's environment. A shell can read all of it: lines other than variables are
+/// comments.
 pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
     let (name, id) = (&given.name, &given.agent_id);
     to.line(&format!("# {name} ({id}): for this agent's environment only. Keep it secret."));
@@ -123,7 +124,8 @@ pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Co
     }
 }
 
-/// A token must not be taken to another program's door, so an older address does not stay either.
+/// Prints the variable with the wallet's URL. If the URL is unknown the variable is unset: an older address could
+/// send the token to another program.
 fn door(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
     let Some(url) = &given.url else {
         let why = given.url_unknown_reason.as_deref().unwrap_or("not known");
@@ -137,7 +139,7 @@ fn door(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
     }
 }
 
-/// Quoting borrows what needs no quotes, and tokens need none: no copy of the token is made.
+/// Prints the token. Quoting borrows text that needs no quotes, and tokens need none: the token is not copied.
 fn token_line(to: &mut Sheet, token: &str) {
     match shlex::try_quote(token) {
         Ok(quoted) => to.secret("export WALLET_AGENT_TOKEN=", &quoted),

@@ -1,4 +1,4 @@
-//! What addresses hold. An unknown amount is a `?` with its reason below, never a zero.
+//! The balances of addresses. An unknown amount is a `?` with its reason below, never a zero.
 
 use bursar_core::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 
@@ -28,7 +28,7 @@ fn row(address: &HoldingsAnswer, on: &NetworkHoldingsAnswer, held: &BalanceAnswe
     [
         address.label.clone(),
         on.name.clone(),
-        // A token names itself as it likes: only those of our table stand without quotes.
+        // A token names itself as it likes: only tokens of our table are printed without quotes.
         if held.verified { held.symbol.clone() } else { foreign(&held.symbol) },
         amount(held),
         usd,
@@ -36,7 +36,7 @@ fn row(address: &HoldingsAnswer, on: &NetworkHoldingsAnswer, held: &BalanceAnswe
     ]
 }
 
-/// Without its decimals an amount is bare units.
+/// Formats the amount; without decimals it is a number of units.
 fn amount(held: &BalanceAnswer) -> String {
     match (&held.amount, &held.amount_atomic) {
         (Some(whole), _) => whole.clone(),
@@ -50,11 +50,11 @@ fn mark(held: &BalanceAnswer) -> String {
     stranger.map_or(String::new(), |token| format!("unverified {token}"))
 }
 
-/// Each reason once: a network that is silent is silent for every address.
+/// Prints each reason once: a network that does not answer does so for every address.
 fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
     let mut told: Vec<String> = Vec::new();
     for on in addresses.iter().flat_map(|address| &address.networks) {
-        // Where nothing could be read, the network's reason is that of each.
+        // If no balance could be read, the network's reason applies to each.
         let unread = |held: &&BalanceAnswer| on.error.is_none() && held.amount_atomic.is_none();
         let alone = on.balances.iter().filter(unread);
         let named = |what: &str, why: &str| format!("{}: {what}{why}", on.name);
@@ -62,7 +62,7 @@ fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
             let why = held.amount_unknown_reason.as_ref()?;
             Some(named(&format!("{}: ", held.symbol), why))
         });
-        // Why nothing could be read names the network itself.
+        // The network's own reason names the network already.
         let of_all = on.error.clone().into_iter();
         let of_list = on.incomplete.iter().map(|why| named("", why));
         for line in of_all.chain(of_list).chain(of_tokens) {

@@ -4,7 +4,7 @@ use bursar_core::answers::{CheckAnswer, CheckResult};
 
 use crate::oneshot::sheet::Sheet;
 
-/// One line each; what to do stands below what needs it.
+/// Prints one line for each check, with the advice below a check that needs it.
 pub(super) fn checks(to: &mut Sheet, checks: &[CheckAnswer]) {
     let width = checks.iter().map(|check| check.check.chars().count()).max().unwrap_or(0);
     for check in checks {

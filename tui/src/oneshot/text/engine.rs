@@ -61,7 +61,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
             wallet.name.as_deref().unwrap_or("-"),
             super::wallet::state(wallet),
             count(wallet.seeds, "seed"),
-            // "address" does not take a plain s.
+            // The plural of "address" is not a plain s.
             if wallet.addresses == 1 {
                 "1 address".to_owned()
             } else {
@@ -110,7 +110,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     }
 }
 
-/// The first thing that stands between the agents and their work.
+/// Returns the first obstacle to the agents' work, with the command that removes it.
 fn next(status: &StatusAnswer, context: Context<'_>) -> Option<(&'static str, &'static str)> {
     if !context.engine_running {
         Some(("Agents need a running engine. Start it with", "bursar engine"))

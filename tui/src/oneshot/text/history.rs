@@ -7,7 +7,7 @@ use super::request::short;
 use crate::oneshot::sheet::{Sheet, foreign, word};
 use crate::wording;
 
-/// Whole addresses and hashes, on lines of their own: a shortened one can be forged.
+/// Prints whole addresses and hashes on separate lines: a shortened one can be forged.
 pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
     let Some(newest) = history.requests.first() else {
         return to.line("No request matches.");
@@ -46,7 +46,7 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
         to.line(&format!("          tx {hash}"));
     }
     if let Some(why) = &request.refused {
-        // Our own words, and a policy's name.
+        // Only our own words and the name of a policy.
         to.line(&format!("          because {why}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Policies: all of one that has an effect, the limits of many.
+//! Policies: one of them with everything that has an effect, or the limits of many.
 
 use bursar_core::answers::{
     LendingPolicyAnswer, PolicyAnswer, RehearsalAnswer, TradingPolicyAnswer,
@@ -44,7 +44,7 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     }
 }
 
-/// Only after an edit.
+/// Returns the changes; empty unless the policy was edited.
 fn changed(policy: &PolicyAnswer) -> Vec<(&'static str, String)> {
     match &policy.changes {
         None => Vec::new(),
@@ -88,7 +88,7 @@ fn venues(lending: &LendingPolicyAnswer) -> String {
     )
 }
 
-/// Its limits are kept and have no effect, which is said next to them.
+/// Formats the switch of a lane that this version lacks. Its limits are kept but have no effect.
 fn no_lane(on: bool, does: &str) -> String {
     format!("{}, without effect: this version never {does}", switch(on))
 }
@@ -133,7 +133,7 @@ fn switch(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-/// A threshold of zero is no threshold: nothing lies below it.
+/// A threshold of zero disables automatic payments, because no amount is below it.
 fn automatic(below: &str) -> String {
     if is_zero(below) { "always asks".to_owned() } else { format!("automatic below {below}") }
 }

@@ -1,4 +1,4 @@
-//! A receipt in plain words, in the order in which things happen. Programs read its own form with `--json`.
+//! A receipt in plain words, in the order of events. Programs read its own form with `--json`.
 
 use bursar_core::answers::ReceiptAnswer;
 use bursar_core::money::Usd;
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::oneshot::sheet::{Sheet, word};
 
-/// Where the receipt's form has a value, and what people call it. What has no name here stands below under
-/// the name of the form: nothing is left out.
+/// The fields of the receipt's form, with their names for people. A field without a name here follows under its
+/// name in the form: nothing is left out.
 const NAMES: [(&str, &str); 22] = [
     ("transactionId", "request"),
     ("timestamp", "asked"),
@@ -34,10 +34,10 @@ const NAMES: [(&str, &str); 22] = [
     ("settlement.verification", "on the chain"),
 ];
 
-/// Names of the form itself, and the same amount once more.
+/// Fields of the form itself, and a repetition of the amount.
 const FORM: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomic"];
 
-/// Columns of a value before it goes on in the next line: a whole hash, and with its name it fits in 80.
+/// Columns of a value before it wraps. A whole hash fits, and with its name it fits in 80 columns.
 const WIDTH: usize = 66;
 
 pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
@@ -60,7 +60,7 @@ pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
     next(to, answer);
 }
 
-/// Whole, however long: nothing else shows what was asked. The lines that it goes on in stand under its
+/// Adds a value in full, however long: nothing else shows what was requested. Further lines are indented under the
 /// first, so that none begins where our own names do.
 fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
     let mut name = name;
@@ -74,7 +74,7 @@ fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
     }
 }
 
-/// What moves the limit that refused it.
+/// Prints the command that changes the limit by which the payment was refused.
 fn next(to: &mut Sheet, answer: &ReceiptAnswer) {
     let Some(refused) = &answer.refused else { return };
     match (&refused.policy, &refused.option) {
@@ -98,7 +98,7 @@ fn told(path: &str, answer: &ReceiptAnswer) -> String {
     let value = at(receipt, path);
     match (path, value.as_str()) {
         ("rejection.reason", _) if let Some(refused) = &answer.refused => refused.why.clone(),
-        // Else it would look like another URL than the one that was called.
+        // Otherwise it would look like another URL than the one that was called.
         ("payment.requestUrl" | "payment.resource", Some(url)) => {
             let path = if answer.origins_only { "  (path not kept)" } else { "" };
             format!("{}{path}", with_host(url))
@@ -119,13 +119,13 @@ fn told(path: &str, answer: &ReceiptAnswer) -> String {
     }
 }
 
-/// A URL, and its host where the text does not show it.
+/// Formats a URL, with its host if the text does not show it.
 fn with_host(url: &str) -> String {
     let host = host_note(url).map_or(String::new(), |note| format!("  ({note})"));
     format!("{}{host}", plain(&Value::from(url)))
 }
 
-/// What became of it. Only what the chain confirmed is called paid.
+/// Describes the status. Only a payment that the chain confirmed is called paid.
 fn words(status: &str) -> String {
     match status {
         "payment-required" => "waiting for your decision",
@@ -169,7 +169,7 @@ fn flatten(rows: &mut Vec<(String, Value)>, name: &str, value: &Value) {
     }
 }
 
-/// Others wrote the URLs and reasons in it.
+/// Quotes text that is not plain, because others wrote the URLs and reasons in it.
 fn plain(value: &Value) -> String {
     let Value::String(text) = value else { return value.to_string() };
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.: /+".contains(c));

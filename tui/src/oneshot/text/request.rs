@@ -1,4 +1,4 @@
-//! Requests that wait for the operator, and decisions.
+//! Pending requests, and decisions.
 
 use bursar_core::answers::{DecidedAnswer, RequestAnswer};
 use bursar_core::ids::RequestId;
@@ -7,7 +7,7 @@ use bursar_core::text::countdown;
 use crate::oneshot::sheet::{Sheet, foreign};
 use crate::wording;
 
-/// Waiting requests with their whole card: nobody should have to decide on less. Others on one line.
+/// Prints pending requests with their whole card, and others in two lines. A decision needs the whole card.
 pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
     if requests.is_empty() {
         return to.line("No requests are waiting.");
@@ -45,7 +45,7 @@ fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
     to.line(&format!("          {} to {payee}{domain}", what(amount, asset)));
 }
 
-/// An amount has its symbol with it, unless the token is unknown: then it is bare units of a contract.
+/// Formats an amount. If the token is unknown the amount has no symbol: it is a number of units of a contract.
 fn what(amount: &str, asset: &str) -> String {
     if amount.bytes().all(|b| b.is_ascii_digit()) {
         format!("{amount} units of {asset}")
@@ -68,7 +68,7 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
     }
 }
 
-/// The first eight digits: enough to name a request, while the whole id would let its reader poll it.
+/// Returns the first eight digits, which name a request. With the whole id a reader could poll it.
 pub(super) fn short(id: &str) -> String {
     id.parse::<RequestId>().map_or_else(|_not_whole| id.chars().take(8).collect(), |id| id.short())
 }

@@ -1,4 +1,4 @@
-//! What the operator sent.
+//! The operator's own transfers.
 
 use bursar_core::answers::SendAnswer;
 

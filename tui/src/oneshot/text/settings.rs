@@ -1,4 +1,4 @@
-//! Settings: one with everything about it, all with where they come from.
+//! Settings: one of them in full, or all of them with their sources.
 
 use bursar_core::answers::SettingAnswer;
 use serde_json::Value;

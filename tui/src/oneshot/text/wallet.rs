@@ -35,7 +35,7 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
     }
 }
 
-/// How this data folder gets a wallet.
+/// Returns how this data folder gets a wallet, with the command.
 pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
     match &wallet.recoverable {
         None => ("Create a wallet with".to_owned(), "bursar wallet create <name>".to_owned()),
@@ -46,7 +46,7 @@ pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
     }
 }
 
-/// What was opened without an engine is locked again before anybody reads this.
+/// Returns the state after the command. Without an engine an opened wallet is locked again by then.
 fn state_after(wallet: &WalletAnswer, context: Context<'_>) -> &'static str {
     if context.engine_running { state(wallet) } else { "locked" }
 }

@@ -1,17 +1,17 @@
-//! Where the decision of a card stands: below its rows, always in sight.
+//! The state of a card's decision, always visible below its rows.
 
 use super::Unseen;
 use crate::console::model::overlay::{CardView, Hint};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
 
-/// Who decided it and when, where the engine told.
+/// Returns the origin and time of the decision, if the engine reported them.
 fn waiting_by(model: &Model, view: &CardView) -> Option<String> {
     let over = model.server.waiting(&view.id)?.over.as_ref()?;
     over.by.as_ref().map(|by| by.text(&model.zone()))
 }
 
-/// Where the decision stands, and which keys count now.
+/// Returns the state of the decision, and the keys that count now.
 pub(super) fn lines(
     model: &Model,
     view: &CardView,
@@ -50,7 +50,7 @@ pub(super) fn lines(
     } else if view.sent {
         "sent, waiting for the engine …".to_owned()
     } else if let Some(hint) = view.hint {
-        // In the place of the keys: another row would push the card away.
+        // Replaces the line of keys, because another row would move the card.
         let why = match (hint, unseen) {
             (Hint::Unseen, Some(unseen)) => format!("not yet: {}", unseen.way()),
             (other, _seen) => other.text().to_owned(),
@@ -70,7 +70,7 @@ pub(super) fn lines(
     lines
 }
 
-/// The keys of a card that can be decided.
+/// Returns the keys of a card that can be decided.
 fn deciding(view: &CardView, unseen: Option<&Unseen>) -> String {
     let way = unseen.map(Unseen::way);
     match (way, view.to_deny) {

@@ -1,4 +1,4 @@
-//! Tables: named columns in the room there is. What matters most is whole, what matters least goes first.
+//! Tables: named columns in the available room. What matters most stays whole; what matters least is dropped first.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
@@ -10,12 +10,12 @@ use crate::console::theme::Role;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::console::view) struct Column<'h> {
     name: &'h str,
-    /// Cells it takes.
+    /// Width in cells.
     width: u16,
-    /// It shares what the others leave, and goes where it would get less than its width.
+    /// Also shares the room that the other columns leave.
     open: bool,
     right: bool,
-    /// How well it can be missed. 0 cannot, and is as wide as what stands in it.
+    /// The importance of the column. 0 is never dropped and as wide as its content.
     rank: u8,
 }
 
@@ -28,7 +28,7 @@ pub(in crate::console::view) const fn right(name: &str, width: u16) -> Column<'_
 }
 
 impl Column<'_> {
-    /// The higher, the sooner it goes.
+    /// Sets the rank: the highest is dropped first.
     pub(in crate::console::view) const fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
@@ -41,7 +41,7 @@ impl Column<'_> {
 type Cells = Vec<(String, Role)>;
 
 impl Paint<'_> {
-    /// A table with a head; the selected row stays in sight. `row` gives the cells of a row.
+    /// Draws a table with a head. The selected row stays visible; `row` returns the cells of a row.
     pub(in crate::console::view) fn table(
         &mut self,
         area: Rect,
@@ -64,7 +64,7 @@ impl Paint<'_> {
         for (line, cells) in (1u16..).zip(&rows) {
             let old = self.old;
             let cells = cells.iter().map(|(text, role)| {
-                // What may no longer be true does not shine.
+                // Outdated data has no colour.
                 (text.as_str(), if old { Role::Quiet } else { *role })
             });
             self.cells(area, line, columns, &widths, cells);
@@ -98,7 +98,7 @@ impl Paint<'_> {
     }
 }
 
-/// How wide each column is; `None` for one that has no room.
+/// Returns the width of each column, or `None` for one that is dropped.
 fn widths(room: u16, columns: &[Column<'_>], widest: &[u16]) -> Vec<Option<u16>> {
     let wanted = |(column, widest): (&Column<'_>, &u16)| match (column.rank, column.open) {
         (0, false) => column.width.max(*widest),
