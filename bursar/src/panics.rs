@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn t_37_what_a_panic_says_holds_nothing_of_what_it_was_about() {
+    fn t_37_panic_messages_contain_no_part_of_the_panic_text() {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["panics::tests::a_process_that_panics_with_a_password_in_hand"])
             .args(["--exact", "--ignored", "--nocapture"])

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_noticed_in_arguments_that_make_no_sense() {
+    fn json_option_is_detected_in_invalid_arguments() {
         let wants = |line: &str| {
             let line = std::iter::once("bursar").chain(line.split_whitespace());
             wants_json(&line.map(OsString::from).collect::<Vec<_>>())
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_steps_are_commands_that_exist() {
+    fn first_steps_are_valid_commands() {
         let steps: Vec<&str> =
             FIRST_STEPS.lines().filter(|line| line.starts_with("  bursar ")).collect();
         assert_eq!(steps.len(), 8);

@@ -41,12 +41,12 @@ fn from_an_empty_folder_to_a_first_payment() {
 }
 
 #[test]
-fn keys_in_haste_approve_nothing() {
+fn hasty_keys_approve_nothing() {
     journey("haste.sh");
 }
 
 #[test]
-fn the_engine_is_killed_under_an_open_card() {
+fn console_survives_a_kill_of_the_engine_under_an_open_card() {
     journey("engine_killed.sh");
 }
 
@@ -56,37 +56,37 @@ fn on_the_smallest_screen_a_card_is_scrolled_before_it_is_approved() {
 }
 
 #[test]
-fn commands_without_an_engine_wait_for_each_other_and_for_no_question() {
+fn commands_without_an_engine_queue_for_the_folder_but_not_for_prompts() {
     journey("commands_wait.sh");
 }
 
 #[test]
-fn what_is_lost_comes_back_from_a_backup_or_from_the_wallet_file() {
+fn lost_data_is_restored_from_a_backup_or_the_wallet_file() {
     journey("backup.sh");
 }
 
 #[test]
-fn a_refusal_says_why() {
+fn refusal_states_its_reason() {
     journey("refused.sh");
 }
 
 #[test]
-fn of_two_operators_the_first_decides_and_the_other_learns_it() {
+fn first_of_two_operators_decides_and_the_second_is_informed() {
     journey("two_operators.sh");
 }
 
 #[test]
-fn nobody_decides_in_time() {
+fn undecided_request_expires() {
     journey("expired.sh");
 }
 
 #[test]
-fn the_terminal_is_given_back_whatever_happens() {
+fn terminal_is_restored_however_the_console_ends() {
     journey("manners.sh");
 }
 
 #[test]
-fn money_is_sent_once_on_a_card_with_its_amount_typed() {
+fn transfer_needs_its_amount_typed_and_is_sent_once() {
     let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
     if skipped.split(',').any(|part| part.trim() == "chain") {
         eprintln!("SKIPPED send.sh: BURSAR_TEST_SKIP names chain");

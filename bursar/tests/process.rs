@@ -54,7 +54,7 @@ fn usage_errors_are_one_object_when_json_is_asked_for() {
 }
 
 #[test]
-fn an_explorer_that_must_not_be_asked_is_refused_without_showing_its_key() {
+fn disallowed_explorer_is_refused_without_showing_its_key() {
     let data = tempfile::tempdir().unwrap();
     let name = "BURSAR_NETWORKS_8453_EXPLORER";
     for url in ["http://192.0.2.1/KEY?apikey=KEY", "https://KEY@a.test", "KEY", "ftp://a.test/KEY"]
@@ -68,7 +68,7 @@ fn an_explorer_that_must_not_be_asked_is_refused_without_showing_its_key() {
 
 /// An endpoint that is not set defaults to a public host.
 #[test]
-fn no_network_of_these_tests_leads_outside_this_machine() {
+fn endpoints_of_these_tests_stay_on_this_machine() {
     let home = Home::new();
     let told = home.must("config list");
     let settings = told["settings"].as_array().unwrap();
@@ -91,7 +91,7 @@ fn no_network_of_these_tests_leads_outside_this_machine() {
 }
 
 #[test]
-fn without_an_engine_a_command_is_its_own_or_says_that_none_runs() {
+fn command_without_an_engine_runs_its_own_or_reports_engine_down() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("new");
     let (exit, out, _) = run(&folder, "status --json");
@@ -110,7 +110,7 @@ fn without_an_engine_a_command_is_its_own_or_says_that_none_runs() {
 }
 
 #[test]
-fn looking_makes_nothing_and_an_export_lies_where_it_was_typed() {
+fn doctor_creates_nothing_and_exports_follow_the_current_folder() {
     use std::os::unix::fs::PermissionsExt;
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("new");
@@ -144,7 +144,7 @@ fn looking_makes_nothing_and_an_export_lies_where_it_was_typed() {
 }
 
 #[test]
-fn a_password_file_that_others_may_read_changes_nothing() {
+fn password_file_readable_by_others_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let data = tempfile::tempdir().unwrap();
     let file = data.path().join("password");
@@ -162,7 +162,7 @@ fn a_password_file_that_others_may_read_changes_nothing() {
 }
 
 #[test]
-fn an_engine_says_ready_once_serves_commands_and_ends_on_a_signal() {
+fn engine_prints_ready_once_serves_commands_and_stops_on_a_signal() {
     let data = tempfile::tempdir().unwrap();
     let (engine, line) = Engine::start(data.path(), "--listen 127.0.0.1:0");
     let url = line.strip_prefix("READY ").unwrap().trim_end();
@@ -203,7 +203,7 @@ fn limited(data: &Path, limits: &str) -> Command {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_engine_may_open_as_many_files_as_it_needs_and_gains_no_privileges() {
+fn engine_raises_its_file_limit_and_gains_no_privileges() {
     let data = tempfile::tempdir().unwrap();
     let (engine, line) = Engine::spawn(limited(data.path(), "-S -n 256"));
     assert_eq!(line, "READY\n");
@@ -232,7 +232,7 @@ fn an_engine_may_open_as_many_files_as_it_needs_and_gains_no_privileges() {
 }
 
 #[test]
-fn an_engine_that_was_killed_shows_in_the_activity() {
+fn activity_shows_that_an_engine_was_killed() {
     let mut home = Home::new();
     home.furnish();
     let kinds = |limit: usize| -> Vec<String> {
@@ -252,7 +252,7 @@ fn an_engine_that_was_killed_shows_in_the_activity() {
 }
 
 #[test]
-fn the_demo_is_a_program_of_its_own() {
+fn demo_is_a_separate_program() {
     let data = tempfile::tempdir().unwrap();
     // The program alone in a folder, with nothing else on PATH.
     let alone = data.path().join("bursar");
@@ -269,7 +269,7 @@ fn the_demo_is_a_program_of_its_own() {
 }
 
 #[test]
-fn a_pipe_holds_commands_up_to_the_first_that_fails() {
+fn piped_commands_run_up_to_the_first_failure() {
     use std::io::Write;
     let home = Home::new();
     let session = |lines: &str| {

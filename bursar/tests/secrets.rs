@@ -173,7 +173,7 @@ fn canaries(phrase: &Value, tokens: &[String]) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn t_37_the_program_keeps_its_secrets() {
+fn t_37_program_output_and_files_contain_no_secret() {
     let home = tempfile::tempdir().unwrap();
     let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/bip39-addresses.json");
     let vectors: Value = serde_json::from_str(&std::fs::read_to_string(vectors).unwrap()).unwrap();

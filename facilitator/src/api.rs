@@ -308,7 +308,7 @@ mod tests {
 
     /// The document contains all routes above and every code.
     #[test]
-    fn the_document_names_every_route_and_every_code() {
+    fn openapi_document_lists_every_route_and_every_code() {
         let document: Value = serde_json::from_str(include_str!("../openapi.json")).unwrap();
         let told: BTreeSet<String> =
             document["paths"].as_object().unwrap().keys().cloned().collect();

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_is_equal() {
+    fn exact_scheme_requires_equal_amounts() {
         let of = |signed: u64, asked: u64| {
             compare(U256::from(signed), U256::from(asked), Reason::TooMuch)
         };
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_very_movement_counts() {
+    fn only_the_exact_transfer_event_matches() {
         use alloy_primitives::b256;
         let terms = terms(0, 1);
         let log = Log {

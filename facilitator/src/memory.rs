@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_known_for_a_while_and_there_are_never_too_many() {
+    fn cached_values_expire_and_their_number_is_bounded() {
         let memory = Memory::new(100);
         memory.learn(1, "a", 50);
         assert_eq!(memory.get(&1, 149), Some("a"));

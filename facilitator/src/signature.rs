@@ -82,7 +82,7 @@ mod tests {
     );
 
     #[test]
-    fn the_signer_is_known_by_either_way_to_write_the_parity() {
+    fn signer_is_recovered_from_both_encodings_of_v() {
         assert_eq!(signer(&DIGEST, &SIGNED), Some(PAYER));
         let mut bare = SIGNED;
         bare[64] = 1;
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_token_takes_has_no_signer() {
+    fn signatures_that_tokens_reject_have_no_signer() {
         const ORDER: U256 =
             uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
         let (_v, r, s) = parts(&SIGNED).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapper_is_taken_off_and_a_broken_one_is_refused() {
+    fn eip6492_wrapper_is_removed_and_a_broken_one_rejected() {
         let plain = Bytes::copy_from_slice(&SIGNED);
         let bare = Unwrapped { inner: plain.clone(), deployment: None };
         assert_eq!(unwrap(&plain), Some(bare));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_ready_while_one_network_serves_and_degraded_while_one_does_not() {
+    fn service_is_ready_with_one_working_network_and_degraded_with_one_failing() {
         let told = |standing: &Standing| (standing.is_ready(), standing.is_degraded());
         assert_eq!(told(&Standing::default()), (false, false), "before the first look");
         assert_eq!(told(&standing(true, true, &[well(), well()])), (true, false));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn data_counts_in_thousands_of_bytes() {
+    fn data_is_counted_in_kilobytes_rounded_up() {
         let of = |signature| kilobytes(&payment(MethodId::Eip3009, signature));
         assert_eq!((of(65), of(265), of(266)), (1, 1, 2));
         assert_eq!(of(8_192), 9);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_signature_brings_the_gas_for_its_bytes() {
+    fn gas_limit_covers_the_bytes_of_a_long_signature() {
         let long = payment(MethodId::Eip3009, 8_192);
         // What nodes require of any transaction with so many non-zero bytes (EIP-7623).
         let floor = 21_000 + 40 * 8_192;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_that_no_node_takes() {
+    fn transactions_above_the_gas_limit_are_not_composed() {
         let many: Vec<Payment> = (0..100).map(|_one| payment(MethodId::Permit2, 65)).collect();
         let all: Vec<&Payment> = many.iter().collect();
         assert_eq!(gas_of(&all), None);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_payment_adds_is_counted_as_what_a_batch_asks_for() {
+    fn sum_of_gas_shares_covers_the_batch_gas_limit() {
         let some: Vec<Payment> = (0..30).map(|_one| payment(MethodId::Eip3009, 65)).collect();
         let all: Vec<&Payment> = some.iter().collect();
         let sum: u64 = all.iter().map(|payment| share(payment)).sum();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_keys_and_known_tokens_share() {
+    fn only_key_payers_with_known_tokens_share_a_transaction() {
         let known = |token| token == Address::repeat_byte(1);
         let plain = payment(MethodId::Eip3009, 65);
         assert!(can_share(&plain, known));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wallet_is_deployed_by_nobodys_account_and_paid_or_nothing_happens() {
+    fn wallet_is_deployed_through_multicall3_and_the_transfer_must_succeed() {
         let factory = Address::repeat_byte(4);
         let deployment = Some(Deployment { factory, data: Bytes::from_static(&[1, 2]) });
         let made = payment(MethodId::Eip3009, 65);

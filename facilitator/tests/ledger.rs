@@ -93,7 +93,7 @@ fn of(gas: u64, kilobytes: u64) -> Aside {
 /// Before and after a restart the settled one counts against the caller's budget until the transaction is accounted
 /// for. The withdrawn one also counts against the signers' coin.
 #[tokio::test]
-async fn what_ended_in_an_open_transaction_counts_after_a_restart_until_it_is_accounted_for() {
+async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facilitator.redb");
     let expected =
@@ -132,7 +132,7 @@ async fn what_ended_in_an_open_transaction_counts_after_a_restart_until_it_is_ac
 }
 
 #[tokio::test]
-async fn a_payment_in_another_ones_place_is_not_moved_by_what_was_meant_for_that_one() {
+async fn a_change_meant_for_a_replaced_payment_does_not_move_the_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let first = record(1);
@@ -155,7 +155,7 @@ async fn a_payment_in_another_ones_place_is_not_moved_by_what_was_meant_for_that
 ///
 /// All requests of one payment count once.
 #[tokio::test]
-async fn claimed_room_counts_until_the_last_request_lets_it_go() {
+async fn claimed_room_counts_until_the_last_request_releases_it() {
     let folder = tempfile::tempdir().unwrap();
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let look = |payment: &Payment| {
@@ -186,7 +186,7 @@ async fn claimed_room_counts_until_the_last_request_lets_it_go() {
 
 /// A waiting request receives the end once it is on disk. A claim that became a payment outlives its request.
 #[tokio::test]
-async fn whoever_waits_for_a_payment_hears_of_its_end() {
+async fn a_waiter_receives_the_end_of_its_payment() {
     let folder = tempfile::tempdir().unwrap();
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let one = record(1);
@@ -224,7 +224,7 @@ async fn whoever_waits_for_a_payment_hears_of_its_end() {
 
 /// A long signature counts with all its data, also after a restart.
 #[tokio::test]
-async fn what_is_set_aside_counts_the_data_of_a_payment() {
+async fn reserved_gas_includes_the_data_of_a_payment() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facilitator.redb");
     let mut long = record(1);

@@ -32,7 +32,7 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn arrows_between_crates_point_one_way() {
+fn crates_depend_only_on_the_crates_they_may() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("bursar-core", &[][..]),
         ("bursar-x402", &["bursar-core"]),
@@ -106,7 +106,7 @@ fn arrows_between_crates_point_one_way() {
 }
 
 #[test]
-fn pure_crates_cannot_reach_the_world() {
+fn pure_crates_have_no_io_dependencies() {
     let worldly =
         ["tokio", "axum", "reqwest", "redb", "getrandom", "interprocess", "rustix", "tracing"];
     let found = dependencies();
@@ -181,7 +181,7 @@ fn only_in_of(code: &[PathBuf], word: &str, rooms: &[&str]) {
 }
 
 #[test]
-fn each_word_stands_in_its_room() {
+fn restricted_names_occur_only_in_their_wallet_modules() {
     only_in("redb::", &["engine/service/src/journal/redb_store"]);
     only_in("interprocess::", &["engine/service/src/control/listen.rs", "tui/src/link/socket.rs"]);
     only_in("PrivateKey", &["engine/service/src/vault"]);
@@ -201,7 +201,7 @@ fn each_word_stands_in_its_room() {
 }
 
 #[test]
-fn each_word_of_the_facilitator_stands_in_its_room() {
+fn restricted_names_occur_only_in_their_facilitator_modules() {
     let rooms: [(&str, &[&str]); 6] = [
         ("redb::", &["facilitator/src/book/redb_store.rs"]),
         ("axum::", &["facilitator/src/api", "facilitator/src/service.rs"]),
@@ -217,7 +217,7 @@ fn each_word_of_the_facilitator_stands_in_its_room() {
 }
 
 #[test]
-fn each_word_of_the_proxy_stands_in_its_room() {
+fn restricted_names_occur_only_in_their_proxy_modules() {
     let rooms: [(&str, &[&str]); 7] = [
         ("redb::", &["proxy/src/book/redb_store.rs"]),
         ("axum::", &["proxy/src/api", "proxy/src/service.rs", "proxy/src/fault.rs"]),
@@ -236,7 +236,7 @@ fn each_word_of_the_proxy_stands_in_its_room() {
 
 /// The shared code of services knows neither their answers nor their storage. Only its HTTP edge calls their routes.
 #[test]
-fn each_word_of_what_services_share_stands_in_its_room() {
+fn restricted_names_occur_only_in_their_shared_service_modules() {
     let code = sources("shared/serve/src");
     only_in_of(&code, "std::fs", &["shared/serve/src/settings/file.rs"]);
     for word in ["axum", "hyper"] {
@@ -249,7 +249,7 @@ fn each_word_of_what_services_share_stands_in_its_room() {
 
 /// Unsafe code is one call in one crate.
 #[test]
-fn unsafe_code_stands_in_one_crate() {
+fn unsafe_code_is_in_one_crate() {
     let services = ["facilitator/src", "proxy/src", "shared/desks/src", "shared/serve/src"];
     let heap = ["shared/heap/src"].into_iter().flat_map(sources);
     let code = wallet().into_iter().chain(services.into_iter().flat_map(sources)).chain(heap);
@@ -257,7 +257,7 @@ fn unsafe_code_stands_in_one_crate() {
 }
 
 #[test]
-fn chain_ids_and_addresses_stand_in_the_network_table_alone() {
+fn chain_ids_and_addresses_occur_only_in_the_network_table() {
     let products = wallet().into_iter().chain(sources("facilitator/src"));
     let others = ["proxy/src", "shared/desks/src", "shared/serve/src"];
     let shared = others.into_iter().flat_map(sources);
@@ -304,7 +304,7 @@ fn every_file(folder: &str) -> Vec<(String, String)> {
 /// An engine with default settings calls public nodes and an explorer. A test that starts one must replace both
 /// defaults: as ports, in `settings.toml`, or in the environment of the process.
 #[test]
-fn engines_of_tests_ask_no_default_endpoint_and_no_default_explorer() {
+fn test_engines_use_no_default_endpoint_or_explorer() {
     let folders = ["tests", "bursar/tests", "engine", "demo"];
     let files: Vec<_> = folders.into_iter().flat_map(every_file).collect();
     let mut met = 0;
@@ -337,7 +337,7 @@ fn engines_of_tests_ask_no_default_endpoint_and_no_default_explorer() {
 }
 
 #[test]
-fn a_lower_room_never_names_a_higher_one() {
+fn a_lower_module_never_names_a_higher_one() {
     // From top to bottom; a module may name those below it.
     let order = [
         ("engine", 9),

@@ -129,7 +129,7 @@ async fn silent_connections_do_not_lock_the_operator_out() {
 
 /// When programs with a proven token fill every slot, one more is refused with the reason.
 #[tokio::test]
-async fn one_program_more_than_there_are_places_is_told_why_it_is_not_let_in() {
+async fn a_program_over_the_session_limit_is_refused_as_busy() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();
@@ -154,7 +154,7 @@ async fn one_program_more_than_there_are_places_is_told_why_it_is_not_let_in() {
 
 /// After wrong passwords the next attempt waits, on any connection, and after a restart as well.
 #[tokio::test]
-async fn wrong_passwords_are_answered_slower_and_slower() {
+async fn each_wrong_password_delays_the_next_attempt_longer() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.operator().must("wallet create main").await;
     engine.operator().must("wallet lock").await;
@@ -214,7 +214,7 @@ async fn the_status_counts_attached_consoles_and_no_other_program() {
 }
 
 #[tokio::test]
-async fn a_program_in_the_engines_place_is_not_believed() {
+async fn a_program_on_the_engines_socket_without_its_token_is_not_trusted() {
     let (_home, data) = home();
     let mut engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();

@@ -133,7 +133,7 @@ async fn a_forged_authorization_is_never_signed() {
 }
 
 #[tokio::test]
-async fn a_forged_snapshot_rules_nothing() {
+async fn a_forged_snapshot_changes_no_policy() {
     for break_seal in [false, true] {
         let store = MemoryStore::default();
         let setup =
@@ -183,7 +183,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn an_older_journal_costs_no_seed() {
+async fn an_older_journal_loses_no_seed() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish(POLICY).await;
     let (journal, old, new) =
@@ -235,7 +235,7 @@ async fn stop(mut engine: TestEngine) -> Option<tempfile::TempDir> {
 }
 
 #[tokio::test]
-async fn an_older_wallet_file_brings_no_replaced_secret_back() {
+async fn an_older_wallet_file_does_not_restore_a_replaced_secret() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish(POLICY).await;
     let agent = engine.hire("bot", "hmac").await;
@@ -260,7 +260,7 @@ async fn an_older_wallet_file_brings_no_replaced_secret_back() {
 }
 
 #[tokio::test]
-async fn an_older_wallet_file_next_to_a_newer_journal_is_told() {
+async fn an_older_wallet_file_next_to_a_newer_journal_is_reported() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish(POLICY).await;
     let agent = engine.hire("bot", "bearer").await;

@@ -271,7 +271,7 @@ async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
 }
 
 #[tokio::test]
-async fn a_signer_that_asks_a_person_holds_up_nobody() {
+async fn a_signer_that_asks_a_person_does_not_block_other_requests() {
     let (signer, mut asked) = SlowSigner::person();
     let engine = TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await;
     engine.furnish(POLICY).await;
@@ -296,7 +296,7 @@ async fn a_signer_that_asks_a_person_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn a_signature_that_nobody_waited_for_is_polled() {
+async fn a_signature_after_the_wait_is_returned_by_polling() {
     let (signer, mut asked) = SlowSigner::machine();
     let engine =
         Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
@@ -322,7 +322,7 @@ async fn a_signature_that_nobody_waited_for_is_polled() {
 }
 
 #[tokio::test]
-async fn what_is_over_is_neither_listed_nor_said_to_wait() {
+async fn an_expired_request_is_neither_listed_nor_reported_as_pending() {
     let engine = furnished().await;
     let agent = engine.hire("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
@@ -421,7 +421,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_reads_go_on() {
 }
 
 #[tokio::test]
-async fn the_operator_is_asked_for_the_amount_that_matters() {
+async fn approval_requires_the_amount_and_the_shown_card() {
     let engine = furnished().await;
     let agent = engine.hire("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(6_000_000, 1), None);

@@ -334,7 +334,7 @@ async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
 }
 
 #[tokio::test]
-async fn an_agent_is_told_its_own_numbers() {
+async fn status_reports_an_agents_own_numbers() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 10 --txn 10 --auto 5").await;
     let agent = engine.hire("bot", "hmac").await;

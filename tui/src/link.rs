@@ -36,10 +36,7 @@ pub enum Received {
     /// A message in JSON.
     Message(ToClient),
     /// A secret that the reply of command `id` names.
-    Secret {
-        id: u64,
-        secret: Secret,
-    },
+    Secret { id: u64, secret: Secret },
 }
 
 /// Bytes that are wiped when dropped and that `Debug` does not show.

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_names_places_and_never_the_password() {
+    fn environment_names_sources_but_never_holds_the_password() {
         let folder = tempfile::tempdir().unwrap();
         let of = |set: &[(&str, OsString)]| {
             SecretSource::of_environment(|name| {

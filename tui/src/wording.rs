@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_called_so_and_other_codes_are_read_as_words() {
+    fn pending_is_shown_as_waiting_and_codes_as_words() {
         assert_eq!((status("pending"), status("denied")), ("waiting", "denied"));
         assert_eq!((verdict("hold"), verdict("refuse")), ("needs your approval", "refused"));
         assert_eq!(kind("payment.held"), "payment held");

@@ -15,19 +15,19 @@ fn order(line: &str) -> (Global, Order) {
 }
 
 #[test]
-fn the_tree_is_sound() {
+fn command_tree_passes_the_checks_of_clap() {
     Cli::command().debug_assert();
 }
 
 #[test]
-fn commands_are_those_of_the_shared_grammar() {
+fn program_commands_match_the_shared_grammar() {
     for line in ["status", "pending", "agent register bot --auth bearer", "deny 0123 too dear"] {
         assert_eq!(order(line).1, Order::parse_line(line).unwrap(), "{line}");
     }
 }
 
 #[test]
-fn approve_agrees_wherever_the_yes_stands() {
+fn approve_accepts_yes_in_every_position() {
     for line in [
         "approve 01 --yes",
         "approve --yes 01",
@@ -46,7 +46,7 @@ fn approve_agrees_wherever_the_yes_stands() {
 }
 
 #[test]
-fn options_stand_before_or_after_the_command() {
+fn global_options_are_accepted_before_and_after_the_command() {
     for line in ["--json --data /d wallet create main", "wallet create main -j --data /d"] {
         let (global, _) = order(line);
         assert!(global.json, "{line}");
@@ -63,7 +63,7 @@ fn options_stand_before_or_after_the_command() {
 }
 
 #[test]
-fn one_secret_has_one_source_and_none_is_an_argument() {
+fn secrets_have_one_source_and_are_never_arguments() {
     for line in [
         "wallet open --password-file a --password-stdin",
         "wallet open --password-fd 3 --password-stdin",
@@ -78,7 +78,7 @@ fn one_secret_has_one_source_and_none_is_an_argument() {
 }
 
 #[test]
-fn programs_of_their_own_are_understood() {
+fn engine_demo_and_completions_arguments_are_parsed() {
     let Some(Command::Engine(engine)) = read("engine --listen 127.0.0.1:0").unwrap().command else {
         panic!()
     };

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named_and_the_token_is_not_shown() {
+    fn invalid_agent_variables_are_named_without_showing_the_token() {
         for (name, values) in [
             (ID, &["", "abc123", "ABC1234"][..]),
             (TOKEN, &["", "AT_", "AT_00", SECRET.trim_start_matches("AT"), "Bearer x"]),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_purchase_is_a_separate_one_and_an_hmac_signs_all_that_it_sends() {
+    fn every_purchase_is_unique_and_its_hmac_covers_all_sent_fields() {
         let content = || Object::new().with("payment_required", "e30=");
         let url = "http://a/ü";
         let read = |agent: &Agent| {

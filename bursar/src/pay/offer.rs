@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_compared_to_the_last_digit_with_all_that_could_be_signed() {
+    fn max_price_is_exact_and_applies_to_every_payable_offer() {
         let within = |offers: &[_], most: &str| {
             challenge(offers).within(&Most::parse(most).unwrap()).map_err(|fault| fault.code)
         };
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_of_something_else_pays_none_of_the_offers() {
+    fn payment_with_other_terms_matches_no_offer() {
         let asked = challenge(&[("base", "10000", None), ("ethereum", "20000", None)]);
         let paid = |network: &str, to: &str, value: &str| {
             asked.paid_by(&header::encode(&format!(
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_wrote_is_quoted() {
+    fn text_of_an_offer_is_quoted() {
         let told = challenge(&[("base", "1", Some("a\\u001b[2J"))]).told();
         assert!(told.contains("\"a\\u{1b}[2J\""), "{told}");
     }

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn both_headers_are_read_and_nothing_else() {
+    fn receipts_are_read_from_the_two_known_headers_only() {
         let hash = format!("0x{}", "ab".repeat(32));
         let json = format!("{{\"success\":true,\"transaction\":\"{hash}\",\"network\":\"base\"}}");
         for name in ["payment-response", "x-payment-response"] {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_receipt_moves_the_cursor() {
+    fn receipt_line_contains_no_control_characters() {
         let evil = "x\\u001b[2J\\u202e\\r\\nbursar: paid";
         let json = format!(
             "{{\"success\":false,\"transaction\":\"{evil}\",\"network\":\"{evil}\",\"payer\":\"{evil}\",\

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_the_payment_and_of_the_way_are_not_the_callers() {
+    fn payment_and_transport_headers_cannot_be_set() {
         for name in RESERVED {
             for written in [name.to_string(), name.to_uppercase(), format!(" {name} ")] {
                 let refused = headers(&[format!("{written}: SECRET")]).unwrap_err();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_spoken_to_without_encryption() {
+    fn plain_http_is_limited_to_this_machine() {
         for url in
             ["https://a.test/x?y=1", "http://127.0.0.1:1/", "http://[::1]/", "http://localhost/"]
         {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_makes_it_a_post_unless_somebody_says_otherwise() {
+    fn body_implies_post_unless_a_method_is_given() {
         let with = |method: Option<&str>, body: Option<&str>| {
             let (method, body) = (method.map(str::to_owned), body.map(str::to_owned));
             super::method(&PayArgs { method, body, ..args("https://a.test") })

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_is_shown_acts_on_a_terminal() {
+    fn body_on_a_terminal_contains_no_control_characters() {
         let text = "a\u{1b}[2Jb\u{9b}1mc\r\n\tä¢\u{7f}d".as_bytes();
         let wanted = "a?[2Jb?1mc?\n\tä¢?d";
         for cut in 0..=text.len() {

@@ -230,7 +230,7 @@ fn every_command_answers_with_one_envelope_in_every_state() {
 }
 
 #[test]
-fn an_option_that_no_command_has_is_one_envelope_and_touches_nothing() {
+fn unknown_option_returns_one_envelope_and_creates_nothing() {
     let home = Home::new();
     let mut grammar = BTreeSet::new();
     leaves(&Order::tree(), "", &mut grammar);

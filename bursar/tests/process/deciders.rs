@@ -18,7 +18,7 @@ fn end(child: Child) -> (Option<i32>, Value, u32) {
 }
 
 #[test]
-fn of_three_commands_that_decide_at_once_one_ends_with_0_and_two_with_10() {
+fn of_three_simultaneous_decisions_one_exits_with_0_and_two_with_10() {
     let mut home = Home::new();
     let (_engine, address) = home.engine(&home.data());
     home.furnish();

@@ -199,7 +199,7 @@ fn acts(ch: char) -> bool {
 }
 
 #[test]
-fn t_20_nothing_that_others_wrote_acts_in_the_log_or_in_a_receipt() {
+fn t_20_foreign_text_is_inert_in_the_log_and_in_receipts() {
     let scene = Scene::set();
     for id in [&scene.paid, &scene.held] {
         let head = format!("GET /receipt/{id} HTTP/1.1\r\naccept: text/html");
@@ -329,7 +329,7 @@ fn without_ours(raw: &str) -> String {
 }
 
 #[test]
-fn t_20_no_byte_that_others_wrote_reaches_a_real_terminal() {
+fn t_20_no_foreign_control_sequence_reaches_a_real_terminal() {
     let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
     if skipped.split(',').any(|part| part.trim() == "tmux") {
         eprintln!("SKIPPED: BURSAR_TEST_SKIP names tmux");

@@ -12,7 +12,7 @@ use crate::stage::{Engine, Home};
 
 /// Entries of `--help` that are not valid console lines.
 #[test]
-fn programs_that_are_no_orders_answer_with_an_envelope_too() {
+fn programs_outside_the_grammar_return_an_envelope_too() {
     let home = Home::new();
     let data = home.data();
     let help = text(&home.command(&data, "--help").output().unwrap().stdout);
@@ -79,7 +79,7 @@ fn watch_writes_one_object_a_line_and_nothing_else() {
 
 /// A fault that prevents an engine from starting is one finding among the others.
 #[test]
-fn a_doctor_examines_a_folder_whose_journal_cannot_be_read() {
+fn doctor_examines_a_folder_with_an_unreadable_journal() {
     let home = crate::stage::Home::new();
     let run = |line: &str| {
         let output = home.command(&home.data(), line).output().unwrap();
@@ -97,7 +97,7 @@ fn a_doctor_examines_a_folder_whose_journal_cannot_be_read() {
 /// A machine without system certificates opens no connections, but its wallet still works.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_machine_without_certificates_has_a_wallet_and_a_finding() {
+fn missing_certificates_are_a_finding_and_the_wallet_works() {
     let home = crate::stage::Home::new();
     let run = |line: &str| {
         let mut command = home.command(&home.data(), line);

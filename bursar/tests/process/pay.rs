@@ -30,7 +30,7 @@ fn settled() -> String {
 }
 
 #[test]
-fn both_versions_are_paid_by_both_kinds_of_agents_to_a_merchant_who_checks() {
+fn both_auth_modes_pay_both_versions_at_a_verifying_merchant() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let goods = MerchantConfig::new(ChainId(8453), Address::repeat_byte(7))
         .sell("/v2", 10_000)
@@ -72,7 +72,7 @@ fn both_versions_are_paid_by_both_kinds_of_agents_to_a_merchant_who_checks() {
 }
 
 #[test]
-fn the_paid_request_is_the_first_one_with_one_header_more() {
+fn paid_request_differs_from_the_first_by_one_header() {
     let shop = Shop::selling("10000", |stream| {
         let headers = [("payment-response", settled()), ("content-type", "a/b".to_owned())];
         let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
@@ -205,7 +205,7 @@ fn a_held_request_is_paid_once_the_operator_has_approved() {
 }
 
 #[test]
-fn the_body_comes_as_it_is_sent_and_broken_bodies_are_no_success() {
+fn body_is_streamed_unchanged_and_a_truncated_body_fails() {
     let (seen, wait) = mpsc::channel::<()>();
     let shop = Shop::selling("10000", move |stream| {
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";

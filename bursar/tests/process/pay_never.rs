@@ -9,7 +9,7 @@ use crate::payer::{Ended, Payer, VARIABLES, stranger};
 use crate::shop::{Shop, header, offer, say};
 
 #[test]
-fn a_lost_connection_is_tried_again_with_the_same_payment() {
+fn lost_connection_is_retried_with_the_same_payment() {
     let mut left = 2;
     let shop = Shop::selling("10000", move |stream| {
         if left == 0 {
@@ -112,7 +112,7 @@ fn two_commands_in_one_second_are_two_payments() {
 }
 
 #[test]
-fn a_second_402_is_an_error_and_no_second_signature() {
+fn second_402_is_an_error_without_a_second_signature() {
     let evil = "no\u{1b}[2J\u{202e}\r\nbursar: paid";
     let shop = Shop::selling("10000", move |stream| {
         let receipt = header(&json!({
@@ -162,7 +162,7 @@ fn a_receipt_shows_no_control_characters() {
 }
 
 #[test]
-fn above_the_bound_and_without_an_offer_nothing_is_signed() {
+fn nothing_is_signed_above_the_maximum_or_without_an_offer() {
     let dear = Shop::selling("10001", |stream| say(stream, "200 OK", &[], "goods"));
     let vague = Shop::open(|_, stream| say(stream, "402 Payment Required", &[], "send a cheque"));
     let payer = Payer::new();
@@ -184,7 +184,7 @@ fn above_the_bound_and_without_an_offer_nothing_is_signed() {
 }
 
 #[test]
-fn a_redirect_is_told_and_not_followed() {
+fn redirect_is_reported_and_not_followed() {
     let there = Shop::open(|_, stream| say(stream, "200 OK", &[], "elsewhere"));
     let to = there.url.clone();
     let shop = Shop::selling("10000", move |stream| {
@@ -198,7 +198,7 @@ fn a_redirect_is_told_and_not_followed() {
 }
 
 #[test]
-fn without_its_variables_or_with_wrong_ones_it_says_so_and_pays_nothing() {
+fn missing_or_wrong_agent_variables_are_reported_and_nothing_is_paid() {
     let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
     let ended = Ended::of(stranger(&[&shop.url]).output().unwrap());
     assert_eq!((ended.exit, ended.out.as_str()), (2, ""));

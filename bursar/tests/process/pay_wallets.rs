@@ -46,7 +46,7 @@ fn pay(wallet: &Shop, mode: &str) -> (Ended, Vec<String>) {
 }
 
 #[test]
-fn an_ask_without_an_answer_is_repeated_to_the_byte_and_a_poll_survives_a_restart() {
+fn unanswered_sign_is_repeated_byte_for_byte_and_polls_survive_a_restart() {
     for mode in ["hmac", "bearer"] {
         let mut calls = 0;
         let wallet = Shop::open(move |_, stream| {
@@ -76,7 +76,7 @@ fn an_ask_without_an_answer_is_repeated_to_the_byte_and_a_poll_survives_a_restar
 }
 
 #[test]
-fn what_pays_somebody_else_is_not_sent_and_what_is_no_wallet_is_not_believed() {
+fn payment_to_another_payee_is_not_sent_and_odd_wallets_are_rejected() {
     let nobody = "0x0000000000000000000000000000000000000001";
     let other = Shop::open(move |_, stream| answer(stream, "200 OK", &signed(nobody)));
     let (ended, payments) = pay(&other, "bearer");
@@ -95,7 +95,7 @@ fn what_pays_somebody_else_is_not_sent_and_what_is_no_wallet_is_not_believed() {
 
 /// The wallet refuses the report, but the goods are still delivered.
 #[test]
-fn a_report_that_fails_is_a_note() {
+fn failed_settlement_report_is_only_a_warning() {
     let wallet = Shop::open(|call, stream| match call.line.contains("/callback") {
         true => answer(
             stream,

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_repeats_another_by_the_key_and_the_caller_together() {
+    fn idempotency_key_repeats_a_request_of_the_same_caller_only() {
         let (one, other) = (Caller(B256::repeat_byte(1)), Caller(B256::repeat_byte(2)));
         let by = |caller: &Caller, keys: &[&str]| caller.asks(&headers(keys)).unwrap();
         assert!(by(&one, &["a"]).repeats(&by(&one, &["a"])));

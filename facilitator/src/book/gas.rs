@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_withdrawn_counts_as_open_until_its_nonce_is_used() {
+    fn gas_of_a_withdrawn_payment_stays_reserved_until_its_nonce_is_used() {
         let mut book = GasBook::default();
         let batch = SubmissionId([1; 16]);
         book.hold(key(1), CHAIN, caller(7), of(100));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_that_is_taken_on_again_counts_beside_its_old_transaction_once() {
+    fn reaccepted_payment_reserves_gas_once_in_addition_to_its_old_transaction() {
         let mut book = GasBook::default();
         let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
         book.hold(key(1), CHAIN, caller(7), of(100));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_for_the_payment_itself_does_not_count_against_it() {
+    fn own_gas_reservation_does_not_count_against_a_payment() {
         let mut book = GasBook::default();
         book.hold(key(1), CHAIN, caller(7), of(100));
         book.hold(key(2), CHAIN, caller(8), of(50));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_that_waits_again_keeps_its_gas_when_its_old_transaction_is_closed() {
+    fn requeued_payment_keeps_its_gas_when_its_old_transaction_is_closed() {
         let mut book = GasBook::default();
         let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
         book.hold(key(1), CHAIN, caller(7), of(100));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn each_day_begins_with_nothing_spent_and_no_day_begins_twice() {
+    fn each_day_starts_with_no_gas_spent_and_starts_only_once() {
         let mut book = GasBook::default();
         book.paid(&spent(5, 7, 9));
         book.paid(&spent(4, 7, 100));

@@ -55,7 +55,7 @@ fn digest(of: u8) -> String {
 }
 
 #[test]
-fn the_example_is_a_file_that_works_and_names_every_key() {
+fn example_settings_file_loads_and_contains_every_key() {
     let text = include_str!("../../facilitator.example.toml");
     let folder = Folder::with(text);
     let config = folder.load(&[]).unwrap();
@@ -75,7 +75,7 @@ fn the_example_is_a_file_that_works_and_names_every_key() {
 }
 
 #[test]
-fn what_the_example_shows_as_a_default_is_one() {
+fn defaults_shown_in_the_example_are_the_real_defaults() {
     let text = include_str!("../../facilitator.example.toml");
     // Keys whose example value is not their default: they have none, or none that the example shows.
     let shown = [
@@ -123,7 +123,7 @@ fn what_the_example_shows_as_a_default_is_one() {
 }
 
 #[test]
-fn the_table_tells_the_real_defaults() {
+fn settings_table_states_the_real_defaults() {
     // Described in words, because the default differs per network, is too long, or is a path of that name.
     let words = ["max_gas_price_gwei", "confirmations", "eip6492_factories"];
     let no_list = ["api_keys_file", "password_file"];
@@ -154,7 +154,7 @@ fn the_manual_has_a_line_for_every_key() {
 }
 
 #[test]
-fn the_six_networks_are_there_before_anything_is_set() {
+fn default_settings_contain_all_served_networks() {
     let config = Config::default();
     assert_eq!(config.networks.len(), SERVED.len());
     for (chain, network) in &config.networks {

@@ -84,7 +84,7 @@ fn with(id: MethodId, at: &str, value: Value) -> Value {
 }
 
 #[test]
-fn what_is_signed_is_read_and_compared_with_what_is_asked() {
+fn signed_terms_are_read_and_compared_with_the_requirements() {
     for id in [MethodId::Eip3009, MethodId::Permit2, MethodId::Prism] {
         assert_eq!(read(id, &payload(id)), Ok(terms()), "{id:?}");
     }
@@ -105,7 +105,7 @@ fn what_is_signed_is_read_and_compared_with_what_is_asked() {
 }
 
 #[test]
-fn each_payload_is_of_one_method() {
+fn each_payload_matches_exactly_one_method() {
     for id in [MethodId::Eip3009, MethodId::Permit2, MethodId::Prism] {
         let request = request(&payload(id));
         let fits = METHODS.iter().find(|known| known.fits(&request.payload, &request.asked));
@@ -116,7 +116,7 @@ fn each_payload_is_of_one_method() {
 }
 
 #[test]
-fn what_is_hashed_is_what_the_standards_say() {
+fn struct_hashes_and_domains_match_the_standards() {
     let hash = |words: &[B256]| keccak256(words.concat());
     let number = |number: U256| B256::from(number);
     let terms = terms();
@@ -166,7 +166,7 @@ fn diagnosed(id: MethodId, balance: Option<u64>, facts: &[Option<u64>]) -> Reaso
 }
 
 #[test]
-fn a_failure_is_told_by_what_was_read() {
+fn failure_reason_follows_from_the_facts_read() {
     let of = |balance, used| diagnosed(MethodId::Eip3009, balance, &[used]);
     assert_eq!(of(Some(700), None), Reason::NotEip3009);
     assert_eq!(of(Some(700), Some(1)), Reason::NonceUsed);
@@ -203,7 +203,7 @@ fn a_failure_is_told_by_what_was_read() {
 }
 
 #[test]
-fn what_a_method_lacks_and_what_arrives_by_it() {
+fn missing_contracts_are_reported_and_fees_are_deducted() {
     let revert = Bytes::new();
     let number = |n: u64| Some(Bytes::from(B256::from(U256::from(n))));
     let lacks = |id: MethodId, facts: &[Option<Bytes>]| {
@@ -233,7 +233,7 @@ fn what_a_method_lacks_and_what_arrives_by_it() {
 }
 
 #[test]
-fn who_may_pay_and_send() {
+fn each_method_states_its_payers_senders_and_trace() {
     let of = |id: MethodId| {
         let method = method(id);
         (

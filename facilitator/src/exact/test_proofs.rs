@@ -111,7 +111,7 @@ fn proves(id: MethodId, terms: &Terms, call: &ContractCall, logs: &[Log], ours: 
 }
 
 #[test]
-fn an_authorization_is_proven_by_its_own_nonce_in_the_events_and_in_the_call_data() {
+fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
     let id = MethodId::Eip3009;
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
     let logs = [used(1), moved(TOKEN, PAYEE, 700)];
@@ -149,7 +149,7 @@ fn an_authorization_is_proven_by_its_own_nonce_in_the_events_and_in_the_call_dat
 }
 
 #[test]
-fn of_two_equal_authorizations_in_one_batch_only_the_one_that_was_used_is_proven() {
+fn only_the_used_one_of_two_equal_authorizations_in_a_batch_is_proven() {
     let id = MethodId::Eip3009;
     let both = together(&[call_of(id, &terms(1)), call_of(id, &terms(2))]);
     let logs = [used(2), moved(TOKEN, PAYEE, 700)];
@@ -158,7 +158,7 @@ fn of_two_equal_authorizations_in_one_batch_only_the_one_that_was_used_is_proven
 }
 
 #[test]
-fn a_prism_settlement_is_proven_by_its_own_nonce_and_by_what_arrived() {
+fn prism_settlement_is_proven_by_its_nonce_and_the_amount_received() {
     let id = MethodId::Prism;
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
     let logs = [moved(TOKEN, PAYEE, 690), prism(1, 10)];
@@ -172,7 +172,7 @@ fn a_prism_settlement_is_proven_by_its_own_nonce_and_by_what_arrived() {
 }
 
 #[test]
-fn a_permit_of_another_sender_is_proven_only_where_each_call_of_the_proxy_went_through() {
+fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
     let id = MethodId::Permit2;
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
     let logs = [moved(TOKEN, PAYEE, 700), settled()];
@@ -212,7 +212,7 @@ fn a_permit_of_another_sender_is_proven_only_where_each_call_of_the_proxy_went_t
 }
 
 #[test]
-fn of_permits_in_a_batch_of_ours_those_are_proven_whose_movement_ends_with_the_proxys_event() {
+fn permit_in_our_batch_is_proven_by_a_transfer_before_the_proxy_event() {
     let id = MethodId::Permit2;
     let more = Terms { amount: U256::from(900), ..terms(2) };
     let batch = together(&[call_of(id, &terms(1)), call_of(id, &more)]);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_beyond_the_machine_are_refused_before_anything_is_allocated() {
+    fn excessive_scrypt_parameters_are_rejected_before_allocation() {
         for (n, r, p) in [(262_144, 8, 1), (262_144, 1, 8), (2, 1, 1), (524_287 + 1, 4, 1)] {
             assert!(within_bounds(n, r, p).is_ok(), "{n} {r} {p}");
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn pbkdf2_rounds_and_lengths_have_bounds_too() {
+    fn pbkdf2_rounds_and_lengths_are_bounded() {
         let make = |dklen, c, prf: &str, salt: &str| Kdf::Pbkdf2 {
             dklen,
             c,

@@ -128,7 +128,7 @@ fn a_bare_key_is_read_with_or_without_prefix_and_newline() {
 }
 
 #[test]
-fn a_bare_key_that_others_may_read_or_change_is_refused_with_the_chmod() {
+fn accessible_bare_key_is_rejected_with_a_chmod_hint() {
     let folder = Folder::new();
     for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o601, 0o644, 0o666, 0o440] {
         let file = folder.write(&format!("{mode:o}"), SECRET.as_bytes(), mode);
@@ -150,7 +150,7 @@ fn a_password_that_others_may_read_is_refused_and_a_keystore_may_be_read() {
 }
 
 #[test]
-fn what_is_no_key_is_refused_without_being_repeated() {
+fn invalid_key_file_is_rejected_without_quoting_it() {
     let folder = Folder::new();
     let order = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
     let (zero, long, short) =
@@ -193,7 +193,7 @@ fn a_new_keystore_opens_with_its_password_and_shows_no_key() {
 
 /// The only keystore of full strength, apart from the published ones.
 #[test]
-fn a_keystore_for_use_is_as_strong_as_the_published_one() {
+fn new_keystore_is_as_strong_as_the_published_example() {
     let folder = Folder::new();
     let path = folder.0.path().join("strong.json");
     let made = SigningKey::create_keystore(&path, &SecretString::from(PASSWORD)).unwrap();
@@ -205,7 +205,7 @@ fn a_keystore_for_use_is_as_strong_as_the_published_one() {
 }
 
 #[test]
-fn a_new_keystore_is_closed_to_others_and_never_replaces_a_file() {
+fn new_keystore_is_private_and_never_replaces_a_file() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let (file, _key) = folder.quick("new.json");
@@ -235,7 +235,7 @@ fn an_encrypted_key_asks_for_its_password() {
 }
 
 #[test]
-fn a_wrong_password_and_a_damaged_file_are_the_same_refusal() {
+fn wrong_password_and_damaged_keystore_give_the_same_error() {
     let folder = Folder::new();
     let (file, _key) = folder.quick("key.json");
     let right = folder.password(PASSWORD);
@@ -297,7 +297,7 @@ fn a_keystore_of_another_kind_is_refused_before_any_work() {
 }
 
 #[test]
-fn keystores_of_other_programs_are_read() {
+fn keystores_of_other_programs_open() {
     let folder = Folder::new();
     let password = folder.password(PASSWORD);
     let (file, key) = folder.quick("key.json");
@@ -323,7 +323,7 @@ fn a_key_and_a_ring_never_show_a_secret() {
 proptest! {
     /// k256 is an independent implementation of RFC 6979 with low s, so its bytes must be the same.
     #[test]
-    fn signatures_are_those_of_another_implementation_and_name_the_signer(
+    fn signatures_equal_those_of_k256_and_recover_the_signer(
         secret in any::<[u8; 32]>(), digest in any::<[u8; 32]>(),
     ) {
         let digest = B256::new(digest);
@@ -338,7 +338,7 @@ proptest! {
     }
 
     #[test]
-    fn any_file_is_a_key_or_a_refusal(content in "\\{?\\PC{0,200}") {
+    fn any_key_file_is_read_or_rejected_without_panic(content in "\\{?\\PC{0,200}") {
         let folder = Folder::new();
         let file = folder.write("any", content.as_bytes(), 0o600);
         let _either = SigningKey::load(&file, Some(&folder.password(PASSWORD)));
@@ -350,7 +350,7 @@ fn desk(signer: Address) -> DeskKey {
 }
 
 #[tokio::test]
-async fn a_ring_signs_for_its_desks_and_declines_for_others() {
+async fn key_ring_signs_for_its_own_addresses_only() {
     let folder = Folder::new();
     let (first, one) = folder.quick("one.json");
     let second = folder.write("two", SECRET.as_bytes(), 0o600);
@@ -373,7 +373,7 @@ async fn a_ring_signs_for_its_desks_and_declines_for_others() {
 }
 
 #[test]
-fn a_key_that_stands_in_two_files_is_refused() {
+fn key_listed_in_two_files_is_rejected() {
     let folder = Folder::new();
     let files = ["one", "two"].map(|name| folder.write(name, SECRET.as_bytes(), 0o600));
     let told = KeyRing::load(&files, None).unwrap_err().to_string();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn gas_is_compared_with_the_value_by_the_price_of_the_coin_to_the_last_wei() {
+    fn gas_share_of_the_value_is_enforced_to_the_wei() {
         // 100 gas at 10^12 wei cost 10^14 wei. At 100 dollars per coin that is one cent.
         let price = Price::of_test(1_000_000_000_000, &[u64::MAX]);
         let set = NetworkConfig {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spent_and_what_is_set_aside_count_against_both_budgets() {
+    fn spent_and_reserved_gas_count_against_both_budgets() {
         let price = Price::of_test(10, &[1_000_000]);
         let caller = GasOwed { caller: of(9_900), total: of(9_900), ..GasOwed::default() };
         assert_eq!(reason(&config(), &price, &caller, 1), None, "ten percent are 100,000 wei");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn where_gas_costs_nothing_no_budget_is_used() {
+    fn free_gas_uses_no_budget() {
         let free = Price::of_test(0, &[0]);
         let zero =
             NetworkConfig { gas_budget_caller_percent: 0, gas_budget_percent: 0, ..config() };

@@ -77,14 +77,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_gas_has_half_as_much_again_and_never_overflows() {
+    fn data_gas_has_a_reserve_of_half_and_saturates() {
         assert_eq!(with_room(1_000), 1_500);
         assert_eq!(with_room(1), 1);
         assert_eq!(with_room(u64::MAX), u64::MAX);
     }
 
     #[test]
-    fn noise_has_as_many_bytes_as_asked_for_and_no_pattern() {
+    fn noise_has_the_requested_length_and_no_repetition() {
         let bytes = noise(1_000);
         assert_eq!(bytes.len(), 1_000);
         assert!(bytes.chunks(32).collect::<std::collections::BTreeSet<_>>().len() == 32);

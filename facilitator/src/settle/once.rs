@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_success_goes_to_one_request_until_it_was_written_or_was_not() {
+    fn one_request_holds_the_success_until_its_response_ends() {
         let all = Successes::default();
         let open = record(by(1), false);
         let first = all.share(&open, by(0));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_of_the_holders_key_receives_it_along_and_takes_no_right_away() {
+    fn repeat_of_the_holders_key_shares_the_success_and_keeps_the_holders_right() {
         let all = Successes::default();
         let open = record(by(0), false);
         let first = all.take(open.payment.key(), by(1));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn once_it_was_written_only_the_same_key_receives_it_again() {
+    fn written_success_is_returned_again_to_the_same_idempotency_key_only() {
         let all = Successes::default();
         let answered = record(by(1), true);
         assert!(matches!(all.share(&answered, by(1)), Share::Again));

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signer_must_have_the_whole_cost_and_all_signers_what_is_set_aside_too() {
+    fn one_signer_covers_the_cost_and_all_signers_cover_the_reserved_gas() {
         let two = price(10, &[1_000, 600]);
         assert!(can_pay(&two, 100, aside(0)));
         assert!(!can_pay(&two, 101, aside(0)), "two halves are not one signer");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_may_be_with_any_signer() {
+    fn reserved_gas_may_fall_on_any_signer() {
         let two = price(10, &[1_500, 1_500]);
         // The 100 gas of other payments may be split as 51 and 49 between the signers: the rest is enough in both
         // cases.
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_that_one_signer_must_send_is_paid_for_by_that_one() {
+    fn payment_with_a_fixed_signer_needs_that_signers_balance() {
         let two = price(10, &[500, 5_000]);
         let (first, second) = (Address::repeat_byte(1), Address::repeat_byte(2));
         assert!(!can_pay_from(&two, 100, aside(0), Some(first)));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spent_while_balances_are_read_is_not_lost() {
+    fn debits_during_a_balance_lookup_are_kept() {
         let prices = Prices::default();
         let signer = Address::repeat_byte(1);
         let left = |prices: &Prices| prices.last().map(|price| price.balances[&signer]);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fee_for_data_counts_and_where_nothing_costs_anything_everyone_can_pay() {
+    fn data_fee_counts_and_free_networks_need_no_coin() {
         let fee = Price { data_fee: U256::from(5), ..price(10, &[1_000]) };
         assert!(can_pay(&fee, 99, aside(0)));
         assert!(!can_pay(&fee, 100, aside(0)));

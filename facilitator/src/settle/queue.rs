@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_payment_never_waits_and_others_wait_for_company_but_not_long() {
+    fn lone_payment_is_sent_at_once_and_others_wait_at_most_the_window() {
         let lone = || queue([record(1, MethodId::Eip3009)]);
         assert_eq!(numbers(next(&mut lone(), &LIMITS, true, 100)), [1]);
         assert_eq!(numbers(next(&mut lone(), &LIMITS, false, 149)), [0_u8; 0]);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_looked_again_when_the_next_is_due_and_after_a_pause_where_that_waits_for_a_signer() {
+    fn queue_wakes_when_a_payment_is_due_or_after_a_pause_without_signer() {
         let wake = |queue: &Queue, now_ms| queue.wake_ms(&LIMITS, now_ms, 500);
         assert_eq!(wake(&queue([]), 100), None);
         let shared = queue([record(1, MethodId::Eip3009)]);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_go_alone_does_and_nobody_loses_his_place() {
+    fn unshareable_payments_are_sent_alone_in_order() {
         let mut contract = (*record(2, MethodId::Eip3009)).clone();
         contract.payment.contract_payer = true;
         let mut again = (*record(4, MethodId::Eip3009)).clone();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_go_alone_and_those_that_share_take_turns() {
+    fn lone_and_shared_payments_take_turns() {
         let alone = (1..=3).map(|n| record(n, MethodId::Prism));
         let mut both = queue(alone.chain((4..=7).map(|n| record(n, MethodId::Eip3009))));
         let two = Limits { together: 2, ..LIMITS };
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_nobody_knows_share_with_nobody() {
+    fn payments_in_unknown_tokens_never_share_a_transaction() {
         let mut strange = (*record(2, MethodId::Permit2)).clone();
         strange.payment.terms.token = Address::repeat_byte(9);
         let mut both = queue([record(1, MethodId::Eip3009), Arc::new(strange)]);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_events_would_not_tell_apart_is_never_together() {
+    fn payments_with_indistinguishable_events_never_share_a_transaction() {
         let twin = |n| {
             let mut twin = (*record(n, MethodId::Permit2)).clone();
             twin.payment.terms.amount = U256::from(7);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn payments_that_no_longer_wait_hold_up_nothing() {
+    fn withdrawn_payments_do_not_block_the_queue() {
         let mut contract = (*record(9, MethodId::Eip3009)).clone();
         contract.payment.contract_payer = true;
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_its_signer_holds_up_nobody_else_and_keeps_its_place() {
+    fn payment_without_a_free_signer_blocks_no_other_and_keeps_its_place() {
         let alone = (1..=2).map(|n| record(n, MethodId::Prism));
         let mut contract = (*record(3, MethodId::Eip3009)).clone();
         contract.payment.contract_payer = true;
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_takes_no_more_gas_than_it_may() {
+    fn shared_transaction_respects_the_gas_limit() {
         let small =
             Limits { gas: 2 * transaction::share(&record(1, MethodId::Eip3009).payment), ..LIMITS };
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_takes_no_more_than_its_signer_can_pay_for() {
+    fn shared_transaction_respects_its_signers_balance() {
         let share = transaction::share(&record(1, MethodId::Eip3009).payment);
         let mut all = queue((1..=6).map(|n| record(n, MethodId::Eip3009)));
         let mut send = |most: Aside| {

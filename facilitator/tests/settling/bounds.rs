@@ -65,7 +65,7 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeat_of_the_same_key_hears_the_same_end() {
+async fn a_repeat_with_the_same_key_receives_the_same_end() {
     let mut stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
@@ -160,7 +160,7 @@ async fn a_silent_node_holds_no_request_longer_than_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_price_that_could_not_be_had_does_not_wait_for_another_try() {
+async fn waiters_of_a_failed_price_lookup_do_not_wait_for_a_retry() {
     let stage = Stage::set().await;
     stage.world.state().node = Node::Down;
     let looks: Vec<_> = (0..8)
@@ -181,7 +181,7 @@ async fn who_waits_for_a_price_that_could_not_be_had_does_not_wait_for_another_t
 /// Prices are refreshed next to requests, at most every two seconds, and one that is too old is not used. A request
 /// that would be refused for lack of coin refreshes the price first.
 #[tokio::test(start_paused = true)]
-async fn prices_are_as_old_as_they_may_be() {
+async fn prices_are_refreshed_within_their_age_limits() {
     let stage = Stage::set().await;
     let asked = |stage: &Stage| stage.world.state().prices;
     let look = async |stage: &Stage| stage.settler.price().await.map(|price| price.needed);
@@ -216,7 +216,7 @@ async fn prices_are_as_old_as_they_may_be() {
 
 /// Without coin nothing is accepted, and no node is asked about the payment.
 #[tokio::test(start_paused = true)]
-async fn without_coin_nothing_is_taken_on() {
+async fn without_coin_no_payment_is_accepted() {
     let mut stage = Stage::set().await;
     stage.world.fund(signer(1), U256::from(1));
     let pay = stage.pays(1, 700, 1);

@@ -14,7 +14,7 @@ fn is_settled_in(state: &State, expected: alloy_primitives::B256) -> bool {
 
 /// The payer's money is gone when the block is made: the payment ends with that reason.
 #[tokio::test(start_paused = true)]
-async fn what_fails_in_its_block_ends_for_its_reason() {
+async fn a_payment_that_fails_in_its_block_ends_with_its_reason() {
     let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let settling = stage.settling(&pay);
@@ -35,7 +35,7 @@ async fn what_fails_in_its_block_ends_for_its_reason() {
 
 /// The transaction fails in its block, although each probe finds the payment good.
 #[tokio::test(start_paused = true)]
-async fn what_is_found_good_and_fails_is_sent_three_times_and_then_rests() {
+async fn a_payment_that_keeps_failing_in_blocks_is_sent_at_most_three_times() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().fails_in_blocks = true;
@@ -64,7 +64,7 @@ async fn what_is_found_good_and_fails_is_sent_three_times_and_then_rests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_payer_who_wasted_gas_is_left_alone_for_a_minute() {
+async fn a_payer_that_wasted_gas_is_locked_out_for_a_minute() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     stage.world.state().fails_in_blocks = true;
     stage.keep_mining();
@@ -111,7 +111,7 @@ async fn payments_that_failed_together_are_tried_alone() {
 
 /// Another sender settles the authorization first.
 #[tokio::test(start_paused = true)]
-async fn what_another_sender_brought_is_settled_by_that_transaction() {
+async fn a_payment_settled_by_another_sender_names_that_transaction() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let settling = stage.settling(&pay);
@@ -130,7 +130,7 @@ async fn what_another_sender_brought_is_settled_by_that_transaction() {
 
 /// The same, but the other sender's block is reorganised away.
 #[tokio::test(start_paused = true)]
-async fn what_another_sender_brought_in_vain_is_sent_again() {
+async fn a_reorganised_settlement_of_another_sender_is_sent_again() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let settling = stage.settling(&pay);
@@ -152,7 +152,7 @@ async fn what_another_sender_brought_in_vain_is_sent_again() {
 
 /// A waiting copy receives the refusal of the request that it waited for, and causes no second transaction.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_payment_that_fails_hears_so() {
+async fn a_waiting_copy_receives_the_refusal_of_a_failed_payment() {
     let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let first = stage.settling(&pay);
@@ -201,7 +201,7 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
 /// A success was returned, then its block is reorganised away. The payment is settled again, and no copy gets a
 /// success.
 #[tokio::test(start_paused = true)]
-async fn a_reorganisation_after_the_answer_is_counted_and_mended() {
+async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let settling = stage.settling(&pay);
@@ -337,7 +337,7 @@ async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
 
 /// No caller waits, and no node accepts the transaction: after twenty seconds it is abandoned and its nonce used.
 #[tokio::test(start_paused = true)]
-async fn what_every_node_refuses_is_given_up_so_that_it_holds_up_nothing() {
+async fn a_transaction_that_every_node_refuses_is_abandoned() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().sends = vec![Send::Refuse("intrinsic gas too low"); 100].into();
@@ -358,7 +358,7 @@ async fn what_every_node_refuses_is_given_up_so_that_it_holds_up_nothing() {
 
 /// Gas rises over the ceiling between the acceptance and the first attempt.
 #[tokio::test(start_paused = true)]
-async fn what_gas_is_too_dear_for_ends_unsigned() {
+async fn a_payment_whose_gas_exceeds_the_ceiling_ends_unsigned() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     // By the price of a moment ago the payment is affordable.
     stage.keep_mining();
@@ -406,7 +406,7 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
 
 /// One of several nodes is behind: that is not a reorganisation.
 #[tokio::test(start_paused = true)]
-async fn a_settlement_that_is_denied_twice_still_stands() {
+async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let hash = stage.world.bring(network().stablecoin.address, pay.call());
@@ -457,7 +457,7 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
 
 /// Work in flight when the process ends resumes at the next start, and is sent once.
 #[tokio::test(start_paused = true)]
-async fn a_restart_goes_on_with_what_is_under_way() {
+async fn a_restart_resumes_payments_in_flight() {
     for node in [Node::Answers, Node::Down] {
         let stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
         let pays = [stage.pays(1, 700, 1), stage.pays(2, 300, 2)];

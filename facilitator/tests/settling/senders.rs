@@ -47,7 +47,7 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
 
 /// Prism accepts payments from known senders only. They are simulated for the first signer, so it sends them.
 #[tokio::test(start_paused = true)]
-async fn only_the_first_signer_sends_what_not_everybody_may_send() {
+async fn only_the_first_signer_sends_prism_payments() {
     let stage = Stage::with(Plan { signers: 2, ..Plan::default() }).await;
     let only = |method| stage.settler.served.only_sender(method);
     assert_eq!(only(MethodId::Prism), Some(signer(1)));
@@ -80,7 +80,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
 
 /// Gas in flight counts against the coin of the only signer: a payment that it could pay for alone is refused.
 #[tokio::test(start_paused = true)]
-async fn what_is_in_flight_counts_against_the_coin() {
+async fn gas_in_flight_counts_against_the_signers_coin() {
     let mut plan = Plan { wait_ms: 3_000, ..Plan::default() };
     (plan.config.gas_budget_caller_percent, plan.config.gas_budget_percent) = (100, 100);
     let stage = Stage::with(plan).await;
@@ -100,7 +100,7 @@ async fn what_is_in_flight_counts_against_the_coin() {
 
 /// The cost of a transaction is subtracted from its signer's cached balance, before the next refresh.
 #[tokio::test(start_paused = true)]
-async fn a_balance_is_known_to_be_lower_after_a_transaction() {
+async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
     let mut plan = Plan { wait_ms: 1_800, ..Plan::default() };
     (plan.config.gas_budget_caller_percent, plan.config.gas_budget_percent) = (100, 100);
     plan.config.confirmations = 2;
@@ -130,7 +130,7 @@ async fn a_balance_is_known_to_be_lower_after_a_transaction() {
 
 /// A payment that arrives while a transaction is in flight waits for others, for at most 50 ms.
 #[tokio::test(start_paused = true)]
-async fn a_payment_waits_for_company_but_not_long() {
+async fn a_payment_waits_briefly_to_share_a_transaction() {
     let stage = Stage::set().await;
     let first = stage.settling(&stage.pays(1, 10, 1));
     stage.pass(200).await;
@@ -172,7 +172,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
 /// Gas that is set aside is freed once the transaction is accounted for. It counts for the caller that had the payment
 /// accepted.
 #[tokio::test(start_paused = true)]
-async fn gas_counts_for_the_caller_who_had_the_payment_taken_on() {
+async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
     let mut stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     let door = std::sync::Arc::clone(&stage.door);

@@ -44,7 +44,7 @@ fn changed(stage: &Stage, n: u8, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Pay
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_least_amount_of_a_token_is_taken_and_less_is_not() {
+async fn the_minimum_amount_of_a_token_is_accepted_and_less_is_not() {
     let mut plan = Plan::default();
     plan.config.min_amount.insert(network().stablecoin.address, U256::from(700));
     let stage = Stage::with(plan).await;
@@ -56,7 +56,7 @@ async fn the_least_amount_of_a_token_is_taken_and_less_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_payees_that_are_named_are_paid_where_any_are() {
+async fn with_a_payee_list_only_listed_payees_are_served() {
     for (payees, expected) in [
         (vec![], None),
         (vec![SHOP], None),
@@ -126,7 +126,7 @@ async fn a_key_with_code_is_tried_as_a_contract() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wallet_pays_if_it_says_that_it_has_signed() {
+async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
     let mut stage = Stage::set().await;
     stage.keep_mining();
     stage.world.state().wallets.insert(payer(1), yes());
@@ -175,7 +175,7 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_looks_find_decides_about_the_reason() {
+async fn the_simulation_result_decides_the_refusal_reason() {
     let stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().exhausts = true;
@@ -199,7 +199,7 @@ async fn what_the_looks_find_decides_about_the_reason() {
 
 /// A node's own error is not a verdict; an error of the call itself is.
 #[tokio::test(start_paused = true)]
-async fn the_trouble_of_a_node_is_no_verdict() {
+async fn a_node_error_is_not_a_verdict() {
     let stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().call_trouble = Some("header not found");
@@ -213,7 +213,7 @@ async fn the_trouble_of_a_node_is_no_verdict() {
 
 /// Without Multicall3, questions are asked one by one and payments are sent one by one.
 #[tokio::test(start_paused = true)]
-async fn without_multicall_everything_goes_one_by_one() {
+async fn without_multicall_payments_are_checked_and_sent_one_by_one() {
     let limits = Limits { in_flight: 1, ..Plan::default().limits };
     let plan = Plan { limits, wait_ms: 8_000, ..Plan::default() };
     let mut stage = Stage::with(plan).await;
@@ -232,7 +232,7 @@ async fn without_multicall_everything_goes_one_by_one() {
 
 /// A token in no table is asked for its domain, and its payments are sent alone.
 #[tokio::test(start_paused = true)]
-async fn a_token_in_no_table_is_judged_by_its_own_word() {
+async fn an_unlisted_token_is_judged_by_its_own_domain() {
     let mut stage = Stage::set().await;
     let terms = Terms { token: OTHER_TOKEN, ..stage.pays(1, 700, 1).terms };
     let pay = Pay::signed(1, terms);

@@ -67,7 +67,7 @@ async fn a_payment_is_settled_and_its_gas_is_accounted_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_node_takes_is_withdrawn_for_its_reason_and_never_charged() {
+async fn a_payment_that_no_node_accepts_is_withdrawn_and_never_charged() {
     let funds = "insufficient funds for gas * price + value";
     let (out, withdrawn) = (Reason::OutOfGas, Reason::Withdrawn);
     let lies = [
@@ -106,7 +106,7 @@ async fn what_no_node_takes_is_withdrawn_for_its_reason_and_never_charged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_has_it_makes_it_pending_whatever_it_said() {
+async fn a_payment_known_to_a_node_is_pending_whatever_the_node_answered() {
     let lies = [
         None,
         Some(Send::TakeAndRefuse("already known")),
@@ -130,7 +130,7 @@ async fn a_node_that_has_it_makes_it_pending_whatever_it_said() {
 
 /// One of several nodes did not answer the broadcast, and the others refused it: the silent one may have it.
 #[tokio::test(start_paused = true)]
-async fn a_silent_node_beside_one_that_refuses_makes_it_uncertain() {
+async fn a_silent_node_next_to_a_refusing_one_makes_the_outcome_unknown() {
     for silent in [false, true] {
         let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
         stage.world.state().sends = vec![Send::Refuse("busy"); 3].into();
@@ -149,7 +149,7 @@ async fn a_silent_node_beside_one_that_refuses_makes_it_uncertain() {
 
 /// The node may have it or receive it later, so the answer is not a refusal. The outcome is returned once known.
 #[tokio::test(start_paused = true)]
-async fn a_broadcast_without_an_answer_is_no_refusal_until_its_nonce_is_used() {
+async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
     for lie in [Send::Break, Send::Late(5_000), Send::Late(700)] {
         let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
         stage.world.state().sends.push_back(lie.clone());
@@ -177,7 +177,7 @@ async fn a_broadcast_without_an_answer_is_no_refusal_until_its_nonce_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_does_not_answer_at_the_end_makes_it_uncertain_within_the_time() {
+async fn a_node_silent_at_the_deadline_makes_the_outcome_unknown_in_time() {
     for node in [Node::Down, Node::Mute] {
         let mut stage = Stage::with(Plan { wait_ms: 9_900, ..Plan::default() }).await;
         let pay = stage.pays(1, 700, 1);
@@ -199,7 +199,7 @@ async fn a_node_that_does_not_answer_at_the_end_makes_it_uncertain_within_the_ti
 
 /// A copy waits for a payment that is withdrawn meanwhile: it gets the refusal, and causes no new transaction.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_payment_that_is_withdrawn_hears_so() {
+async fn a_waiting_copy_receives_the_withdrawal() {
     let mut stage = Stage::with(Plan { wait_ms: 4_000, ..Plan::default() }).await;
     stage.world.state().sends = vec![Send::Refuse("busy"); 1_000].into();
     let pay = stage.pays(1, 700, 1);
@@ -216,7 +216,7 @@ async fn who_waits_for_a_payment_that_is_withdrawn_hears_so() {
 
 /// No node returns the cost of the no-op, so the most that it can have cost counts.
 #[tokio::test(start_paused = true)]
-async fn a_cost_that_no_node_tells_is_estimated() {
+async fn a_cost_that_no_node_returns_is_estimated() {
     let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
     stage.world.state().sends = vec![Send::Forget; 3].into();
     let pay = stage.pays(1, 700, 1);
@@ -254,7 +254,7 @@ async fn a_charge_after_a_refusal_is_counted_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_behind_a_full_signer_is_withdrawn_unsigned() {
+async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
     let limits = Limits { in_flight: 1, together: 1, ..Plan::default().limits };
     let mut stage = Stage::with(Plan { wait_ms: 1_000, limits, ..Plan::default() }).await;
     let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
@@ -270,7 +270,7 @@ async fn what_waits_behind_a_full_signer_is_withdrawn_unsigned() {
 
 /// The coin is gone, or gas has risen, between the acceptance and the first attempt.
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_coin_or_for_cheaper_gas_is_withdrawn_for_that_reason() {
+async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason() {
     let limits = Limits { in_flight: 1, together: 1, ..Plan::default().limits };
     for dear in [false, true] {
         let plan = Plan { wait_ms: 6_000, limits, ..Plan::default() };

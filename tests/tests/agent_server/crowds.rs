@@ -84,7 +84,7 @@ impl Crowded {
 }
 
 #[tokio::test]
-async fn t_40_a_thousand_idle_connections_keep_nobody_out() {
+async fn t_40_a_thousand_idle_connections_block_no_caller() {
     let mut engine = Crowded::new().await;
     let crowd = engine.crowd(1_000).await;
     for _payment in 0..5 {
@@ -97,7 +97,7 @@ async fn t_40_a_thousand_idle_connections_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn t_40_the_longest_idle_makes_room_for_a_new_caller() {
+async fn t_40_the_longest_idle_connection_is_evicted_for_a_new_caller() {
     let mut engine = Crowded::new().await;
     let mut crowd = engine.crowd(CONNECTIONS).await;
     // The first connection becomes active; now the second has been idle for longest.
@@ -110,7 +110,7 @@ async fn t_40_the_longest_idle_makes_room_for_a_new_caller() {
 }
 
 #[tokio::test]
-async fn t_40_a_byte_on_every_connection_keeps_nobody_out() {
+async fn t_40_a_byte_on_every_connection_blocks_no_caller() {
     let mut engine = Crowded::new().await;
     let mut crowd = engine.crowd(CONNECTIONS).await;
     for caller in &mut crowd {
@@ -120,7 +120,7 @@ async fn t_40_a_byte_on_every_connection_keeps_nobody_out() {
 }
 
 #[tokio::test]
-async fn t_40_bodies_that_come_slowly_keep_no_small_one_out() {
+async fn t_40_slow_large_bodies_do_not_block_small_ones() {
     let mut engine = Crowded::new().await;
     let mut crowd = engine.crowd(LARGE_BODIES).await;
     for caller in &mut crowd {
@@ -140,7 +140,7 @@ async fn t_40_bodies_that_come_slowly_keep_no_small_one_out() {
 }
 
 #[tokio::test]
-async fn t_40_five_hundred_that_dribble_keep_nobody_out() {
+async fn t_40_five_hundred_slow_senders_block_no_caller() {
     let mut engine = Crowded::new().await;
     let mut crowd = engine.crowd(500).await;
     let dribble = tokio::spawn(async move {
@@ -190,7 +190,7 @@ async fn begin_again_and_again(address: SocketAddr, begun: Arc<AtomicU64>) {
 
 /// Slow bodies use up neither the rate nor the connections of a proven agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t_42_slow_bodies_that_begin_again_and_again_keep_no_agent_out() {
+async fn t_42_repeated_slow_bodies_block_no_agent() {
     // The default rate, and one so high that no request is refused before its body.
     for rate in ["300", "1000000"] {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];

@@ -49,7 +49,7 @@ async fn ask(url: &str, agent: &Agent, n: u64) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t_24_the_network_gets_in_only_while_the_operator_says_so() {
+async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     let Some(address) = own_address() else {
         eprintln!("skipped: this machine is in no network");
         return;

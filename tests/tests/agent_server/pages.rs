@@ -60,7 +60,7 @@ fn request(method: &str, target: &str, lines: &str, body: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn t_23_no_route_answers_a_page_or_a_foreign_name() {
+async fn t_23_no_route_answers_a_web_page_or_a_foreign_host_name() {
     let stage = Stage::new(UNLIMITED).await;
     let before = stage.head().await;
     let pages = PAGES
@@ -86,7 +86,7 @@ async fn t_23_no_route_answers_a_page_or_a_foreign_name() {
 }
 
 #[tokio::test]
-async fn t_23_what_programs_send_is_served_and_a_preflight_is_not() {
+async fn t_23_requests_of_programs_are_served_and_preflights_are_not() {
     let stage = Stage::new(UNLIMITED).await;
     // Node's fetch sends this mode on every POST.
     for (n, mark) in [(1, "Sec-Fetch-Mode: cors"), (2, "Sec-Fetch-Site: none"), (3, "X: y")] {
@@ -104,7 +104,7 @@ async fn t_23_what_programs_send_is_served_and_a_preflight_is_not() {
 }
 
 #[tokio::test]
-async fn t_23_a_proxys_form_names_a_foreign_host_on_every_route() {
+async fn t_23_an_absolute_request_target_is_refused_on_every_route() {
     let stage = Stage::new(UNLIMITED).await;
     let before = stage.head().await;
     for host in ["evil.test", "localhost", "127.0.0.1:9402"] {
@@ -126,7 +126,7 @@ async fn t_23_a_proxys_form_names_a_foreign_host_on_every_route() {
 
 /// [`ROUTES`] covers the server's OpenAPI document, and a program can call each route.
 #[tokio::test]
-async fn t_23_the_list_of_routes_is_the_servers() {
+async fn t_23_the_list_of_routes_matches_the_server() {
     let stage = Stage::new(UNLIMITED).await;
     let ask = async |method: &str, path: &str| {
         let mut caller = Caller::to(stage.address).await;

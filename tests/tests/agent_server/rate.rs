@@ -35,7 +35,7 @@ async fn served(stage: &Stage, calls: u32, peer: impl Fn(u32) -> String) -> u32 
 }
 
 #[tokio::test]
-async fn the_301st_request_of_a_minute_is_told_to_wait() {
+async fn the_301st_request_of_a_minute_is_rate_limited() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
     let before = stage.head().await;
     let mut caller = Caller::to(stage.address).await;
@@ -59,7 +59,7 @@ async fn the_301st_request_of_a_minute_is_told_to_wait() {
 
 /// Other callers on this machine do not use up an agent's rate.
 #[tokio::test]
-async fn t_40_calls_that_prove_nothing_take_nothing_from_an_agent() {
+async fn t_40_unproven_calls_do_not_use_an_agents_rate() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
     let second = stage.engine.hire("second", "hmac").await;
     let forged = stage.payable(0).replace("SIG:", "SIG:0");
@@ -130,7 +130,7 @@ async fn settings_of_the_server_take_effect_at_once() {
 }
 
 #[tokio::test]
-async fn t_40_each_check_comes_after_the_one_before_it() {
+async fn t_40_checks_run_in_the_documented_order() {
     let stage = Stage::new(1).await;
     let too_large = "Content-Length: 9999999\r\n";
     let request =
@@ -166,7 +166,7 @@ async fn t_40_each_check_comes_after_the_one_before_it() {
 }
 
 #[tokio::test]
-async fn one_network_of_a_provider_is_one_caller() {
+async fn an_ipv6_network_of_64_bits_counts_as_one_caller() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
     assert_eq!(served(&stage, 1_000, |n| format!("2001:db8:0:1::{n:x}")).await, RATE_PER_MINUTE);
     assert_eq!(served(&stage, 10, |n| format!("2001:db8:0:2::{n:x}")).await, 10);
@@ -178,7 +178,7 @@ async fn one_network_of_a_provider_is_one_caller() {
 }
 
 #[tokio::test]
-async fn nobody_gets_another_allowance_by_saying_so() {
+async fn forwarding_headers_do_not_change_the_rate_limited_address() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
     let peer: IpAddr = "192.168.1.9".parse().expect("an address");
     assert_eq!(served(&stage, RATE_PER_MINUTE, |_n| peer.to_string()).await, RATE_PER_MINUTE);
@@ -193,7 +193,7 @@ async fn nobody_gets_another_allowance_by_saying_so() {
 
 /// Health probes and other unproven calls are counted separately.
 #[tokio::test]
-async fn t_42_looks_at_the_health_and_other_unproven_calls_are_counted_apart() {
+async fn t_42_health_probes_and_other_unproven_calls_are_counted_separately() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
     let mut caller = Caller::to(stage.address).await;
     let health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";

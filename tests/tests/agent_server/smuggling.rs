@@ -17,7 +17,7 @@ async fn refused(stage: &Stage, raw: &[u8], code: &str) {
 }
 
 #[tokio::test]
-async fn t_40_no_ambiguous_framing_is_read() {
+async fn t_40_every_ambiguous_framing_is_refused() {
     let stage = Stage::new(UNLIMITED).await;
     let before = stage.head().await;
     for (lines, body, code) in FRAMINGS {
@@ -37,7 +37,7 @@ async fn t_40_no_ambiguous_framing_is_read() {
 }
 
 #[tokio::test]
-async fn t_40_a_body_where_none_belongs_is_no_request() {
+async fn t_40_an_unexpected_body_is_never_parsed_as_a_request() {
     let stage = Stage::new(UNLIMITED).await;
     let before = stage.head().await;
     let smuggled = String::from_utf8(post("/sign", "", &stage.payable(1))).expect("text");

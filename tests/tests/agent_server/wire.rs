@@ -185,7 +185,7 @@ fn everything() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn t_40_every_request_has_its_one_answer() {
+async fn t_40_every_request_form_has_its_specified_answer() {
     let stage = Stage::new(UNLIMITED).await;
     let before = stage.head().await;
     for (raw, status, code, goes_on) in everything() {
@@ -210,7 +210,7 @@ async fn t_40_every_request_has_its_one_answer() {
 }
 
 #[tokio::test]
-async fn t_40_the_answer_does_not_depend_on_how_the_bytes_are_cut() {
+async fn t_40_the_answer_does_not_depend_on_how_the_bytes_are_split() {
     let stage = Stage::new(UNLIMITED).await;
     let small = everything().into_iter().filter(|(raw, ..)| raw.len() < 300);
     for (raw, status, code, goes_on) in small {
@@ -224,7 +224,7 @@ async fn t_40_the_answer_does_not_depend_on_how_the_bytes_are_cut() {
 }
 
 #[tokio::test]
-async fn t_40_requests_in_one_piece_are_answered_one_after_the_other() {
+async fn t_40_pipelined_requests_are_answered_in_order() {
     let stage = Stage::new(UNLIMITED).await;
     let mut caller = Caller::to(stage.address).await;
     let mut sent = Vec::new();
@@ -261,7 +261,7 @@ async fn head_is_get_without_the_body() {
 }
 
 #[tokio::test]
-async fn t_40_continue_is_said_when_the_body_is_wanted() {
+async fn t_40_continue_is_sent_only_when_the_body_is_accepted() {
     let stage = Stage::new(UNLIMITED).await;
     let expecting = |path: &str, length: usize| {
         let more = format!("Content-Length: {length}\r\nExpect: 100-continue\r\n");
@@ -291,7 +291,7 @@ async fn t_40_continue_is_said_when_the_body_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_stopping_server_closes_the_idle_and_listens_no_more() {
+async fn a_stopping_server_closes_idle_connections_and_its_listener() {
     let stage = Stage::new(UNLIMITED).await;
     let mut idle = Caller::to(stage.address).await;
     assert_eq!(idle.ask(&get("/health")).await.status, 200);

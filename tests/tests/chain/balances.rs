@@ -114,7 +114,7 @@ fn wait_out(stage: &Stage, skew_ms: &mut i64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_is_told_exactly_what_its_address_holds_before_and_after_a_payment() {
+async fn balances_are_exact_before_and_after_a_payment() {
     let Some(chain) = local_chain(BASE).await else { return };
     let (relay, url) = Relay::before(&chain).await;
     let mut stage = Stage::set(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
@@ -161,7 +161,7 @@ async fn an_agent_is_told_exactly_what_its_address_holds_before_and_after_a_paym
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_node_is_null_and_an_error_and_shows_nothing_of_its_url() {
+async fn a_dead_node_gives_null_and_an_error_without_its_url() {
     let Some(chain) = local_chain(BASE).await else { return };
     let url = format!("{}/?key={KEY}", chain.url());
     let mut stage = Stage::set(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
@@ -200,7 +200,7 @@ async fn holdings(operator: &mut Operator, line: &str) -> Vec<NetworkHoldingsAns
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_networks_the_one_that_answers_is_told() {
+async fn balances_of_a_live_network_are_returned_next_to_a_dead_one() {
     let Some(alive) = local_chain(BASE).await else { return };
     let Some(dead) = local_chain(BASE_SEPOLIA).await else { return };
     let mut setup = Setup::default();
@@ -271,7 +271,7 @@ async fn of_two_networks_the_one_that_answers_is_told() {
 
 /// Networks outside the policy are not read, and nothing is read before the proof is checked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_networks_that_an_agent_may_use_are_asked() {
+async fn only_networks_that_the_policy_allows_are_read() {
     let setup = Setup { chains: BTreeMap::new(), ..Setup::default() };
     let engine = TestEngine::start(setup).await;
     engine.furnish("--day 10 --txn 5 --networks 8453").await;

@@ -208,7 +208,7 @@ async fn t_21_pictures_that_an_explorer_names_are_not_fetched() {
 
 /// More tokens than fit into one frame of the control channel, each with the longest fields.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn as_many_tokens_as_strangers_sent_are_told_within_bounds() {
+async fn unsolicited_tokens_are_listed_within_bounds() {
     let (give, url) = explorer().await;
     let scene = Scene::set(&url).await;
     let mut tokens = Vec::new();

@@ -30,7 +30,7 @@ pub(crate) fn on_base(chain: &Arc<StillChain>) -> Setup {
 const POLICY: &str = "--day 10 --txn 5 --networks 8453";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_is_asked_about_once_at_a_time_and_not_again_for_two_seconds() {
+async fn balance_reads_of_an_address_are_shared_and_cached_for_two_seconds() {
     let chain = Arc::new(StillChain { gate: Semaphore::new(0), ..still_chain() });
     let engine = TestEngine::start(on_base(&chain)).await;
     engine.furnish(POLICY).await;
@@ -66,7 +66,7 @@ async fn an_address_is_asked_about_once_at_a_time_and_not_again_for_two_seconds(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_goes_away_holds_nobody_up() {
+async fn a_disconnected_agent_does_not_block_balance_reads() {
     let chain = Arc::new(StillChain { gate: Semaphore::new(0), ..still_chain() });
     let engine = TestEngine::start(on_base(&chain)).await;
     engine.furnish(POLICY).await;

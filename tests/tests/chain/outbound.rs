@@ -96,7 +96,7 @@ fn addresses_are_read_from_a_trace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_engine_dials_its_counterparties_and_nobody_else() {
+async fn the_engine_connects_only_to_its_counterparties() {
     if !traced_or_skip() {
         return;
     }

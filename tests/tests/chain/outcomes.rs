@@ -15,7 +15,7 @@ use crate::programs::CASES;
 use crate::stage::{LARGE, SMALL, Stage, dollars, local_chain};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_below_the_threshold_settles_and_asks_nobody() {
+async fn a_payment_below_the_threshold_settles_without_approval() {
     let Some(chain) = local_chain(BASE).await else { return };
     let mut stage = Stage::set(chain, Start::default()).await;
     for case in &CASES {

@@ -103,7 +103,7 @@ async fn a_send_goes_only_to_the_submit_endpoint_and_everything_else_only_to_the
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_sent_is_refused_before_anybody_is_asked() {
+async fn an_impossible_or_declined_send_is_refused_and_moves_nothing() {
     let Some(mut stage) = stage().await else { return };
     for (line, code) in [
         (format!("address send pay {TO} 0 --confirm 0"), Code::BadInput),
@@ -131,7 +131,7 @@ async fn what_cannot_be_sent_is_refused_before_anybody_is_asked() {
 const DEAR_ORACLE: &str = "0x670429d069189e000060005260206000f3";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_data_costs_is_part_of_the_card_and_of_what_must_be_there() {
+async fn the_data_fee_is_part_of_the_required_balance() {
     let Some(mut stage) = stage().await else { return };
     let oracle = bursar_core::networks::OP_GAS_PRICE_ORACLE;
     stage.chain.request("anvil_setCode", json!([oracle, DEAR_ORACLE])).await.expect("set");
@@ -145,7 +145,7 @@ async fn what_the_data_costs_is_part_of_the_card_and_of_what_must_be_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_engine_that_was_paused_goes_on_where_it_was() {
+async fn a_paused_engine_resumes_its_send() {
     use rustix::process::{Pid, Signal, kill_process};
     let Some(mut stage) = stage().await else { return };
     stage.chain.request("evm_setAutomine", json!([false])).await.expect("set");

@@ -154,7 +154,7 @@ async fn serve_through(lies: Vec<Lie>, blow: Blow) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_service_takes_on_happens_once_whatever_nodes_say_and_whenever_it_dies() {
+async fn a_service_executes_each_submission_once_despite_lying_nodes_and_kills() {
     let mut cases: Vec<(Vec<Lie>, Blow)> = Vec::new();
     for (at, lie) in Lie::ALL.into_iter().enumerate() {
         let calm = [Blow::None, BLOWS[1 + at % (BLOWS.len() - 1)]];
@@ -170,7 +170,7 @@ async fn what_a_service_takes_on_happens_once_whatever_nodes_say_and_whenever_it
 
 /// Two processes that both believe they own the outbox, as a paused process and its successor do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hosts_of_one_desk_do_everything_once_between_them() {
+async fn two_hosts_of_one_outbox_execute_each_submission_once() {
     let Some(chain) = local_chain(BASE).await else { return };
     chain.request("anvil_setBalance", json!([SIGNER, GAS_MONEY])).await.expect("set");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().expect("a zone"));

@@ -193,7 +193,7 @@ async fn a_settled_payment_gets_no_second_header() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_kill_9_a_locked_engine_looks_by_itself() {
+async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
     let Some(chain) = local_chain(BASE).await else { return };
     let relay = Relay::to(&chain).await;
     for path in PATHS {
@@ -218,7 +218,7 @@ async fn after_kill_9_a_locked_engine_looks_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_that_nobody_mined_verifies_nothing() {
+async fn an_unmined_transaction_verifies_no_payment() {
     let Some((mut stage, relay)) = sighted().await else { return };
     let mut paid = Vec::new();
     for path in PATHS {
@@ -312,7 +312,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_that_failed_takes_no_payment_back_that_was_made() {
+async fn a_reported_failed_transaction_does_not_undo_a_settled_payment() {
     let Some((mut stage, _relay)) = sighted().await else { return };
     let pauper = Address::repeat_byte(0x78);
     for path in PATHS {

@@ -38,7 +38,7 @@ fn transfer(chain: &Devnet, to: Address, amount: u64) -> Call {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_means_says_the_same_of_what_it_can_tell() {
+async fn every_kind_of_simulation_agrees_where_it_can_tell() {
     let Some(chain) = local_chain(BASE).await else { return };
     let (payer, payee) = (Address::repeat_byte(0xa1), Address::repeat_byte(0xb2));
     chain.mint(payer, 100).await.expect("minted");
@@ -75,7 +75,7 @@ async fn every_means_says_the_same_of_what_it_can_tell() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_events_of_many_blocks_are_one_question() {
+async fn events_of_many_blocks_are_read_by_one_call() {
     let Some(chain) = local_chain(BASE).await else { return };
     let payer = Address::repeat_byte(0xa1);
     let before = chain.request("eth_blockNumber", json!([])).await.expect("told");

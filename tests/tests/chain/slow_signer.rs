@@ -105,7 +105,7 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_device_that_takes_minutes_holds_up_nobody_else() {
+async fn a_slow_signing_device_does_not_block_other_addresses() {
     let Some(mut scene) = Scene::set().await else { return };
     let slow = scene.send("pay", "0.1").await;
     let device = scene.asked().await;
@@ -129,7 +129,7 @@ async fn a_device_that_takes_minutes_holds_up_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_person_refuses_on_the_device_is_dropped_and_its_nonce_used_by_the_next() {
+async fn a_send_refused_on_the_device_is_dropped_and_its_nonce_reused() {
     let Some(mut scene) = Scene::set().await else { return };
     let refused = scene.send("pay", "0.1").await;
     let device = scene.asked().await;
@@ -144,7 +144,7 @@ async fn what_a_person_refuses_on_the_device_is_dropped_and_its_nonce_used_by_th
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_for_the_device_can_be_cancelled_and_its_late_answer_does_nothing() {
+async fn a_send_pending_on_the_device_can_be_cancelled_despite_a_late_answer() {
     let Some(mut scene) = Scene::set().await else { return };
     let sent = scene.send("pay", "0.1").await;
     let device = scene.asked().await;
@@ -159,7 +159,7 @@ async fn what_waits_for_the_device_can_be_cancelled_and_its_late_answer_does_not
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leave_that_a_freeze_made_worthless_is_given_again() {
+async fn a_slip_made_stale_by_a_freeze_is_issued_again() {
     let Some(mut scene) = Scene::set().await else { return };
     let sent = scene.send("pay", "0.1").await;
     let device = scene.asked().await;

@@ -54,11 +54,11 @@ fn run(wanted: impl Fn(Step) -> bool) {
 }
 
 #[test]
-fn a_save_that_fails_names_the_file_and_can_be_tried_again() {
+fn a_failed_save_names_the_file_and_can_be_retried() {
     run(|step| step != Step::Passwd);
 }
 
 #[test]
-fn a_change_of_the_password_that_fails_leaves_the_old_password() {
+fn a_failed_password_change_keeps_the_old_password() {
     run(|step| step == Step::Passwd);
 }

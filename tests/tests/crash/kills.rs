@@ -146,7 +146,7 @@ async fn a_killed_deletion_leaves_the_whole_wallet_or_none() {
 }
 
 #[tokio::test]
-async fn a_killed_change_of_the_password_leaves_everything_under_whichever_opens() {
+async fn after_a_killed_password_change_the_password_that_opens_finds_everything() {
     let cases = cases_of_the_last(SHORT_LIFE).await;
     assert!(cases.len() > 8, "{cases:?}");
     run_all(cases, async |(point, n)| either_password(&format!("kill:{point}:{n}")).await);

@@ -62,7 +62,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_sources_name_the_points_that_we_know_of() {
+fn the_source_scan_finds_the_known_fault_points() {
     let found = in_sources();
     for known in
         ["journal.before_commit", "journal.after_commit", "vault.tmp_synced", "vault.renamed"]

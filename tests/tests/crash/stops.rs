@@ -53,7 +53,7 @@ async fn furnished(engine: &EngineProcess) -> Agent {
 }
 
 #[tokio::test]
-async fn what_came_while_it_stood_still_is_answered_once_and_what_ran_out_has_run_out() {
+async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let home = tempfile::tempdir().unwrap();
     let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
     let agent = furnished(&engine).await;
@@ -91,7 +91,7 @@ async fn what_came_while_it_stood_still_is_answered_once_and_what_ran_out_has_ru
 }
 
 #[tokio::test]
-async fn killed_while_it_stood_still_it_owes_nobody_anything() {
+async fn a_request_unread_at_the_kill_is_signed_once_when_repeated() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     let mut engine = EngineProcess::start(&folder, &Start::default());

@@ -13,7 +13,7 @@ use crate::stage::{Choice, Stage, choice};
 const ROUNDS: u64 = 90;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_request_that_runs_out_while_it_is_decided_is_either_decided_or_expired() {
+async fn a_request_that_expires_during_a_decision_is_decided_or_expired() {
     let mut stage = Stage::new().await;
     let mut dice = Dice::new(22);
     let mut spent = 0;

@@ -26,7 +26,7 @@ fn winner(ends: &[Fared]) -> (usize, Choice) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_three_who_decide_at_once_one_wins_and_two_learn_who() {
+async fn of_three_concurrent_decisions_one_wins_and_the_others_learn_which() {
     let mut stage = Stage::new().await;
     let mut dice = Dice::new(20_260_101);
     let (mut spent, mut signed) = (0, 0);

@@ -8,7 +8,7 @@ use bursar_tests::operator::Expect;
 use crate::stage::{Choice, Stage, names};
 
 #[tokio::test]
-async fn whoever_decides_second_is_told_by_whom_when_and_what() {
+async fn a_second_decision_is_refused_with_the_first_deciders_name_and_time() {
     let mut stage = Stage::new().await;
     for (first, name) in names().into_iter().enumerate() {
         for (what, verb) in [(Choice::Approve, "approved"), (Choice::Deny, "denied")] {

@@ -90,7 +90,7 @@ fn jobs(paid: &[Paid]) -> Vec<Job> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_bad_day_everybody_hears_the_truth_and_pays_once() {
+async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthfully() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let count = std::env::var("BURSAR_PAYMENTS").ok().and_then(|text| text.parse().ok());
     let count: usize = count.unwrap_or(PAYMENTS);

@@ -32,7 +32,7 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_there_are_keys_a_caller_needs_one() {
+async fn with_api_keys_configured_a_caller_needs_one() {
     let Some(stage) = Stage::set(BASE, 1, &keys(&["shop", "stall"])).await else { return };
     let body = stage.pay(&stage.payer().await, Way::Eip3009, 10).body(2);
     let refused: [&[(&str, &str)]; 7] = [
@@ -66,7 +66,7 @@ async fn where_there_are_keys_a_caller_needs_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_key_has_a_rate_of_its_own() {
+async fn each_api_key_has_its_own_rate_limit() {
     let general = format!("{}\nrate_per_minute = 2", keys(&["shop", "stall"]));
     let Some(stage) = Stage::set(BASE, 1, &general).await else { return };
     let body = json!({});
@@ -82,7 +82,7 @@ async fn each_key_has_a_rate_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_but_a_trusted_proxy_says_who_asks() {
+async fn only_a_trusted_proxy_determines_the_client_address() {
     let Some(stage) = Stage::set(BASE, 1, "rate_per_minute = 2\ntrusted_proxies = []").await else {
         return;
     };

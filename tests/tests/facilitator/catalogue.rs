@@ -75,7 +75,7 @@ async fn the_summary_is_the_specifications_table() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_and_contracts_are_told() {
+async fn health_and_contracts_list_the_configured_networks() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let (status, told) = stage.facilitator.get("/health").await;
     assert_eq!(status, 200);

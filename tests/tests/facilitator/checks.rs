@@ -24,7 +24,7 @@ fn says(found: &[Finding], mark: Mark, word: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_there_is_good_and_what_is_missing_is_said() {
+async fn check_reports_what_is_present_and_what_is_missing() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let bare = Home::new(chain.network(), chain.url(), 1, "", "");
     let told = found(&bare).await;
@@ -57,7 +57,7 @@ async fn status(home: &Home, metrics: &str) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_tells_balances_and_what_was_spent_and_that_nobody_runs() {
+async fn status_reports_balances_spent_gas_and_a_stopped_facilitator() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let told = stage.settle(&stage.pay(&payer, Way::Eip3009, 700).body(2)).await;

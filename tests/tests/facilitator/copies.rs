@@ -130,7 +130,7 @@ async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
 
 /// A merchant that repeats its request with its key has received the success: no copy receives it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeat_by_the_key_uses_the_success_up() {
+async fn a_success_returned_to_a_repeat_with_its_key_goes_to_no_copy() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 300").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
@@ -151,7 +151,7 @@ async fn a_repeat_by_the_key_uses_the_success_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payment_in_flight_is_verified_for_no_other_caller() {
+async fn a_payment_in_flight_fails_verification_for_other_callers() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 5000").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
@@ -173,7 +173,7 @@ async fn a_payment_in_flight_is_verified_for_no_other_caller() {
 
 /// The caller disconnects while it waits: the next request receives the success.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_success_that_found_no_connection_is_left_to_the_next_request() {
+async fn an_undelivered_success_goes_to_the_next_request() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 8000").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
@@ -204,7 +204,7 @@ async fn a_success_that_found_no_connection_is_left_to_the_next_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_may_have_every_repeat_receive_the_success() {
+async fn with_repeats_set_to_success_every_copy_receives_it() {
     let Some(stage) = Stage::set(BASE, 1, "repeats = \"success\"").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);

@@ -146,7 +146,7 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
 /// A broadcast is still in flight when the answer is due, and arrives later. The answer must not be a refusal, whatever
 /// the node reports at that moment.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_node_receives_after_the_answer_was_due_was_not_refused() {
+async fn a_broadcast_in_flight_when_the_answer_is_due_is_not_reported_as_refused() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let node = LyingRpc::before(chain.url()).await;
     let url = node.url.clone();
@@ -226,7 +226,7 @@ async fn gas_is_bounded_by_price_by_value_and_by_the_day() {
 
 /// Prism accepts payments from one known signer, so only that signer's coin counts.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_signer_alone_may_send_is_paid_for_by_that_signer() {
+async fn a_prism_payment_needs_the_coin_of_the_only_signer_that_may_send_it() {
     let Some(stage) = Stage::set(BASE, 2, "").await else { return };
     let mut refused = 0;
     for signer in &stage.home.signers {
@@ -256,7 +256,7 @@ async fn what_one_signer_alone_may_send_is_paid_for_by_that_signer() {
 
 /// A caller whose budget for today is spent is refused, also after a restart.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_that_is_used_up_stays_used_up() {
+async fn a_spent_gas_budget_stays_spent_after_a_restart() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let url = chain.url().to_owned();
     let more = "gas_budget_caller_percent = 10\nconfirmations = 1";

@@ -176,7 +176,7 @@ async fn a_hostile_wallet_that_pays_by_permit2_harms_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wallet_that_burns_when_sent_is_told_as_a_failed_transaction() {
+async fn a_wallet_that_burns_gas_when_sent_is_reported_as_a_failed_transaction() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let owner = Payer::random();
     let wallet = stage.hostile(&owner, WalletMode::BurnsWhenSent).await;
@@ -308,7 +308,7 @@ async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
 
 /// The account gets code between verification and settlement, when its payment could be batched.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_that_gets_code_after_it_was_looked_at_is_settled_alone() {
+async fn an_account_that_gets_code_after_verification_is_settled_alone() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let (payer, neighbour) = (stage.payer().await, stage.payer().await);
     let good = stage.pay(&neighbour, Way::Eip3009, 70).body(2);
@@ -330,7 +330,7 @@ async fn an_account_that_gets_code_after_it_was_looked_at_is_settled_alone() {
 
 /// Nothing is known about either payer. The first question shows what it is, and the facilitator asks again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payer_who_is_something_else_than_it_seemed_is_asked_about_as_what_it_is() {
+async fn a_payer_of_an_unexpected_kind_is_checked_again_as_what_it_is() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let block = stage.number("eth_blockNumber", json!([])).await;
     // A key's account that turns out to be a contract, which passes with the gas of a probe.
@@ -365,7 +365,7 @@ async fn deployed_by_somebody(stage: &Stage, factory: Address, data: &Bytes) {
 
 /// The account gets code (EIP-7702) after its payment was batched with another payer's.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_that_becomes_a_burner_on_the_way_harms_nobody_it_travels_with() {
+async fn an_account_that_starts_burning_gas_in_flight_does_not_harm_its_batch() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let (payer, neighbour) = (stage.payer().await, stage.payer().await);
     let good = stage.pay(&neighbour, Way::Eip3009, 70).body(2);

@@ -41,7 +41,7 @@ const POINTS: [(&str, &[u8]); 18] = [
 ];
 
 #[test]
-fn every_point_of_the_source_is_in_the_table() {
+fn every_failpoint_of_the_source_is_in_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut folders: Vec<PathBuf> =
         ["facilitator/src", "shared/desks/src"].iter().map(|folder| root.join(folder)).collect();
@@ -144,7 +144,7 @@ async fn killed_at(point: &str, time: u8) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_killed_anywhere_settles_each_payment_once() {
+async fn a_kill_at_any_failpoint_settles_each_payment_once() {
     for (point, times) in POINTS {
         join_all(times.iter().map(|time| killed_at(point, *time))).await;
     }

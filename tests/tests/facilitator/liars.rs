@@ -49,17 +49,17 @@ async fn each(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_lie_is_outlived() {
+async fn settlement_survives_every_node_lie() {
     each(lies().map(|lie| (vec![lie], None)).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_lie_is_outlived_also_by_whoever_is_killed_after_it() {
+async fn settlement_survives_every_node_lie_and_a_kill_after_it() {
     each(lies().map(|lie| (vec![lie], Some("desk.sent:1"))).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_lies_in_a_row_are_outlived() {
+async fn settlement_survives_several_node_lies_in_a_row() {
     let series = [
         vec![Lie::Drop, Lie::Forget, Lie::Underpriced],
         vec![Lie::Reorg, Lie::Forget, Lie::TimeoutAfterAccept],

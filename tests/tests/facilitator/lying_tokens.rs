@@ -104,7 +104,7 @@ const MODES: [TokenMode; 8] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_success_is_told_only_of_exactly_the_amount() {
+async fn a_success_requires_that_exactly_the_amount_moved() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let _mining = stage.keep_mining();
     let mut wrong = Vec::new();
@@ -131,7 +131,7 @@ async fn a_success_is_told_only_of_exactly_the_amount() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_begins_to_lie_after_the_look_is_refused_at_the_settlement() {
+async fn a_token_that_starts_lying_after_verification_is_refused_at_settlement() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     for way in [Way::Eip3009, Way::Permit2] {
         for mode in [TokenMode::DoesNothing, TokenMode::TakesFee, TokenMode::OnlyReports] {
@@ -151,7 +151,7 @@ async fn a_token_that_begins_to_lie_after_the_look_is_refused_at_the_settlement(
 /// Honest until its transaction is pending. `OnlyReports` is left out, because it cannot be detected at that point: the
 /// receipt contains the token's own events, and nothing else is final.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_begins_to_lie_in_the_block_is_not_told_as_a_success() {
+async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
         // The token's numbers for: does nothing, takes a fee, moves silently.
@@ -185,7 +185,7 @@ async fn a_token_that_begins_to_lie_in_the_block_is_not_told_as_a_success() {
 /// Two authorizations share a nonce, and the one that pays another account is executed. In the same transaction the
 /// shop receives the amount for another reason. That does not settle the first authorization.
 #[tokio::test(flavor = "multi_thread")]
-async fn money_that_moved_beside_an_authorization_is_not_its_settlement() {
+async fn an_unrelated_transfer_in_the_same_transaction_settles_no_authorization() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let ours = payer.owes(stage.network(), SHOP, AMOUNT);

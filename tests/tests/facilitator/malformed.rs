@@ -126,7 +126,7 @@ fn odd_texts(good: &str) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_request_gets_400_with_a_reason_and_nobody_is_asked() {
+async fn an_invalid_request_gets_400_with_a_reason_and_causes_no_node_call() {
     let Some((stage, node)) = counted().await else { return };
     let body = stage.pay(&stage.payer().await, Way::Eip3009, 500).body(2);
     assert_eq!(stage.verify(&body).await["isValid"], true, "all but the change is good");
@@ -159,7 +159,7 @@ async fn what_is_no_request_gets_400_with_a_reason_and_nobody_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_too_long_is_refused_and_one_of_another_type_is_read_or_refused() {
+async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required() {
     let Some((stage, node)) = counted().await else { return };
     let body = stage.pay(&stage.payer().await, Way::Eip3009, 500).body(2).to_string();
     node.asked();
@@ -219,7 +219,7 @@ fn twin(signature: &mut [u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_be_refused_here_costs_no_request() {
+async fn a_payment_that_can_be_refused_locally_causes_no_node_call() {
     let Some((stage, node)) = counted().await else { return };
     let payer = stage.payer().await;
     let mut wrong = Vec::new();

@@ -80,7 +80,7 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_together_shares_a_transaction_and_fails_alone() {
+async fn queued_payments_share_a_transaction_and_fail_alone() {
     let Some(stage) = Stage::set(BASE, 1, "in_flight = 1\nbatch_window_ms = 20").await else {
         return;
     };
@@ -118,7 +118,7 @@ async fn what_waits_together_shares_a_transaction_and_fails_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_mined_in_time_is_pending_and_then_the_same() {
+async fn an_unmined_payment_is_pending_and_later_settles_under_the_same_hash() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 400").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, Way::Eip3009, 9_000).body(2);
@@ -135,7 +135,7 @@ async fn what_is_not_mined_in_time_is_pending_and_then_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_authorization_that_somebody_else_brought_first_is_settled() {
+async fn an_authorization_that_another_sender_settled_first_counts_as_settled() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     // Another sender settles it before the facilitator receives it.
@@ -200,7 +200,7 @@ fn calldata(terms: &Authorization, signature: &[u8]) -> Bytes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prism_payments_of_one_payer_go_in_sequence_however_they_come() {
+async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
     let Some(stage) = Stage::set(BASE, 2, "").await else { return };
     let payer = stage.payer().await;
     let pay = |nonce: u64, amount: u64| {
@@ -239,7 +239,7 @@ async fn prism_payments_of_one_payer_go_in_sequence_however_they_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_expires_in_the_queue_is_never_sent() {
+async fn a_payment_that_expires_in_the_queue_is_never_sent() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 10000\nin_flight = 1").await else { return };
     let (first, second) = (stage.payer().await, stage.payer().await);
     stage.chain.set_automine(false).await.expect("set");
@@ -267,7 +267,7 @@ async fn what_expires_in_the_queue_is_never_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn payments_that_come_at_once_owe_no_more_than_there_is() {
+async fn concurrent_payments_do_not_exceed_the_payers_balance() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = bursar_tests::payer::Payer::random();
     stage.chain.mint(payer.address(), 900).await.expect("minted");

@@ -296,7 +296,7 @@ async fn of_prism(stage: &Stage) -> Vec<Refusal> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_reason_of_the_specification_is_told_by_both_endpoints() {
+async fn both_endpoints_return_every_reason_of_the_specification() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     for way in WAYS {
         let before = stage.balance(SHOP).await;
@@ -307,7 +307,7 @@ async fn every_reason_of_the_specification_is_told_by_both_endpoints() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_reason_of_the_official_libraries_is_told_by_both_endpoints() {
+async fn both_endpoints_return_every_reason_of_the_official_libraries() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let before = stage.balance(SHOP).await;
     let mut refusals = Vec::new();
@@ -324,7 +324,7 @@ async fn every_reason_of_the_official_libraries_is_told_by_both_endpoints() {
 
 /// A second facilitator with its own store settles the payment first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payment_that_somebody_else_settled_is_not_good_and_not_sent_again() {
+async fn a_payment_settled_by_another_facilitator_is_invalid_and_not_sent_again() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let other = Stage::on(stage.chain.clone(), 2, "", "").await;
     let used = "invalid_exact_evm_nonce_already_used";
@@ -348,7 +348,7 @@ async fn a_payment_that_somebody_else_settled_is_not_good_and_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_network_lacks_is_told() {
+async fn a_missing_or_paused_contract_is_reported() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let prism = stage.pay(&payer, Way::Prism, 10);
@@ -376,7 +376,7 @@ async fn dear_gas() -> Option<Stage> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gas_above_the_ceiling_is_told_by_settle_and_costs_nothing() {
+async fn settle_reports_gas_above_the_ceiling_and_spends_nothing() {
     let Some(stage) = dear_gas().await else { return };
     let before = stage.balance(SHOP).await;
     for way in WAYS {
@@ -391,7 +391,7 @@ async fn gas_above_the_ceiling_is_told_by_settle_and_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gas_above_the_ceiling_is_told_by_verify_too() {
+async fn verify_reports_gas_above_the_ceiling() {
     let Some(stage) = dear_gas().await else { return };
     for way in WAYS {
         let paid = stage.pay(&stage.payer().await, way, 300);
@@ -423,7 +423,7 @@ async fn a_payee_and_a_token_that_are_on_no_list_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_do_not_answer_are_told_as_such() {
+async fn unreachable_nodes_are_reported_with_503() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let body = stage.pay(&stage.payer().await, Way::Eip3009, 300).body(2);
     stage.chain.kill();

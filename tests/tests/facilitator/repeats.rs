@@ -123,7 +123,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way(
 
 /// T-38: one transaction, for any number of requests in any encoding.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payment_that_is_settled_by_fifty_at_once_happens_once() {
+async fn fifty_concurrent_settles_in_any_encoding_are_one_transaction() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let paid = stage.pay(&payer, Way::Eip3009, 600);

@@ -33,7 +33,7 @@ async fn metric(stage: &Stage, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readiness_follows_the_coin_of_the_signers_and_health_reports_what_is_amiss() {
+async fn readiness_follows_the_signers_coin_and_health_reports_degradation() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let told = async |path: &str| stage.facilitator.get(path).await;
     until("ready", async || told("/readyz").await.0 == 200).await;
@@ -153,7 +153,7 @@ async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_data_is_part_of_the_gas_and_no_node_says_how_much_nothing_is_sent() {
+async fn nothing_is_sent_where_data_costs_gas_and_no_node_returns_the_price() {
     let Some(stage) = Stage::set(ROBINHOOD, 1, "wait_ms = 700").await else { return };
     let payer = stage.payer().await;
     let first = stage.settle(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;

@@ -27,7 +27,7 @@ fn garbage(length: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_none_is_refused_by_name_and_left_as_it_is() {
+async fn an_invalid_journal_file_is_refused_by_name_and_left_unchanged() {
     let lived = Lived::new().await;
     let file = lived.file("journal.redb");
     let whole = std::fs::read(&file).unwrap();
@@ -93,7 +93,7 @@ async fn flip_each_entry(judge: impl Fn(&Lived, u64, u64)) {
 }
 
 #[tokio::test]
-async fn a_flipped_byte_in_any_entry_is_refused_by_the_number_of_the_entry() {
+async fn a_flipped_byte_in_any_entry_is_refused_with_the_entry_number() {
     flip_each_entry(|lived, seq, last| {
         let said = refused_anywhere(&lived.folder(), &Start::default());
         said.says(13, &["JOURNAL_DAMAGED", &text(&lived.file("journal.redb")), WAY_OUT]);
@@ -109,7 +109,7 @@ async fn a_flipped_byte_in_any_entry_is_refused_by_the_number_of_the_entry() {
 }
 
 #[tokio::test]
-async fn a_journal_with_a_flipped_byte_is_left_as_it_is() {
+async fn a_journal_with_a_flipped_byte_is_left_unchanged() {
     flip_each_entry(|lived, seq, _last| {
         let before = belongings(&lived.folder());
         let said = refused_anywhere(&lived.folder(), &Start::default());
@@ -119,7 +119,7 @@ async fn a_journal_with_a_flipped_byte_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn damage_that_the_store_does_not_survive_is_told_with_the_file() {
+async fn damage_that_makes_the_store_panic_is_reported_with_the_file() {
     let lived = Lived::new().await;
     let file = lived.file("journal.redb");
     let whole = std::fs::read(&file).unwrap();
@@ -150,7 +150,7 @@ async fn damage_that_the_store_does_not_survive_is_told_with_the_file() {
 }
 
 #[tokio::test]
-async fn an_empty_or_missing_journal_beside_a_wallet_is_refused() {
+async fn an_empty_or_missing_journal_next_to_a_wallet_is_refused() {
     for missing in [false, true] {
         let lived = Lived::new().await;
         let file = lived.file("journal.redb");
@@ -164,7 +164,7 @@ async fn an_empty_or_missing_journal_beside_a_wallet_is_refused() {
 }
 
 #[test]
-fn an_empty_journal_without_a_wallet_is_the_rest_of_a_first_start() {
+fn an_empty_journal_without_a_wallet_is_an_unfinished_first_start() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     std::fs::create_dir(&folder).unwrap();
@@ -173,7 +173,7 @@ fn an_empty_journal_without_a_wallet_is_the_rest_of_a_first_start() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_read_are_refused_by_name_and_left_as_they_are() {
+async fn an_invalid_settings_file_is_refused_by_name_and_left_unchanged() {
     let lived = Lived::new().await;
     let file = lived.file("settings.toml");
     for (bytes, named) in [
@@ -196,7 +196,7 @@ async fn settings_that_cannot_be_read_are_refused_by_name_and_left_as_they_are()
 }
 
 #[test]
-fn settings_are_judged_before_anything_is_made() {
+fn settings_are_checked_before_any_file_is_created() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     std::fs::create_dir(&folder).unwrap();

@@ -78,7 +78,7 @@ fn recorded(file: &Path) -> (usize, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_commit_ends_deciding_and_a_restart_knows_what_was_answered() {
+async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answer() {
     // The first commit after a start seals the journal at unlock and moves no rows to the history yet.
     for (point, n) in [
         ("journal.before_commit", 3),
@@ -173,7 +173,7 @@ fn fill(file: &mut File, enough: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_disk_that_fills_up_is_told_before_anything_breaks_and_costs_nothing() {
+async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let home = tempfile::tempdir().unwrap();
     let _disk = match Mount::in_memory(home.path(), 80) {
         Ok(mount) => mount,

@@ -22,7 +22,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_folder_that_is_a_file_a_link_or_another_account_s_is_refused_by_name() {
+fn a_data_folder_that_is_a_file_a_link_or_foreign_is_refused_by_name() {
     let home = tempfile::tempdir().unwrap();
     let path = |name: &str| home.path().join(name);
     std::fs::write(path("file"), "mine").unwrap();
@@ -84,7 +84,7 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
 }
 
 #[test]
-fn a_lock_that_cannot_be_taken_is_told_by_the_file() {
+fn a_lock_that_cannot_be_taken_is_reported_with_its_file() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     std::fs::create_dir_all(folder.join("engine.lock")).unwrap();
@@ -93,7 +93,7 @@ fn a_lock_that_cannot_be_taken_is_told_by_the_file() {
 }
 
 #[tokio::test]
-async fn a_second_engine_on_the_folder_ends_with_10_and_the_first_goes_on() {
+async fn a_second_engine_on_the_folder_exits_10_and_the_first_keeps_running() {
     let lived = Lived::new().await;
     let mut first =
         EngineProcess::start(&lived.folder(), &Start { unlock: true, ..Start::default() });
@@ -107,7 +107,7 @@ async fn a_second_engine_on_the_folder_ends_with_10_and_the_first_goes_on() {
 }
 
 #[tokio::test]
-async fn a_holder_of_the_folder_that_does_not_answer_is_told_with_the_folder() {
+async fn a_silent_holder_of_the_lock_is_reported_with_the_folder() {
     let lived = Lived::new().await;
     // A one-shot command holds the lock and serves no control socket.
     let lock = take(&DataFolder::open(&lived.folder()).unwrap());
@@ -119,7 +119,7 @@ async fn a_holder_of_the_folder_that_does_not_answer_is_told_with_the_folder() {
 
 /// After a restart another journal, or none, is at the path: a payment answered now would be made again then.
 #[tokio::test]
-async fn a_journal_that_is_taken_away_under_an_engine_ends_deciding() {
+async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
     for moved in [false, true] {
         let lived = Lived::new().await;
         let start = Start { unlock: true, ..Start::default() };
@@ -154,7 +154,7 @@ async fn a_journal_that_is_taken_away_under_an_engine_ends_deciding() {
 }
 
 #[test]
-fn of_many_engines_that_start_at_once_one_runs() {
+fn of_several_engines_started_at_once_exactly_one_runs() {
     for _round in 0..3 {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");
@@ -173,7 +173,7 @@ fn of_many_engines_that_start_at_once_one_runs() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_told_with_its_setting() {
+async fn a_port_in_use_is_reported_with_its_setting() {
     let lived = Lived::new().await;
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -201,7 +201,7 @@ fn assert_closed(folder: &Path) {
 }
 
 #[tokio::test]
-async fn under_any_umask_nobody_else_can_read_or_enter() {
+async fn under_any_umask_only_the_owner_has_access() {
     for umask in ["000", "022", "077"] {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");
@@ -229,7 +229,7 @@ async fn under_any_umask_nobody_else_can_read_or_enter() {
 }
 
 #[tokio::test]
-async fn a_folder_that_was_open_to_others_is_closed() {
+async fn a_data_folder_open_to_others_is_made_private() {
     let lived = Lived::new().await;
     std::fs::set_permissions(lived.folder(), PermissionsExt::from_mode(0o777)).unwrap();
     let before = belongings(&lived.folder());

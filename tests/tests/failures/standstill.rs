@@ -40,7 +40,7 @@ impl Faults for FailsOnce {
 }
 
 #[tokio::test]
-async fn a_seal_that_cannot_be_written_ends_deciding_like_any_other_commit() {
+async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
     for line in ["wallet open", "wallet passwd"] {
         let faults = Arc::new(FailsOnce::default());
         let setup = Setup { faults: Arc::clone(&faults) as _, ..Setup::default() };
@@ -76,7 +76,7 @@ async fn a_seal_that_cannot_be_written_ends_deciding_like_any_other_commit() {
 }
 
 #[tokio::test]
-async fn a_header_that_was_given_is_polled_after_a_failed_commit_too() {
+async fn a_returned_header_can_be_polled_after_a_failed_commit() {
     let faults = Arc::new(FailsOnce::default());
     let (signer, mut asked) = SlowSigner::machine();
     let setup =
@@ -115,7 +115,7 @@ async fn recorded(engine: &TestEngine, id: RequestId) {
 }
 
 #[tokio::test]
-async fn a_wallet_whose_creation_failed_late_can_be_opened_or_made_again() {
+async fn a_wallet_whose_creation_failed_late_can_be_opened_or_created_again() {
     for point in ["journal.before_commit", "journal.before_sync", "journal.after_commit"] {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");
@@ -140,7 +140,7 @@ async fn a_wallet_whose_creation_failed_late_can_be_opened_or_made_again() {
 
 /// A lock overtakes a request on its way to the core. The request waits for a chain that the test controls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ask_that_a_lock_overtakes_leaves_a_journal_that_is_trusted() {
+async fn a_request_overtaken_by_a_lock_leaves_a_trusted_journal() {
     let lived = Lived::new().await;
     let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let rpc = Some(format!("http://{}", node.local_addr().unwrap()));

@@ -22,7 +22,7 @@ async fn refuse(lived: &Lived, operator: &mut Operator, code: Code, texts: &[&st
 }
 
 #[tokio::test]
-async fn a_wallet_with_a_flipped_byte_is_refused_by_name_and_left_as_it_is() {
+async fn a_wallet_file_with_a_flipped_byte_is_refused_and_left_unchanged() {
     let lived = Lived::new().await;
     let current = lived.file("wallets/main.wallet");
     let previous = lived.file("wallets/main.wallet.previous");
@@ -56,7 +56,7 @@ async fn a_wallet_with_a_flipped_byte_is_refused_by_name_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_wallet_that_is_gone_cut_foreign_or_open_to_others_is_refused_by_name() {
+async fn a_missing_truncated_foreign_or_public_wallet_file_is_refused_by_name() {
     let lived = Lived::new().await;
     let other = Lived::new().await;
     let current = lived.file("wallets/main.wallet");
@@ -90,7 +90,7 @@ async fn a_wallet_that_is_gone_cut_foreign_or_open_to_others_is_refused_by_name(
 }
 
 #[tokio::test]
-async fn a_foreign_wallet_is_told_with_its_file() {
+async fn a_foreign_wallet_is_reported_with_its_file() {
     let (lived, other) = (Lived::new().await, Lived::new().await);
     let current = lived.file("wallets/main.wallet");
     std::fs::copy(other.file("wallets/main.wallet"), &current).unwrap();
@@ -100,7 +100,7 @@ async fn a_foreign_wallet_is_told_with_its_file() {
 }
 
 #[tokio::test]
-async fn a_damaged_wallet_at_start_ends_the_engine_with_13_and_a_wrong_password_with_5() {
+async fn at_start_a_damaged_wallet_exits_13_and_a_wrong_password_exits_5() {
     let lived = Lived::new().await;
     let env = vec![("BURSAR_TEST_PASSWORD".to_owned(), "not the password".to_owned())];
     let current = lived.file("wallets/main.wallet");
@@ -118,7 +118,7 @@ async fn a_damaged_wallet_at_start_ends_the_engine_with_13_and_a_wrong_password_
 }
 
 #[tokio::test]
-async fn a_damaged_current_save_is_passed_over_loudly_for_the_previous_one() {
+async fn a_damaged_wallet_file_falls_back_to_the_previous_copy_with_warnings() {
     let lived = Lived::new().await;
     std::fs::write(lived.file("wallets/main.wallet"), "no wallet").unwrap();
     let engine = EngineProcess::start(&lived.folder(), &Start::default());

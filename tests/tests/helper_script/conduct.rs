@@ -156,7 +156,7 @@ fn a_lost_answer_is_asked_for_with_the_same_bytes() {
 }
 
 #[test]
-fn two_purchases_of_the_same_thing_are_never_the_same_ask() {
+fn two_purchases_of_the_same_item_are_never_the_same_request() {
     const CODE: &str = r#"
 import json, sys, helper
 print(json.dumps([helper.Wallet.from_env().pay(sys.argv[1]).transaction_id for _ in range(3)]))
@@ -239,7 +239,7 @@ fn refusals_carry_the_wallets_code() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn the_helper_reports_why_a_purchase_is_impossible() {
     let agent = agent(false);
     let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
     let odd = Peer::serve(|_seen, _n| Some(reply(402, &json!({ "pay": "me" }))));
@@ -273,7 +273,7 @@ fn what_cannot_be_done_is_said() {
 }
 
 #[test]
-fn the_other_calls_prove_themselves_and_numbers_stay_exact() {
+fn all_other_calls_carry_a_valid_proof_and_keep_numbers_exact() {
     for bearer in [false, true] {
         let agent = agent(bearer);
         let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");

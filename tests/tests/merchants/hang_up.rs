@@ -8,7 +8,7 @@ use crate::market::{Market, POLL, within};
 use crate::merchant::Kind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_whose_customer_hung_up_is_delivered_and_charged_once() {
+async fn a_payment_whose_customer_disconnected_is_charged_once() {
     let Some(market) = Market::open(&Kind::ALL, "").await else { return };
     for (n, merchant) in market.merchants.iter().enumerate() {
         let kind = merchant.kind;

@@ -116,7 +116,7 @@ async fn one_lost_broadcast_charges_only_what_is_delivered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_broken_off_broadcast_charges_only_what_is_delivered() {
+async fn one_timed_out_broadcast_charges_only_what_is_delivered() {
     one_lie(Lie::TimeoutAfterAccept).await;
 }
 
@@ -131,7 +131,7 @@ async fn lost_broadcasts_return_no_unknown_hash_and_charge_nothing_later() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn broken_off_broadcasts_return_no_unknown_hash_and_charge_nothing_later() {
+async fn timed_out_broadcasts_return_no_unknown_hash_and_charge_nothing_later() {
     only_lies(Lie::TimeoutAfterAccept).await;
 }
 

@@ -52,7 +52,7 @@ async fn an_agent_is_given_another_policy_or_address() {
 }
 
 #[tokio::test]
-async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
+async fn a_deleted_agent_is_rejected_at_once_and_its_history_stays() {
     let engine = engine().await;
     let mut operator = engine.operator();
     for auth in ["hmac", "bearer"] {
@@ -96,7 +96,7 @@ async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
 
 /// A slip in flight to the vault is void once its agent is deleted or suspended.
 #[tokio::test]
-async fn no_signature_leaves_after_its_agent_has_gone() {
+async fn no_signature_is_made_after_its_agent_was_deleted_or_suspended() {
     for line in ["agent delete bot", "agent suspend bot"] {
         let (signer, mut asked) = SlowSigner::machine();
         let setup = Setup { signer: Some(signer), ..Setup::default() };
@@ -117,7 +117,7 @@ async fn no_signature_leaves_after_its_agent_has_gone() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_back_is_asked_first() {
+async fn irreversible_commands_need_confirmation() {
     let engine = engine().await;
     engine.hire("bot", "hmac").await;
     let mut operator = engine.operator();
@@ -189,7 +189,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
 
 /// Half a deletion: the journal has the entry, and the kill came before the file's removal.
 #[tokio::test]
-async fn a_wallet_that_was_deleted_by_half_comes_back_with_its_agents() {
+async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     let engine = engine().await;
     let hired = engine.hire("bot", "hmac").await;
     let mut operator = engine.operator();
@@ -234,7 +234,7 @@ async fn a_wallet_that_was_deleted_by_half_comes_back_with_its_agents() {
 
 /// Without the file no password can be checked; the seed words restore the addresses.
 #[tokio::test]
-async fn a_wallet_whose_file_is_lost_leaves_the_journal_and_its_words_come_back() {
+async fn a_lost_wallet_file_keeps_the_journal_and_its_words_restore_addresses() {
     let engine = engine().await;
     let hired = engine.hire("bot", "hmac").await;
     let mut operator = engine.operator();
@@ -292,7 +292,7 @@ async fn told(engine: &TestEngine, line: &str) -> RehearsalAnswer {
 }
 
 #[tokio::test]
-async fn a_policy_is_asked_what_it_would_do() {
+async fn a_policy_test_returns_its_decision_without_a_request() {
     let engine = engine().await;
     let mut operator = engine.operator();
     let listed = "--domain api.example.com";
@@ -322,7 +322,7 @@ async fn a_policy_is_asked_what_it_would_do() {
 }
 
 #[tokio::test]
-async fn limits_that_undo_each_other_are_pointed_at() {
+async fn limits_without_effect_produce_a_warning() {
     let engine = engine().await;
     let mut operator = engine.operator();
     for (line, warnings) in [
@@ -357,7 +357,7 @@ async fn a_network_is_named_as_it_is_shown() {
 }
 
 #[tokio::test]
-async fn words_are_shown_again_to_whoever_has_the_password() {
+async fn seed_words_are_shown_again_with_the_password() {
     let engine = TestEngine::start(Setup::default()).await;
     let mut operator = engine.operator();
     operator.must("wallet create main").await;

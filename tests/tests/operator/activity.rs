@@ -83,7 +83,7 @@ fn of<'a>(rows: &'a [ActivityRow], kind: &str) -> &'a ActivityRow {
 }
 
 #[tokio::test]
-async fn every_end_of_a_payment_and_what_the_operator_did_are_told() {
+async fn activity_lists_every_payment_outcome_and_operator_command() {
     let (engine, agent) = lived().await;
     let rows = activity(&mut engine.operator(), "activity --limit 500").await.entries;
     for (kind, amount, host, detail) in [
@@ -152,7 +152,7 @@ async fn every_end_of_a_payment_and_what_the_operator_did_are_told() {
 }
 
 #[tokio::test]
-async fn a_change_tells_the_old_and_the_new_value_in_words_and_as_data() {
+async fn a_change_shows_its_old_and_new_value_as_text_and_as_data() {
     let (engine, _agent) = lived().await;
     engine.operator().must("policy create wide --day 500 --txn 5").await;
     engine.operator().must("agent edit bot --policy wide").await;
@@ -220,7 +220,7 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
 }
 
 #[tokio::test]
-async fn pages_backwards_hold_every_entry_once() {
+async fn backward_pages_contain_every_entry_once() {
     let (engine, _agent) = lived().await;
     let mut operator = engine.operator();
     let all = activity(&mut operator, "activity --limit 500").await;
@@ -276,7 +276,7 @@ async fn no_row_has_a_key_or_a_path() {
 }
 
 #[tokio::test]
-async fn hostile_text_of_an_agent_is_told_escaped() {
+async fn hostile_text_of_an_agent_is_shown_escaped() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 10 --txn 3 --auto 0.5").await;
     let agent = engine.hire("bot", "bearer").await;
@@ -312,7 +312,7 @@ async fn hostile_text_of_an_agent_is_told_escaped() {
 
 /// An engine that ended without an entry shows by the next start.
 #[tokio::test]
-async fn a_start_is_told_once_there_is_a_wallet() {
+async fn a_start_is_recorded_only_when_a_wallet_exists() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.engine.note_started().await;
     assert_eq!(activity(&mut engine.operator(), "activity").await.entries, []);

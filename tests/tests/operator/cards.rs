@@ -90,7 +90,7 @@ fn at(seconds: i64) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_first_payment_says_so_and_what_was_authorized_is_counted() {
+async fn a_card_marks_first_payments_and_counts_authorized_ones() {
     let mut stage = Stage::new(Setup::default()).await;
     let id = stage.hold(BASE, PAY_TO).await;
     let first = stage.card(&id).await;
@@ -113,7 +113,7 @@ async fn a_first_payment_says_so_and_what_was_authorized_is_counted() {
 }
 
 #[tokio::test]
-async fn who_is_asked_before_an_approval_is_shown_both() {
+async fn the_approval_prompt_shows_payee_history_and_balance() {
     let (_chain, setup) = purse(1_000_000);
     let mut stage = Stage::new(setup).await;
     let id = stage.hold(BASE, PAY_TO).await;
@@ -128,7 +128,7 @@ async fn who_is_asked_before_an_approval_is_shown_both() {
 }
 
 #[tokio::test]
-async fn a_decision_that_shows_no_card_looks_at_nothing() {
+async fn a_decision_without_a_card_reads_no_balance() {
     let (chain, setup) = purse(1_000_000);
     let mut stage = Stage::new(setup).await;
     for decision in ["approve", "deny"] {
@@ -140,7 +140,7 @@ async fn a_decision_that_shows_no_card_looks_at_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_not_authorized_counts_for_nothing() {
+async fn unauthorized_requests_do_not_count_as_payments() {
     let mut stage = Stage::new(Setup::default()).await;
     let denied = stage.hold(BASE, PAY_TO).await;
     stage.must(&format!("deny {denied}")).await;
@@ -157,7 +157,7 @@ async fn what_was_not_authorized_counts_for_nothing() {
 }
 
 #[tokio::test]
-async fn another_network_and_another_address_are_other_payees() {
+async fn payees_are_counted_per_network_and_address() {
     let mut stage = Stage::new(Setup::default()).await;
     stage.must("network enable 84532").await;
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
@@ -169,7 +169,7 @@ async fn another_network_and_another_address_are_other_payees() {
 }
 
 #[tokio::test]
-async fn the_wallets_own_address_is_told_and_warns_of_nothing() {
+async fn the_wallets_own_address_is_named_without_a_warning() {
     let mut stage = Stage::new(Setup::default()).await;
     let Answer::Address(own) = stage.must("address create savings 1 \"put aside\"").await else {
         panic!("an address")
@@ -226,7 +226,7 @@ fn purse(atoms: u64) -> (Arc<StillChain>, Setup) {
 }
 
 #[tokio::test]
-async fn the_balance_of_the_paying_address_is_told_before_and_after() {
+async fn a_card_shows_the_balance_before_and_after_the_payment() {
     for (atoms, before, after) in [
         (48_201_200, "48.201200", Some("46.701200")),
         (1_500_000, "1.500000", Some("0.000000")),
@@ -249,7 +249,7 @@ async fn the_balance_of_the_paying_address_is_told_before_and_after() {
 }
 
 #[tokio::test]
-async fn a_balance_that_nobody_tells_is_unknown_with_the_reason() {
+async fn an_unavailable_balance_is_shown_as_unknown_with_the_reason() {
     let mut stage = Stage::new(Setup::default()).await;
     let id = stage.hold(BASE, PAY_TO).await;
     let card = stage.card(&id).await;
@@ -285,7 +285,7 @@ async fn a_balance_that_nobody_tells_is_unknown_with_the_reason() {
 }
 
 #[tokio::test]
-async fn agents_learn_nothing_of_either() {
+async fn agents_see_neither_payee_history_nor_balance() {
     let (_chain, setup) = purse(48_201_200);
     let mut stage = Stage::new(setup).await;
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);

@@ -20,7 +20,7 @@ fn result(checks: &[CheckAnswer], name: &str) -> CheckResult {
 }
 
 #[tokio::test]
-async fn a_sound_wallet_fails_nothing_and_nothing_is_written() {
+async fn doctor_passes_a_healthy_wallet_and_writes_nothing() {
     for mode in [Mode::Full, Mode::Maintenance] {
         let engine = TestEngine::start(Setup { mode, ..Setup::default() }).await;
         engine.furnish("--day 1").await;
@@ -38,7 +38,7 @@ async fn a_sound_wallet_fails_nothing_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn what_is_broken_is_told_in_its_line() {
+async fn doctor_reports_each_fault_in_its_own_line() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 1").await;
     engine.disk.free.store(1 << 20, Ordering::SeqCst);

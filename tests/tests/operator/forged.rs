@@ -91,7 +91,7 @@ async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
 }
 
 #[tokio::test]
-async fn what_the_operator_set_holds_again_once_the_wallet_is_open() {
+async fn journal_settings_take_effect_once_the_wallet_is_open() {
     let (engine, store) = lived().await;
     engine.operator().must("config set server.allow_lan true").await;
     let engine = again(engine, &store).await;

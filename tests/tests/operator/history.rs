@@ -50,7 +50,7 @@ fn statuses(history: &HistoryAnswer) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn past_requests_are_told_newest_first() {
+async fn history_lists_requests_newest_first() {
     let (engine, first, _second) = lived().await;
     let all = history(&engine, "history").await;
     let expected = [
@@ -96,7 +96,7 @@ async fn past_requests_are_told_newest_first() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
+async fn invalid_history_and_receipt_arguments_are_refused() {
     let engine = TestEngine::start(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
     let mut operator = engine.operator();
     assert!(
@@ -117,7 +117,7 @@ async fn what_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
-async fn an_export_has_every_row_that_fits_and_no_formula() {
+async fn an_export_has_every_matching_row_and_no_formula() {
     let (engine, ..) = lived().await;
     let mut operator = engine.operator();
     let all = operator.outcome("history export /tmp/a.csv").await;
@@ -162,7 +162,7 @@ async fn a_large_export_comes_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_receipt_is_found_by_its_id_or_by_enough_of_it() {
+async fn a_receipt_is_found_by_its_id_or_a_unique_prefix() {
     let (engine, ..) = lived().await;
     let mut operator = engine.operator();
     let all = history(&engine, "history").await;

@@ -45,7 +45,7 @@ async fn seconds_until_locked(engine: &TestEngine, operator: &mut Operator) -> u
 }
 
 #[tokio::test]
-async fn an_unused_wallet_locks_by_itself() {
+async fn an_idle_wallet_locks_automatically() {
     let engine = engine().await;
     let mut operator = engine.operator();
     let agent = engine.hire("bot", "bearer").await;
@@ -86,7 +86,7 @@ async fn an_unused_wallet_locks_by_itself() {
 
 /// Restoring an older wallet file must not keep the wallet open.
 #[tokio::test]
-async fn a_wallet_that_does_not_fit_its_journal_locks_too() {
+async fn an_idle_wallet_with_an_untrusted_journal_locks_too() {
     let engine = engine().await;
     let mut operator = engine.operator();
     operator.must("config set lock.idle 60").await;
@@ -106,7 +106,7 @@ async fn a_wallet_that_does_not_fit_its_journal_locks_too() {
 }
 
 #[tokio::test]
-async fn a_machine_that_wakes_finds_its_wallet_locked() {
+async fn a_wallet_locks_after_the_machine_slept() {
     let engine = engine().await;
     let mut operator = engine.operator();
     engine.clock.advance(5_000);

@@ -17,7 +17,7 @@ fn texts(policy: &PolicyAnswer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_edit_answers_what_it_changed_and_says_plainly_what_is_looser() {
+async fn a_policy_edit_lists_its_changes_and_warns_of_looser_limits() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 100 --txn 10").await;
     engine.hire("bot", "bearer").await;
@@ -42,7 +42,7 @@ async fn an_edit_answers_what_it_changed_and_says_plainly_what_is_looser() {
 }
 
 #[tokio::test]
-async fn a_limit_of_a_lane_that_is_not_there_is_kept_and_said_to_do_nothing() {
+async fn a_limit_of_a_missing_lane_is_kept_with_a_warning() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 100 --txn 10").await;
     let mut operator = engine.operator();
@@ -63,7 +63,7 @@ async fn rehearsed(operator: &mut Operator, line: &str) -> RehearsalAnswer {
 }
 
 #[tokio::test]
-async fn a_rehearsal_without_a_network_is_on_base_where_that_may_be() {
+async fn a_rehearsal_without_a_network_prefers_base() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 100 --txn 10").await;
     let mut operator = engine.operator();
@@ -76,7 +76,7 @@ async fn a_rehearsal_without_a_network_is_on_base_where_that_may_be() {
 
 /// The old value is shown as well, so that a mistake is noticed at once.
 #[tokio::test]
-async fn a_setting_that_is_set_answers_what_it_was() {
+async fn setting_a_value_returns_the_old_one() {
     let engine = TestEngine::start(Setup::default()).await;
     let mut operator = engine.operator();
     engine.furnish("--day 1").await;

@@ -9,7 +9,7 @@ use bursar_tests::operator::{Expect, Operator};
 
 /// A card shows if its approval would be refused.
 #[tokio::test]
-async fn a_card_tells_that_an_approval_would_be_refused() {
+async fn a_card_shows_that_its_approval_would_be_refused() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 5 --txn 3").await;
     let hired = engine.hire("bot", "bearer").await;
@@ -90,7 +90,7 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
 
 /// Without a card shown, a short prefix may name another request than the intended one.
 #[tokio::test]
-async fn a_request_is_named_by_four_characters_and_unseen_by_eight() {
+async fn a_request_needs_four_characters_or_eight_without_its_card() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 10 --txn 10").await;
     let hired = engine.hire("bot", "bearer").await;

@@ -54,7 +54,7 @@ async fn every_setting_is_listed_with_its_default() {
 }
 
 #[tokio::test]
-async fn a_harmless_setting_is_written_to_the_file_and_survives() {
+async fn a_harmless_setting_is_written_to_the_file_and_survives_a_restart() {
     let engine = engine().await;
     std::fs::write(
         engine.folder.join("settings.toml"),
@@ -89,7 +89,7 @@ async fn a_harmless_setting_is_written_to_the_file_and_survives() {
 }
 
 #[tokio::test]
-async fn what_loosens_needs_the_open_wallet_and_is_in_no_file() {
+async fn a_loosening_setting_needs_the_open_wallet_and_is_in_no_file() {
     let engine = engine().await;
     let mut operator = engine.operator();
     let loose = [
@@ -121,7 +121,7 @@ async fn what_loosens_needs_the_open_wallet_and_is_in_no_file() {
 }
 
 #[tokio::test]
-async fn a_new_limit_holds_for_the_next_payment() {
+async fn a_new_limit_applies_to_the_next_payment() {
     let engine = engine().await;
     let agent = engine.hire("bot", "bearer").await;
     let (status, _) = engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, 1), None)).await;
@@ -188,7 +188,7 @@ async fn endpoints_change_at_once_and_keep_their_keys() {
 }
 
 #[tokio::test]
-async fn an_explorer_is_turned_off_at_once_and_for_the_next_start() {
+async fn an_explorer_is_turned_off_at_once_and_stays_off_after_a_restart() {
     let engine = engine().await;
     let has = |engine: &TestEngine| engine.engine.ports().explorers.get(&BASE).is_some();
     let set = told(&engine, "config set networks.base.explorer http://127.0.0.1:9/api/v2").await;
@@ -205,7 +205,7 @@ async fn an_explorer_is_turned_off_at_once_and_for_the_next_start() {
 
 /// Nothing listens behind these nodes; a request for the chain id shows which one is in use.
 #[tokio::test]
-async fn transactions_go_elsewhere_at_once_and_back() {
+async fn submit_rpc_takes_effect_at_once_and_can_be_reset() {
     let nobody = "http://127.0.0.1:9";
     let (node, relay) = (CountingRpc::before(nobody).await, CountingRpc::before(nobody).await);
     let engine = engine().await;
@@ -289,7 +289,7 @@ async fn a_server_that_did_not_start_leaves_nothing_open() {
 
 /// An agent would send its token to the program at that address.
 #[tokio::test]
-async fn the_door_of_another_program_is_given_to_no_agent() {
+async fn agents_never_receive_the_url_of_another_program() {
     let engine = engine().await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
@@ -324,7 +324,7 @@ async fn the_door_of_another_program_is_given_to_no_agent() {
 }
 
 #[test]
-fn the_manual_is_that_of_the_table() {
+fn the_settings_manual_matches_the_table() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md");
     if std::env::var_os("BURSAR_BLESS").is_some() {
         std::fs::write(&file, keys::manual()).unwrap();
@@ -338,7 +338,7 @@ fn the_manual_is_that_of_the_table() {
 }
 
 #[tokio::test]
-async fn the_window_of_signatures_changes_at_once() {
+async fn the_signature_window_changes_at_once() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 20 --txn 3 --auto 0.5").await;
     let agent = engine.hire("bot", "hmac").await;

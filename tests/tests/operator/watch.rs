@@ -64,7 +64,7 @@ impl Watcher {
 /// All watchers receive the same entries: a steady one, a slow one, a late one, and one that reconnects after each
 /// frame.
 #[tokio::test]
-async fn who_watches_hears_every_entry_once_and_in_order() {
+async fn every_watcher_receives_every_entry_once_and_in_order() {
     let engine = TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await;
     engine.furnish("--day 1000 --txn 10 --auto 5").await;
     // A long name, so that a frame is full before it reaches its maximum of entries.
@@ -106,7 +106,7 @@ async fn who_watches_hears_every_entry_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn without_a_place_to_begin_only_what_comes_is_told() {
+async fn a_watch_without_a_start_receives_only_new_entries() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 10").await;
     let mut link = Link::over(engine.engine.attach());
@@ -139,7 +139,7 @@ async fn without_a_place_to_begin_only_what_comes_is_told() {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_shorter_than_what_was_seen_is_not_watched() {
+async fn a_watch_from_beyond_the_journals_end_is_refused() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 10").await;
     let mut operator = engine.operator();
@@ -152,7 +152,7 @@ async fn a_journal_that_is_shorter_than_what_was_seen_is_not_watched() {
 }
 
 #[tokio::test]
-async fn a_cancelled_watch_ends_and_its_connection_goes_on() {
+async fn a_cancelled_watch_ends_and_its_connection_stays_open() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.furnish("--day 10").await;
     let mut watcher = Watcher::begin(&engine, "watch --since 0").await;

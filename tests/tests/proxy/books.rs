@@ -134,7 +134,7 @@ impl Shopkeeper {
 }
 
 #[tokio::test]
-async fn a_repeat_waits_for_the_first_within_its_patience_and_is_told_that_it_is_at_work() {
+async fn a_repeat_waits_for_the_first_request_and_then_gets_payment_in_use() {
     let (keeper, _store) = Shopkeeper::with(Does::Late(answer("late")), 0, Arc::new).await;
     let order = keeper.order(&chat("hello"));
     let first = tokio::spawn({
@@ -178,7 +178,7 @@ fn pending(order: Order, stage: Progress) -> Record {
 
 /// The end of a pending settlement: settled, failed, or past the time in which it could settle.
 #[tokio::test]
-async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
+async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
     for (says, over, settlement, left, unpaid_answers) in [
         (Says::Pending(true), false, "pending", true, 0),
         (Says::Pending(true), true, "failed", false, 1),
@@ -213,7 +213,7 @@ async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
 
 /// Nothing was delivered, so the customer may ask again, and money that has moved by then counts.
 #[tokio::test]
-async fn a_stream_stays_owed_when_nobody_knows_the_end_of_its_settlement() {
+async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
     for stage in [Progress::Owed, Progress::Streaming] {
         let does = Does::Stream(frames(&["hello", " world"]));
         let (keeper, store) = Shopkeeper::with(does, 0, Arc::new).await;
@@ -286,7 +286,7 @@ async fn a_sale_is_kept_as_it_was_paid() {
 }
 
 #[tokio::test]
-async fn an_owed_stream_without_a_place_says_whether_it_is_paid() {
+async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() {
     for (settlement, code, charged) in [
         (Settlement::Settled { receipt: "{}".to_owned() }, Code::AnswerOwed, Charged::Yes),
         (Settlement::Asked, Code::Busy, Charged::Unknown),
@@ -305,7 +305,7 @@ async fn an_owed_stream_without_a_place_says_whether_it_is_paid() {
 
 /// An upstream may stream once and not the next time.
 #[tokio::test]
-async fn an_owed_stream_that_comes_in_one_piece_is_given_and_not_charged_again() {
+async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again() {
     let (keeper, _store) = Shopkeeper::with(Does::Half, 0, Arc::new).await;
     let order = keeper.order(&streaming("hello"));
     let record = Record {
@@ -543,7 +543,7 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
 }
 
 #[tokio::test]
-async fn what_is_owed_is_settled_and_given_although_its_model_is_no_longer_sold() {
+async fn an_owed_answer_is_settled_and_delivered_after_its_model_is_removed() {
     for (does, body, calls) in [
         (Does::Whole(answer("hello world")), chat("hello"), 1),
         (Does::Stream(frames(&["hello", " world"])), streaming("hello"), 2),
@@ -568,7 +568,7 @@ async fn what_is_owed_is_settled_and_given_although_its_model_is_no_longer_sold(
 
 /// Uses the bound that was paid for, although the body's fields are no longer sold.
 #[tokio::test]
-async fn an_owed_stream_is_bounded_as_it_was_paid_whatever_the_settings_are_by_then() {
+async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
     let does = Does::Stream(frames(&["hello", " world"]));
     let settings = "completion_tokens = 50\nextra_fields = [\"mirostat\"]";
     let mut stage = Stage::with(does.clone(), settings).await;
@@ -595,7 +595,7 @@ async fn an_owed_stream_is_bounded_as_it_was_paid_whatever_the_settings_are_by_t
 
 /// The upstream did not answer, so the current price counts.
 #[tokio::test]
-async fn a_payment_that_bought_nothing_yet_needs_the_price_of_now() {
+async fn a_payment_that_bought_nothing_yet_needs_the_current_price() {
     let stage = Stage::with(Does::Status(500, "{}".to_owned()), &priced("toy", "0.001")).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;

@@ -70,7 +70,7 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
 
 /// Errors with status 200, as some servers send them.
 #[tokio::test]
-async fn what_is_no_answer_is_not_sold_whatever_its_status() {
+async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {
     for text in ["", "<html>down</html>", "[]", "{\"error\":{\"message\":\"overloaded\"}}"] {
         let stage = Stage::set(Does::Status(200, text.to_owned())).await;
         let got = stage.customer.buy(2, &chat("hello")).await;
@@ -97,7 +97,7 @@ async fn an_answer_has_to_be_whole_within_its_time() {
 }
 
 #[tokio::test]
-async fn a_payer_who_makes_the_upstream_work_in_vain_has_to_wait_and_nobody_else_has() {
+async fn a_payer_of_repeated_upstream_failures_is_locked_out_and_others_are_not() {
     let stage = Stage::set(Does::Half).await;
     for _time in 0..10 {
         let got = stage.customer.buy(2, &chat("hello")).await;
@@ -114,7 +114,7 @@ async fn a_payer_who_makes_the_upstream_work_in_vain_has_to_wait_and_nobody_else
 
 /// The same for payments that cannot be settled once the answer is there.
 #[tokio::test]
-async fn a_payer_whose_settlements_fail_has_to_wait() {
+async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
     let stage = Stage::usual().await;
     stage.settling.settle_says(bursar_tests::settling::Says::Refuses("insufficient_balance"));
     for _time in 0..10 {
@@ -128,7 +128,7 @@ async fn a_payer_whose_settlements_fail_has_to_wait() {
 
 /// The payer does not cause the upstream to refuse this service's key.
 #[tokio::test]
-async fn a_refused_key_is_no_fault_of_the_payer() {
+async fn a_refused_upstream_key_does_not_count_against_the_payer() {
     let stage = Stage::set(Does::Status(401, "{}".to_owned())).await;
     for _time in 0..12 {
         let got = stage.customer.buy(2, &chat("hello")).await;
@@ -137,7 +137,7 @@ async fn a_refused_key_is_no_fault_of_the_payer() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_away_costs_nothing() {
+async fn an_unreachable_upstream_costs_the_payer_nothing() {
     let stage = Stage::usual().await;
     let home = Home::new("http://127.0.0.1:9/v1", &stage.settling.url, "");
     let proxy = home.start().await;
@@ -153,7 +153,7 @@ async fn an_upstream_that_is_away_costs_nothing() {
 }
 
 #[tokio::test]
-async fn more_than_is_served_at_a_time_is_turned_away_unpaid() {
+async fn requests_over_the_concurrency_limit_are_refused_unpaid() {
     let stage = Stage::with(Does::Late(answer("late")), "in_flight = 1").await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;

@@ -97,7 +97,7 @@ async fn a_sale_that_is_settled_stays_settled_whatever_is_said_later() {
 ///
 /// The facilitator's answer is therefore marked as a repeat.
 #[tokio::test]
-async fn a_repeated_success_after_a_definite_no_is_another_sellers() {
+async fn a_repeated_success_after_a_refusal_belongs_to_another_seller() {
     let stage = Stage::usual().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -142,7 +142,7 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
 
 /// A payment that the facilitator will not settle causes no upstream call, however often it is sent.
 #[tokio::test]
-async fn t_54_a_payment_that_cannot_be_settled_for_want_of_gas_is_no_upstream_call() {
+async fn t_54_a_payment_without_gas_to_settle_it_causes_no_upstream_call() {
     for (does, body) in [
         (Does::Whole(answer("hello world")), chat("hello")),
         (Does::Stream(frames(&["hello", " world"])), streaming("hello")),

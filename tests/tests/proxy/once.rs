@@ -68,7 +68,7 @@ async fn the_same_payment_with_another_body_buys_nothing() {
 }
 
 #[tokio::test]
-async fn a_stranger_who_knows_the_nonce_and_the_body_gets_nothing_without_what_was_signed() {
+async fn a_known_nonce_and_body_buy_nothing_without_the_signature() {
     let stage = Stage::usual().await;
     let body = chat("hello");
     let asked = stage.customer.ask(&body).await;
@@ -87,7 +87,7 @@ async fn a_stranger_who_knows_the_nonce_and_the_body_gets_nothing_without_what_w
 }
 
 #[tokio::test]
-async fn an_answer_too_long_to_be_kept_is_sent_once_and_then_told_of() {
+async fn an_answer_too_long_to_keep_is_sent_once_and_then_reported() {
     let stage = Stage::set(Does::Long(1 << 20)).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;

@@ -21,7 +21,7 @@ async fn asked_again(answer: reqwest::Response, reason: &str) {
 }
 
 #[tokio::test]
-async fn a_payment_for_another_price_payee_network_or_time_is_asked_for_again() {
+async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge() {
     let stage = Stage::usual().await;
     let body = chat("hello");
     type Change = fn(&mut Due);
@@ -73,7 +73,7 @@ async fn a_payment_for_another_price_payee_network_or_time_is_asked_for_again() 
 }
 
 #[tokio::test]
-async fn what_is_no_payment_is_refused_and_changes_nothing() {
+async fn an_invalid_payment_header_is_refused_and_changes_nothing() {
     let stage = Stage::usual().await;
     let body = chat("hello");
     let good = stage.customer.sign(2, &body).await.value;
@@ -132,7 +132,7 @@ async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
 }
 
 #[tokio::test]
-async fn what_the_facilitator_refuses_is_asked_for_again_with_its_reason() {
+async fn a_payment_that_the_facilitator_refuses_gets_a_challenge_with_the_reason() {
     let stage = Stage::usual().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;

@@ -163,7 +163,7 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
 
 /// A facilitator that is slow about some sales does not delay the others, and is not flooded.
 #[tokio::test]
-async fn the_ends_of_eight_pending_sales_are_asked_for_at_a_time() {
+async fn at_most_eight_pending_sales_are_reconciled_at_a_time() {
     let stage = Stage::set(whole()).await;
     stage.settling.settle_says(Says::Pending(true));
     for _each in 0..10 {
@@ -186,7 +186,7 @@ async fn the_ends_of_eight_pending_sales_are_asked_for_at_a_time() {
 
 /// A sale whose transaction no node knew at first is delivered later, within the bound.
 #[tokio::test]
-async fn repeats_do_not_exceed_the_bound_either() {
+async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
     let price = price(&Stage::set(whole()).await).await;
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(2 * price));
     let stage = Stage::with(whole(), &bound).await;

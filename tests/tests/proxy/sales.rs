@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::stage::{Stage, refusal, told};
 
 #[tokio::test]
-async fn a_customer_asks_is_asked_to_pay_pays_and_is_answered_in_both_versions() {
+async fn a_sale_runs_from_quote_to_answer_in_both_versions() {
     let stage = Stage::usual().await;
     for version in [1, 2] {
         let body = chat("hello");
@@ -89,7 +89,7 @@ async fn models_are_passed_through_unpaid_and_the_upstream_is_asked_once() {
 }
 
 #[tokio::test]
-async fn what_the_upstream_says_instead_of_its_models_is_passed_on_and_a_refused_key_is_not_told() {
+async fn upstream_errors_for_models_are_passed_on_without_the_key() {
     for (status, text) in [(503, "{\"error\":{}}".to_owned()), (404, format!("no {KEY}"))] {
         let stage = Stage::set(Does::Status(status, text.clone())).await;
         let url = format!("{}/v1/models", stage.proxy.url);

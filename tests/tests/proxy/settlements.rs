@@ -91,7 +91,7 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_pending_settlement_of_a_payment_that_is_good_no_more_gives_no_content() {
+async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
     for (does, body) in [
         (Does::Late(answer("hello world")), chat("hello")),
         (Does::LateStream(frames(&["hello", " world"])), streaming("hello")),
@@ -134,7 +134,7 @@ async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
 }
 
 #[tokio::test]
-async fn where_it_is_not_known_nothing_goes_out_and_the_same_request_is_charged_once() {
+async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
     for says in [
         Says::Mute,
         Says::Text(500, "{}".to_owned()),
@@ -197,7 +197,7 @@ async fn what_was_settled_for_another_seller_buys_nothing_here() {
 
 /// The first question may have moved the money, so a refusal of the second proves nothing.
 #[tokio::test]
-async fn once_it_is_not_known_a_refusal_is_not_believed() {
+async fn after_an_unknown_settlement_a_refusal_is_not_trusted() {
     for (does, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
         let stage = Stage::set(does).await;
         stage.settling.settle_says(Says::Mute);
@@ -235,7 +235,7 @@ fn success(network: &str, payer: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn a_facilitator_that_gives_no_verdict_costs_nobody_anything() {
+async fn without_a_facilitator_verdict_nothing_is_charged() {
     let stage = Stage::set(whole()).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -263,7 +263,7 @@ async fn a_facilitator_that_gives_no_verdict_costs_nobody_anything() {
 }
 
 #[tokio::test]
-async fn a_facilitator_that_is_away_is_told_of_and_nothing_is_lost() {
+async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_good() {
     let mut stage = Stage::set(whole()).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -287,7 +287,7 @@ async fn a_facilitator_that_is_away_is_told_of_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_busy_facilitator_is_asked_again_and_its_word_is_taken() {
+async fn a_busy_facilitator_is_retried_and_its_refusal_charges_nothing() {
     let stage = Stage::set(whole()).await;
     stage.settling.settle_says(Says::Text(429, "{\"error\":\"slowly\"}".to_owned()));
     let body = chat("hello");

@@ -66,7 +66,7 @@ async fn nothing_of_a_stream_goes_out_before_it_is_settled() {
 }
 
 #[tokio::test]
-async fn a_customer_who_leaves_a_stream_finds_all_of_it_when_he_comes_back() {
+async fn a_customer_that_leaves_a_stream_gets_all_of_it_on_repeat() {
     let stage = Stage::set(gated(false)).await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
@@ -126,7 +126,7 @@ async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_stream_that_tells_of_an_error_is_broken_and_what_came_is_passed_on() {
+async fn a_stream_with_an_error_frame_is_broken_and_passed_on_until_there() {
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n".to_owned();
     let sent = vec![": wait\n\n".to_owned(), pieces()[0].clone(), error];
     let stage = Stage::set(Does::Stream(sent.clone())).await;
@@ -159,7 +159,7 @@ async fn an_upstream_that_does_not_stream_is_answered_in_one_piece() {
 }
 
 #[tokio::test]
-async fn the_tokens_of_a_stream_are_counted_where_the_upstream_does_not_say() {
+async fn stream_tokens_are_counted_if_the_upstream_reports_no_usage() {
     let stage = Stage::set(Does::Stream(frames(&["hello", " world"]))).await;
     let got = stage.customer.buy(2, &streaming("count")).await;
     let _all = got.text().await.unwrap();

@@ -23,7 +23,7 @@ fn late() -> Does {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_too_little_is_told_so_and_no_model_is_asked() {
+async fn an_insufficient_balance_is_reported_without_an_upstream_call() {
     for chain in [BASE, ROBINHOOD] {
         let Some(stage) = Stage::set(chain, whole()).await else { return };
         for (version, purse) in [(1, 0), (2, 1)] {
@@ -69,7 +69,7 @@ async fn spend(stage: &Stage, payer: Address) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_spends_the_money_while_the_model_thinks_gets_no_content() {
+async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
     let stream = || Does::LateStream(frames(&["hello", " world"]));
     for (chain, version, does, body, calls) in [
         (BASE, 1, late(), chat("hello"), 1),
@@ -107,7 +107,7 @@ async fn who_spends_the_money_while_the_model_thinks_gets_no_content() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_facilitator_that_starts_anew_while_the_model_thinks_settles_once() {
+async fn a_facilitator_restarted_during_the_request_settles_once() {
     for version in [1, 2] {
         let Some(mut stage) = Stage::set(BASE, late()).await else { return };
         let customer = stage.customer(PURSE).await;
@@ -123,7 +123,7 @@ async fn a_facilitator_that_starts_anew_while_the_model_thinks_settles_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_no_block_comes_the_answer_does_and_the_receipt_follows() {
+async fn without_a_block_the_answer_is_sent_and_the_receipt_follows() {
     for (chain, does, body) in [
         (BASE, whole(), chat("hello")),
         (ROBINHOOD, Does::Stream(frames(&["hello", " world"])), streaming("hello")),
@@ -169,7 +169,7 @@ fn balance_at_latest(stage: &Stage) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_purse_for_many_payments_at_once_buys_one_answer() {
+async fn concurrent_payments_from_one_balance_buy_one_answer() {
     for (does, body) in
         [(whole(), chat("hello")), (Does::Stream(frames(&["hello", " world"])), streaming("hello"))]
     {
@@ -210,7 +210,7 @@ async fn one_purse_for_many_payments_at_once_buys_one_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_empties_the_purse_before_the_settlement_is_in_a_block_gets_no_content() {
+async fn a_payer_that_empties_its_balance_before_the_block_gets_no_content() {
     let Some(stage) = Stage::with(BASE, whole(), "wait_ms = 3000", "").await else { return };
     let customer = stage.customer(PURSE).await;
     let payer = customer.payer.address();

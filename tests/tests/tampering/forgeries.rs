@@ -45,7 +45,7 @@ fn allowance(forger: &mut Forger) -> (bursar_core::ids::AgentId, WindowStart) {
 }
 
 #[tokio::test]
-async fn a_limit_edited_with_a_chain_that_fits_asks_for_every_payment_until_it_is_accepted() {
+async fn a_limit_edited_with_a_valid_chain_holds_every_payment_until_accepted() {
     let mut stage = Stage::new().await;
     let warnings = stage
         .between(|stage| {
@@ -181,7 +181,7 @@ async fn a_policy_loosened_after_the_last_seal_is_untrusted() {
 
 /// An entry must state the true previous value, because the operator reads it.
 #[tokio::test]
-async fn a_tightening_after_the_last_seal_that_tells_of_another_change_is_untrusted() {
+async fn a_tightening_after_the_last_seal_with_a_false_old_value_is_untrusted() {
     let mut stage = Stage::new().await;
     let warnings = stage
         .between(|stage| {
@@ -199,7 +199,7 @@ async fn a_tightening_after_the_last_seal_that_tells_of_another_change_is_untrus
 }
 
 #[tokio::test]
-async fn an_allowance_renewed_after_the_last_seal_before_its_time_is_untrusted() {
+async fn an_allowance_renewed_too_early_after_the_last_seal_is_untrusted() {
     let mut stage = Stage::new().await;
     let warnings = stage
         .between(|stage| {
@@ -214,7 +214,7 @@ async fn an_allowance_renewed_after_the_last_seal_before_its_time_is_untrusted()
 }
 
 #[tokio::test]
-async fn a_seal_that_is_gone_made_up_or_moved_is_untrusted() {
+async fn a_missing_forged_or_moved_seal_is_untrusted() {
     let mut stage = Stage::new().await;
     stage.close().await;
     let whole = std::fs::read(stage.journal()).unwrap();
@@ -243,7 +243,7 @@ async fn a_seal_that_is_gone_made_up_or_moved_is_untrusted() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_the_entries_do_not_lead_to_is_noticed() {
+async fn a_snapshot_that_contradicts_the_entries_is_not_used() {
     let mut stage = Stage::new().await;
     let warnings = stage
         .between(|stage| {
@@ -263,7 +263,7 @@ async fn a_snapshot_that_the_entries_do_not_lead_to_is_noticed() {
 }
 
 #[tokio::test]
-async fn asks_that_the_index_forgot_are_noticed_or_still_known() {
+async fn requests_missing_from_the_index_are_reported_or_still_known() {
     let mut stage = Stage::new().await;
     let body = stage.next_ask();
     let (_, before) = stage.engine().post("/sign", &body).await;
@@ -274,7 +274,7 @@ async fn asks_that_the_index_forgot_are_noticed_or_still_known() {
 
 /// Records for polls and history are outside the chain (SECURITY.md): they may be wrong, but decide nothing.
 #[tokio::test]
-async fn an_edited_record_moves_nothing() {
+async fn an_edited_record_changes_no_spending() {
     let mut stage = Stage::new().await;
     let body = stage.next_ask();
     stage.engine().post("/sign", &body).await;

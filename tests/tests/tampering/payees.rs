@@ -36,7 +36,7 @@ fn payee() -> [u8; 20] {
 }
 
 #[tokio::test]
-async fn a_journal_of_a_version_without_them_is_opened_and_counted() {
+async fn a_journal_without_payee_rows_is_opened_and_its_payees_counted() {
     let mut stage = Stage::new().await;
     hold(&mut stage).await;
     assert_eq!(times(&stage).await, 2);
@@ -51,7 +51,7 @@ async fn a_journal_of_a_version_without_them_is_opened_and_counted() {
 }
 
 #[tokio::test]
-async fn a_disk_that_does_not_take_them_leaves_them_unknown_and_everything_else_working() {
+async fn payee_rows_that_cannot_be_written_are_unknown_and_all_else_works() {
     let mut stage = Stage::new().await;
     hold(&mut stage).await;
     stage.close().await;
@@ -71,7 +71,7 @@ async fn a_disk_that_does_not_take_them_leaves_them_unknown_and_everything_else_
 }
 
 #[tokio::test]
-async fn a_row_edited_on_disk_is_believed_while_locked_and_set_right_by_unlock() {
+async fn an_edited_payee_row_is_shown_while_locked_and_repaired_at_unlock() {
     let mut stage = Stage::new().await;
     hold(&mut stage).await;
     stage.close().await;
@@ -96,7 +96,7 @@ async fn a_row_edited_on_disk_is_believed_while_locked_and_set_right_by_unlock()
 }
 
 #[tokio::test]
-async fn a_row_edited_on_disk_is_told_by_the_audit() {
+async fn an_edited_payee_row_is_reported_by_the_audit() {
     let mut stage = Stage::new().await;
     hold(&mut stage).await;
     for (edit, right) in [(false, true), (true, false)] {

@@ -8,7 +8,7 @@ use bursar_tests::operator::{Expect, PASSWORD};
 use crate::stage::{Stage, told_untrusted};
 
 #[tokio::test]
-async fn a_journal_older_than_the_wallet_s_note_is_untrusted() {
+async fn a_journal_older_than_the_wallets_note_is_untrusted() {
     let mut stage = Stage::new().await;
     stage.close().await;
     let older = std::fs::read(stage.journal()).unwrap();
@@ -27,7 +27,7 @@ async fn a_journal_older_than_the_wallet_s_note_is_untrusted() {
 }
 
 #[tokio::test]
-async fn a_day_that_a_wrong_clock_showed_a_locked_wallet_is_no_forgery() {
+async fn a_clock_that_jumps_while_locked_does_not_make_the_journal_untrusted() {
     let mut stage = Stage::new().await;
     stage.close().await;
     stage.start().await;
@@ -45,7 +45,7 @@ async fn a_day_that_a_wrong_clock_showed_a_locked_wallet_is_no_forgery() {
 /// The wallet's note dates from the last unlock, lock or save. An attacker with a later copy who kills the engine can
 /// put that copy back; only a head noted by the operator reveals it.
 #[tokio::test]
-async fn a_journal_put_back_to_a_moment_after_the_last_note_is_noticed_by_a_noted_head_alone() {
+async fn a_rollback_to_after_the_last_note_is_detected_only_by_a_noted_head() {
     let mut stage = Stage::new().await;
     let _image = stage.copy("image");
     assert_eq!(stage.pay().await.0, 200);
@@ -124,7 +124,7 @@ async fn an_old_password_with_an_old_wallet_does_not_make_the_journal_trusted() 
 }
 
 #[tokio::test]
-async fn a_head_noted_earlier_is_part_of_the_chain_and_not_of_a_shortened_one() {
+async fn an_earlier_head_is_in_the_chain_but_not_in_a_shortened_one() {
     let mut stage = Stage::new().await;
     stage.close().await;
     let shorter = std::fs::read(stage.journal()).unwrap();
@@ -154,7 +154,7 @@ async fn a_head_noted_earlier_is_part_of_the_chain_and_not_of_a_shortened_one() 
 
 /// Documented in SECURITY.md: the folder has no memory outside itself.
 #[tokio::test]
-async fn a_whole_folder_put_back_is_not_noticed_but_by_a_noted_head() {
+async fn a_rollback_of_the_whole_folder_is_detected_only_by_a_noted_head() {
     let mut stage = Stage::new().await;
     stage.close().await;
     let image = stage.copy("image");

@@ -69,7 +69,7 @@ async fn robbed() -> (TestEngine, Agent, MemoryStore, MemoryStore) {
 
 /// Removes the newest entry, or replaces the whole store with an older copy.
 #[tokio::test]
-async fn t_45_a_last_entry_that_is_removed_under_an_engine_is_reported() {
+async fn t_45_a_last_entry_removed_under_a_running_engine_is_reported() {
     for (what, put_back) in [("the entry is gone", false), ("an older file is back", true)] {
         let (engine, agent, store, older) = robbed().await;
         let mut operator = engine.operator();
@@ -105,7 +105,7 @@ async fn t_45_a_last_entry_that_is_removed_under_an_engine_is_reported() {
 
 /// Uses real files: the engine holds its newest entries in memory and keeps writing into a file that was changed.
 #[tokio::test]
-async fn t_45_a_journal_file_that_is_changed_under_an_engine_is_refused_at_the_next_start() {
+async fn t_45_a_file_changed_under_a_running_engine_is_refused_at_the_next_start() {
     for what in ["older", "cut", "empty"] {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");

@@ -47,7 +47,7 @@ fn position() -> Value {
 }
 
 #[tokio::test]
-async fn t_02_a_field_that_names_authority_is_refused_alone() {
+async fn t_02_a_single_field_that_claims_authority_is_refused() {
     for auth in ["hmac", "bearer"] {
         let policy = format!("{POLICY} --trading --lending");
         let (engine, agent) = engine_with(quick(), &policy, auth).await;
@@ -80,7 +80,7 @@ async fn t_02_a_field_that_names_authority_is_refused_alone() {
 }
 
 #[tokio::test]
-async fn t_02_what_an_agent_says_of_its_own_limits_is_not_read() {
+async fn t_02_limits_sent_by_an_agent_are_ignored() {
     let (engine, agent) = engine_with(quick(), "--day 1 --txn 1 --auto 0.1", "bearer").await;
     for (n, (name, value)) in [
         ("policy", json!({"payments": {"auto_below": 1_000_000_000}})),

@@ -15,7 +15,7 @@ const POLICY: &str = "--day 1000 --txn 10 --auto 5";
 const GROWTH_KIB: u64 = 12 * 1024;
 
 #[tokio::test]
-async fn t_10_every_bound_holds_at_it_and_above_it() {
+async fn t_10_every_bound_accepts_its_limit_and_refuses_one_more() {
     let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
     let (mut lines, mut paid) = (0, 0);
     for line in table(&agent) {
@@ -44,7 +44,7 @@ fn peak_kib(pid: u32) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t_10_the_whole_table_costs_a_process_little_memory() {
+async fn t_10_inputs_at_every_bound_cost_little_memory() {
     if !cfg!(target_os = "linux") {
         eprintln!("skipped: only Linux tells the peak of another process");
         return;

@@ -79,7 +79,7 @@ async fn send(
 }
 
 #[tokio::test]
-async fn t_08_a_proof_holds_for_what_python_reads_and_for_nothing_else() {
+async fn t_08_a_proof_is_valid_only_for_the_canonical_json_of_python() {
     let file = vectors("python-canonical-json.json");
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
     let before = journal_end(&engine);

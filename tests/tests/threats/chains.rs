@@ -76,7 +76,7 @@ async fn t_12_a_node_of_another_chain_confirms_nothing() {
 }
 
 #[tokio::test]
-async fn t_12_a_chain_that_is_off_or_unknown_is_not_paid_on() {
+async fn t_12_no_payment_on_a_disabled_or_unknown_chain() {
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
     let on = |network: Value| move |offer: &mut Value| offer["accepts"][0]["network"] = network;
     let mut n = 0;
@@ -131,7 +131,7 @@ async fn t_12_a_chain_that_is_off_or_unknown_is_not_paid_on() {
 /// Each row: the newest block relative to the clock, the expected number of probes, and whether an automatic payment is
 /// held.
 #[tokio::test]
-async fn t_14_a_clock_that_is_off_the_newest_block_approves_nothing() {
+async fn t_14_a_clock_that_disagrees_with_the_chain_holds_every_payment() {
     let asleep = Block::At(Utc::from_seconds(NEW_YEAR_S - 86_400));
     for (block, looks, held) in [
         (Block::Behind(0), 1, false),
@@ -173,7 +173,7 @@ async fn t_14_a_clock_that_is_off_the_newest_block_approves_nothing() {
 /// Sleep must not count as a clock error. Blocks continue while this machine sleeps, so an earlier block time says
 /// nothing about the clock.
 #[tokio::test]
-async fn t_14_a_machine_that_slept_is_not_taken_for_one_whose_clock_is_off() {
+async fn t_14_sleep_is_not_mistaken_for_a_wrong_clock() {
     let clock = clock();
     let chain = Blocks::new(&clock, Block::Behind(0));
     let mut setup = Setup { clock, ..quick() };
@@ -191,7 +191,7 @@ async fn t_14_a_machine_that_slept_is_not_taken_for_one_whose_clock_is_off() {
 
 /// The wallet sets the validity times; the offer only requests a duration.
 #[tokio::test]
-async fn t_14_the_times_of_a_payment_are_ours() {
+async fn t_14_the_wallet_sets_the_validity_times() {
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
     let now = engine.now_s();
     let mut n = 0;
@@ -256,7 +256,7 @@ async fn t_14_the_times_of_a_payment_are_ours() {
 
 /// An approval signs validity times that start at the approval, not at the request.
 #[tokio::test]
-async fn t_14_an_approval_begins_when_it_is_given() {
+async fn t_14_validity_starts_at_the_approval() {
     let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 0", "hmac").await;
     let (status, answer) = pay(&engine, &agent, 1, |_offer| ()).await;
     assert_eq!(status, 202);

@@ -45,7 +45,7 @@ async fn spend(engine: &TestEngine, agent: &Agent, n: &mut u64) -> u64 {
 const WHOLE: u64 = LIMIT / PRICE * PRICE;
 
 #[tokio::test]
-async fn t_29_setting_the_clock_buys_nothing() {
+async fn t_29_setting_the_clock_renews_no_allowance() {
     for boot_id in ["boot-1", ""] {
         let (engine, agent) = started(boot_id).await;
         let mut n = 0;
@@ -84,7 +84,7 @@ async fn t_29_setting_the_clock_buys_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn t_29_a_clock_that_jumps_under_payments_in_flight_renews_once() {
+async fn t_29_a_clock_that_jumps_during_payments_renews_no_allowance() {
     for boot_id in ["boot-1", ""] {
         let (engine, agent) = started(boot_id).await;
         let turning = Arc::clone(&engine);

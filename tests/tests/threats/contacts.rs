@@ -49,7 +49,7 @@ fn post(kept: &mut Kept, path: &str, body: &Value) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t_22_nobody_is_visited_because_a_payment_names_him() {
+async fn t_22_urls_in_a_payment_are_never_contacted() {
     let traps = [Trap::set(), Trap::set()];
     let home = tempfile::tempdir().unwrap();
     let engine = EngineProcess::start(&home.path().join("data"), &Start::default());

@@ -43,7 +43,7 @@ fn ask(kept: &mut Kept, agent: &Agent, n: u64) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t_09_a_replaced_credential_ends_at_once_and_lies_nowhere() {
+async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     let mut engine = EngineProcess::start(&folder, &Start::default());

@@ -47,7 +47,7 @@ async fn ask(
 
 /// A challenge may name a URL at its top and one in each offer; one blocked URL refuses it.
 #[tokio::test]
-async fn t_03_every_url_of_a_challenge_is_judged_and_shown() {
+async fn t_03_every_url_of_a_challenge_is_checked_and_shown() {
     const FINE: &str = "https://api.example.com/a";
     const OUTSIDE: &str = "https://elsewhere.test/b";
     const BLOCKED: &str = "https://evil.example.com/c";
@@ -117,7 +117,7 @@ async fn t_03_every_url_of_a_challenge_is_judged_and_shown() {
 }
 
 #[tokio::test]
-async fn t_03_either_url_of_a_pair_is_judged() {
+async fn t_03_both_urls_are_checked_against_the_host_lists() {
     let file = vectors("domain-matching.json");
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
     let mut signed = 0;
@@ -155,7 +155,7 @@ async fn t_03_the_operator_sees_both_urls() {
 }
 
 #[tokio::test]
-async fn t_32_every_host_of_the_vectors_is_judged_as_written() {
+async fn t_32_every_host_vector_gets_its_specified_decision() {
     let file = vectors("domain-matching.json");
     let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
     let (mut asked, mut signed) = (0, 0);
@@ -182,7 +182,7 @@ async fn t_32_every_host_of_the_vectors_is_judged_as_written() {
 }
 
 #[tokio::test]
-async fn t_32_every_entry_of_the_vectors_is_kept_in_one_form_or_refused() {
+async fn t_32_every_list_entry_vector_is_normalized_or_refused() {
     let file = vectors("domain-matching.json");
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
     let mut operator = engine.operator();

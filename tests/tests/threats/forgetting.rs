@@ -138,7 +138,7 @@ fn setup(store: &MemoryStore, clock: Arc<ManualClock>, chain: Option<&Arc<Blocks
 
 /// The engine does not accept a clock that no chain confirms, so it forgets nothing.
 #[tokio::test]
-async fn t_41_a_clock_that_was_ahead_makes_no_request_forgotten() {
+async fn t_41_a_clock_that_was_ahead_forgets_no_request() {
     let true_time = Block::Since(Utc::from_seconds(NEW_YEAR_S));
     for (block, ahead) in [(None, SIGNED), (Some(true_time), HELD)] {
         let mut wallet = Wallet::with_a_payment(block).await;
@@ -161,7 +161,7 @@ async fn t_41_a_clock_that_was_ahead_makes_no_request_forgotten() {
 /// A node confirms a clock that is ahead. Requests are refused and not signed again; `status` and `doctor` show the
 /// operator the date and the command that corrects it.
 #[tokio::test]
-async fn t_41_where_a_node_agreed_with_the_clock_the_operator_corrects_it() {
+async fn t_41_the_operator_recovers_after_a_node_confirmed_a_wrong_clock() {
     let mut wallet = Wallet::with_a_payment(Some(Block::Behind(0))).await;
     wallet.set_clock(NEW_YEAR_S + AHEAD_S);
     wallet.look_again().await;

@@ -21,7 +21,7 @@ fn guess() -> String {
 }
 
 #[tokio::test]
-async fn t_04_a_guessed_id_tells_nothing() {
+async fn t_04_a_guessed_id_reveals_nothing() {
     let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 5", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(1_000, 1), None);
     let (_, answer) = engine.post("/sign", &body).await;
@@ -55,7 +55,7 @@ async fn t_04_a_guessed_id_tells_nothing() {
 
 /// Only the answer to a signed payment contains a signature; receipts never do.
 #[tokio::test]
-async fn t_04_no_header_is_told_of_what_was_not_signed() {
+async fn t_04_only_a_signed_payment_returns_a_header() {
     let (engine, agent) = engine_with(quick(), "--day 10 --txn 5 --auto 1", "hmac").await;
     let mut operator = engine.operator();
     let ask = async |atoms: u64, n: u64| {

@@ -49,7 +49,7 @@ async fn rush(engine: &Arc<TestEngine>, agent: &Agent, round: u64) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn t_01_all_at_once_get_no_more_than_the_limit() {
+async fn t_01_concurrent_requests_stay_within_the_limit() {
     for auth in ["hmac", "bearer"] {
         // On disk, where one commit covers many payments.
         let setup = Setup { settings: NO_RATE, ..Setup::default() };
@@ -71,7 +71,7 @@ async fn hold(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> (u16, S
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn t_01_what_waits_is_held_back_from_what_is_signed() {
+async fn t_01_held_requests_reserve_their_amount() {
     let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 1", "hmac").await;
     let engine = shared(engine);
     let mut operator = engine.operator();
@@ -105,7 +105,7 @@ async fn queue(operator: &mut Operator) -> Vec<RequestAnswer> {
 }
 
 #[tokio::test]
-async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
+async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
     let engine = TestEngine::start(quick()).await;
     engine.furnish("--day 1000000 --txn 10 --auto 0").await;
     let crowd = HELD_IN_ALL / HELD_PER_AGENT;
@@ -167,7 +167,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
 /// An agent that pads its offers: memory and disk are bounded per day, and the echoed offer is stored only in the
 /// payment's record.
 #[tokio::test]
-async fn t_34_padded_offers_take_what_a_day_has_and_no_more() {
+async fn t_34_padding_is_bounded_per_agent_and_day() {
     let (engine, agent) = engine_with(
         Setup { settings: NO_RATE, ..Setup::default() },
         "--day 1000 --txn 10 --auto 5",
@@ -242,7 +242,7 @@ async fn t_34_padded_offers_take_what_a_day_has_and_no_more() {
 
 /// An agent may have as many open payments as its rate allows in an hour; without a rate limit there is no bound.
 #[tokio::test]
-async fn t_34_payments_that_may_be_redeemed_are_bounded_by_the_rate() {
+async fn t_34_open_payments_are_bounded_by_the_rate_limit() {
     let settings = "[server]\nrate_per_minute = 2\n";
     let setup = Setup { settings, ..quick() };
     let (engine, agent) = engine_with(setup, "--day 1000 --txn 10 --auto 5", "hmac").await;

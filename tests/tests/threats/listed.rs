@@ -31,7 +31,7 @@ fn number(before: &str, line: &str) -> Option<u32> {
 }
 
 #[test]
-fn every_threat_has_a_test_that_carries_its_number() {
+fn every_threat_has_a_numbered_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = Vec::new();
     sources(root, &mut files);
@@ -53,7 +53,7 @@ fn every_threat_has_a_test_that_carries_its_number() {
 }
 
 #[test]
-fn a_number_is_read_off_a_test_and_nothing_else() {
+fn a_threat_number_is_read_only_from_test_functions() {
     let read = |before, name: &str| number(before, &format!("async fn {name}() {{"));
     assert_eq!(read("#[tokio::test]", "t_07_a"), Some(7));
     assert_eq!(read("#[test]", "t_40_a"), Some(40));

@@ -33,7 +33,7 @@ fn disk_mib(folder: &Path) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t_43_padded_dust_takes_little_memory_and_little_disk() {
+async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     let mut engine = EngineProcess::start(&folder, &Start::default());

@@ -127,7 +127,7 @@ async fn t_06_every_wrong_proof_gets_the_same_bytes_in_every_state() {
 
 /// The proof in headers, as `GET /status` accepts it.
 #[tokio::test]
-async fn t_06_a_wrong_proof_in_headers_is_told_the_same() {
+async fn t_06_every_wrong_proof_in_headers_gets_the_same_answer() {
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
     let mut operator = engine.operator();
     let right = agent.read(engine.now_s())["signature"].as_str().unwrap().to_owned();
@@ -146,7 +146,7 @@ async fn t_06_a_wrong_proof_in_headers_is_told_the_same() {
 
 /// A bearer agent's answer depends on the lock only if its token is valid.
 #[tokio::test]
-async fn t_06_a_wrong_token_does_not_learn_of_the_lock() {
+async fn t_06_a_wrong_token_does_not_reveal_the_lock() {
     let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
     let mut operator = engine.operator();
     let mut first = None;
@@ -173,7 +173,7 @@ async fn t_06_a_wrong_token_does_not_learn_of_the_lock() {
 
 /// The same over a socket, compared byte by byte.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t_06_on_the_wire_a_locked_wallet_is_a_wrong_signature() {
+async fn t_06_on_the_wire_a_locked_wallet_answers_like_a_wrong_signature() {
     let home = tempfile::tempdir().unwrap();
     let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
     let mut operator = engine.operator().await;

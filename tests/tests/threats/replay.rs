@@ -62,7 +62,7 @@ async fn assert_code(engine: &TestEngine, body: &Value, wanted: (u16, &str), whe
 }
 
 #[tokio::test]
-async fn t_07_a_captured_request_is_one_payment_for_ever() {
+async fn t_07_a_replayed_request_never_pays_twice() {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
     let (engine, agent) = engine_with(on_disk(&clock), POLICY, "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
@@ -100,7 +100,7 @@ async fn t_07_a_captured_request_is_one_payment_for_ever() {
 
 /// A held, denied or refused request does not become a payment when it is sent again.
 #[tokio::test]
-async fn t_07_a_captured_request_keeps_its_first_end() {
+async fn t_07_a_replayed_request_keeps_its_first_outcome() {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
     let (engine, agent) = engine_with(on_disk(&clock), "--day 10 --txn 5 --auto 0.5", "hmac").await;
     let ask = |n: u64, atoms: u64| agent.ask(NEW_YEAR_S, &offer(atoms, n), None);
@@ -184,7 +184,7 @@ async fn t_31_a_key_is_bound_to_its_agent_and_its_content() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn t_31_two_contents_that_race_for_a_key_are_one_payment() {
+async fn t_31_concurrent_requests_with_one_key_sign_one_payment() {
     let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
     let (engine, agent) = (shared(engine), shared(agent));
     for round in 0..8u64 {
@@ -208,7 +208,7 @@ async fn t_31_two_contents_that_race_for_a_key_are_one_payment() {
 }
 
 #[tokio::test]
-async fn t_31_a_key_is_visible_ascii_and_multiplies_no_signed_payment() {
+async fn t_31_a_key_is_visible_ascii_and_never_repeats_an_hmac_payment() {
     let (engine, bearer) = engine_with(quick(), POLICY, "bearer").await;
     for bad in ["k".repeat(129), " ".into(), "a b".into(), "schlüssel".into(), "a\u{7}".into()] {
         let (status, answer) = keyed(&engine, &bearer, 1, json!(bad)).await;

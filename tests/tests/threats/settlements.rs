@@ -140,7 +140,7 @@ fn looks_at_most(seconds: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn t_46_false_reports_keep_no_honest_one_from_its_check() {
+async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
     let chain = Arc::new(Mined::default());
     let mut setup = quick();
     setup.chains.insert(BASE, Arc::clone(&chain) as _);

@@ -76,7 +76,7 @@ async fn t_16_only_the_challenge_itself_is_read() {
 
 /// Terms inside a challenge are ignored.
 #[tokio::test]
-async fn t_16_the_terms_are_ours() {
+async fn t_16_terms_inside_a_challenge_are_not_signed() {
     let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
     let mut nonces = std::collections::BTreeSet::new();
     let theirs = json!({
@@ -111,7 +111,7 @@ async fn t_16_the_terms_are_ours() {
 }
 
 #[tokio::test]
-async fn t_16_what_is_no_challenge_is_refused_before_anything_is_recorded() {
+async fn t_16_an_invalid_challenge_is_refused_without_a_record() {
     let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
     let good = || challenge(BASE, 12_000, "https://a.example/");
     let with = |pointer: &str, value: Value| {

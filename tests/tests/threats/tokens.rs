@@ -47,7 +47,7 @@ fn signer_under_our_table(answer: &Value) -> String {
 }
 
 #[tokio::test]
-async fn t_11_a_token_is_known_by_its_address_alone() {
+async fn t_11_a_token_is_identified_by_its_address_alone() {
     let file = vectors("eip712-x402.json");
     let looks_alike: Vec<&Value> = file["cases"]
         .as_array()
@@ -104,7 +104,7 @@ async fn t_11_a_token_is_known_by_its_address_alone() {
 }
 
 #[tokio::test]
-async fn t_11_what_an_offer_says_of_decimals_and_symbols_is_not_read() {
+async fn t_11_decimals_and_symbols_in_an_offer_are_ignored() {
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
     let mut operator = engine.operator();
     for (n, (atoms, decimals)) in
@@ -159,7 +159,7 @@ async fn hold(
 }
 
 #[tokio::test]
-async fn t_13_an_approval_is_of_the_card_that_was_shown() {
+async fn t_13_an_approval_is_bound_to_the_card_shown() {
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
     let mut operator = engine.operator();
     let other = "0x00000000000000000000000000000000DeaDBeef";
@@ -200,7 +200,7 @@ async fn t_13_an_approval_is_of_the_card_that_was_shown() {
 }
 
 #[tokio::test]
-async fn t_13_a_payment_to_nobody_is_refused_at_intake() {
+async fn t_13_an_invalid_payee_is_refused_at_intake() {
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
     let (_, told) = engine.post("/mandate", &agent.read(engine.now_s())).await;
     let own = told["wallet_address"].as_str().unwrap();
@@ -235,7 +235,7 @@ async fn t_13_a_payment_to_nobody_is_refused_at_intake() {
 }
 
 #[tokio::test]
-async fn t_46_a_token_is_asked_once_a_day_however_many_offers_contradict_the_table() {
+async fn t_46_a_token_contract_is_queried_at_most_once_a_day() {
     let clock = quick().clock;
     let node = Node::start(&clock, BASE.0).await;
     let (engine, agent) = engine_with(node.setup(), POLICY, "hmac").await;

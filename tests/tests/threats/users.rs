@@ -109,7 +109,7 @@ fn made<'a>(line: &'a str, folder: &str, before: &[&'a str]) -> Option<(&'a str,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t_25_nothing_is_open_to_others_even_for_a_moment() {
+async fn t_25_no_file_is_accessible_to_others_even_for_a_moment() {
     let home = tempfile::tempdir().unwrap();
     let (folder, births) = (home.path().join("data"), home.path().join("births"));
     let start = Start { umask: Some("000"), births: Some(births.clone()), ..Start::default() };
@@ -137,7 +137,7 @@ async fn t_25_nothing_is_open_to_others_even_for_a_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t_25_another_account_gets_at_nothing() {
+async fn t_25_another_account_cannot_read_write_or_connect() {
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: only root can be another account for a moment");
         return;
@@ -196,7 +196,7 @@ async fn t_25_another_account_gets_at_nothing() {
 
 /// The kernel reports the peer's account, whatever the socket's mode.
 #[test]
-fn t_25_another_account_is_hung_up_on_where_the_socket_is_open_to_it() {
+fn t_25_the_socket_rejects_other_accounts_whatever_its_mode() {
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: only root can be another account for a moment");
         return;

@@ -62,7 +62,7 @@ mod tests {
 
     /// Runs on the only thread of this runtime, which a blocking reader would stop.
     #[tokio::test]
-    async fn a_terminal_that_hangs_holds_nothing_up() {
+    async fn hanging_terminal_blocks_only_its_own_thread() {
         let (end, ended) = mpsc::channel::<()>();
         let mut events = Events::read_by(move |to| {
             let _sent = to.blocking_send(Ok(Event::FocusGained));

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_back_in_their_order_and_the_file_stays_small() {
+    fn history_keeps_the_order_of_lines_and_the_file_stays_small() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("history");
         let history = History::at(Some(file.clone()));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_nothing_is_kept_and_nothing_fails() {
+    fn history_without_a_usable_file_keeps_nothing_and_does_not_fail() {
         for history in [History::at(None), History::at(Some("/nowhere/at/all".into()))] {
             history.add("status");
             assert!(history.read().is_empty());

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_key_stands_twice_in_a_context() {
+    fn no_key_is_bound_twice_in_a_context() {
         for context in Context::ALL {
             let mut seen: Vec<Key> = Vec::new();
             for row in KEYS.iter().filter(|row| row.context == context) {

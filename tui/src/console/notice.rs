@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_terminals_that_are_known_are_asked() {
+    fn notices_are_sent_to_known_terminals_only() {
         let style = |pairs: &[(&str, &str)]| {
             NoticeStyle::of(|name| {
                 let found = pairs.iter().find(|(known, _)| *known == name);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_shown_as_it_is_typed_here() {
+    fn shell_command_in_a_sentence_becomes_a_console_command() {
         for (said, shown) in [
             ("It is locked: run `bursar wallet open`.", "It is locked: run `:wallet open`."),
             ("`bursar audit verify`, then `bursar thaw`.", "`:audit verify`, then `:thaw`."),

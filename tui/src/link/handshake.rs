@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_impostor_gets_no_proof_of_ours() {
+    async fn impostor_receives_no_client_proof() {
         let outcome = against(|mut engine| async move {
             greet(&mut engine, "another token", PROTOCOL).await;
             assert_eq!(engine.message().await, None);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_echo_of_our_own_proof_is_an_impostor_too() {
+    async fn echoed_client_proof_is_rejected() {
         let outcome = against(|mut engine| async move {
             let client = hello(&mut engine).await;
             let proof = wire::proof(TOKEN, Side::Client, &client, "e");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_engine_is_given_up() {
+    async fn silent_engine_times_out_in_the_handshake() {
         let outcome = against(|mut engine| async move {
             hello(&mut engine).await;
             assert_eq!(engine.message().await, None);

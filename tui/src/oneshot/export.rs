@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_whole_closed_to_others_and_alone() {
+    fn export_appears_complete_and_private_without_leftovers() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.csv");
         let mut export = prepare(&mut order(&file), None).unwrap().unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_overwritten_and_nothing_lies_among_the_wallets_files() {
+    fn export_overwrites_nothing_and_avoids_the_data_folder() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.csv");
         fs::write(&file, "mine").unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_starts_where_the_command_was_typed() {
+    fn relative_export_path_starts_at_the_current_folder() {
         let mut order = Order::parse_line("history export no-such-folder/x.csv").unwrap();
         let refused = prepare(&mut order, None).unwrap_err();
         let here = std::env::current_dir().unwrap().join("no-such-folder/x.csv");

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_is_ascii_and_reads_back() {
+    fn envelope_is_one_ascii_line_that_round_trips() {
         let foreign = "a\x1b[2J\u{9b}\u{7f}\u{202e}grüße😀\"\\\n";
         let answer = serde_json::json!({ "name": foreign });
         let mut out = Vec::new();

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_on_a_sheet_acts_on_the_terminal() {
+    fn sheet_contains_no_control_characters() {
         let mut sheet = Sheet::new();
         let evil = "\x1b]0;x\x07\u{9b}2J\r\nexport A=1\u{202e}";
         sheet.line(evil);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_command_can_be_pasted() {
+    fn command_words_are_quoted_for_a_shell() {
         assert_eq!(word("research"), "research");
         assert_eq!(word("my bot"), "'my bot'");
         assert_eq!(word("a$(b)"), "'a$(b)'");

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_refused_with_the_chmod() {
+    fn secret_file_readable_by_others_is_refused_with_a_chmod_hint() {
         let folder = tempfile::tempdir().unwrap();
         for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o644, 0o666] {
             let path = file(&folder, b"hunter2!", mode);

@@ -112,7 +112,7 @@ fn scripts_find_the_variables_they_rely_on() {
 }
 
 #[test]
-fn a_network_may_be_written_by_any_of_its_names() {
+fn settings_accept_every_name_of_a_network() {
     for name in ["8453", "base", "Base-Mainnet", "\"eip155:8453\""] {
         let config = load(&format!("[networks.{name}]\npoll_ms = 77"), &[]).unwrap();
         assert_eq!(config.networks[&BASE].poll_ms, 77, "{name}");
@@ -136,7 +136,7 @@ fn relative_paths_are_relative_to_the_file() {
 }
 
 #[test]
-fn keys_of_a_file_and_keys_of_the_settings_both_count() {
+fn api_keys_of_the_file_and_of_the_settings_are_combined() {
     let folder = Folder::with("api_keys_file = \"keys\"");
     let keys = format!("# callers\n\nshop:{}\r\n till : {} \n", digest(1), digest(2));
     std::fs::write(folder.0.path().join("keys"), keys).unwrap();

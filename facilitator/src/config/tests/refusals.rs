@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_key_that_is_unknown_is_named_with_its_file() {
+fn unknown_settings_key_is_reported_with_its_file() {
     for (text, key) in [
         ("listn = \"127.0.0.1:1\"", "listn"),
         ("database_url = \"postgres://x\"", "database_url"),
@@ -37,7 +37,7 @@ fn only_the_six_networks_are_served_and_each_is_set_once() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_by_name() {
+fn invalid_setting_is_rejected_with_its_key() {
     for (text, word) in [
         ("listen = \"localhost\"", "listen in"),
         ("listen = 4402", "listen in"),
@@ -62,7 +62,7 @@ fn what_cannot_be_meant_is_refused_by_name() {
 }
 
 #[test]
-fn a_database_is_refused_until_it_is_built_in() {
+fn database_url_is_rejected() {
     let told =
         from_env(&[("DATABASE_URL", "postgres://user:SECRET@host/db")]).unwrap_err().to_string();
     assert!(
@@ -74,7 +74,7 @@ fn a_database_is_refused_until_it_is_built_in() {
 }
 
 #[test]
-fn a_file_that_is_missing_or_endless_is_refused() {
+fn missing_or_oversized_settings_file_is_rejected() {
     let folder = Folder::with("");
     let gone = folder.0.path().join("gone.toml");
     let told = Config::load(Some(&gone), &|_| None).unwrap_err().to_string();
@@ -88,7 +88,7 @@ fn a_file_that_is_missing_or_endless_is_refused() {
 }
 
 #[test]
-fn api_keys_are_digests_with_names_that_differ() {
+fn api_keys_must_be_digests_with_distinct_names() {
     let (one, two) = (digest(1), digest(2));
     let table =
         |name: &str, sha256: &str| format!("{{ name = \"{name}\", sha256 = \"{sha256}\" }}");
@@ -112,7 +112,7 @@ fn api_keys_are_digests_with_names_that_differ() {
 }
 
 #[test]
-fn a_file_of_keys_without_keys_does_not_open_the_door_to_anybody() {
+fn empty_api_keys_file_does_not_admit_every_caller() {
     let folder = Folder::with("api_keys_file = \"keys\"");
     for (text, word) in [
         ("", "empty"),
@@ -188,13 +188,13 @@ fn settings_never_show_endpoints_or_digests() {
 }
 
 #[test]
-fn a_line_that_is_not_toml_is_told_by_its_number() {
+fn toml_syntax_error_is_reported_with_its_line_number() {
     let fault = load("wait_ms = 1\n\nlisten = = 2\n", &[]).unwrap_err();
     assert!(matches!(fault, ConfigFault::NotToml { line: 3, .. }), "{fault:?}");
 }
 
 #[test]
-fn a_share_of_the_value_needs_the_price_of_the_coin() {
+fn max_gas_share_percent_requires_native_usd() {
     let network = "[networks.8453]\nrpc = [\"http://127.0.0.1:1\"]\nsigners = [\"a\"]\n";
     let share = format!("{network}max_gas_share_percent = 20");
     let fault = load(&share, &[]).unwrap_err().to_string();

@@ -33,7 +33,7 @@ fn a_gas_price_in_gwei_is_read_to_the_wei() {
 }
 
 #[test]
-fn a_gas_price_that_is_no_exact_number_is_refused() {
+fn inexact_gas_price_is_rejected() {
     for (text, word) in [
         ("\"0.0000000001\"", "more than 9 digits"),
         ("\"-1\"", "decimal number"),
@@ -98,7 +98,7 @@ fn a_balance_with_a_point_is_in_coins_and_without_one_in_wei() {
 
 proptest! {
     #[test]
-    fn any_price_within_bounds_comes_back_to_the_wei(wei in 1..=1_000_000_000_000_000_u128) {
+    fn any_gas_price_within_bounds_round_trips_to_the_wei(wei in 1..=1_000_000_000_000_000_u128) {
         let text = format!("{}.{:09}", wei / 1_000_000_000, wei % 1_000_000_000);
         prop_assert_eq!(Given::Text(&text).decimal(9), Ok(U256::from(wei)));
         let mut network = Config::default().networks[&BASE].clone();
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused_by_every_key_and_never_repeated(text in "\\PC{0,40}[~^|;]") {
+    fn no_settings_error_repeats_the_given_text(text in "\\PC{0,40}[~^|;]") {
         let mut config = Config::default();
         for key in table::SERVICE {
             if let Err(why) = (key.set)(&mut config, Given::Text(&text)) {
@@ -124,13 +124,13 @@ proptest! {
     }
 
     #[test]
-    fn any_file_is_read_or_refused(text in "\\PC{0,60}(\n\\PC{0,30}){0,4}") {
+    fn any_settings_file_is_parsed_or_rejected_without_panic(text in "\\PC{0,60}(\n\\PC{0,30}){0,4}") {
         let _either = load(&text, &[]);
     }
 }
 
 #[test]
-fn numbers_keep_their_bounds() {
+fn numeric_settings_enforce_their_bounds() {
     let service = |key: &str, value: u64| load(&format!("{key} = {value}"), &[]).is_ok();
     let network = |key: &str, value: u64| base(&format!("{key} = {value}")).is_ok();
     type Taken<'a> = &'a dyn Fn(&str, u64) -> bool;
@@ -162,7 +162,7 @@ fn numbers_keep_their_bounds() {
 }
 
 #[test]
-fn a_network_has_no_more_endpoints_and_signers_than_could_be_used() {
+fn network_limits_its_endpoints_and_signers() {
     let list = |one: &str, count| vec![format!("\"{one}\""); count].join(",");
     let rpc = |count| base(&format!("rpc = [{}]", list("http://a", count)));
     let signers = |count| base(&format!("signers = [{}]", list("a", count)));
@@ -199,7 +199,7 @@ fn a_network_is_served_with_a_node_and_a_signer() {
 }
 
 #[test]
-fn gas_is_the_rows_with_what_was_set() {
+fn network_gas_is_the_table_row_with_the_settings_applied() {
     let network = base("max_gas_price_gwei = 3\npoll_ms = 50\nconfirmations = 9").unwrap();
     let row = network.network.gas;
     let gas = network.gas();
@@ -219,7 +219,7 @@ fn an_empty_list_of_tokens_takes_any_and_a_list_takes_the_dollar_token_too() {
 }
 
 #[test]
-fn wallet_factories_are_listed_until_the_operator_lists_others() {
+fn default_wallet_factories_apply_until_others_are_set() {
     assert_eq!(base("").unwrap().eip6492_factories, DEFAULT_FACTORIES.into_iter().collect());
     assert!(base("eip6492_factories = []").unwrap().eip6492_factories.is_empty());
 }

@@ -140,7 +140,7 @@ mod tests {
 
     /// Any place in a journal of a million entries is known after a few pages.
     #[test]
-    fn any_place_of_a_million_entries_is_found_and_little_is_kept() {
+    fn any_entry_of_a_million_loads_in_few_pages_and_little_is_kept() {
         let mut feed = Feed::default();
         feed.page(rows(1_000_000, 200), None);
         let places = [1_000_000, 999_700, 500_000, 499_950, 500_100, 1, 2, 600, 1_000_000, 7];
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_through_all_of_it_keeps_a_stretch() {
+    fn scrolling_through_the_whole_feed_keeps_one_contiguous_stretch() {
         let mut feed = Feed::default();
         feed.page(rows(30_000, 200), None);
         let mut met = 0;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_does_not_move_who_looks_elsewhere() {
+    fn new_entries_do_not_move_a_feed_that_is_scrolled_back() {
         let mut feed = Feed::default();
         feed.page(rows(5_000, 200), None);
         while let Some(page) = feed.missing(Some(100), 20) {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_journal_asks_for_nothing() {
+    fn empty_feed_requests_no_page() {
         let mut feed = Feed::default();
         assert_eq!(feed.missing(None, 20), None);
         feed.happened(rows(1, 1).remove(0), None);

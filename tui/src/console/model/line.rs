@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_lines_come_back_and_the_draft_is_kept() {
+    fn history_keys_recall_lines_and_keep_the_draft() {
         let mut past = Past::default();
         for text in ["status", "agent list", "agent list", "  "] {
             past.remember(text);

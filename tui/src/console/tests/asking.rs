@@ -20,7 +20,7 @@ fn sent(stage: &Stage) -> usize {
 
 /// A mistyped password is typed again at once, without looking: those letters are not commands.
 #[test]
-fn after_a_wrong_password_the_field_is_still_there() {
+fn password_field_stays_open_after_a_wrong_password() {
     let mut stage = Stage::full((80, 24));
     stage.keys("u");
     let (id, _) = stage.took("wallet.open").unwrap();
@@ -71,7 +71,7 @@ fn a_mistyped_name_is_typed_again_in_the_same_field() {
 }
 
 #[test]
-fn questions_wait_for_each_other_and_for_what_is_read() {
+fn questions_are_queued_behind_other_overlays() {
     let mut stage = Stage::full((80, 24));
     stage.keys("uuuu");
     let (first, _) = stage.took("wallet.open").unwrap();
@@ -98,7 +98,7 @@ fn questions_wait_for_each_other_and_for_what_is_read() {
 }
 
 #[test]
-fn nothing_is_typed_for_good_where_it_cannot_be_read() {
+fn input_counts_only_while_the_question_is_readable() {
     let mut stage = Stage::full((80, 24));
     stage.keys(":agent delete ABC123");
     stage.press(KeyCode::Enter);
@@ -121,7 +121,7 @@ fn nothing_is_typed_for_good_where_it_cannot_be_read() {
 
 /// A terminal without bracketed paste sends pasted text as keys, all at once.
 #[test]
-fn a_yes_that_comes_with_other_keys_is_a_paste() {
+fn yes_key_next_to_other_keys_is_treated_as_a_paste() {
     for text in ["yes please\n", "y\n", "yy", "so, y"] {
         let mut stage = Stage::full((80, 24));
         stage.keys("a");

@@ -25,7 +25,7 @@ fn approved(stage: &mut Stage) -> Option<(u64, Approve)> {
 }
 
 #[test]
-fn two_keys_approve_what_was_shown() {
+fn two_keys_approve_the_shown_card() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
     stage.wait(GUARD_MS);
@@ -50,7 +50,7 @@ fn two_keys_approve_what_was_shown() {
 }
 
 #[test]
-fn keys_count_only_after_a_quiet_moment() {
+fn deciding_keys_count_only_after_the_guard_time() {
     let mut stage = Stage::full(SIZE);
     stage.keys("ay");
     stage.wait(GUARD_MS - 1);
@@ -81,7 +81,7 @@ fn enter_and_pasted_text_never_decide() {
 }
 
 #[test]
-fn a_changed_card_is_read_again_and_its_new_digest_is_sent() {
+fn changed_card_rearms_its_keys_and_its_new_digest_is_sent() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
     stage.wait(GUARD_MS);
@@ -104,7 +104,7 @@ fn a_changed_card_is_read_again_and_its_new_digest_is_sent() {
 /// A request arrives at each moment of an approval and at each position in the list. It may also take the place of
 /// the request that is shown.
 #[test]
-fn t_33_an_arrival_never_changes_what_the_key_approves() {
+fn t_33_new_request_never_changes_what_the_key_approves() {
     let digest_of = |number: u8| format!("{number:02x}").repeat(32);
     let waits = |number, left_ms| held(number, left_ms, |card| card.digest = digest_of(number));
     let shown = || waits(1, 754_000);
@@ -166,7 +166,7 @@ fn t_33_an_arrival_never_changes_what_the_key_approves() {
 }
 
 #[test]
-fn an_amount_that_matters_is_typed() {
+fn large_amount_must_be_typed_before_approval() {
     let mut stage = Stage::full(SIZE);
     stage.keys("ja");
     stage.wait(GUARD_MS);
@@ -183,7 +183,7 @@ fn an_amount_that_matters_is_typed() {
 }
 
 #[test]
-fn what_the_engine_would_refuse_is_not_sent() {
+fn approval_that_the_engine_would_refuse_is_not_sent() {
     let mut stage = Stage::full(SIZE);
     stage.keys("jja");
     stage.wait(GUARD_MS);
@@ -205,7 +205,7 @@ fn what_the_engine_would_refuse_is_not_sent() {
 
 /// A key that does nothing states why.
 #[test]
-fn keys_that_decide_nothing_are_answered() {
+fn key_without_effect_on_a_card_shows_a_hint() {
     for (keys, said) in [("a", "press only y to approve"), ("ja", "type digits, then only y")] {
         for code in [KeyCode::Enter, KeyCode::Char('Y'), KeyCode::Char('x'), KeyCode::F(1)] {
             let mut stage = Stage::full(SIZE);
@@ -243,7 +243,7 @@ fn keys_that_decide_nothing_are_answered() {
 }
 
 #[test]
-fn the_key_of_a_denial_denies_on_the_card_and_not_before() {
+fn deny_key_opens_the_card_and_only_n_on_it_denies() {
     for (size, said) in [(SIZE, "n denies it   y approve"), ((60, 16), "n denies it   esc not now")]
     {
         let mut stage = Stage::full(size);
@@ -260,7 +260,7 @@ fn the_key_of_a_denial_denies_on_the_card_and_not_before() {
 }
 
 #[test]
-fn a_card_that_is_over_takes_no_key_and_says_why() {
+fn closed_card_ignores_keys_and_shows_its_end() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
     stage.wait(GUARD_MS);
@@ -297,7 +297,7 @@ fn a_refused_decision_stays_on_the_card_with_its_reason() {
 }
 
 #[test]
-fn the_list_never_moves_under_the_cursor() {
+fn pending_list_keeps_its_order_under_the_cursor() {
     let mut stage = Stage::full(SIZE);
     stage.keys("j");
     let before: Vec<String> =
@@ -319,7 +319,7 @@ fn the_list_never_moves_under_the_cursor() {
 }
 
 #[test]
-fn an_observer_and_a_blind_screen_decide_nothing() {
+fn observer_and_too_small_screen_decide_nothing() {
     let observing = Setup { observe: true, ..Setup::default() };
     for mut stage in [Stage::filled(observing, SIZE), Stage::full((59, 15))] {
         stage.keys("a");
@@ -412,7 +412,7 @@ fn an_amount_typed_for_one_card_does_not_count_for_another() {
 
 /// An observer may press any key.
 #[test]
-fn an_observer_changes_nothing_with_any_key() {
+fn no_key_of_an_observer_changes_anything() {
     let mut stage = Stage::filled(Setup { observe: true, ..Setup::default() }, SIZE);
     let looks = ["status", "requests", "agent.list", "policy.list", "history", "activity", "watch"];
     let shows = ["address.list", "balances", "config.get", "agent.show", "policy.show", "receipt"];
@@ -439,7 +439,7 @@ fn an_observer_changes_nothing_with_any_key() {
 }
 
 #[test]
-fn a_question_takes_no_early_yes_and_no_pasted_word() {
+fn question_ignores_an_early_yes_and_pasted_text() {
     let answers = |stage: &Stage| {
         stage.intents.iter().filter(|one| one.starts_with("Send")).cloned().collect::<Vec<_>>()
     };

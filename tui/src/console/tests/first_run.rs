@@ -74,7 +74,7 @@ fn every_step_is_shown_with_its_command() {
 }
 
 #[test]
-fn each_step_writes_a_command_that_is_one() {
+fn each_first_step_writes_a_valid_command() {
     for done in 0..7 {
         let mut stage = after(done, (120, 40));
         stage.keys("n");
@@ -92,7 +92,7 @@ fn each_step_writes_a_command_that_is_one() {
 }
 
 #[test]
-fn the_steps_end_with_the_first_request() {
+fn first_steps_disappear_with_the_first_request() {
     let mut stage = after(7, (120, 40));
     assert!(stage.screen().contains("bursar-demo"));
     stage.model.server.happened(feed(1, 1), stage.now_ms);
@@ -104,7 +104,7 @@ fn the_steps_end_with_the_first_request() {
 
 /// If not all steps fit, the number of the others is shown.
 #[test]
-fn steps_that_have_no_room_are_counted() {
+fn hidden_first_steps_are_counted() {
     for done in 0..8 {
         let stage = after(done, (60, 16));
         let screen = stage.screen();
@@ -138,7 +138,7 @@ fn phrase(stage: &mut Stage, id: u64) {
 }
 
 #[test]
-fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
+fn words_of_a_new_seed_are_checked_and_leave_the_screen() {
     for size in ALL_SIZES {
         let mut stage = shown(size);
         looks("seed_words", &stage);
@@ -171,7 +171,7 @@ fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
 
 /// Each word is next to its number, and the smallest screen shows all of them at once.
 #[test]
-fn all_words_are_on_the_screen_before_they_are_asked_for() {
+fn seed_check_starts_only_after_all_words_were_visible() {
     let mut stage = shown((60, 16));
     let screen = stage.screen();
     for (number, word) in (1..).zip(fixtures::PHRASE.split(' ')) {
@@ -200,7 +200,7 @@ fn made(stage: &mut Stage) {
 }
 
 #[test]
-fn a_seed_counts_as_written_down_once_its_words_were_checked() {
+fn seed_step_is_done_only_after_its_words_were_checked() {
     let mut stage = shown((120, 40));
     made(&mut stage);
     assert!(stage.screen().contains("[>] A seed phrase"), "{}", stage.screen());
@@ -224,7 +224,7 @@ fn a_seed_counts_as_written_down_once_its_words_were_checked() {
 }
 
 #[test]
-fn whoever_leaves_the_words_unchecked_is_told_how_to_see_them_again() {
+fn leaving_seed_words_unchecked_shows_how_to_see_them_again() {
     let mut stage = shown((80, 24));
     assert!(stage.screen().contains("sausage"));
     assert!(!format!("{:?}", stage.model).contains("sausage"));
@@ -235,7 +235,7 @@ fn whoever_leaves_the_words_unchecked_is_told_how_to_see_them_again() {
 }
 
 #[test]
-fn the_block_of_a_new_agent_is_copied_whole() {
+fn credentials_of_a_new_agent_are_copied_whole() {
     for size in ALL_SIZES {
         let mut stage = after(4, size);
         stage.keys("n");
@@ -257,7 +257,7 @@ fn the_block_of_a_new_agent_is_copied_whole() {
 
 /// An answer that arrives under a card is not lost: it may hold a secret that is shown once.
 #[test]
-fn what_came_under_a_card_is_read_after_it() {
+fn answer_that_arrives_under_a_card_is_shown_after_it() {
     let mut stage = Stage::full((120, 40));
     stage.keys(":agent register second");
     stage.press(KeyCode::Enter);
@@ -271,7 +271,7 @@ fn what_came_under_a_card_is_read_after_it() {
 
 /// Any program may read a clipboard.
 #[test]
-fn words_that_are_shown_again_are_not_copied() {
+fn seed_words_are_never_copied_to_the_clipboard() {
     let mut stage = Stage::full((120, 40));
     stage.keys(":seed words S001");
     stage.press(KeyCode::Enter);

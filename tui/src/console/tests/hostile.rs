@@ -80,7 +80,7 @@ fn stages() -> Vec<Stage> {
 }
 
 #[test]
-fn no_cell_of_any_screen_holds_what_a_terminal_would_obey() {
+fn no_cell_of_any_screen_contains_a_control_character() {
     for stage in stages() {
         let buffer = stage.buffer();
         for cell in buffer.content() {

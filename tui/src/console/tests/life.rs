@@ -18,7 +18,7 @@ use crate::oneshot::tests::{fixtures, more_fixtures};
 const SIZE: (u16, u16) = (80, 24);
 
 #[test]
-fn everything_is_asked_for_and_never_more_than_the_engine_takes_at_once() {
+fn all_topics_are_queried_within_the_limit_of_calls_in_flight() {
     let stage = Stage::new(Setup::default(), SIZE);
     assert_eq!(stage.sent.len(), 6);
     let mut stage = Stage::full(SIZE);
@@ -38,7 +38,7 @@ fn everything_is_asked_for_and_never_more_than_the_engine_takes_at_once() {
 }
 
 #[test]
-fn a_decision_that_was_under_way_is_not_called_done() {
+fn decision_in_flight_is_not_reported_as_done_when_the_link_is_lost() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
     stage.wait(GUARD_MS);
@@ -52,7 +52,7 @@ fn a_decision_that_was_under_way_is_not_called_done() {
 }
 
 #[test]
-fn what_happens_comes_in_once_and_older_pages_on_demand() {
+fn new_entries_are_added_once_and_older_pages_on_demand() {
     let mut stage = Stage::full(SIZE);
     stage.frame(ToClient::Entries { id: 7, entries: feed(42, 3).into_iter().rev().collect() });
     let seqs: Vec<u64> = stage.model.server.feed.rows().map(|row| row.seq).collect();
@@ -95,7 +95,7 @@ fn a_command_line_runs_the_grammar_and_shows_the_answer() {
 }
 
 #[test]
-fn a_password_is_typed_unseen_and_a_new_one_twice() {
+fn password_input_is_hidden_and_a_new_password_is_typed_twice() {
     let mut stage = Stage::full(SIZE);
     stage.keys("u");
     let (call, _) = stage.took("wallet.open").unwrap();
@@ -129,7 +129,7 @@ fn a_password_is_typed_unseen_and_a_new_one_twice() {
 }
 
 #[test]
-fn leaving_an_engine_of_ones_own_is_asked_and_another_one_goes_on() {
+fn leaving_asks_only_if_the_console_runs_the_engine() {
     let mut stage = Stage::full(SIZE);
     stage.keys("q");
     assert_eq!(stage.intents.last().unwrap(), "Quit");
@@ -156,7 +156,7 @@ fn leaving_an_engine_of_ones_own_is_asked_and_another_one_goes_on() {
 }
 
 #[test]
-fn it_rings_for_a_new_request_and_for_its_last_minute() {
+fn bell_rings_for_a_new_request_and_for_its_last_minute() {
     let rings = |stage: &Stage| {
         let notices = stage.intents.iter().filter(|one| one.starts_with("Notify"));
         notices.cloned().collect::<Vec<_>>()
@@ -187,7 +187,7 @@ fn it_rings_for_a_new_request_and_for_its_last_minute() {
 }
 
 #[test]
-fn sizes_come_and_go_and_what_was_typed_stays() {
+fn resizing_keeps_the_typed_line_and_the_selection() {
     let mut stage = Stage::full((200, 60));
     stage.keys("j:policy create careful");
     for turn in 0..200u16 {
@@ -200,7 +200,7 @@ fn sizes_come_and_go_and_what_was_typed_stays() {
 
 /// "Sent" lists money that left: that of a refused or denied request never did.
 #[test]
-fn only_what_left_is_called_sent() {
+fn sent_pane_lists_only_signed_payments() {
     let mut stage = Stage::full(SIZE);
     let rows = ["signed", "refused", "settled", "denied", "pending", "expired", "failed"];
     let rows = rows.map(|status| {
@@ -216,7 +216,7 @@ fn only_what_left_is_called_sent() {
 }
 
 #[test]
-fn what_could_not_be_read_says_so_and_old_rows_stay() {
+fn failed_query_is_shown_and_old_rows_stay() {
     let fault = || Fault::because(Code::ChainUnavailable, "No balance could be read.");
     let mut stage = Stage::full(SIZE);
     stage.keys("2");
@@ -240,7 +240,7 @@ fn what_could_not_be_read_says_so_and_old_rows_stay() {
 
 /// No wall clock counts between two processes. The engine reports the time left, and the console counts down.
 #[test]
-fn a_countdown_follows_the_engine_and_never_gains_by_the_way_there() {
+fn countdown_follows_the_engine_without_adding_transport_time() {
     let mut stage = Stage::full(SIZE);
     let left = |stage: &Stage| stage.model.server.queue[0].left_ms(stage.now_ms);
     let tell = |stage: &mut Stage, ms| {

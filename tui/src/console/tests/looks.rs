@@ -82,7 +82,7 @@ fn cards() {
 }
 
 #[test]
-fn a_stranger_and_an_empty_purse_are_marked_and_stay_on_the_smallest_screen() {
+fn first_payee_and_low_balance_are_marked_at_every_size() {
     for size in [(120, 40), (80, 24), (60, 16)] {
         let mut stage = Stage::full(size);
         let card = stage.model.server.queue[0].request.card.as_mut().unwrap();
@@ -245,7 +245,7 @@ fn local_times_name_their_zone() {
 }
 
 #[test]
-fn utc_is_shown_where_the_setting_says_so() {
+fn utc_setting_shows_times_in_utc() {
     let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, (80, 24));
     stage.keys("5");
     assert!(stage.screen().contains("UTC+5:45"), "{}", stage.screen());
@@ -297,7 +297,7 @@ fn kathmandu() -> Zone {
 
 /// Mono uses no colour, and ASCII no other characters.
 #[test]
-fn a_plain_screen_is_plain() {
+fn mono_ascii_screen_has_no_colour_and_only_ascii() {
     let theme = Theme { palette: Palette::Mono, ascii: true };
     let setup = Setup { theme, ..Setup::default() };
     for size in SIZES {

@@ -24,7 +24,7 @@ fn gone(stage: &mut Stage) {
 }
 
 #[test]
-fn every_entry_of_the_journal_is_opened_whole() {
+fn opened_journal_entry_shows_every_field() {
     for size in [(60, 16), (120, 40)] {
         let mut stage = Stage::full(size);
         let mut entries = feed(42, 2);
@@ -57,7 +57,7 @@ fn every_entry_of_the_journal_is_opened_whole() {
 
 /// A payment that a policy refuses needs no decision, so it is shown without ringing.
 #[test]
-fn a_refused_payment_is_told_of_where_requests_are_waited_for() {
+fn refused_payment_is_noted_on_the_approvals_pane() {
     let mut stage = Stage::full(SIZE);
     let mut refused = feed(42, 1);
     refused[0].kind = "payment.refused".into();
@@ -93,7 +93,7 @@ fn a_refused_payment_is_told_of_where_requests_are_waited_for() {
 }
 
 #[test]
-fn news_goes_when_something_else_is_news() {
+fn note_disappears_when_something_newer_happens() {
     let said = |stage: &Stage| stage.screen().contains("0123: approved and signed");
     let tell = |stage: &mut Stage| {
         stage.model.note("0123: approved and signed");
@@ -160,7 +160,7 @@ fn two_keys_freeze_from_anywhere_and_one_does_not() {
 
 /// An operator may regret a yes at once.
 #[test]
-fn freezing_is_never_too_early() {
+fn freeze_keys_work_right_after_a_yes() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
     stage.wait(GUARD_MS);
@@ -174,7 +174,7 @@ fn freezing_is_never_too_early() {
 
 /// The hint about the second key is shown only while it is true, even without an engine.
 #[test]
-fn the_hint_of_the_pair_that_freezes_goes_with_its_time_or_with_another_key() {
+fn freeze_hint_ends_with_its_time_or_another_key() {
     const HINT: &str = "Press ^X again";
     for gone in [false, true] {
         let mut stage = Stage::full(SIZE);

@@ -40,7 +40,7 @@ fn yes_is_sent(stage: &mut Stage) -> bool {
 }
 
 #[test]
-fn a_long_card_is_approved_once_all_that_matters_was_on_the_screen() {
+fn long_card_is_approved_only_after_every_needed_row_was_visible() {
     let mut stage = long_card();
     assert!(stage.screen().contains("rows 1-9 of"), "{}", stage.screen());
     assert!(!stage.screen().contains("y approve"), "{}", stage.screen());
@@ -62,7 +62,7 @@ fn a_long_card_is_approved_once_all_that_matters_was_on_the_screen() {
 }
 
 #[test]
-fn every_key_that_scrolls_does_so_and_stops_at_the_ends() {
+fn scroll_keys_move_the_card_and_stop_at_its_ends() {
     let mut stage = long_card();
     let top = stage.screen();
     for (there, back) in [
@@ -94,7 +94,7 @@ fn every_key_that_scrolls_does_so_and_stops_at_the_ends() {
 }
 
 #[test]
-fn a_card_that_changed_or_was_broken_otherwise_is_scrolled_again() {
+fn changed_or_rewrapped_card_must_be_scrolled_again() {
     let read = |stage: &mut Stage| {
         for _ in 0..9 {
             stage.press(KeyCode::PageDown);
@@ -116,7 +116,7 @@ fn a_card_that_changed_or_was_broken_otherwise_is_scrolled_again() {
 
 /// A letter that was meant for something else scrolls, and the one after it does not decide.
 #[test]
-fn a_key_that_scrolls_is_followed_by_a_quiet_moment() {
+fn scroll_key_restarts_the_guard_time() {
     for (key, order) in [("y", "approve"), ("n", "deny")] {
         let mut stage = Stage::full(SMALL);
         stage.keys("a");
@@ -130,7 +130,7 @@ fn a_key_that_scrolls_is_followed_by_a_quiet_moment() {
 }
 
 #[test]
-fn what_can_only_be_read_scrolls_too() {
+fn read_only_card_scrolls_too() {
     let observing = Setup { observe: true, ..Setup::default() };
     let mut stage = Stage::filled(observing, SMALL);
     stage.keys("a");
@@ -146,7 +146,7 @@ fn what_can_only_be_read_scrolls_too() {
 
 /// The response to a key replaces the line of keys: the rows of the card stay where they are.
 #[test]
-fn no_answer_to_a_key_pushes_rows_of_the_card_away() {
+fn key_hint_does_not_move_the_rows_of_the_card() {
     let mut stage = Stage::full(SMALL);
     stage.keys("ja");
     stage.wait(GUARD_MS);

@@ -25,7 +25,7 @@ fn gone(stage: &mut Stage) {
 }
 
 #[test]
-fn without_an_engine_nothing_looks_live_and_nothing_is_offered_that_needs_one() {
+fn lost_engine_marks_data_as_old_and_offers_no_key_that_needs_one() {
     for size in [(80, 24), (120, 40), (200, 60)] {
         let mut stage = Stage::full(size);
         gone(&mut stage);
@@ -52,7 +52,7 @@ fn without_an_engine_nothing_looks_live_and_nothing_is_offered_that_needs_one() 
 }
 
 #[test]
-fn that_nothing_waits_is_said_only_where_nothing_is_amiss() {
+fn empty_queue_is_reported_only_without_problems() {
     let mut stage = Stage::full(SIZE);
     stage.model.server.queue.clear();
     assert!(stage.screen().contains("No requests are waiting."));
@@ -77,7 +77,7 @@ fn that_nothing_waits_is_said_only_where_nothing_is_amiss() {
 }
 
 #[test]
-fn opening_is_offered_where_there_is_something_to_open() {
+fn open_key_is_offered_only_on_a_row_that_opens() {
     let mut stage = Stage::full(SIZE);
     for key in "123456".chars() {
         stage.keys(&key.to_string());
@@ -94,7 +94,7 @@ fn opening_is_offered_where_there_is_something_to_open() {
 }
 
 #[test]
-fn what_an_address_holds_is_opened_with_its_reasons() {
+fn opened_balance_shows_why_amounts_are_unknown() {
     let mut stage = Stage::full(SIZE);
     stage.keys("2");
     stage.press(KeyCode::Enter);
@@ -105,7 +105,7 @@ fn what_an_address_holds_is_opened_with_its_reasons() {
 
 /// The reason of the selected row comes first.
 #[test]
-fn an_unknown_amount_says_why() {
+fn unknown_amount_shows_its_reason() {
     let mut stage = Stage::full(SIZE);
     stage.keys("2");
     assert!(stage.screen().contains("! Base: The token does not report its decimals."));
@@ -147,7 +147,7 @@ fn amounts_and_states_are_never_cut() {
 }
 
 #[test]
-fn the_pane_that_has_the_keys_is_marked_without_any_colour() {
+fn focused_pane_is_marked_without_colour() {
     let theme = Theme { palette: Palette::Mono, ascii: true };
     for size in [(60, 16), (120, 40)] {
         let setup = Setup { theme, ..Setup::default() };
@@ -162,7 +162,7 @@ fn the_pane_that_has_the_keys_is_marked_without_any_colour() {
 
 /// Such a note may state what became of money.
 #[test]
-fn a_long_note_is_read_whole_and_hides_no_key_of_a_dialog() {
+fn long_note_is_shown_whole_and_never_over_the_keys_of_a_dialog() {
     let mut stage = Stage::full((60, 16));
     let end = "that.";
     stage.model.complain(format!(
@@ -174,7 +174,7 @@ fn a_long_note_is_read_whole_and_hides_no_key_of_a_dialog() {
 }
 
 #[test]
-fn it_says_whose_engine_it_is() {
+fn header_shows_whether_the_engine_is_inside_or_attached() {
     assert!(Stage::full(SIZE).screen().contains("engine: attached"));
     let owner = Setup { owner: true, ..Setup::default() };
     assert!(Stage::filled(owner, SIZE).screen().contains("engine: inside"));
@@ -182,7 +182,7 @@ fn it_says_whose_engine_it_is() {
 
 /// The address for agents can also be read elsewhere.
 #[test]
-fn whose_engine_it_is_stays_where_there_is_little_room() {
+fn header_keeps_the_kind_of_engine_on_a_narrow_screen() {
     let mut stage = Stage::full((60, 16));
     let header = |stage: &Stage| stage.screen().lines().next().unwrap().to_owned();
     assert!(header(&stage).contains("3 WAITING  engine: attached"), "{}", header(&stage));
@@ -193,7 +193,7 @@ fn whose_engine_it_is_stays_where_there_is_little_room() {
 }
 
 #[test]
-fn the_header_tells_when_the_wallet_locks_and_shortens_everything_else_first() {
+fn header_shows_when_the_wallet_locks() {
     for (seconds, told) in
         [(900, "locks in 15 min"), (45, "locks in under a minute"), (7_200, "locks in 2 h")]
     {
@@ -214,7 +214,7 @@ fn the_header_tells_when_the_wallet_locks_and_shortens_everything_else_first() {
 }
 
 #[test]
-fn a_key_is_named_whole_in_the_bar_or_not_at_all() {
+fn bar_never_truncates_a_key() {
     for width in 60..100 {
         let mut stage = Stage::full((width, 16));
         for keys in ["", "a", "\u{1b}", "?"] {
@@ -233,7 +233,7 @@ fn a_key_is_named_whole_in_the_bar_or_not_at_all() {
 }
 
 #[test]
-fn escape_leaves_a_line_that_was_no_command() {
+fn escape_discards_an_invalid_command_line() {
     for (key, stays) in [(KeyCode::Esc, false), (KeyCode::Enter, true)] {
         let mut stage = Stage::full(SIZE);
         stage.keys(":agnet list");
@@ -248,7 +248,7 @@ fn escape_leaves_a_line_that_was_no_command() {
 
 /// On the console's line a command is typed without the program's name.
 #[test]
-fn commands_are_shown_as_they_are_typed_here() {
+fn commands_in_messages_are_shown_in_console_form() {
     let mut stage = Stage::full(SIZE);
     stage.keys(":thaw");
     stage.press(KeyCode::Enter);

@@ -15,7 +15,7 @@ use crate::console::update::Message;
 
 /// Its small payments change the card's figures several times a second.
 #[test]
-fn a_busy_agent_does_not_keep_its_card_from_being_decided() {
+fn changing_figures_of_a_busy_agent_do_not_block_a_decision() {
     for (key, order) in [("y", "approve"), ("n", "deny")] {
         let mut stage = Stage::full((80, 24));
         stage.keys("ja");
@@ -43,7 +43,7 @@ fn a_busy_agent_does_not_keep_its_card_from_being_decided() {
 }
 
 #[test]
-fn a_card_that_changes_again_and_again_can_be_denied() {
+fn constantly_changing_card_can_be_denied() {
     let mut stage = Stage::full((80, 24));
     stage.keys("a");
     stage.wait(GUARD_MS);
@@ -60,7 +60,7 @@ fn a_card_that_changes_again_and_again_can_be_denied() {
 }
 
 #[test]
-fn a_watch_that_ends_is_begun_again_and_requests_are_asked_for_meanwhile() {
+fn ended_watch_is_restarted_and_requests_are_polled() {
     let mut stage = Stage::full((80, 24));
     let watch = |stage: &Stage| {
         let found = stage.model.purposes.iter().find(|(_, purpose)| **purpose == Purpose::Watch);
@@ -81,7 +81,7 @@ fn a_watch_that_ends_is_begun_again_and_requests_are_asked_for_meanwhile() {
 
 /// More requests are pending than one answer holds: those that it lacks are not decided.
 #[test]
-fn of_a_list_that_was_cut_nothing_is_concluded() {
+fn truncated_request_list_closes_no_request() {
     let mut stage = Stage::full((80, 24));
     let answer = |stage: &mut Stage, requests, cut: bool| {
         stage.model.mark_stale(&[Topic::Requests]);
@@ -103,7 +103,7 @@ fn of_a_list_that_was_cut_nothing_is_concluded() {
 }
 
 #[test]
-fn what_must_not_wait_goes_before_what_may() {
+fn urgent_command_goes_before_queued_queries() {
     let mut stage = Stage::full((80, 24));
     for _ in 0..8 {
         stage.model.call(
@@ -120,7 +120,7 @@ fn what_must_not_wait_goes_before_what_may() {
 }
 
 #[test]
-fn any_size_is_drawn_and_none_is_believed_beyond_measure() {
+fn every_terminal_size_is_drawn_and_absurd_sizes_are_clamped() {
     let sizes = [(80, 0), (0, 0), (0, 24), (1, 1), (80, 1), (59, 15), (65_535, 65_535)];
     for size in sizes {
         for keys in ["", ":status", "a", "?"] {
@@ -169,7 +169,7 @@ fn list(stage: &Stage) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_over_lies_below_what_waits_and_is_not_opened_while_something_waits() {
+fn closed_requests_are_listed_below_pending_ones_and_not_opened_meanwhile() {
     let mut stage = Stage::full((80, 24));
     for place in [0, 0, 0] {
         ended(&mut stage, place, "payment.denied", None);
@@ -199,7 +199,7 @@ fn what_is_over_lies_below_what_waits_and_is_not_opened_while_something_waits() 
 }
 
 #[test]
-fn what_waits_keeps_its_order_and_its_cursor_when_another_one_is_over() {
+fn pending_requests_keep_order_and_cursor_when_another_one_closes() {
     let mut stage = Stage::full((80, 24));
     stage.keys("jj");
     ended(&mut stage, 0, "payment.denied", None);
@@ -214,7 +214,7 @@ fn what_waits_keeps_its_order_and_its_cursor_when_another_one_is_over() {
 }
 
 #[test]
-fn the_preview_of_what_is_over_is_none_of_a_live_card() {
+fn preview_of_a_closed_request_is_dimmed() {
     let mut stage = Stage::full((120, 40));
     for _each in 0..3 {
         ended(&mut stage, 0, "payment.denied", None);
@@ -227,7 +227,7 @@ fn the_preview_of_what_is_over_is_none_of_a_live_card() {
 }
 
 #[test]
-fn a_card_that_another_decided_says_who_and_when() {
+fn card_decided_elsewhere_shows_its_decider_and_time() {
     for (size, wrapped) in [((80, 24), false), ((60, 16), true)] {
         let mut stage = Stage::full(size);
         stage.keys("a");
@@ -247,7 +247,7 @@ fn a_card_that_another_decided_says_who_and_when() {
 }
 
 #[test]
-fn where_the_wallet_is_locked_nothing_is_approved() {
+fn locked_wallet_blocks_approvals() {
     let mut stage = Stage::full((80, 24));
     stage.model.server.status.as_mut().unwrap().wallet.locked = true;
     stage.keys("a");
@@ -258,7 +258,7 @@ fn where_the_wallet_is_locked_nothing_is_approved() {
 }
 
 #[test]
-fn a_locked_wallet_is_opened_from_the_card_that_needs_it() {
+fn locked_wallet_can_be_opened_from_a_card() {
     for size in [(60, 16), (120, 40)] {
         let mut stage = Stage::full(size);
         stage.keys("a");
@@ -295,7 +295,7 @@ fn a_locked_wallet_is_opened_from_the_card_that_needs_it() {
 }
 
 #[test]
-fn an_engine_is_not_put_to_sleep_by_its_console() {
+fn console_that_runs_the_engine_cannot_be_suspended() {
     let owner = crate::console::model::Setup { owner: true, ..Default::default() };
     for (setup, sleeps) in [(owner, false), (Default::default(), true)] {
         let mut stage = Stage::filled(setup, (80, 24));
@@ -307,7 +307,7 @@ fn an_engine_is_not_put_to_sleep_by_its_console() {
 
 /// The URL of an endpoint holds its API key.
 #[test]
-fn a_line_with_a_url_does_not_outlive_the_console() {
+fn command_with_a_url_is_not_written_to_the_history_file() {
     let mut stage = Stage::full((80, 24));
     stage.keys(":network rpc base https://node.example/v2/KEY");
     stage.press(KeyCode::Enter);

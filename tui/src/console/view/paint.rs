@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_text_is_broken_and_indented() {
+    fn long_text_is_wrapped_and_indented() {
         assert_eq!(wrapped("to  0x12 and more", 12, 4), ["to  0x12 and", "    more"]);
         assert_eq!(
             wrapped("x".repeat(30).as_str(), 14, 2),

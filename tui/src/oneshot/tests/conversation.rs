@@ -6,14 +6,14 @@ use bursar_core::wire::Prompt;
 use super::*;
 
 #[tokio::test]
-async fn a_lost_engine_leaves_the_outcome_open() {
+async fn lost_engine_is_reported_as_an_unknown_outcome() {
     let ran = Scene::of("freeze").against(|engine| async move { drop(engine) }).await;
     assert_ran("engine_lost", "freeze", &ran);
     assert_eq!(ran.exit, 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_engine_is_left_after_two_minutes() {
+async fn silent_engine_times_out_after_two_minutes() {
     let ran = Scene::of("audit verify")
         .against(|mut engine| async move {
             for _ in 0..3 {
@@ -27,7 +27,7 @@ async fn a_silent_engine_is_left_after_two_minutes() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_no_command_of_ours_is_ignored() {
+async fn frames_of_other_commands_are_ignored() {
     let ran = Scene::of("freeze")
         .against(|mut engine| async move {
             engine.send(&ToClient::Welcome).await;
@@ -41,7 +41,7 @@ async fn what_belongs_to_no_command_of_ours_is_ignored() {
 }
 
 #[tokio::test]
-async fn an_engine_that_refuses_the_session_is_heard() {
+async fn refusal_of_the_session_is_reported() {
     let ran = Scene::of("freeze")
         .against(|mut engine| async move {
             engine.send(&ToClient::Refused { fault: Fault::new(Code::Busy) }).await;
@@ -63,7 +63,7 @@ async fn is_cancelled(mut engine: TestEngine) {
 
 /// Ctrl-C before a yes leaves the request pending; after that the outcome is unknown.
 #[tokio::test]
-async fn ctrl_c_cancels_and_says_what_is_certain() {
+async fn ctrl_c_cancels_and_reports_only_what_is_certain() {
     let held = "The request is still waiting.";
     let unsure = "still waiting, unless it was already decided";
     for (line, asking, certain) in [

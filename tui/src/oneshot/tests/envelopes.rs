@@ -30,7 +30,7 @@ async fn success_has_data_and_warnings() {
 }
 
 #[tokio::test]
-async fn what_is_unknown_says_why() {
+async fn unknown_json_fields_have_a_reason() {
     let answer = HistoryAnswer { requests: vec![history_row(), unknown_row()], more: true };
     let ran = json("history").answered(ok(Answer::History(answer))).await;
     assert_ran("json_history", "--json history", &ran);
@@ -51,7 +51,7 @@ async fn settings_have_their_own_types() {
 }
 
 #[tokio::test]
-async fn a_report_that_found_something_is_an_answer() {
+async fn doctor_report_with_failures_is_a_success_envelope() {
     let ran = json("doctor").answered(ok(Answer::Doctor { checks: checks(true) })).await;
     assert_ran("json_doctor", "--json doctor", &ran);
 }
@@ -119,7 +119,7 @@ async fn failures_before_the_engine_have_the_same_shape() {
 }
 
 #[tokio::test]
-async fn a_result_that_nobody_reads_is_no_success() {
+async fn unwritten_result_is_not_a_success() {
     struct Closed;
     impl Write for Closed {
         fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {

@@ -19,7 +19,7 @@ fn is_empty(folder: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn pieces_become_the_file() {
+async fn export_parts_become_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.csv");
     let shown = file.display().to_string();
@@ -38,7 +38,7 @@ async fn pieces_become_the_file() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_or_breaks_off_leaves_no_file() {
+async fn failed_or_interrupted_export_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let line = leaked(format!("history export {}", folder.path().join("a.csv").display()));
     let fault = Fault::because(Code::JournalDamaged, "a record is damaged");
@@ -58,7 +58,7 @@ async fn a_command_that_fails_or_breaks_off_leaves_no_file() {
 }
 
 #[tokio::test]
-async fn the_file_has_its_name_when_it_is_complete_and_takes_nobody_elses() {
+async fn export_is_named_when_complete_and_never_replaces_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.csv");
     let line = leaked(format!("history export {}", file.display()));
@@ -81,7 +81,7 @@ async fn the_file_has_its_name_when_it_is_complete_and_takes_nobody_elses() {
 }
 
 #[tokio::test]
-async fn a_file_that_exists_is_told_before_anything_is_asked() {
+async fn existing_export_file_is_refused_before_the_engine_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.csv");
     std::fs::write(&file, "mine").unwrap();

@@ -62,7 +62,7 @@ async fn a_new_password_is_long_enough_and_typed_twice() {
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_the_option_is_named() {
+async fn missing_secret_without_a_terminal_names_the_option() {
     for (name, line, prompt) in [
         ("password_nobody", "wallet open", PASSWORD),
         ("new_password_nobody", "wallet create m", NEW),
@@ -136,7 +136,7 @@ async fn a_password_file_answers_unless_others_may_read_it() {
 /// Otherwise `wallet passwd --password-file` would set the password that the wallet already has.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_that_gave_the_current_password_does_not_give_the_new_one() {
+async fn password_file_gives_the_current_password_but_not_the_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let ran = Scene::of("wallet passwd")
         .with(|options| options.password = password_file(&folder, 0o600))
@@ -153,7 +153,7 @@ async fn a_file_that_gave_the_current_password_does_not_give_the_new_one() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn an_engine_that_keeps_asking_is_not_fed_for_ever() {
+async fn repeated_password_prompts_are_answered_three_times_at_most() {
     let folder = tempfile::tempdir().unwrap();
     let ran = Scene::of("thaw")
         .with(|options| options.password = password_file(&folder, 0o600))

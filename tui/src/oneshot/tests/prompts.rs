@@ -71,7 +71,7 @@ async fn a_yes_is_typed_and_enter_alone_means_no() {
 }
 
 #[tokio::test]
-async fn yes_is_agreed_to_and_silence_is_not() {
+async fn yes_option_approves_and_a_missing_answer_does_not() {
     let agreed = Scene::of("approve 0123abcd").with(|options| options.asking = Asking::Agreed);
     let ran = agreed
         .against(|mut engine| async move {
@@ -91,7 +91,7 @@ async fn yes_is_agreed_to_and_silence_is_not() {
 }
 
 #[tokio::test]
-async fn an_amount_is_typed_by_somebody_or_given_by_confirm() {
+async fn amount_prompt_needs_a_terminal_or_the_confirm_option() {
     let scene = Scene::attended("approve 0123abcd", &["1500.00"]);
     let terminal = scene.terminal.clone();
     assert_eq!(secret(scene, amount()).await.1, "1500.00");

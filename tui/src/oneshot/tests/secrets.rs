@@ -39,7 +39,7 @@ async fn credentials_are_the_environment_of_the_agent() {
 }
 
 #[tokio::test]
-async fn no_agent_is_sent_to_another_programs_door() {
+async fn credentials_never_name_the_address_of_another_program() {
     let line = "agent register 'report bot'";
     let early = CredentialsAnswer { serving: false, ..credentials() };
     let reply = with_secret(Answer::Credentials(early), SecretField::Token);
@@ -57,7 +57,7 @@ async fn no_agent_is_sent_to_another_programs_door() {
 }
 
 #[tokio::test]
-async fn a_shell_that_gets_no_credentials_is_told_so() {
+async fn failed_credentials_command_warns_an_evaluating_shell() {
     for (line, told) in [("agent instructions b", true), ("agent list", false)] {
         let reply = Reply {
             result: Err(Fault::new(Code::WalletLocked)),
@@ -102,7 +102,7 @@ async fn a_seed_phrase_goes_elsewhere_only_when_revealed() {
 
 /// Refused before the engine receives the order: a phrase that was never shown would be lost.
 #[tokio::test]
-async fn no_seed_is_created_whose_words_could_not_be_shown() {
+async fn seed_is_not_created_if_its_words_cannot_be_shown() {
     for (name, json) in [("seed_unshowable_json", true), ("seed_unshowable", false)] {
         let scene = Scene::of("seed create").with(|options| {
             (options.json, options.out_is_terminal) = (json, false);
@@ -120,7 +120,7 @@ async fn no_seed_is_created_whose_words_could_not_be_shown() {
 
 /// Another order whose reply contains a phrase, from an engine that is newer than this program.
 #[tokio::test]
-async fn a_phrase_that_was_not_asked_for_is_withheld() {
+async fn unrequested_seed_phrase_is_withheld() {
     let scene = Scene::of("seed import").with(|options| options.json = true);
     let reply = with_secret(Answer::Seed(seed()), SecretField::Phrase);
     let ran = handed(scene, PHRASE, reply).await;

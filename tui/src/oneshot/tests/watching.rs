@@ -89,7 +89,7 @@ fn gone() -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_entry_is_a_line_at_once_and_silence_ends_nothing() {
+async fn watch_prints_each_entry_at_once_and_has_no_timeout() {
     let ran = watch("watch --since 997", false, async |mut stage: Stage| {
         for row in oldest_first() {
             tokio::time::sleep(Duration::from_millis(3 * SILENCE_MS)).await;
@@ -106,7 +106,7 @@ async fn every_entry_is_a_line_at_once_and_silence_ends_nothing() {
 
 /// With and without `--json`: a reader of the lines receives no envelope among them.
 #[tokio::test(start_paused = true)]
-async fn ctrl_c_ends_it_and_tells_how_to_go_on() {
+async fn ctrl_c_ends_watch_with_a_hint_to_resume() {
     for json in [false, true] {
         let ran = watch("watch", json, async |mut stage: Stage| {
             stage.tell(oldest_first().split_off(3)).await;
@@ -120,7 +120,7 @@ async fn ctrl_c_ends_it_and_tells_how_to_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_engine_is_told_with_the_entry_to_go_on_from() {
+async fn watch_of_a_lost_engine_names_the_entry_to_resume_from() {
     for (line, tells, hint) in [
         ("watch --since 7", false, "try: bursar watch --since 7\n"),
         ("watch --since 7", true, "try: bursar watch --since 1042\n"),
@@ -140,7 +140,7 @@ async fn a_lost_engine_is_told_with_the_entry_to_go_on_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_on_standard_error() {
+async fn watch_reports_a_refusal_on_standard_error() {
     let ran = watch("watch --since 9", true, async |mut stage: Stage| {
         let fault = Fault::because(Code::BadInput, "This journal has 3 entries.");
         let reply = Reply { result: Err(fault), warnings: Vec::new(), secret: None };
@@ -153,7 +153,7 @@ async fn a_refusal_is_told_on_standard_error() {
 }
 
 #[tokio::test]
-async fn a_reader_that_has_enough_ends_it_without_a_word() {
+async fn watch_ends_silently_when_its_reader_closes() {
     struct Closed;
     impl Write for Closed {
         fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
@@ -184,7 +184,7 @@ async fn a_reader_that_has_enough_ends_it_without_a_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_text_of_others_breaks_a_line_or_acts_on_a_terminal() {
+async fn watch_keeps_foreign_text_inside_its_json_line() {
     let evil = "a\",\"seq\":1}\n{\u{1b}[2J\u{9b}2J\u{202e}";
     let row = ActivityRow { detail: Some(evil.to_owned()), ..activity_rows().remove(0) };
     let ran = watch("watch", false, async |mut stage: Stage| {

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_url_is_shown_whole_and_no_line_of_it_looks_like_ours() {
+    fn long_url_in_a_receipt_is_shown_whole_and_indented() {
         let url = format!("https://a.example/{}END", "x status paid, seen".repeat(50));
         let told = told_of(&json!({ "payment": { "requestUrl": url } }));
         let whole: String = told.lines().map(|line| line.get(8..).unwrap_or_default()).collect();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_refused_url_it_says_that_the_path_is_gone() {
+    fn refused_url_in_a_receipt_is_marked_as_origin_only() {
         let form = json!({ "payment": { "requestUrl": "https://a.example", "resource": null } });
         for (origins_only, count) in [(true, 1), (false, 0)] {
             let told = told_by(&ReceiptAnswer { form: form.clone(), refused: None, origins_only });
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_of_the_form_is_told_and_only_the_chain_says_that_it_is_paid() {
+    fn receipt_status_is_in_words_and_paid_only_if_confirmed_by_the_chain() {
         for (status, verification, words) in [
             ("payment-required", None, "waiting for your decision"),
             ("payment-rejected", None, "not paid"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_has_no_name_here_is_told_all_the_same() {
+    fn receipt_fields_without_a_name_are_still_printed() {
         let told = told_of(&json!({ "type": "AP2Receipt", "intent": { "mandateId": "m-1" } }));
         assert!(told.contains("intent.mandateId  m-1") && !told.contains("AP2"), "{told}");
     }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_is_whole_and_what_matters_least_goes_first() {
+    fn important_columns_stay_whole_and_the_least_important_are_dropped() {
         let widest = [9, 50, 12, 8];
         let of = |room| widths(room, &COLUMNS, &widest);
         assert_eq!(of(60), [Some(5), Some(32), Some(12), Some(8)]);
