@@ -39,7 +39,7 @@ pub(crate) fn is_possible(global: &Global) -> bool {
 pub(crate) async fn run(global: &Global, screen: &Screen) -> u8 {
     match attach_or_become(global, screen).await {
         Ok(exit) => exit,
-        Err(fault) => crate::failed("console", global, fault),
+        Err(fault) => crate::failure::failed("console", global, fault),
     }
 }
 

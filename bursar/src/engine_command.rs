@@ -22,7 +22,7 @@ use crate::signals::{Signal, Signals};
 pub(crate) async fn run(global: &Global, args: &EngineArgs) -> u8 {
     match until_signal(global, args).await {
         Ok(exit) => exit,
-        Err(fault) => crate::failed("engine", global, fault),
+        Err(fault) => crate::failure::failed("engine", global, fault),
     }
 }
 

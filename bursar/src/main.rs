@@ -6,6 +6,7 @@ mod cli;
 mod companion;
 mod console;
 mod engine_command;
+mod failure;
 mod panics;
 mod pay;
 mod process;
@@ -21,10 +22,10 @@ use std::time::Duration;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
-use bursar_tui::oneshot;
 use bursar_tui::secret_source::SecretSource;
 
 use cli::{Cli, Command, Global, Screen};
+use failure::failed;
 
 /// How long a thread may delay the exit if it is stuck in a read, such as a prompt.
 const LINGER_MS: u64 = 100;
@@ -108,10 +109,4 @@ fn in_runtime(command: &str, global: &Global, work: impl Future<Output = u8>) ->
         }
         Err(error) => failed(command, global, Fault::new(Code::InternalError).with_detail(error)),
     }
-}
-
-/// Reports a failure that no engine was involved in, and returns its exit code.
-fn failed(command: &str, global: &Global, failure: impl Into<oneshot::Failure>) -> u8 {
-    let (mut out, mut err) = (io::stdout(), io::stderr());
-    oneshot::fail(Some(command), failure, &global.options(), &mut out, &mut err)
 }

@@ -35,7 +35,7 @@ pub(crate) async fn run(global: &Global, args: &PayArgs) -> u8 {
     };
     let mut purchase = match prepared {
         Ok(purchase) => purchase,
-        Err(failure) => return crate::failed(COMMAND, global, failure),
+        Err(failure) => return crate::failure::failed(COMMAND, global, failure),
     };
     // cancel-safe: the account says how far it came.
     let ended = tokio::select! {

@@ -23,7 +23,7 @@ pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
     }
     match attach_or_become(global, order).await {
         Ok(exit) => exit,
-        Err(fault) => crate::failed(command, global, fault),
+        Err(fault) => crate::failure::failed(command, global, fault),
     }
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
 async fn examine(global: &Global, order: Order) -> u8 {
     let path = match DataFolder::place(global.data.clone()) {
         Ok(path) => path,
-        Err(fault) => return crate::failed(order.name(), global, fault),
+        Err(fault) => return crate::failure::failed(order.name(), global, fault),
     };
     let command = order.name();
     let closed = std::fs::symlink_metadata(&path)

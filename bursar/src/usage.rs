@@ -32,7 +32,7 @@ Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bur
 pub(crate) fn for_the_console_only(global: &Global) -> u8 {
     let message =
         "--observe, --ascii and --color are for the console only: use them without a command.";
-    crate::failed("bursar", global, Fault::because(Code::BadInput, message))
+    crate::failure::failed("bursar", global, Fault::because(Code::BadInput, message))
 }
 
 /// Handles `bursar` alone where there is no terminal for the console.
@@ -88,7 +88,7 @@ pub(crate) fn completions(global: &Global, shell: clap_complete::Shell) -> u8 {
         Ok(()) => 0,
         Err(error) => {
             let fault = Fault::because(Code::InternalError, "The script could not be written.");
-            crate::failed("completions", global, fault.with_detail(error))
+            crate::failure::failed("completions", global, fault.with_detail(error))
         }
     }
 }

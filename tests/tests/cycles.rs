@@ -17,6 +17,8 @@ const CRATES: &[&str] = &[
     "shared/desks",
     "engine/domain",
     "engine/service",
+    "tui",
+    "bursar",
     "tests/devnet",
     "demo",
 ];

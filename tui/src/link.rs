@@ -1,24 +1,18 @@
 //! The framed connection to an engine: a length (u32, big-endian) and a frame of `bursar_core::wire`. Never
 //! interprets frames, and leaves no secret behind in its buffers.
 
+mod connect;
 mod handshake;
 mod socket;
 
 use std::fmt;
-use std::time::Duration;
 
-use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::FRAME_BYTES;
-use bursar_core::wire::{ControlFile, Frame, FrameReader, ToClient, ToEngine};
+use bursar_core::wire::{Frame, FrameReader, ToClient, ToEngine};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
-
-/// How often to connect if the connection ends during the handshake.
-const HANDSHAKE_TRIES: u8 = 5;
-/// Time limit for these attempts. An engine that does not answer at all is not asked twice.
-const HANDSHAKE_RETRY: Duration = Duration::from_secs(2);
 
 /// Any bidirectional stream: a socket, or a pipe inside the process.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -59,34 +53,6 @@ impl Link {
     /// Creates a link over a stream to a trusted peer: an engine in this process.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         Self { stream: Box::new(stream), reader: FrameReader::new(FRAME_BYTES) }
-    }
-
-    /// Connects to the engine that the control file of a data folder names. Both sides prove the file's token. The
-    /// engine shows others `program` as the origin of what this side decides.
-    ///
-    /// # Errors
-    /// Fails if no engine answers, if either side does not prove the token, or if the protocols differ.
-    pub async fn connect(file: &ControlFile, program: Program) -> Result<Self, Fault> {
-        let mut tries = HANDSHAKE_TRIES;
-        let begun = tokio::time::Instant::now();
-        loop {
-            tries = tries.saturating_sub(1);
-            let mut link = Self::over(socket::connect(&file.socket).await?);
-            match handshake::prove(&mut link, &file.token, program).await {
-                Ok(()) => return Ok(link),
-                // Programs that prove nothing crowd the socket: the engine evicts the oldest unproven connection.
-                Err(fault)
-                    if fault.code == Code::EngineDown
-                        && tries > 0
-                        && begun.elapsed() < HANDSHAKE_RETRY => {}
-                Err(fault) if fault.code == Code::EngineDown => {
-                    let message = "The engine closed the connection: too many programs use its control \
-                         socket. Try again.";
-                    return Err(Fault::because(Code::Busy, message));
-                }
-                Err(fault) => return Err(fault),
-            }
-        }
     }
 
     /// Sends a message.

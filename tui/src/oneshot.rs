@@ -2,10 +2,12 @@
 //! are in its submodules. Never stops an engine and never repeats a command that ran.
 
 mod export;
+mod failure;
 mod hints;
 mod interrupt;
 mod json;
 mod options;
+mod outcome;
 mod prompt;
 mod report;
 mod sheet;
@@ -22,14 +24,15 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{AddressOrder, Order, SeedOrder};
 
+pub use failure::Failure;
 pub use interrupt::{Interrupt, ctrl_c};
 pub use options::{Options, Streams, out_is_terminal};
-pub use report::{Failure, conclude, fail, succeed, tell};
+pub use report::{conclude, fail, succeed, tell};
 pub use terminal::{ControllingTerminal, Terminal};
 
 use crate::link::{Link, Secret};
+use outcome::{Handed, Outcome};
 use prompt::Prompter;
-use report::Outcome;
 use talk::Talk;
 use zeroize::Zeroizing;
 
@@ -41,8 +44,8 @@ pub(crate) fn told(
     field: Option<SecretField>,
     secret: Option<Secret>,
 ) -> Zeroizing<String> {
-    let handed = field.map(|field| report::Handed::new(field, secret));
-    let context = text::Context { command, handed: handed.as_ref(), engine_running: true };
+    let handed = field.map(|field| Handed::new(field, secret));
+    let context = text::context::Context { command, handed: handed.as_ref(), engine_running: true };
     let sheet = text::sheet(answer, context);
     let mut told = Zeroizing::new(String::with_capacity(sheet.as_str().len().saturating_add(1024)));
     for warning in warnings {

@@ -3,16 +3,15 @@
 //! engine normalizes the text.
 
 mod file;
+mod line;
 
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::PASSWORD_BYTES;
-use zeroize::Zeroizing;
 
+use self::line::{first_line, unreadable, unusable};
 use crate::link::Secret;
 
 /// One place that may hold a secret.
@@ -73,49 +72,6 @@ fn descriptor(number: u32) -> Result<std::fs::File, Fault> {
     std::fs::File::open(&path).map_err(|error| unreadable(&path, &error))
 }
 
-/// Reads up to the first newline and no byte further. The next line is for the next secret.
-fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let mut line = Zeroizing::new(Vec::with_capacity(PASSWORD_BYTES.saturating_add(1)));
-    let mut byte = Zeroizing::new([0u8; 1]);
-    loop {
-        match input.read(byte.as_mut_slice()) {
-            Ok(0) => break,
-            Ok(_one) if byte.as_slice() == b"\n" => {
-                line.push(b'\n');
-                strip_newline(&mut line);
-                break;
-            }
-            Ok(_one) if line.len() >= PASSWORD_BYTES => return Err(too_long()),
-            Ok(_one) => line.extend_from_slice(byte.as_slice()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(unusable("cannot be read").with_detail(error)),
-        }
-    }
-    Ok(line)
-}
-
-/// Removes one newline at the end, which editors and `echo` add.
-fn strip_newline(bytes: &mut Vec<u8>) {
-    if bytes.last() == Some(&b'\n') {
-        bytes.pop();
-        if bytes.last() == Some(&b'\r') {
-            bytes.pop();
-        }
-    }
-}
-
-fn unusable(why: &str) -> Fault {
-    Fault::because(Code::BadInput, format!("The given password or seed phrase {why}."))
-}
-
-fn too_long() -> Fault {
-    unusable(&format!("is longer than {PASSWORD_BYTES} bytes"))
-}
-
-fn unreadable(path: &Path, error: &io::Error) -> Fault {
-    Fault::because(Code::BadInput, format!("{} cannot be read: {error}.", path.display()))
-}
-
 /// Standard input without a buffer, so that no secret stays in one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stdin;
@@ -134,6 +90,9 @@ impl Read for Stdin {
 
 #[cfg(test)]
 mod tests {
+    use bursar_core::codes::Code;
+    use bursar_core::limits::PASSWORD_BYTES;
+
     use super::*;
 
     fn line(input: &[u8]) -> Result<Vec<u8>, Code> {

@@ -1,11 +1,15 @@
 //! The state that every frame is drawn from. It does no I/O and reads no clock: changes come in as messages, and
 //! work goes out as intents.
 
+mod call;
 mod calls;
-mod card;
+pub(crate) mod card;
+pub(crate) mod context;
 pub(crate) mod feed;
+pub(crate) mod field;
 pub(crate) mod line;
 mod note;
+mod notes;
 pub(crate) mod opening;
 pub(crate) mod overlay;
 pub(crate) mod rows;
@@ -182,7 +186,7 @@ pub(crate) struct Model {
     pub(crate) freeze_at_ms: Option<u64>,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
     pub(crate) secrets: BTreeMap<u64, Secret>,
-    waiting_calls: VecDeque<calls::Call>,
+    waiting_calls: VecDeque<call::Call>,
     next_call: u64,
     stale: BTreeSet<Topic>,
     asked_ms: BTreeMap<Topic, u64>,

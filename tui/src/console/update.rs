@@ -1,12 +1,11 @@
 //! Applies a message to the model and returns the work that results.
 
 mod card;
+mod effects;
 mod frames;
 mod keys;
 mod overlays;
 mod run_line;
-
-pub(crate) use keys::context;
 
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{ActivityOrder, Order, WatchOrder};

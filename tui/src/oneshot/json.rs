@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::ser::Formatter;
 use zeroize::Zeroizing;
 
-use super::report::Failure;
+use super::failure::Failure;
 
 /// Enough for every envelope with a secret in it. Growing would leave a copy of the secret behind.
 const ROOM: usize = 16 << 10;

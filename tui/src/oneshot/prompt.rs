@@ -12,10 +12,11 @@ use bursar_core::fault::Fault;
 use bursar_core::wire::{Asking, Prompt};
 use zeroize::Zeroizing;
 
+use super::failure::Failure;
 use super::interrupt::Interrupt;
-use super::report::Failure;
+use super::options::Options;
+use super::sheet;
 use super::terminal::Terminal;
-use super::{Options, sheet};
 use crate::link::Secret;
 
 /// How long an abandoned question may take to restore the terminal's echo by itself.

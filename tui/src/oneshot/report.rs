@@ -5,82 +5,18 @@ use std::io::{self, Write};
 
 use bursar_core::answers::{Answer, CheckResult, SecretField, StatusAnswer, Warning};
 use bursar_core::codes::Code;
-use bursar_core::fault::Fault;
 use serde_json::Value;
-use zeroize::Zeroizing;
 
+use super::failure::Failure;
 use super::json::{Data, Envelope, Extra};
+use super::options::Options;
+use super::outcome::{Handed, Outcome};
 use super::sheet::plain;
-use super::text::{self, Context};
-use super::{Options, hints};
-use crate::link::Secret;
+use super::text::context::Context;
+use super::text::sheet;
 
 /// The command whose standard output has no envelope, with or without `--json`.
 const STREAM: &str = "watch";
-
-/// A fault, and the option or command that would help if only this side knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// What went wrong.
-    pub fault: Fault,
-    /// Takes the place of the usual hint for the fault.
-    pub hint: Option<String>,
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
-        Self { fault, hint: None }
-    }
-}
-
-impl Failure {
-    pub(super) fn hint(&self) -> Option<&str> {
-        self.hint.as_deref().or_else(|| hints::of(&self.fault))
-    }
-
-    /// Returns whether the same command may succeed a little later without any action.
-    pub(super) fn is_retryable(&self) -> bool {
-        use Code::{
-            Busy, ChainUnavailable, RateLimitExceeded, ResourceUnreachable, TooManyPending,
-        };
-        matches!(
-            self.fault.code,
-            Busy | ChainUnavailable | RateLimitExceeded | ResourceUnreachable | TooManyPending
-        )
-    }
-}
-
-/// A secret that a command returns. Without text if it was lost or may not be shown.
-pub(super) struct Handed {
-    pub(super) field: SecretField,
-    pub(super) text: Option<Zeroizing<String>>,
-}
-
-impl Handed {
-    /// Keeps the text only if it is printable ASCII, as tokens and seed phrases are.
-    pub(super) fn new(field: SecretField, secret: Option<Secret>) -> Self {
-        let printable = |bytes: &[u8]| bytes.iter().all(|byte| (0x20..0x7f).contains(byte));
-        let text = secret
-            .as_ref()
-            .filter(|secret| printable(&secret.0))
-            .and_then(|secret| std::str::from_utf8(&secret.0).ok())
-            .map(|text| Zeroizing::new(text.to_owned()));
-        Self { field, text }
-    }
-}
-
-/// The outcome of a command.
-pub(super) struct Outcome {
-    pub(super) result: Result<Answer, Failure>,
-    pub(super) warnings: Vec<Warning>,
-    pub(super) handed: Option<Handed>,
-}
-
-impl From<Failure> for Outcome {
-    fn from(failure: Failure) -> Self {
-        Self { result: Err(failure), warnings: Vec::new(), handed: None }
-    }
-}
 
 /// Writes the outcome of `command` and returns its exit code.
 pub(super) fn finish(
@@ -104,7 +40,7 @@ pub(super) fn finish(
         Envelope::success(command, data, &outcome.warnings).write(out)
     } else {
         let context = Context { command, handed, engine_running: options.engine_running };
-        let sheet = text::sheet(&answer, context);
+        let sheet = sheet(&answer, context);
         warn(&outcome.warnings, err);
         out.write_all(sheet.as_str().as_bytes()).and_then(|()| out.flush())
     };

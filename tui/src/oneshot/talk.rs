@@ -10,8 +10,9 @@ use bursar_core::grammar::{Order, ServerOrder, WalletOrder};
 use bursar_core::wire::{Asking, ToClient, ToEngine};
 
 use super::export::Export;
+use super::failure::Failure;
+use super::outcome::{Handed, Outcome};
 use super::prompt::{Answered, Prompter, Stop};
-use super::report::{Failure, Handed, Outcome};
 use crate::link::{Link, Received, Secret};
 
 /// The id of the only command on a one-shot's connection.

@@ -4,6 +4,7 @@
 mod activity;
 mod agent;
 mod balances;
+pub(super) mod context;
 mod doctor;
 mod engine;
 mod history;
@@ -16,19 +17,8 @@ mod wallet;
 
 use bursar_core::answers::Answer;
 
-use super::report::Handed;
+use self::context::Context;
 use super::sheet::Sheet;
-
-/// The context that an answer does not contain.
-#[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
-    /// The command, as `noun.verb`.
-    pub(super) command: &'a str,
-    /// The secret that came with the answer.
-    pub(super) handed: Option<&'a Handed>,
-    /// Whether an engine keeps running when this command has ended.
-    pub(super) engine_running: bool,
-}
 
 pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
     let mut sheet = Sheet::new();

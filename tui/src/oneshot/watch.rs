@@ -8,8 +8,10 @@ use bursar_core::fault::Fault;
 use bursar_core::grammar::{Order, WatchOrder};
 use bursar_core::wire::{ToClient, ToEngine};
 
-use super::report::{Failure, fail};
-use super::{Options, Streams, json};
+use super::failure::Failure;
+use super::json;
+use super::options::{Options, Streams};
+use super::report::fail;
 use crate::link::{Link, Received};
 
 /// The id of the only command on a one-shot's connection.

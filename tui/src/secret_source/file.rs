@@ -9,6 +9,8 @@ use bursar_core::fault::Fault;
 use bursar_core::limits::PASSWORD_BYTES;
 use zeroize::Zeroizing;
 
+use super::line::{strip_newline, too_long, unreadable};
+
 /// The owner that the file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
@@ -20,18 +22,18 @@ pub(super) enum Owner {
 
 /// Returns the whole content without its last newline.
 pub(super) fn whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let file = File::open(path).map_err(|error| super::unreadable(path, &error))?;
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     // Checks the open file, so that it cannot be exchanged between the check and the read.
-    let about = file.metadata().map_err(|error| super::unreadable(path, &error))?;
+    let about = file.metadata().map_err(|error| unreadable(path, &error))?;
     closed_to_others(path, &about, owner)?;
     // Allocated at its full size: a vector that grows leaves copies behind.
     let room = PASSWORD_BYTES.saturating_add(3);
     let mut bytes = Zeroizing::new(Vec::with_capacity(room));
     let limit = u64::try_from(room).unwrap_or(u64::MAX);
-    file.take(limit).read_to_end(&mut bytes).map_err(|error| super::unreadable(path, &error))?;
-    super::strip_newline(&mut bytes);
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    strip_newline(&mut bytes);
     if bytes.len() > PASSWORD_BYTES {
-        return Err(super::too_long());
+        return Err(too_long());
     }
     Ok(bytes)
 }

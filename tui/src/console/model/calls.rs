@@ -3,6 +3,7 @@
 use bursar_core::grammar::Order;
 use bursar_core::wire::{Asking, ToEngine};
 
+use super::call::Call;
 use super::server::Topic;
 use super::{Connection, Intent, Model, Purpose, rows};
 
@@ -12,15 +13,6 @@ const CALLS: usize = 6;
 const URGENT_CALLS: usize = 8;
 /// Shortest time between two queries of a topic. Agents may pay a thousand times a second.
 const LOOK_MS: u64 = 300;
-
-/// A queued command.
-#[derive(Debug)]
-pub(super) struct Call {
-    id: u64,
-    order: Order,
-    asking: Asking,
-    urgent: bool,
-}
 
 impl Model {
     /// Queues a command, which [`Model::pump`] sends. Returns its id.

@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use bursar_core::card::Card;
 
-use super::overlay::GUARD_MS;
 use super::server::Waiting;
+
+/// How long a card ignores keys after it opened or changed. An ignored key starts the time again. Input that was
+/// typed or pasted for something else therefore never decides.
+pub(crate) const GUARD_MS: u64 = 400;
 
 /// Longest typed amount.
 const AMOUNT_CHARS: usize = 24;

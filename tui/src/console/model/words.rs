@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use super::overlay::Field;
+use super::field::Field;
 
 /// Number of words asked for.
 const ASKED: usize = 3;

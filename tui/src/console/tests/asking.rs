@@ -7,7 +7,8 @@ use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 
 use super::Stage;
-use crate::console::model::overlay::{GUARD_MS, Overlay};
+use crate::console::model::card::GUARD_MS;
+use crate::console::model::overlay::Overlay;
 use crate::console::model::{ALONE_MS, Purpose};
 use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;

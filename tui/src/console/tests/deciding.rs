@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::{Stage, feed, held};
 use crate::console::keymap::KEYS;
-use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::card::GUARD_MS;
 use crate::console::model::{ALONE_MS, Setup};
 use crate::console::update::Message;
 

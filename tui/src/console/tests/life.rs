@@ -9,7 +9,7 @@ use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
-use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::card::GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::model::{ALONE_MS, Pane, Setup};
 use crate::console::update::Message;

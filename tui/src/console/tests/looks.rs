@@ -13,7 +13,7 @@ use crossterm::event::KeyCode;
 use jiff::tz::{Offset, TimeZone};
 
 use super::{Stage, feed};
-use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::card::GUARD_MS;
 use crate::console::model::{ALONE_MS, Setup};
 use crate::console::theme::{Palette, Theme};
 use crate::console::update::Message;

@@ -7,7 +7,7 @@ use crossterm::event::KeyCode;
 
 use super::{Stage, feed};
 use crate::console::model::ALONE_MS;
-use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::card::GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;

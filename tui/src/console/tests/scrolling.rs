@@ -4,7 +4,8 @@ use bursar_core::answers::Answer;
 use crossterm::event::KeyCode;
 
 use super::{Stage, held};
-use crate::console::model::overlay::{GUARD_MS, Overlay};
+use crate::console::model::card::GUARD_MS;
+use crate::console::model::overlay::Overlay;
 use crate::console::model::server::Topic;
 use crate::console::model::{ALONE_MS, Setup};
 use crate::console::update::Message;

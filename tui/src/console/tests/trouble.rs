@@ -8,7 +8,7 @@ use bursar_core::wire::ToClient;
 use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
-use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::card::GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::model::{ALONE_MS, Pane, Purpose};
 use crate::console::update::Message;

@@ -10,17 +10,18 @@ use crossterm::event::{KeyCode, KeyEvent};
 
 use super::run_line;
 use crate::console::keymap::Deed;
-use crate::console::model::overlay::{CardView, GUARD_MS, Hint, Overlay};
+use crate::console::model::card::GUARD_MS;
+use crate::console::model::overlay::{CardView, Hint, Overlay};
 use crate::console::model::{Intent, Model, Purpose};
-use crate::console::view;
+use crate::console::view::sight;
 
 /// Records which rows of the open card are visible.
 pub(super) fn see(model: &mut Model) {
-    let Some(sight) = view::card_sight(model) else { return };
+    let Some(sight) = sight::card_sight(model) else { return };
     if let Some(Overlay::Card(view)) = &mut model.overlay {
         view.see(sight.width, sight.rows.into_iter());
     }
-    let is_done = view::card_unseen(model).is_none();
+    let is_done = sight::card_unseen(model).is_none();
     if let Some(Overlay::Card(view)) = &mut model.overlay
         && is_done
     {
@@ -44,7 +45,7 @@ pub(super) fn not_alone(model: &mut Model) {
 
 /// Scrolls the card. Like any other key, it delays the moment from which an approval counts.
 fn scroll(model: &mut Model, deed: Deed) -> bool {
-    let (Some(sight), now_ms) = (view::card_sight(model), model.now_ms) else { return false };
+    let (Some(sight), now_ms) = (sight::card_sight(model), model.now_ms) else { return false };
     let Some(Overlay::Card(view)) = &mut model.overlay else { return false };
     let page = sight.rows.len().saturating_sub(1).max(1);
     let here = view.scroll.min(sight.last);
@@ -146,7 +147,7 @@ pub(super) fn decide(model: &mut Model, deed: Deed) {
 
 fn approve(model: &mut Model) {
     let locked = model.server.is_locked();
-    let unseen = view::card_unseen(model).is_some();
+    let unseen = sight::card_unseen(model).is_some();
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
     // An obstacle that nothing here can remove comes first.
     if let Some(obstacle) = &view.card.obstacle {

@@ -2,11 +2,13 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
+use super::effects::{copied, guard, leave};
 use super::{card, overlays, run_line};
 use crate::console::keymap::{Context, Deed, deed};
+use crate::console::model::context::context;
 use crate::console::model::line::Line;
 use crate::console::model::opening::Opening;
-use crate::console::model::overlay::{GUARD_MS, Overlay};
+use crate::console::model::overlay::Overlay;
 use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::setup;
@@ -18,20 +20,6 @@ use zeroize::Zeroizing;
 const FREEZE_LATE_MS: u64 = 10_000;
 /// A note that was shown for this long disappears with the next key.
 const READ_MS: u64 = 2_000;
-
-/// Returns the context that receives the keys now.
-pub(crate) fn context(model: &Model) -> Context {
-    match &model.overlay {
-        Some(Overlay::Card(_)) => Context::Card,
-        Some(Overlay::Ask(question)) if question.is_yes_or_no() => Context::YesNo,
-        Some(Overlay::Ask(_) | Overlay::Words(..)) => Context::Field,
-        Some(Overlay::Told(told)) if told.asks => Context::Words,
-        Some(Overlay::Leave { .. }) => Context::YesNo,
-        Some(Overlay::Told(_) | Overlay::Help { .. }) => Context::Reading,
-        None if model.line.is_some() => Context::Line,
-        None => Context::Panes,
-    }
-}
 
 pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     if key.kind == KeyEventKind::Release {
@@ -93,17 +81,6 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
         _first => model.hint_freeze("Press ^X again to freeze every agent."),
     }
     Vec::new()
-}
-
-/// Makes the overlay ignore keys for a moment.
-pub(super) fn guard(model: &mut Model) {
-    let now_ms = model.now_ms;
-    match &mut model.overlay {
-        Some(Overlay::Card(card)) => card.guard(now_ms),
-        Some(Overlay::Ask(question)) => question.guard(now_ms),
-        Some(Overlay::Leave { armed_at_ms }) => *armed_at_ms = now_ms.saturating_add(GUARD_MS),
-        _no_decision => {}
-    }
 }
 
 /// Executes a key that decides, once it is certain that it came alone.
@@ -253,19 +230,4 @@ fn copy(model: &mut Model) -> Vec<Intent> {
     };
     let Some(text) = text else { return Vec::new() };
     copied(model, Zeroizing::new(text.clone()), &text)
-}
-
-pub(super) fn copied(model: &mut Model, text: Zeroizing<String>, what: &str) -> Vec<Intent> {
-    model.note(format!("Sent to the terminal's clipboard: {what}"));
-    vec![Intent::Copy(text)]
-}
-
-pub(super) fn leave(model: &mut Model) -> Vec<Intent> {
-    if !model.setup.owner {
-        return vec![Intent::Quit];
-    }
-    // The engine does not report when the number of attached consoles changes.
-    model.mark_stale(&[Topic::Status]);
-    model.overlay = Some(Overlay::Leave { armed_at_ms: model.now_ms.saturating_add(GUARD_MS) });
-    Vec::new()
 }

@@ -8,7 +8,7 @@ use crate::console::keymap::Deed;
 use crate::console::model::overlay::{Field, Overlay, Question};
 use crate::console::model::words::{Checked, WordCheck};
 use crate::console::model::{Intent, Model};
-use crate::console::view;
+use crate::console::view::sight;
 use crate::link::Secret;
 
 pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
@@ -124,7 +124,7 @@ fn in_word(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent>
 
 /// Records which part of a text is visible.
 pub(super) fn see(model: &mut Model) {
-    let Some(sight) = view::told_sight(model) else { return };
+    let Some(sight) = sight::told_sight(model) else { return };
     if let Some(Overlay::Told(told)) = &mut model.overlay {
         told.see(told.scroll.min(sight.last), sight.shown, sight.width);
     }
@@ -132,7 +132,7 @@ pub(super) fn see(model: &mut Model) {
 
 /// Starts the check of the words.
 fn ask_words(model: &mut Model) -> Vec<Intent> {
-    if !view::has_seen_words(model) {
+    if !sight::has_seen_words(model) {
         model.complain("Scroll down first: you have not seen all of the words.");
         return Vec::new();
     }
@@ -175,7 +175,7 @@ fn give(question: &mut Question) -> Option<Secret> {
 
 pub(super) fn reading(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
     let page = usize::from(model.size.1 / 2).max(1);
-    let last = view::last_scroll(model);
+    let last = sight::last_scroll(model);
     let scroll = match &mut model.overlay {
         Some(Overlay::Told(told)) => &mut told.scroll,
         Some(Overlay::Help { scroll }) => scroll,
@@ -202,7 +202,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
     match &model.overlay {
         Some(Overlay::Told(told)) if told.copies => {
             let text = told.text.clone();
-            super::keys::copied(model, text, "this text")
+            super::effects::copied(model, text, "this text")
         }
         Some(Overlay::Help { .. }) | None => Vec::new(),
         _secret => {
@@ -230,7 +230,7 @@ pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
         }
         (None, Some(line)) => text.chars().for_each(|ch| line.insert(ch)),
         _nowhere => {
-            super::keys::guard(model);
+            super::effects::guard(model);
             super::card::pasted(model);
             if let Some(Overlay::Ask(question)) = &mut model.overlay
                 && !question.sent

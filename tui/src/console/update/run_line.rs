@@ -57,7 +57,7 @@ fn entered(model: &mut Model) -> Vec<Intent> {
         return Vec::new();
     }
     if matches!(text.as_str(), "q" | "quit" | "exit") {
-        return if model.setup.owner { super::keys::leave(model) } else { vec![Intent::Quit] };
+        return if model.setup.owner { super::effects::leave(model) } else { vec![Intent::Quit] };
     }
     // A habit from the shell, and the form of our own hints.
     let bare = text.strip_prefix("bursar ").unwrap_or(&text);

@@ -4,13 +4,14 @@ use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use super::paint::Paint;
+use super::sight;
 use crate::console::complete;
 use crate::console::keymap::{self, Context, Deed};
+use crate::console::model::context::context;
 use crate::console::model::overlay::{Overlay, Told};
 use crate::console::model::setup;
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
-use crate::console::update::context;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let here = context(model);
@@ -71,12 +72,12 @@ fn does_something(model: &Model, here: Context, deed: Deed) -> bool {
     match (here, deed) {
         (Context::Panes, Deed::Open) => is_up(model) && model.opening().is_some(),
         (Context::Panes, Deed::Command) => is_up(model),
-        (Context::Card, Deed::Yes) => model.may_approve() && super::card_unseen(model).is_none(),
+        (Context::Card, Deed::Yes) => model.may_approve() && sight::card_unseen(model).is_none(),
         (Context::Card, Deed::Unlock) => model.server.is_locked(),
         (Context::Card | Context::Reading | Context::Words, Deed::Down) => {
-            super::last_scroll(model) > 0
+            sight::last_scroll(model) > 0
         }
-        (Context::Words, Deed::Check) => super::has_seen_words(model),
+        (Context::Words, Deed::Check) => sight::has_seen_words(model),
         (Context::Reading, Deed::Copy) => {
             matches!(&model.overlay, Some(Overlay::Told(Told { copies: true, .. })))
         }

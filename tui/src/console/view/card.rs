@@ -2,12 +2,14 @@
 //! shows the same lines. If they do not all fit they scroll, those that matter most first, while the state of the
 //! decision stays visible.
 
+mod sight;
 mod state;
 
 use bursar_core::card::Card;
 use bursar_core::text::{Zone, countdown};
 use ratatui::layout::Rect;
 
+pub(crate) use self::sight::{Sight, Unseen};
 use super::paint::{Paint, wrapped};
 use crate::console::model::overlay::{CardView, RowKey};
 use crate::console::model::{Connection, Model};
@@ -22,32 +24,6 @@ pub(super) const INDENT: usize = 11;
 const WARNS: u8 = 1;
 /// Rows up to this rank must be visible before anything is approved.
 const NEEDED: u8 = 2;
-
-/// The visible part of a card.
-#[derive(Debug)]
-pub(crate) struct Sight {
-    pub(crate) rows: Vec<RowKey>,
-    /// The last scroll position.
-    pub(crate) last: usize,
-    /// The columns for which its rows are wrapped.
-    pub(crate) width: usize,
-}
-
-/// The way to the next row that a decision needs and that was not visible yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unseen {
-    pub(crate) above: bool,
-    /// The name of the last such row in that direction.
-    pub(crate) to: String,
-}
-
-impl Unseen {
-    /// Describes how to get there.
-    fn way(&self) -> String {
-        let key = if self.above { "k" } else { "j" };
-        format!("scroll ({key}) to `{}`", self.to)
-    }
-}
 
 struct Row {
     key: RowKey,

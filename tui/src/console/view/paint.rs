@@ -1,6 +1,7 @@
 //! The only code that writes to a frame. It lets no character through that could act on a terminal, and keeps text
 //! inside its area.
 
+mod column;
 mod table;
 
 use bursar_core::text::visible;
@@ -9,7 +10,7 @@ use ratatui::layout::{Position, Rect};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::console::theme::{Role, Theme};
-pub(super) use table::{Column, left, right};
+pub(super) use column::{Column, left, right};
 
 #[derive(Debug)]
 pub(super) struct Paint<'a> {

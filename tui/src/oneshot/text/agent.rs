@@ -3,7 +3,7 @@
 use bursar_core::answers::{AgentAnswer, CredentialsAnswer, SecretField};
 use bursar_core::limits::{PADDING_A_DAY, REQUESTS_A_DAY};
 
-use super::Context;
+use super::context::Context;
 use crate::oneshot::sheet::{Sheet, count, word};
 
 pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {

@@ -2,7 +2,7 @@
 
 use bursar_core::answers::{AuditAnswer, NetworkAnswer, ServerAnswer, StatusAnswer};
 
-use super::Context;
+use super::context::Context;
 use crate::oneshot::sheet::{Sheet, count};
 
 pub(super) fn server(to: &mut Sheet, server: &ServerAnswer, context: Context<'_>) {

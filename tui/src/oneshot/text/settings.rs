@@ -3,7 +3,7 @@
 use bursar_core::answers::SettingAnswer;
 use serde_json::Value;
 
-use super::Context;
+use super::context::Context;
 use crate::oneshot::sheet::Sheet;
 
 pub(super) fn setting(to: &mut Sheet, setting: &SettingAnswer, context: Context<'_>) {

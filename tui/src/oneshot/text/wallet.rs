@@ -5,7 +5,7 @@ use bursar_core::answers::{
 };
 use bursar_core::text::about;
 
-use super::Context;
+use super::context::Context;
 use crate::oneshot::sheet::{Sheet, word};
 
 pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>) {

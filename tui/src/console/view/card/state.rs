@@ -1,6 +1,6 @@
 //! The state of a card's decision, always visible below its rows.
 
-use super::Unseen;
+use super::sight::Unseen;
 use crate::console::model::overlay::{CardView, Hint};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;

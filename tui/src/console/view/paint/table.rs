@@ -4,39 +4,8 @@ use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use super::Paint;
+use super::column::Column;
 use crate::console::theme::Role;
-
-/// One column of a table.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::console::view) struct Column<'h> {
-    name: &'h str,
-    /// Width in cells.
-    width: u16,
-    /// Also shares the room that the other columns leave.
-    open: bool,
-    right: bool,
-    /// The importance of the column. 0 is never dropped and as wide as its content.
-    rank: u8,
-}
-
-pub(in crate::console::view) const fn left(name: &str, width: u16) -> Column<'_> {
-    Column { name, width, open: false, right: false, rank: 0 }
-}
-
-pub(in crate::console::view) const fn right(name: &str, width: u16) -> Column<'_> {
-    Column { name, width, open: false, right: true, rank: 0 }
-}
-
-impl Column<'_> {
-    /// Sets the rank: the highest is dropped first.
-    pub(in crate::console::view) const fn rank(self, rank: u8) -> Self {
-        Self { rank, ..self }
-    }
-
-    pub(in crate::console::view) const fn open(self) -> Self {
-        Self { open: true, ..self }
-    }
-}
 
 type Cells = Vec<(String, Role)>;
 
@@ -128,6 +97,7 @@ fn widths(room: u16, columns: &[Column<'_>], widest: &[u16]) -> Vec<Option<u16>>
 
 #[cfg(test)]
 mod tests {
+    use super::super::column::{left, right};
     use super::*;
 
     const COLUMNS: [Column<'static>; 4] = [

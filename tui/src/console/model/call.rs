@@ -1,0 +1,13 @@
+//! A command that waits to be sent.
+
+use bursar_core::grammar::Order;
+use bursar_core::wire::Asking;
+
+/// A queued command.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) id: u64,
+    pub(super) order: Order,
+    pub(super) asking: Asking,
+    pub(super) urgent: bool,
+}

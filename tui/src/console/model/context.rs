@@ -1,0 +1,19 @@
+//! The context that receives the keys.
+
+use super::Model;
+use super::overlay::Overlay;
+use crate::console::keymap::Context;
+
+/// Returns the context that receives the keys now.
+pub(crate) fn context(model: &Model) -> Context {
+    match &model.overlay {
+        Some(Overlay::Card(_)) => Context::Card,
+        Some(Overlay::Ask(question)) if question.is_yes_or_no() => Context::YesNo,
+        Some(Overlay::Ask(_) | Overlay::Words(..)) => Context::Field,
+        Some(Overlay::Told(told)) if told.asks => Context::Words,
+        Some(Overlay::Leave { .. }) => Context::YesNo,
+        Some(Overlay::Told(_) | Overlay::Help { .. }) => Context::Reading,
+        None if model.line.is_some() => Context::Line,
+        None => Context::Panes,
+    }
+}

@@ -1,0 +1,29 @@
+//! The visible part of a card.
+
+use crate::console::model::overlay::RowKey;
+
+/// The visible part of a card.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    pub(crate) rows: Vec<RowKey>,
+    /// The last scroll position.
+    pub(crate) last: usize,
+    /// The columns for which its rows are wrapped.
+    pub(crate) width: usize,
+}
+
+/// The way to the next row that a decision needs and that was not visible yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unseen {
+    pub(crate) above: bool,
+    /// The name of the last such row in that direction.
+    pub(crate) to: String,
+}
+
+impl Unseen {
+    /// Describes how to get there.
+    pub(super) fn way(&self) -> String {
+        let key = if self.above { "k" } else { "j" };
+        format!("scroll ({key}) to `{}`", self.to)
+    }
+}

@@ -1,0 +1,33 @@
+//! One column of a table.
+
+/// One column of a table.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::console::view) struct Column<'h> {
+    pub(super) name: &'h str,
+    /// Width in cells.
+    pub(super) width: u16,
+    /// Also shares the room that the other columns leave.
+    pub(super) open: bool,
+    pub(super) right: bool,
+    /// The importance of the column. 0 is never dropped and as wide as its content.
+    pub(super) rank: u8,
+}
+
+pub(in crate::console::view) const fn left(name: &str, width: u16) -> Column<'_> {
+    Column { name, width, open: false, right: false, rank: 0 }
+}
+
+pub(in crate::console::view) const fn right(name: &str, width: u16) -> Column<'_> {
+    Column { name, width, open: false, right: true, rank: 0 }
+}
+
+impl Column<'_> {
+    /// Sets the rank: the highest is dropped first.
+    pub(in crate::console::view) const fn rank(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    pub(in crate::console::view) const fn open(self) -> Self {
+        Self { open: true, ..self }
+    }
+}

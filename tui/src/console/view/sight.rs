@@ -1,0 +1,55 @@
+//! What the screen shows of an overlay. Decisions depend on it.
+
+use ratatui::layout::Rect;
+
+use super::areas::Areas;
+use super::card::{self, Sight, Unseen};
+use super::overlays::{self, TextSight};
+use crate::console::model::Model;
+use crate::console::model::overlay::Overlay;
+
+/// Returns how far the text of the open overlay can be scrolled.
+pub(crate) fn last_scroll(model: &Model) -> usize {
+    if model.is_too_small() {
+        // Drawn without a frame, a line at a time.
+        return usize::from(u16::MAX);
+    }
+    match card_sight(model) {
+        Some(sight) => sight.last,
+        None => overlays::last_scroll(model, body(model)),
+    }
+}
+
+/// Returns what is visible of the open card; `None` if no card is open or readable.
+pub(crate) fn card_sight(model: &Model) -> Option<Sight> {
+    let Some(Overlay::Card(view)) = &model.overlay else { return None };
+    (!model.is_too_small()).then(|| card::sight(model, view, body(model)))
+}
+
+/// Returns what is visible of the open text.
+pub(crate) fn told_sight(model: &Model) -> Option<TextSight> {
+    let Some(Overlay::Told(told)) = &model.overlay else { return None };
+    Some(match model.is_too_small() {
+        true => overlays::plain_sight(told, Rect::new(0, 0, model.size.0, model.size.1)),
+        false => overlays::sight(told, body(model)),
+    })
+}
+
+/// Returns whether all words of the open seed were on the screen; true if there are none.
+pub(crate) fn has_seen_words(model: &Model) -> bool {
+    let (Some(sight), Some(Overlay::Told(told))) = (told_sight(model), &model.overlay) else {
+        return true;
+    };
+    told.has_seen(sight.words, sight.width)
+}
+
+/// Returns the way to the next row that a decision needs and that was not seen. A change of the card makes its rows
+/// unseen again.
+pub(crate) fn card_unseen(model: &Model) -> Option<Unseen> {
+    let Some(Overlay::Card(view)) = &model.overlay else { return None };
+    card::next_unseen(model, view, body(model))
+}
+
+pub(super) fn body(model: &Model) -> Rect {
+    Areas::of(model, Rect::new(0, 0, model.size.0, model.size.1)).body
+}
