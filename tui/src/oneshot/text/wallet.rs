@@ -124,7 +124,7 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
         to.blank();
         to.line("Whoever has this private key has the money.");
         to.blank();
-        to.line(key);
+        to.secret("", key);
     }
     if context.command == "address.export" {
         return;
