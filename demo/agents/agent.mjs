@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // An agent that fetches a paywalled resource and lets a wallet sign the payment (x402).
 //
-// Plain Node 18 or newer, no packages. The agent holds no key: it asks the wallet, waits where the operator
-// has to approve, and sends the signed header to the merchant.
+// Plain Node 18 or newer, no packages. The agent holds no key: it asks the wallet, waits if the operator
+// must approve, and sends the signed header to the merchant.
 //
 // usage: agent.mjs [--poll SECONDS] [--timeout SECONDS] <resource url>
 //
@@ -16,7 +16,7 @@ const PAID = 0;
 const NOT_PAID = 3;
 const HTTP_TIMEOUT_MS = 30_000;
 
-/** One HTTP exchange: GET, or POST of a JSON body. Any status is an answer. */
+/** Sends one HTTP request: GET, or POST of a JSON body. Any status is an answer. */
 async function call(url, headers = {}, body = undefined) {
   const post = body && {
     method: "POST",
@@ -26,14 +26,14 @@ async function call(url, headers = {}, body = undefined) {
   const answer = await fetch(url, {
     headers,
     ...post,
-    // A payment header is meant for one merchant: it does not follow a redirect to another.
+    // A payment header is for one merchant only: never follow a redirect to another.
     redirect: "manual",
     signal: AbortSignal.timeout(HTTP_TIMEOUT_MS),
   });
   return { code: answer.status, headers: answer.headers, text: await answer.text() };
 }
 
-/** JSON if it is JSON, else the text. */
+/** Returns the parsed JSON, or the text if it is not JSON. */
 function parsed(text) {
   try {
     return JSON.parse(text);
@@ -42,7 +42,7 @@ function parsed(text) {
   }
 }
 
-/** The object in a header of base64 JSON, or null. */
+/** Returns the object in a base64 JSON header, or null. */
 function unpacked(header) {
   const value = parsed(Buffer.from(header ?? "", "base64").toString("utf8"));
   return value !== null && typeof value === "object" ? value : null;
@@ -56,7 +56,7 @@ function variable(name) {
   return value;
 }
 
-/** As CPython's json.dumps(..., sort_keys=True, separators=(",", ":")) writes it, but for fractions below a
+/** Encodes like CPython's json.dumps(..., sort_keys=True, separators=(",", ":")), except for fractions below a
  *  millionth, which no offer has. */
 function canonical(value) {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
@@ -68,10 +68,10 @@ function canonical(value) {
   return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped);
 }
 
-/** When the second of the last HMAC is over. */
+/** The end of the last HMAC's second. */
 let secondOver = 0;
 
-/** `SIG:<timestamp>:<digest>`, an HMAC over the canonical message. */
+/** Returns `SIG:<timestamp>:<digest>`, an HMAC over the canonical message. */
 function signed(token, message) {
   const timestamp = Math.floor(Date.now() / 1000);
   secondOver = (timestamp + 1) * 1000;
@@ -80,25 +80,25 @@ function signed(token, message) {
   return `SIG:${timestamp}:${digest}`;
 }
 
-/** Equal asks of one second are one payment. The next process knows nothing of this one, so this one does
- *  not end before the second has. */
+/** Identical requests in the same second count as one payment. A later process cannot know about this one, so
+ *  this process does not exit before the second has ended. */
 async function outlastSecond() {
   while (Date.now() < secondOver) {
     await new Promise((wake) => setTimeout(wake, secondOver - Date.now()));
   }
 }
 
-/** The body of an ask: the message with its proof, an HMAC or the token itself. */
+/** Returns the request body: the message with its proof, an HMAC or the token itself. */
 function proven(message) {
   const token = variable("WALLET_AGENT_TOKEN");
   if ((process.env.WALLET_AUTH_MODE ?? "hmac") !== "bearer") {
     return { ...message, signature: signed(token, message) };
   }
-  // Every run is a purchase of its own, also of what was bought before.
+  // Every run is a separate purchase, even of the same resource.
   return { ...message, signature: token, idempotency_key: randomUUID() };
 }
 
-/** What a 402 answer asks for, as the wallet takes it: version 2 in a header, version 1 in the body. */
+/** Returns the offer of a 402 answer as the wallet expects it: version 2 in a header, version 1 in the body. */
 function offerIn(headers, text) {
   const header = headers.get("PAYMENT-REQUIRED");
   if (header) return { payment_required: header };
@@ -106,7 +106,7 @@ function offerIn(headers, text) {
   return isObject(body) && body.x402Version === 1 ? { x402_data: body } : null;
 }
 
-/** The wallet's last word on the payment, after the operator's if need be. */
+/** Returns the wallet's final answer, after the operator's decision if one is needed. */
 async function askWallet(wallet, resource, offer, options) {
   const message = { agent_id: variable("WALLET_AGENT_ID"), request_url: resource, ...offer };
   let { code, text } = await call(`${wallet}/sign`, {}, proven(message));
@@ -120,9 +120,9 @@ async function askWallet(wallet, resource, offer, options) {
     try {
       ({ code, text } = await call(`${wallet}/sign/status/${answer.request_id}`));
     } catch {
-      continue; // the wallet is starting again: it keeps the request
+      continue; // the wallet is restarting; it keeps the request
     }
-    // A later answer need not repeat the id.
+    // Later answers may omit the id.
     const later = parsed(text);
     answer = isObject(later) ? { request_id: answer.request_id, ...later } : later;
   }
@@ -144,7 +144,7 @@ function result(outcome, http, wallet = {}, body = null, receipt = null) {
 
 const isSuccess = (code) => code >= 200 && code < 300;
 
-/** Gets the resource, paying for it if asked to. */
+/** Fetches the resource and pays for it if the server requires payment. */
 async function run(resource, options) {
   const first = await call(resource);
   if (first.code !== 402) {

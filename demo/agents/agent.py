@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An agent that fetches a paywalled resource and lets a wallet sign the payment (x402).
 
-Only the standard library. The agent holds no key: it asks the wallet, waits where the operator has to
+Only the standard library. The agent holds no key: it asks the wallet, waits if the operator must
 approve, and sends the signed header to the merchant.
 
 usage: agent.py [--poll SECONDS] [--timeout SECONDS] <resource url>
@@ -30,7 +30,7 @@ HTTP_TIMEOUT_S = 30
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A payment header is meant for one merchant: it does not follow a redirect to another."""
+    """A payment header is for one merchant only: never follow a redirect to another."""
 
     def redirect_request(self, *_):
         return None
@@ -41,7 +41,7 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect
 
 
 def call(url, headers=None, body=None):
-    """One HTTP exchange: GET, or POST of a JSON body. Any status is an answer."""
+    """Sends one HTTP request: GET, or POST of a JSON body. Any status is an answer."""
     data = None if body is None else json.dumps(body).encode()
     url = urllib.parse.quote(url, safe="%/:?&=#+~!$,;'()*@[]")  # letters beyond ASCII
     request = urllib.request.Request(url, data=data, headers=headers or {})
@@ -56,7 +56,7 @@ def call(url, headers=None, body=None):
 
 
 def parsed(text):
-    """JSON if it is JSON, else the text."""
+    """Returns the parsed JSON, or the text if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -64,7 +64,7 @@ def parsed(text):
 
 
 def unpacked(header):
-    """The object in a header of base64 JSON, or None."""
+    """Returns the object in a base64 JSON header, or None."""
     try:
         return json.loads(base64.b64decode(header or "", validate=True))
     except ValueError:
@@ -72,10 +72,10 @@ def unpacked(header):
 
 
 def signed(token, message):
-    """`SIG:<timestamp>:<digest>`, an HMAC over the canonical message.
+    """Returns `SIG:<timestamp>:<digest>`, an HMAC over the canonical message.
 
-    Equal asks of one second are one payment. The next process knows nothing of this one, so this one does
-    not end before the second has.
+    Identical requests in the same second count as one payment. A later process cannot know about this one,
+    so this process does not exit before the second has ended.
     """
     timestamp = int(time.time())
     atexit.register(lambda: time.sleep(max(0, timestamp + 1 - time.time())))
@@ -88,16 +88,16 @@ def signed(token, message):
 
 
 def proven(message):
-    """The body of an ask: the message with its proof, an HMAC or the token itself."""
+    """Returns the request body: the message with its proof, an HMAC or the token itself."""
     token = os.environ["WALLET_AGENT_TOKEN"]
     if os.environ.get("WALLET_AUTH_MODE", "hmac") != "bearer":
         return {**message, "signature": signed(token, message)}
-    # Every run is a purchase of its own, also of what was bought before.
+    # Every run is a separate purchase, even of the same resource.
     return {**message, "signature": token, "idempotency_key": str(uuid.uuid4())}
 
 
 def offer_in(headers, text):
-    """What a 402 answer asks for, as the wallet takes it: version 2 in a header, version 1 in the body."""
+    """Returns the offer of a 402 answer as the wallet expects it: version 2 in a header, version 1 in the body."""
     header = headers.get("PAYMENT-REQUIRED")
     if header:
         return {"payment_required": header}
@@ -107,7 +107,7 @@ def offer_in(headers, text):
 
 
 def ask_wallet(wallet, resource, offer, options):
-    """The wallet's last word on the payment, after the operator's if need be."""
+    """Returns the wallet's final answer, after the operator's decision if one is needed."""
     message = {"agent_id": os.environ["WALLET_AGENT_ID"], "request_url": resource, **offer}
     code, _, text = call(f"{wallet}/sign", body=proven(message))
     answer = parsed(text)
@@ -119,8 +119,8 @@ def ask_wallet(wallet, resource, offer, options):
         try:
             code, _, text = call(f"{wallet}/sign/status/{answer['request_id']}")
         except (OSError, http.client.HTTPException):
-            continue  # the wallet is starting again: it keeps the request
-        # A later answer need not repeat the id.
+            continue  # the wallet is restarting; it keeps the request
+        # Later answers may omit the id.
         later = parsed(text)
         answer = {"request_id": answer["request_id"], **later} if isinstance(later, dict) else later
     return code, answer if isinstance(answer, dict) else {"error": answer}
@@ -141,7 +141,7 @@ def result(outcome, code, wallet=None, body=None, receipt=None):
 
 
 def fetch(resource, options):
-    """Gets the resource, paying for it if asked to."""
+    """Fetches the resource and pays for it if the server requires payment."""
     code, headers, text = call(resource)
     if code != 402:
         outcome = "free" if 200 <= code < 300 else "unavailable"

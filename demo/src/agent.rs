@@ -1,6 +1,6 @@
-//! An agent: signs its requests to the wallet, and pays a paywall with what it gets. Shares no code with
-//! the wallet: HMAC over a message that `serde_json` writes with sorted keys, which is canonical once it is
-//! ASCII, for the numbers that are used here.
+//! An agent that signs its requests to the wallet and pays a paywall with the returned header. Shares no code
+//! with the wallet. Its HMAC covers a message that `serde_json` writes with sorted keys. In ASCII form, and for
+//! the numbers used here, that text is canonical.
 
 mod wallet;
 
@@ -15,7 +15,7 @@ use wallet::Wallet;
 
 pub use wallet::Patience;
 
-/// How often a held request is polled.
+/// Interval between two polls of a held request.
 const POLL: Duration = Duration::from_millis(300);
 
 /// An agent's credentials.
@@ -27,23 +27,23 @@ pub struct Agent {
     pub bearer: bool,
 }
 
-/// What came of paying for a resource.
+/// The result of paying for a resource.
 #[derive(Debug, Clone)]
 pub struct Paid {
     /// The status of the merchant's last answer.
     pub status: u16,
     pub body: Value,
-    /// Whether the request had to wait for the operator.
+    /// Whether the operator had to approve the request.
     pub waited: bool,
-    /// What the server said of the settlement, if it did.
+    /// The seller's report about the settlement, if there is one.
     pub receipt: Option<Value>,
 }
 
-/// What is bought.
+/// A resource to buy.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     pub url: &'a str,
-    /// JSON to post; without it the resource is got.
+    /// JSON to post; `None` means a GET request.
     pub body: Option<&'a str>,
 }
 
@@ -72,7 +72,10 @@ impl Wanted<'_> {
 }
 
 impl Agent {
-    /// From the environment that the wallet printed for it.
+    /// Reads the credentials from the environment variables that the wallet printed.
+    ///
+    /// # Errors
+    /// A variable is not set.
     pub fn from_environment() -> anyhow::Result<Self> {
         let read = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
         Ok(Self {
@@ -82,7 +85,7 @@ impl Agent {
         })
     }
 
-    /// The `signature` field over a message.
+    /// Returns the `signature` field for a message.
     pub fn sign(&self, timestamp: i64, fields: &Map<String, Value>) -> String {
         if self.bearer {
             return self.token.clone();
@@ -90,7 +93,7 @@ impl Agent {
         let mut message = fields.clone();
         message.insert("agent_id".into(), json!(self.id));
         message.insert("timestamp".into(), json!(timestamp));
-        // serde_json's default map is sorted.
+        // The default map of serde_json is sorted.
         let text = ascii(&Value::Object(message).to_string());
         let key = self.token.strip_prefix("AT_").and_then(|digits| hex::decode(digits).ok());
         let digest = Hmac::<Sha256>::new_from_slice(&key.unwrap_or_default())
@@ -98,7 +101,7 @@ impl Agent {
         format!("SIG:{timestamp}:{}", digest.unwrap_or_default())
     }
 
-    /// A `/sign` body.
+    /// Returns a `/sign` body.
     pub fn ask(&self, timestamp: i64, header: &str, request_url: Option<&str>) -> Value {
         let mut fields = Map::new();
         fields.insert("payment_required".into(), json!(header));
@@ -108,7 +111,7 @@ impl Agent {
         self.body(timestamp, fields)
     }
 
-    /// The same for version 1 of x402, whose offer is an object.
+    /// Returns a `/sign` body for version 1 of x402, whose offer is an object.
     pub fn ask_data(&self, timestamp: i64, offer: &Value, request_url: Option<&str>) -> Value {
         let mut fields = Map::new();
         fields.insert("x402_data".into(), offer.clone());
@@ -118,7 +121,7 @@ impl Agent {
         self.body(timestamp, fields)
     }
 
-    /// A `/callback` body: flat, while its signed message nests the three fields.
+    /// Returns a `/callback` body: flat, although its signed message nests the three fields.
     pub fn report(&self, timestamp: i64, id: &str, event: &str, tx_hash: Option<&str>) -> Value {
         let told = json!({ "transaction_id": id, "event": event, "tx_hash": tx_hash });
         let signature = self.sign(timestamp, &Map::from_iter([("callback".into(), told.clone())]));
@@ -128,7 +131,7 @@ impl Agent {
         body
     }
 
-    /// A body of a reading endpoint.
+    /// Returns the body for an endpoint that only reads.
     pub fn read(&self, timestamp: i64) -> Value {
         let mut fields = Map::new();
         fields.insert("action".into(), json!("agent_read"));
@@ -146,8 +149,11 @@ impl Agent {
         Value::Object(fields)
     }
 
-    /// Asks for something, pays for it through the wallet at `wallet`, and asks again. `tell` hears each
-    /// step. A wallet that goes away meanwhile is waited for with that patience.
+    /// Requests a resource, pays for it through the wallet at `wallet`, and requests it again. `tell` receives
+    /// a message for each step. `patience` bounds the wait for a wallet that does not answer.
+    ///
+    /// # Errors
+    /// The seller asked for no payment, the wallet refused, or one of them did not answer.
     pub async fn buy(
         &self,
         wallet: &str,
@@ -192,13 +198,13 @@ impl Agent {
     }
 }
 
-/// Base64 of JSON.
+/// Decodes base64 JSON.
 fn read_receipt(header: &reqwest::header::HeaderValue) -> Option<Value> {
     let text = base64::engine::general_purpose::STANDARD.decode(header.as_bytes()).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
-/// JSON text with every letter beyond ASCII as an escape.
+/// Escapes every non-ASCII character of a JSON text.
 fn ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! The play: who does what, in order, and what is said about it.
+//! The demonstration's script: its steps in order, and the text about each.
 
 use std::fs;
 use std::process::Stdio;
@@ -22,10 +22,10 @@ use crate::market::{Market, SELLER, Ware};
 use crate::roles::CHAIN;
 use crate::stage::{Actor, password, role, say, step, wait_for_key};
 
-/// What the agent's address starts with, in smallest units: 20 dollars.
+/// The initial balance of the agent's address, in smallest units: 20 dollars.
 const PURSE: u128 = 20_000_000;
 
-/// The demonstration from beginning to end.
+/// Runs the whole demonstration.
 pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("bursar-demo-").tempdir()?;
     let data = folder.path().join("data");
@@ -95,7 +95,7 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
          the README.")
 }
 
-/// Step 1: anvil, if it is on this machine or can be installed by npm.
+/// Step 1: starts anvil, if it is installed or npm can install it.
 async fn local_chain() -> anyhow::Result<Option<Devnet>> {
     step(1, "A local chain with the dollar token at its real address")?;
     let found = match find_anvil() {
@@ -119,7 +119,7 @@ async fn local_chain() -> anyhow::Result<Option<Devnet>> {
     }
 }
 
-/// Wallet, seed, address and policy; answers the address.
+/// Creates wallet, seed, address and policy; returns the address.
 async fn furnish(operator: &mut Operator) -> anyhow::Result<Address> {
     must(operator, "wallet create demo").await?;
     must(operator, "seed create").await?;
@@ -135,7 +135,7 @@ async fn furnish(operator: &mut Operator) -> anyhow::Result<Address> {
     Ok(made.address.parse()?)
 }
 
-/// What the agent is given.
+/// The credentials of the agent.
 struct Credentials {
     id: String,
     token: String,
@@ -169,7 +169,7 @@ fn buy(agent: &Credentials, wallet: &str, ware: &Ware) -> anyhow::Result<Child> 
     Ok(command.spawn()?)
 }
 
-/// Says what the agent got.
+/// Prints the agent's result.
 fn told(stdout: Vec<u8>) -> anyhow::Result<()> {
     let line = String::from_utf8(stdout)?;
     let answer: Value = serde_json::from_str(line.trim())
@@ -184,7 +184,7 @@ fn told(stdout: Vec<u8>) -> anyhow::Result<()> {
     }
 }
 
-/// Waits until the request is in the queue.
+/// Waits until the request is held for approval.
 async fn held(operator: &mut Operator) -> anyhow::Result<RequestAnswer> {
     for _try in 0..200 {
         if let Answer::Requests { requests } = must(operator, "requests").await?
@@ -214,7 +214,7 @@ async fn curtain(
     say(&format!("  journal: {} entries, chain and seal intact", audit.entries))
 }
 
-/// What is where, on the chain.
+/// Prints the balances on the chain.
 async fn balances(chain: Option<&Devnet>, paying: Address) -> anyhow::Result<()> {
     let Some(chain) = chain else { return Ok(()) };
     let (agent, seller) = (chain.balance_of(paying).await?, chain.balance_of(SELLER).await?);

@@ -1,8 +1,8 @@
-//! `bursar-demo`: a wallet, an agent, a model that is sold by the request, a facilitator and a local chain in a
-//! throw-away folder. The agent asks a small question, which is paid at once, and a large one, which is paid
-//! after you press a key. One command, no questions; `--yes` presses the key. The program starts itself again as
-//! engine, facilitator, model, proxy and agent, so that what you see are real processes that share nothing but
-//! their sockets.
+//! `bursar-demo`: a wallet, an agent, a model sold by the request, a facilitator and a local chain in a
+//! temporary folder. The agent asks a small question, which is paid at once, and a large one, which is paid
+//! after you press a key. One command without prompts; `--yes` replaces the key. The program starts itself
+//! again as engine, facilitator, model, proxy and agent, so these are real processes that share only their
+//! sockets.
 
 mod director;
 mod market;

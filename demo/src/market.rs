@@ -1,5 +1,5 @@
-//! What is for sale in the demonstration: a model by the request, behind the proxy and settled by a facilitator
-//! on the chain; or, where there is no chain, a merchant who only checks signatures.
+//! The sellers of the demonstration: a model behind the proxy, settled by a facilitator on the chain; without a
+//! chain, a merchant that only checks signatures.
 
 use std::fs;
 use std::path::Path;
@@ -14,32 +14,32 @@ use serde_json::{Value, json};
 use crate::roles::CHAIN;
 use crate::stage::{Actor, password, say};
 
-/// Where sellers are paid.
+/// The address that receives the sellers' payments.
 pub(crate) const SELLER: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
-/// Dollars for a thousand tokens.
+/// Price of a thousand tokens, in dollars.
 const PRICE: &str = "0.05";
 
-/// Something with a price.
+/// A resource with a price.
 #[derive(Debug)]
 pub(crate) struct Ware {
     pub(crate) url: String,
-    /// What is posted.
+    /// The JSON to post.
     pub(crate) body: Option<String>,
-    /// What it is.
+    /// Its description in the output.
     pub(crate) title: String,
 }
 
-/// The sellers' side, running.
+/// The running sellers.
 #[derive(Debug)]
 pub(crate) struct Market {
-    /// In the order in which they end.
+    /// In the order in which they are stopped.
     actors: Vec<Actor>,
     pub(crate) small: Ware,
     pub(crate) large: Ware,
 }
 
 impl Market {
-    /// Sells the model on that chain.
+    /// Sells the model on this chain.
     pub(crate) async fn open(chain: &Devnet, folder: &Path) -> anyhow::Result<Self> {
         let facilitator = settle_on(chain, folder).await?;
         say(&format!(
@@ -107,7 +107,7 @@ fn asks(question: &str, tokens: u32) -> Value {
     })
 }
 
-/// A facilitator on the chain, with a key of its own that has coin for gas.
+/// Starts a facilitator on the chain, with a new key that has native coin for gas.
 async fn settle_on(chain: &Devnet, folder: &Path) -> anyhow::Result<Actor> {
     let folder = folder.join("facilitator");
     fs::create_dir(&folder)?;
@@ -133,7 +133,7 @@ fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("the folder's name is no text")
 }
 
-/// A file that nobody else may read.
+/// Creates a file that only its owner may read.
 fn write_closed(file: &Path, text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt;

@@ -1,5 +1,5 @@
-//! A toy model behind an OpenAI-compatible API, on a free port of this machine: it knows a few sentences, and
-//! counts words as tokens. Made for tests and a demonstration.
+//! A toy model behind an OpenAI-compatible API, on a free loopback port. It knows a few sentences and counts
+//! words as tokens. Made for tests and the demonstration.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// What it is called.
+/// The model's name.
 pub const NAME: &str = "toy-1";
 
-/// A model that answers until it is dropped.
+/// A running model server, which stops when dropped.
 #[derive(Debug)]
 pub struct Model {
     url: String,
@@ -26,10 +26,10 @@ pub struct Model {
 }
 
 impl Model {
-    /// Answers whoever asks with this key.
+    /// Starts a server that answers requests with this key.
     ///
     /// # Errors
-    /// There is no port.
+    /// No port is available.
     pub async fn serve(key: &str) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let url = format!("http://{}/v1", listener.local_addr()?);
@@ -43,7 +43,7 @@ impl Model {
         Ok(Self { url, server })
     }
 
-    /// Where it is asked, up to and with `/v1`.
+    /// Returns the base URL, up to and including `/v1`.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -140,7 +140,7 @@ fn streamed(words: &[String], usage: Option<Value>) -> Response {
     (StatusCode::OK, kind, Body::from_stream(pieces)).into_response()
 }
 
-/// All it knows.
+/// Returns one of the model's few answers.
 fn answer_to(question: &str) -> String {
     let about = question.to_lowercase();
     if about.contains("x402") {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_answers_whoever_has_the_key_within_the_bound() {
+    async fn the_toy_model_requires_its_key_and_bounds_its_tokens() {
         let mut body = json!({ "messages": [{ "role": "user", "content": "What is x402?" }], "max_tokens": 3 });
         assert_eq!(ask(&body, "other").await.0, 401);
         let (status, text) = ask(&body, "k").await;

@@ -1,5 +1,5 @@
-//! An operator without hands: sends command lines over a link and answers every prompt. Types the
-//! password, says yes, types the amount that is shown.
+//! A scripted operator: sends command lines over a link and answers every prompt. It types the password,
+//! confirms, and types the displayed amount.
 
 use std::collections::VecDeque;
 
@@ -11,34 +11,35 @@ use bursar_core::wire::{Asking, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_tui::link::{Link, Received, Secret};
 use zeroize::Zeroizing;
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Outcome {
     pub reply: Reply,
-    /// The secret that the reply names.
+    /// The secret that the reply refers to.
     pub secret: Option<String>,
     pub prompts: Vec<Prompt>,
-    /// The file that the command made.
+    /// The content of the file that the command produced.
     pub file: String,
-    /// What it told while it ran.
+    /// The journal entries that the command returned while it ran.
     pub entries: Vec<ActivityRow>,
 }
 
-/// An operator at one link.
+/// An operator with its link.
 #[derive(Debug)]
 pub struct Operator {
     link: Link,
     next: u64,
-    /// The password, when no other is next.
+    /// The password for prompts, if `passwords` is empty.
     pub password: String,
-    /// Passwords for the next prompts.
+    /// The passwords for the next prompts.
     pub passwords: VecDeque<String>,
-    /// The phrase to import.
+    /// The seed phrase to import.
     pub phrase: String,
     pub asking: Asking,
 }
 
 impl Operator {
+    /// Creates an operator that answers password prompts with `password`.
     pub fn at(link: Link, password: &str) -> Self {
         Self {
             link,
@@ -50,15 +51,17 @@ impl Operator {
         }
     }
 
-    /// Runs a command line to its end. The error is that of the link; what the engine refused is in the
-    /// reply.
+    /// Runs a command line to its end.
+    ///
+    /// # Errors
+    /// The line is not a valid command, or the link failed. A refusal of the engine is in the reply instead.
     pub async fn run(&mut self, line: &str) -> Result<Outcome, Fault> {
         let order = Order::parse_line(line)
             .map_err(|error| Fault::because(Code::BadInput, error.to_string()))?;
         self.give(order).await
     }
 
-    /// The same for a command that is an order already.
+    /// Runs a parsed command to its end; see [`Operator::run`].
     pub async fn give(&mut self, order: Order) -> Result<Outcome, Fault> {
         let id = self.next;
         self.next = self.next.saturating_add(1);

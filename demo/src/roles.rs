@@ -1,4 +1,4 @@
-//! What the program is when it was started again: the engine, the sellers, the agent.
+//! The roles in which the program starts itself again: the engine, the sellers, the agent.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -26,10 +26,10 @@ pub(crate) const CHAIN: ChainId = ChainId(8453);
 /// Prices in smallest units of a six-decimal stablecoin.
 pub(crate) const SMALL: u128 = 12_000;
 pub(crate) const LARGE: u128 = 1_500_000;
-/// Where the merchant of `pay` would be paid.
+/// The address that the merchant of `pay` names as its payee.
 const NOBODY: Address = address!("0x000000000000000000000000000000000000dEaD");
 
-/// The engine that `bursar engine` runs, on a folder of the demonstration.
+/// Runs the engine of `bursar engine` on a folder of the demonstration.
 pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result<()> {
     let folder = DataFolder::open(folder)?;
     let Instance::Free(lock) = claim(&folder, ENGINE_WAITS)? else { bail!("the folder is taken") };
@@ -46,8 +46,8 @@ pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result
     Ok(())
 }
 
-/// Settings with which the engine asks the local chain of the demonstration and nobody else, on any network:
-/// what is not set asks a public endpoint.
+/// Returns settings with which the engine queries only the local chain of the demonstration, on every network.
+/// Without them it would query public endpoints.
 fn at_home(chain: Option<&str>) -> anyhow::Result<String> {
     let mut settings = String::new();
     for network in NETWORKS {
@@ -59,7 +59,7 @@ fn at_home(chain: Option<&str>) -> anyhow::Result<String> {
     Ok(settings)
 }
 
-/// The facilitator of `bursar-facilitator`, by settings of the demonstration.
+/// Runs the facilitator of `bursar-facilitator` with settings of the demonstration.
 pub(crate) async fn facilitator(settings: &Path) -> anyhow::Result<()> {
     let config = Config::load(Some(settings), &|_variable| None)?;
     let keys = load_keys(&config)?;
@@ -71,7 +71,7 @@ pub(crate) async fn facilitator(settings: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The model that is sold, for whoever has the key in that file.
+/// Runs the model, which accepts requests with the key in that file.
 pub(crate) async fn model(key: &Path) -> anyhow::Result<()> {
     let model = Model::serve(std::fs::read_to_string(key)?.trim()).await?;
     let term = signal(SignalKind::terminate())?;
@@ -80,7 +80,7 @@ pub(crate) async fn model(key: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The proxy of `bursar-proxy`, by settings of the demonstration.
+/// Runs the proxy of `bursar-proxy` with settings of the demonstration.
 pub(crate) async fn proxy(settings: &Path) -> anyhow::Result<()> {
     let config = bursar_proxy::config::Config::load(Some(settings), &|_variable| None)?;
     let running = bursar_proxy::service::Running::start(config, Arc::new(NoPoints)).await?;
@@ -91,7 +91,7 @@ pub(crate) async fn proxy(settings: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A merchant with two priced resources, who only checks signatures.
+/// Runs a merchant with two priced resources that only checks signatures.
 pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
     let config = MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL).sell("/large", LARGE);
     let merchant = Merchant::serve(config).await?;
@@ -102,7 +102,7 @@ pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An agent that buys one thing with the credentials of its environment.
+/// Runs an agent that buys one resource with the credentials in its environment.
 pub(crate) async fn agent(url: &str, body: Option<&str>) -> anyhow::Result<()> {
     let wallet = std::env::var("WALLET_URL").context("WALLET_URL is not set")?;
     let agent = Agent::from_environment()?;
@@ -118,12 +118,12 @@ pub(crate) async fn agent(url: &str, body: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An agent of somebody's own wallet pays a merchant in this process.
+/// Lets an agent of the user's own wallet pay a merchant in this process.
 pub(crate) async fn pay() -> anyhow::Result<()> {
     const HINT: &str = "run `eval \"$(bursar agent instructions <agent>)\"` first";
     let wallet = std::env::var("WALLET_URL").context(HINT)?;
     let agent = Agent::from_environment().context(HINT)?;
-    // Nobody has the key of it, and nothing is ever settled.
+    // No known key controls this address, and nothing is ever settled.
     let config = MerchantConfig::new(CHAIN, NOBODY).sell("/small", SMALL).sell("/large", LARGE);
     let merchant = Merchant::serve(config).await?;
     for (path, price) in [("/small", "0.012"), ("/large", "1.50")] {
@@ -140,14 +140,14 @@ pub(crate) async fn pay() -> anyhow::Result<()> {
     say("Both are paid as far as your wallet knows. No money moved: this merchant settles nothing.")
 }
 
-/// Tells the director where this process listens.
+/// Reports this process's URL to the director.
 fn ready(url: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "READY {url}")?;
     Ok(out.flush()?)
 }
 
-/// Waits for SIGTERM, or for the director to be gone: its pipe to our standard input closes then.
+/// Waits for SIGTERM, or for the director's end, which closes the pipe to our standard input.
 async fn end_asked(mut term: Signal) {
     let orphaned = async {
         if std::io::stdin().is_terminal() {
@@ -155,7 +155,7 @@ async fn end_asked(mut term: Signal) {
         }
         let mut nothing = [0; 1];
         let mut stdin = tokio::io::stdin();
-        // Nothing is ever sent: the read ends when the other end does.
+        // The director never writes: the read ends when the pipe closes.
         let _closed = tokio::io::AsyncReadExt::read(&mut stdin, &mut nothing).await;
     };
     tokio::select! {
@@ -170,7 +170,7 @@ mod tests {
     use bursar_engine::config::Config;
 
     #[test]
-    fn nothing_leaves_this_machine() {
+    fn the_demonstration_queries_only_the_local_chain() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("settings.toml");
         for chain in [None, Some("http://127.0.0.1:8545/")] {

@@ -1,4 +1,4 @@
-//! The processes of the demonstration, and what it says to the person who watches.
+//! The processes of the demonstration and its output to the user.
 
 use std::io::{IsTerminal, Write};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// How long a process may take to say that it is ready; the wallet's key derivation is on purpose slow.
+/// Timeout for the start of a process; the wallet's key derivation is slow on purpose.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that is asked to end when it is dropped: its standard input closes.
@@ -20,10 +20,10 @@ pub(crate) struct Actor {
     child: Child,
 }
 
-/// This program in another role.
+/// Returns the command that starts this program in another role.
 pub(crate) fn role(arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("where am I?")?);
-    // Somebody's own settings are not those of the demonstration: they may name endpoints elsewhere.
+    // Remove the user's own settings, which may name other endpoints.
     for key in Key::all() {
         command.env_remove(key.variable());
     }
@@ -52,19 +52,19 @@ impl Actor {
     }
 }
 
-/// Says what happens.
+/// Prints a line to stdout.
 pub(crate) fn say(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "{text}")?;
     Ok(out.flush()?)
 }
 
-/// A numbered step.
+/// Prints the title of a numbered step.
 pub(crate) fn step(number: u32, text: &str) -> anyhow::Result<()> {
     say(&format!("\n{number}. {text}"))
 }
 
-/// Waits for Enter; anybody who cannot press it is told how to go on without.
+/// Waits for Enter. Fails without a terminal, with a hint at `--yes`.
 pub(crate) async fn wait_for_key() -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
         bail!("there is no terminal to press a key on: start with --yes");
@@ -77,7 +77,7 @@ pub(crate) async fn wait_for_key() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A random password. No person needs it: the wallet is deleted with its folder.
+/// Returns a random password. No person needs it, because the wallet is deleted with its folder.
 pub(crate) fn password() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! The demonstration itself, as somebody watches it.
+//! The demonstration itself, as a user sees it.
 
 use std::process::Command;
 
@@ -13,9 +13,10 @@ fn played(anvil: &str) -> String {
     said
 }
 
-/// 6,800 units of the small answer, and 1,500,850 of the large one: prices follow from the bodies alone.
+/// Expects 6,800 units for the small answer and 1,500,850 for the large one: the bodies alone determine the
+/// prices.
 #[test]
-fn the_whole_loop_is_asked_paid_answered_and_held_once() {
+fn the_demonstration_pays_once_automatically_and_once_by_approval() {
     let Some(anvil) = chain_or_skip() else { return };
     let said = played(anvil.to_str().unwrap());
     let mut rest = said.as_str();
@@ -39,7 +40,7 @@ fn the_whole_loop_is_asked_paid_answered_and_held_once() {
 }
 
 #[test]
-fn without_a_chain_it_says_so_and_no_money_moves() {
+fn without_a_chain_the_demonstration_moves_no_money() {
     let said = played("/nonexistent");
     assert!(said.contains("no money moves"), "{said}");
     assert!(said.contains("no money moved") && said.contains("That was the whole loop."), "{said}");

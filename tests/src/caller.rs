@@ -1,13 +1,13 @@
-//! HTTP calls to an engine process, as an agent makes them.
+//! An HTTP client that calls an engine process as an agent does.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// An answer: the status and the bytes of the body.
+/// A response: its status and the bytes of its body.
 pub type Answered = (u16, Vec<u8>);
 
-/// Calls one engine. A new one for each life of it, so that no connection outlives it.
+/// Calls one engine. Each engine process needs a new one, so that no pooled connection outlives the process.
 #[derive(Debug, Clone)]
 pub struct Caller {
     client: reqwest::Client,
@@ -15,16 +15,18 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Creates a client for the agent server at `url`. Calls time out after 30 seconds.
     pub fn to(url: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30)).build();
         Self { client: client.expect("a client"), url: url.to_owned() }
     }
 
-    /// The error says that no whole answer came.
+    /// Sends a JSON body. Fails if no complete response arrives.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Answered, reqwest::Error> {
         answered(self.client.post(format!("{}{path}", self.url)).body(body.to_string())).await
     }
 
+    /// Fails if no complete response arrives.
     pub async fn get(&self, path: &str) -> Result<Answered, reqwest::Error> {
         answered(self.client.get(format!("{}{path}", self.url))).await
     }
@@ -36,7 +38,7 @@ async fn answered(request: reqwest::RequestBuilder) -> Result<Answered, reqwest:
     Ok((status, response.bytes().await?.to_vec()))
 }
 
-/// The JSON of a body; null if it is none.
+/// Parses a body as JSON; null if it is not valid JSON.
 pub fn json_of(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or(Value::Null)
 }

@@ -1,4 +1,4 @@
-//! A node in front of the local chain that counts what it is asked, and changes nothing of it.
+//! A JSON-RPC proxy in front of the local chain that counts calls and forwards them unchanged.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -10,7 +10,7 @@ use axum::routing::post;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-/// A node that remembers the methods of each HTTP request, until it is dropped.
+/// A proxy that records the methods of each HTTP request. It stops when dropped.
 #[derive(Debug)]
 pub struct CountingRpc {
     pub url: String,
@@ -26,10 +26,11 @@ struct Way {
 }
 
 impl CountingRpc {
+    /// Starts a proxy in front of the endpoint `node`.
     pub async fn before(node: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let way = Way { node: node.to_owned(), client, asked: Arc::default() };
-        // The look at a hostile payment may be large.
+        // A simulation of a hostile payment may be larger than axum's default limit.
         let limit = axum::extract::DefaultBodyLimit::max(16 << 20);
         let router = Router::new().route("/", post(answer)).layer(limit).with_state(way.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -38,7 +39,7 @@ impl CountingRpc {
         Self { url, way, server: tokio::spawn(serve) }
     }
 
-    /// What it was asked since this was last called: the methods of each HTTP request, with commas.
+    /// Returns and clears the recorded methods, one entry per HTTP request; the calls of a batch are joined by commas.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.way.asked())
     }

@@ -1,4 +1,4 @@
-//! Doubles of the engine's ports.
+//! Test doubles of the engine's ports.
 
 pub mod funds;
 
@@ -16,16 +16,17 @@ use bursar_engine::ports::{Disk, Faults, Random, SignFault, Signer, SystemRandom
 use bursar_x402::signature::Signature65;
 use tokio::sync::{mpsc, oneshot};
 
-/// The system's clock, moved by the milliseconds in a file: a test moves the time of another process.
+/// The system clock, shifted by the milliseconds in a file, so that a test can move another process's time.
 #[derive(Debug)]
 pub struct SkewedClock {
     system: SystemClock,
     file: PathBuf,
-    /// The furthest it was ever moved: monotonic clocks do not follow a wall clock back.
+    /// The largest forward shift so far: monotonic clocks do not follow a wall clock back.
     furthest: AtomicU64,
 }
 
 impl SkewedClock {
+    /// Creates a clock that follows `file`; a missing file means no shift.
     pub fn new(file: PathBuf) -> Self {
         let system = SystemClock::new().expect("this machine has a time zone");
         Self { system, file, furthest: AtomicU64::new(0) }
@@ -64,7 +65,7 @@ impl Clock for SkewedClock {
     }
 }
 
-/// Ends the process, or fails the disk, when a named point is reached for the nth time.
+/// Kills the process or fails the disk when a named fault point is reached for the nth time.
 #[derive(Debug)]
 pub struct FaultAt {
     point: String,
@@ -77,14 +78,14 @@ pub struct FaultAt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Kill,
-    /// From then on the disk stays full.
+    /// The disk is full from then on.
     Fail,
-    /// The disk is full this once.
+    /// The disk is full only this once.
     FailOnce,
 }
 
 impl FaultAt {
-    /// From `kill:<point>:<n>`, `fail:<point>:<n>` or `once:<point>:<n>`.
+    /// Parses `kill:<point>:<n>`, `fail:<point>:<n>` or `once:<point>:<n>`.
     pub fn parse(text: &str) -> Option<Self> {
         let (how, rest) = text.split_once(':')?;
         let (point, nth) = rest.rsplit_once(':')?;
@@ -119,14 +120,14 @@ impl Faults for FaultAt {
         }
         let me = rustix::process::getpid();
         rustix::process::kill_process(me, rustix::process::Signal::KILL)?;
-        // The signal arrives while this thread waits for it.
+        // The signal may reach another thread first, so this thread must not continue.
         loop {
             std::thread::park();
         }
     }
 }
 
-/// Several faults at once, and a file that is told of every point in the order in which it is reached.
+/// Several faults at once, and optionally a file that records every fault point in the order it is reached.
 #[derive(Debug, Default)]
 pub struct FaultPlan {
     faults: Vec<FaultAt>,
@@ -134,12 +135,13 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// From faults with commas between them.
+    /// Parses faults separated by commas.
     pub fn parse(text: &str) -> Option<Self> {
         let faults = text.split(',').map(FaultAt::parse).collect::<Option<Vec<_>>>()?;
         Some(Self { faults, reached: None })
     }
 
+    /// Appends the name of every fault point that is reached to `file`, one per line.
     #[must_use]
     pub fn telling(mut self, file: &Path) -> Self {
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
@@ -151,7 +153,7 @@ impl FaultPlan {
 impl Faults for FaultPlan {
     fn reach(&self, point: &'static str) -> io::Result<()> {
         if let Some(file) = &self.reached {
-            // One write: it is there whole, whatever happens next.
+            // One write call: the line is complete even if the process is killed next.
             let line = format!("{point}\n");
             io::Write::write_all(&mut *file.lock().unwrap(), line.as_bytes())?;
         }
@@ -159,7 +161,7 @@ impl Faults for FaultPlan {
     }
 }
 
-/// A disk that says what the test wants it to say.
+/// A disk that reports the free space that the test sets.
 #[derive(Debug, Default)]
 pub struct TestDisk {
     pub free: AtomicU64,
@@ -171,16 +173,15 @@ impl Disk for TestDisk {
     }
 }
 
-/// A signer that asks a person, or a hand that holds a slip back on its way to the vault: each slip waits
-/// until the test answers it.
+/// A signer whose answers the test gives. It stands for a hardware device, or for a vault on a busy machine.
 #[derive(Debug)]
 pub struct SlowSigner {
     asked: mpsc::UnboundedSender<Asked>,
-    /// Callers do not wait for a person, they do for a machine.
+    /// Whether the signer asks a person. Callers do not wait for a person; they wait for a machine.
     person: bool,
 }
 
-/// What a [`SlowSigner`] was asked, and the way to answer.
+/// A request to a [`SlowSigner`], and the channel for its answer.
 #[derive(Debug)]
 pub struct Asked {
     pub slip: Slip,
@@ -188,12 +189,12 @@ pub struct Asked {
 }
 
 impl SlowSigner {
-    /// Like a hardware device: nobody waits for it.
+    /// A signer like a hardware device: callers do not wait for it.
     pub fn person() -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
         Self::new(true)
     }
 
-    /// Like a vault on a busy machine: the caller waits.
+    /// A signer like a vault on a busy machine: the caller waits.
     pub fn machine() -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
         Self::new(false)
     }
@@ -219,18 +220,21 @@ impl Signer for SlowSigner {
     }
 }
 
-/// Entropy that a test has laid out: a request of as many bytes as the next piece gets that piece.
+/// Scripted entropy: a request for exactly as many bytes as the next piece has gets that piece.
+///
+/// All other requests get system randomness.
 #[derive(Debug, Default)]
 pub struct ScriptedRandom {
     pieces: Mutex<VecDeque<Vec<u8>>>,
 }
 
 impl ScriptedRandom {
+    /// Adds the next piece.
     pub fn then(&self, bytes: &[u8]) {
         self.pieces.lock().unwrap().push_back(bytes.to_vec());
     }
 
-    /// The next agent to be registered has this code and this secret.
+    /// Gives the next registered agent this code and this secret.
     pub fn next_agent(&self, code: &str, secret: &[u8; 32]) {
         let digit = |at: usize, first: u8| u64::from(code.as_bytes()[at] - first);
         let number = [

@@ -1,4 +1,4 @@
-//! An engine in this process, with every port in the test's hand.
+//! An engine in this process whose ports the test controls.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,10 +32,10 @@ use crate::agent::Agent;
 use crate::doubles::{ScriptedRandom, TestDisk};
 use crate::operator::{Expect, Operator, PASSWORD};
 
-/// 2026-01-01T00:00:00Z, the clock of the request vectors.
+/// 2026-01-01T00:00:00Z, the clock of the request test vectors.
 pub const NEW_YEAR_S: i64 = 1_767_225_600;
 
-/// The full edition with a key derivation that costs nothing: tests open hundreds of wallets.
+/// The full edition with cheap key derivation: tests open hundreds of wallets.
 pub fn test_edition() -> Edition {
     Edition {
         kdf: KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 },
@@ -44,7 +44,7 @@ pub fn test_edition() -> Edition {
     }
 }
 
-/// How an engine of a test is made.
+/// The options of a test engine.
 #[derive(Debug)]
 pub struct Setup {
     pub mode: Mode,
@@ -53,14 +53,14 @@ pub struct Setup {
     pub faults: Arc<dyn Faults>,
     pub clock: Arc<ManualClock>,
     pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
-    /// The folder's `settings.toml`.
+    /// The content of the folder's `settings.toml`; empty for no file.
     pub settings: &'static str,
     pub explorers: BTreeMap<ChainId, Arc<dyn Explorer>>,
-    /// How often a snapshot is written, and how long signed requests are remembered.
+    /// How often snapshots are written, and how long signed requests are remembered.
     pub retention: Retention,
 }
 
-/// For tests that ask more often than an agent may.
+/// Settings for tests that call more often than an agent may.
 pub const NO_RATE: &str = "[server]\nrate_per_minute = 10000000\n";
 
 impl Default for Setup {
@@ -79,7 +79,7 @@ impl Default for Setup {
     }
 }
 
-/// An engine and what the test holds of it.
+/// An engine and the doubles that control it.
 #[derive(Debug)]
 pub struct TestEngine {
     pub engine: Engine,
@@ -87,13 +87,13 @@ pub struct TestEngine {
     pub disk: Arc<TestDisk>,
     pub random: Arc<ScriptedRandom>,
     pub folder: PathBuf,
-    /// The agent server's routes, without a port.
+    /// The agent server's routes, without a socket.
     pub http: Router,
-    /// Kept, so that the folder lives as long as the engine.
+    /// Keeps the folder alive as long as the engine.
     home: Option<TempDir>,
 }
 
-/// Takes a folder, which must be free.
+/// Takes the lock of a data folder; panics if another process holds it.
 pub fn take(folder: &DataFolder) -> InstanceLock {
     match claim(folder, ENGINE_WAITS).expect("the folder can be used") {
         Instance::Free(lock) => lock,
@@ -102,7 +102,7 @@ pub fn take(folder: &DataFolder) -> InstanceLock {
 }
 
 impl TestEngine {
-    /// In a folder of its own.
+    /// Starts an engine in its own temporary folder.
     pub async fn start(setup: Setup) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let mut engine = Self::open(home.path().join("data"), setup).await;
@@ -110,7 +110,7 @@ impl TestEngine {
         engine
     }
 
-    /// In a given folder.
+    /// Starts an engine in the folder at `path`.
     pub async fn open(path: PathBuf, setup: Setup) -> Self {
         let folder = DataFolder::open(&path).expect("the folder can be used");
         let lock = take(&folder);
@@ -136,7 +136,7 @@ impl TestEngine {
         Self { engine, clock: setup.clock, disk, random, folder: path, http, home: None }
     }
 
-    /// Lets time pass for as long as `work` waits for it.
+    /// Advances the clock in steps of 100 ms until `work` completes.
     pub async fn while_time_passes<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
@@ -158,28 +158,29 @@ impl TestEngine {
         again
     }
 
-    /// Takes the folder over, so that it outlives the engine.
+    /// Takes the temporary folder, so that it outlives the engine.
     pub fn keep_folder(&mut self) -> Option<TempDir> {
         self.home.take()
     }
 
+    /// Returns an operator attached in this process.
     pub fn operator(&self) -> Operator {
         Operator::at(Link::over(self.engine.attach()), PASSWORD)
     }
 
-    /// An operator at the control socket, once the engine serves it.
+    /// Connects an operator to the control socket, which the engine must serve.
     pub async fn operator_at_the_socket(&self, program: Program) -> Operator {
         Operator::at(self.link(program).await, PASSWORD)
     }
 
-    /// A link over the control socket, once the engine serves it.
+    /// Connects to the control socket, which the engine must serve.
     pub async fn link(&self, program: Program) -> Link {
         let folder = DataFolder::open(&self.folder).expect("the folder can be used");
         let control = running(&folder).expect("ours").expect("the engine serves it");
         Link::connect(&control, program).await.expect("the engine lets us in")
     }
 
-    /// Wallet, seed, address `pay`, policy `p` with these options.
+    /// Creates a wallet, a seed, the address `pay`, and a policy `p` with these options.
     pub async fn furnish(&self, policy: &str) {
         let mut operator = self.operator();
         operator.must("wallet create main").await;
@@ -188,7 +189,7 @@ impl TestEngine {
         operator.must(&format!("policy create p {policy}")).await;
     }
 
-    /// A commissioned agent.
+    /// Registers and commissions an agent that spends from `pay` under policy `p`.
     pub async fn hire(&self, name: &str, auth: &str) -> Agent {
         let mut operator = self.operator();
         let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
@@ -203,40 +204,42 @@ impl TestEngine {
         }
     }
 
-    /// Seconds on the engine's clock.
+    /// Returns the engine clock's time in Unix seconds.
     pub fn now_s(&self) -> i64 {
         use bursar_chain::ports::Clock;
         self.clock.now().utc.seconds()
     }
 
+    /// Posts a JSON body; a body that is not JSON is returned as null.
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         self.send("POST", path, body.to_string().into_bytes()).await
     }
 
-    /// The answer of a reading endpoint, which must be one.
+    /// Calls a read endpoint, which must return status 200.
     pub async fn post_read(&self, path: &str, agent: &Agent) -> Value {
         let (status, told) = self.post(path, &agent.read(self.now_s())).await;
         assert_eq!(status, 200, "{told}");
         told
     }
 
+    /// Gets `path`; a body that is not JSON is returned as null.
     pub async fn get(&self, path: &str) -> (u16, Value) {
         self.send("GET", path, Vec::new()).await
     }
 
-    /// One request through the whole server but its socket.
+    /// Sends one request through the whole server except its socket.
     pub async fn send(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
         let (status, bytes) = self.raw(method, path, body).await;
         (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
     }
 
-    /// The same, with the bytes of the answer.
+    /// Like [`Self::send`], but returns the bytes of the body.
     pub async fn raw(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
         ask(self.http.clone(), method, path, body).await
     }
 }
 
-/// One request of a caller on this machine, and the bytes of its answer.
+/// Sends one request from a loopback address and returns the status and the bytes of the body.
 pub async fn ask(http: Router, method: &str, path: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
     let mut request = Request::builder()
         .method(method)

@@ -1,5 +1,4 @@
-//! A facilitator of a test: its settings in a folder as an operator writes them, in this process or in one of
-//! its own.
+//! A facilitator for tests, in this process or in its own, with a settings folder as an operator writes it.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
@@ -17,17 +16,18 @@ use tempfile::TempDir;
 use crate::service::ServiceProcess;
 use crate::service_key::ServiceKey;
 
-/// Where a facilitator lives: settings, keys and store.
+/// A facilitator's folder: settings, keys and store.
 #[derive(Debug)]
 pub struct Home {
     folder: TempDir,
-    /// Who pays gas.
+    /// The addresses that pay gas.
     pub signers: Vec<Address>,
 }
 
 impl Home {
-    /// Settings of one network at one endpoint. `more` is added to the network's table, `general` before all
-    /// tables.
+    /// Writes settings for one network with one endpoint.
+    ///
+    /// `more` is added to the network's table, `general` before all tables.
     pub fn new(network: &Network, rpc: &str, signers: u8, general: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut files = Vec::new();
@@ -51,19 +51,22 @@ impl Home {
         Self { folder, signers: addresses }
     }
 
+    /// The path of the settings file.
     pub fn settings(&self) -> PathBuf {
         self.folder.path().join("facilitator.toml")
     }
 
+    /// The folder that holds everything.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
+    /// Loads the settings, ignoring the environment.
     pub fn config(&self) -> Config {
         Config::load(Some(&self.settings()), &|_name| None).expect("good settings")
     }
 
-    /// Starts it in this process.
+    /// Starts the facilitator in this process.
     pub async fn start(&self) -> Facilitator {
         let config = self.config();
         let keys = load_keys(&config).expect("keys");
@@ -71,13 +74,13 @@ impl Home {
         Facilitator { client: client(), url: format!("http://{}", running.address), running }
     }
 
-    /// The same once one that ran before has let go of the store.
+    /// Starts the facilitator after the previous one has released the store.
     pub async fn start_again(&self) -> Facilitator {
         self.until_free().await;
         self.start().await
     }
 
-    /// Ends once no facilitator holds the store.
+    /// Returns once no facilitator holds the store.
     pub async fn until_free(&self) {
         let config = self.config();
         loop {
@@ -88,7 +91,7 @@ impl Home {
         }
     }
 
-    /// Starts it as a process of its own; `fault` is `<point>:<n>`, where it ends itself.
+    /// Starts the facilitator as a separate process, which kills itself at `fault`, written `<point>:<n>`.
     pub fn start_process(&self, fault: Option<&str>) -> ServiceProcess {
         ServiceProcess::start("bursar-test-facilitator", &self.settings(), "warn", fault)
     }
@@ -98,13 +101,14 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// The `Idempotency-Key` of a merchant that repeats its requests: the same for the same body.
+/// The `Idempotency-Key` of a merchant that repeats its requests: equal for equal bodies.
 pub fn key_of(body: &Value) -> String {
     alloy_primitives::keccak256(body.to_string()).to_string()
 }
 
-/// Asks a facilitator wherever it is, as a merchant that repeats itself; `None` if it is not there, or goes while it
-/// is asked.
+/// Posts to a facilitator as a merchant that repeats its requests.
+///
+/// Returns `None` if the facilitator is not reachable or dies during the request.
 pub async fn ask(url: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
     let asked = client().post(format!("{url}{path}")).header("idempotency-key", key_of(body));
     let answer = asked.json(body).send().await.ok()?;
@@ -121,31 +125,35 @@ pub struct Facilitator {
 }
 
 impl Facilitator {
+    /// Posts a JSON body and returns status and JSON; null if the response is not JSON.
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         told(self.client.post(format!("{}{path}", self.url)).json(body)).await
     }
 
-    /// The same as a merchant that repeats its requests by this key.
+    /// Like [`Self::post`], with this idempotency key.
     pub async fn post_by(&self, path: &str, body: &Value, key: &str) -> (u16, Value) {
         let asked = self.client.post(format!("{}{path}", self.url));
         told(asked.header("idempotency-key", key).json(body)).await
     }
 
+    /// Posts `body` as it is, whether or not it is valid JSON.
     pub async fn post_text(&self, path: &str, body: &str) -> (u16, Value) {
         let asked = self.client.post(format!("{}{path}", self.url));
         told(asked.header("content-type", "application/json").body(body.to_owned())).await
     }
 
+    /// Gets `path` and returns status and JSON; null if the response is not JSON.
     pub async fn get(&self, path: &str) -> (u16, Value) {
         told(self.client.get(format!("{}{path}", self.url))).await
     }
 
-    /// A request that a test writes itself.
+    /// Returns a request that the test completes itself.
     pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = method.parse().expect("a method");
         self.client.request(method, format!("{}{path}", self.url))
     }
 
+    /// Stops the facilitator in an orderly way.
     pub async fn stop(self) {
         self.running.stop().await;
     }

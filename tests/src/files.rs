@@ -1,4 +1,4 @@
-//! What lies in a data folder, to be compared before and after.
+//! Inventories of a data folder, for comparisons before and after.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Every path below a folder with what is there; links are not followed.
+/// Every path below a folder with its mode and content; links are not followed.
 pub type Inventory = BTreeMap<PathBuf, Item>;
 
+/// One entry of an inventory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     pub mode: u32,
     pub content: Content,
 }
 
+/// The type and content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     Folder,
@@ -24,7 +26,7 @@ pub enum Content {
     Socket,
 }
 
-/// What lies in `folder`, itself included, by relative path.
+/// Lists everything in `folder`, itself included, by relative path.
 pub fn inventory(folder: &Path) -> Inventory {
     let mut found = Inventory::new();
     let mut waiting = vec![folder.to_owned()];
@@ -47,7 +49,7 @@ pub fn inventory(folder: &Path) -> Inventory {
     found
 }
 
-/// The inventory without what only says who runs: lock, control file and socket.
+/// Like [`inventory`], without the lock, control file and socket of the running process.
 pub fn belongings(folder: &Path) -> Inventory {
     let mut found = inventory(folder);
     for name in ["engine.lock", "control.json", "control.sock"] {
@@ -56,7 +58,7 @@ pub fn belongings(folder: &Path) -> Inventory {
     found
 }
 
-/// Copies a folder that no engine holds, with the modes; sockets stay behind.
+/// Copies a folder that no engine holds, with its modes; links and sockets are skipped.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("made");
     let mode = std::fs::metadata(from).expect("there").permissions();

@@ -1,6 +1,6 @@
-//! Requests that two readers could frame in two ways. Every server of ours refuses each of them.
+//! Requests that two HTTP parsers could frame differently (request smuggling). All three servers must reject each.
 
-/// Headers of a POST, the bytes after its head, and the wallet's code.
+/// Headers of a POST, the bytes after its head, and the error code that the wallet returns.
 pub const FRAMINGS: &[(&str, &str, &str)] = &[
     ("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n", "INVALID_CONTENT_LENGTH"),
     ("Transfer-Encoding: chunked\r\nContent-Length: 5", "0\r\n\r\n", "INVALID_CONTENT_LENGTH"),
@@ -44,7 +44,7 @@ pub const FRAMINGS: &[(&str, &str, &str)] = &[
     ("X: y\r\n Transfer-Encoding: chunked", "0\r\n\r\n", "BAD_REQUEST"),
 ];
 
-/// Bytes after a head with `Transfer-Encoding: chunked`, and the wallet's code.
+/// Bytes after a head with `Transfer-Encoding: chunked`, and the error code that the wallet returns.
 pub const CHUNKS: &[(&str, &str)] = &[
     ("2;name=value\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
     ("2 \r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),

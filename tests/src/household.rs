@@ -1,4 +1,4 @@
-//! A wallet of a test as its operator furnished it: one address, one policy, and an agent who may spend.
+//! A ready-made wallet for tests: one address, one policy, and one agent that may spend.
 
 use alloy_primitives::Address;
 use bursar_core::answers::Answer;
@@ -11,19 +11,20 @@ use crate::process::{EngineProcess, Start};
 /// Ten dollars a day, five a payment, automatic below half a dollar.
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
 
-/// An open wallet in a process of its own, and an agent with it.
+/// An open wallet in a separate process, and its agent.
 #[derive(Debug)]
 pub struct Household {
     pub engine: EngineProcess,
     pub operator: Operator,
     pub agent: Agent,
     pub payer: Address,
-    /// The second in which the agent last signed.
+    /// The Unix second in which the agent last signed.
     stamp: i64,
     _home: TempDir,
 }
 
 impl Household {
+    /// Starts an engine and sets up the wallet and the agent.
     pub async fn found() -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
@@ -44,7 +45,7 @@ impl Household {
         Self { engine, operator, agent, payer, stamp: 0, _home: home }
     }
 
-    /// A second in which the agent has not signed yet: another one makes another payment.
+    /// Returns a Unix second in which the agent has not signed yet, because equal requests are the same payment.
     pub fn stamp(&mut self) -> i64 {
         self.stamp = jiff::Timestamp::now().as_second().max(self.stamp + 1);
         self.stamp

@@ -1,11 +1,12 @@
-//! A process that ends itself at a named point: `BURSAR_FAULT` is `<point>:<n>`, for the nth time that it is
-//! reached.
+//! Fault points that kill the process.
+//!
+//! `BURSAR_FAULT` is `<point>:<n>`: the process dies when the point is reached for the nth time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bursar_chain::points::Points;
 
-/// The end, as the environment says.
+/// The fault point from the environment at which the process kills itself.
 #[derive(Debug)]
 pub struct Kill {
     point: String,
@@ -14,6 +15,7 @@ pub struct Kill {
 }
 
 impl Kill {
+    /// Reads `BURSAR_FAULT`; without it the process never kills itself.
     pub fn from_environment() -> Self {
         let fault = std::env::var("BURSAR_FAULT").unwrap_or_default();
         let (point, at) = fault.rsplit_once(':').unwrap_or(("", "0"));
@@ -29,7 +31,7 @@ impl Points for Kill {
         }
         let ourselves = rustix::process::getpid();
         rustix::process::kill_process(ourselves, rustix::process::Signal::KILL).expect("killed");
-        // The signal comes at once, but perhaps to another thread first.
+        // The signal may reach another thread first, so this thread must not continue.
         loop {
             std::thread::park();
         }

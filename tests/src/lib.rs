@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: an engine in this process with every port in the test's hand, the
-//! same engine as a process of its own, and an agent that signs its requests.
+//! What the end-to-end tests share: an engine in this process whose ports the test controls, the same engine as a
+//! separate process, and an agent that signs its requests.
 
 pub mod caller;
 pub mod counting_rpc;

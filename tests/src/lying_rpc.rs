@@ -1,5 +1,7 @@
-//! A node in front of the local chain that lies about transactions: it loses them, denies them, forgets
-//! them, answers late or for something else. What it passes on is what the chain gets to see.
+//! A JSON-RPC proxy in front of the local chain that lies about transactions.
+//!
+//! It loses transactions, denies them, forgets them, answers late or for another transaction. The chain sees only what
+//! the proxy forwards.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,46 +16,46 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// One thing that a node does wrong.
+/// One kind of wrong behavior.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// Takes a transaction and says so, and nobody else ever hears of it.
+    /// Accepts a transaction and never broadcasts it.
     Drop,
-    /// Takes a transaction, and answers when nobody listens any more.
+    /// Forwards a transaction, and answers a second later, after the caller has given up.
     Delay,
-    /// Passes a transaction on twice.
+    /// Forwards a transaction twice.
     Duplicate,
-    /// Says that it serves another chain.
+    /// Reports the id of another chain.
     WrongChainId,
-    /// Gives a receipt of another transaction.
+    /// Returns the receipt of another transaction.
     WrongReceipt,
-    /// Gives a receipt for a transaction that is in no block.
+    /// Returns a receipt for a transaction that is in no block.
     InventedReceipt,
-    /// Refuses a transaction as known, that it has never seen.
+    /// Rejects a transaction as already known, although the node has never seen it.
     AlreadyKnown,
-    /// Refuses a transaction because of its nonce, which is fine.
+    /// Rejects a transaction for its nonce, which is valid.
     NonceTooLow,
-    /// Refuses a transaction because of its price, which is fine.
+    /// Rejects a transaction for its price, which is sufficient.
     Underpriced,
-    /// Takes a transaction and breaks the connection.
+    /// Forwards a transaction and breaks the connection.
     TimeoutAfterAccept,
-    /// Takes a transaction, and forgets it before the next block.
+    /// Forwards a transaction, and has the node drop it before the next block.
     Forget,
-    /// Takes a transaction, has it mined, and then the block never was.
+    /// Forwards a transaction, has it mined, and then removes the block by a reorganization.
     Reorg,
-    /// Says that nothing was ever sent from the address.
+    /// Reports that the address has sent no transaction.
     CountBehind,
-    /// Passes a transaction on two seconds late.
+    /// Forwards a transaction two seconds late.
     Late,
-    /// Does not know `eth_simulateV1`. No lie, but what many nodes say.
+    /// Rejects `eth_simulateV1` as unknown. Not a lie: many nodes do not implement it.
     NoSimulation,
 }
 
-/// How late [`Lie::Late`] is.
+/// The delay of [`Lie::Late`].
 pub const LATE: Duration = Duration::from_secs(2);
 
 impl Lie {
-    /// Those about transactions.
+    /// The lies about transactions.
     pub const ALL: [Lie; 13] = [
         Lie::Drop,
         Lie::Delay,
@@ -70,7 +72,7 @@ impl Lie {
         Lie::CountBehind,
     ];
 
-    /// The method whose answer it is about.
+    /// The method whose answer this lie changes.
     fn method(self) -> &'static str {
         match self {
             Lie::WrongChainId => "eth_chainId",
@@ -91,17 +93,17 @@ impl Lie {
     }
 }
 
-/// What a node says wrongly of prices and accounts, each time that it is asked.
+/// A false statement about prices or accounts, repeated in every answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// Gas costs so many wei, by its blocks and by its methods.
+    /// The gas price is this many wei, in blocks and in the gas price methods.
     GasPrice(u128),
-    /// Every account has so many wei.
+    /// Every account has this many wei.
     Balance(u128),
 }
 
 impl Claim {
-    /// The answer with this claim in it; `None` where it is about something else.
+    /// Returns the answer changed by this claim; `None` if the claim does not concern the method.
     fn bend(self, method: &str, told: &Value) -> Option<Value> {
         let mut bent = told.clone();
         match (self, method) {
@@ -120,14 +122,14 @@ fn hex_number(number: u128) -> Value {
     Value::from(format!("{number:#x}"))
 }
 
-/// A claim, and how many answers about the same stay honest before it is made.
+/// A claim, and how many answers that it concerns stay honest first.
 #[derive(Debug)]
 struct Standing {
     claim: Claim,
     honest: usize,
 }
 
-/// A node that lies as often as it is told to, and is honest from then on.
+/// A proxy that tells the lies it was given, and is honest afterwards.
 #[derive(Debug)]
 pub struct LyingRpc {
     pub url: String,
@@ -147,16 +149,16 @@ struct Lies {
     due: VecDeque<Lie>,
     told: usize,
     claims: Vec<Standing>,
-    /// How many answers held a claim.
+    /// Number of answers that a claim changed.
     claimed: usize,
-    /// Every transaction that somebody broadcast, in order.
+    /// Every transaction that was broadcast, in order.
     broadcast: Vec<String>,
-    /// Until when nothing is answered.
+    /// The proxy answers nothing until this time.
     frozen_until: Option<tokio::time::Instant>,
 }
 
 impl LyingRpc {
-    /// In front of a node, honest until it is told to lie.
+    /// Starts a proxy in front of a node, honest until the test adds lies.
     pub async fn before(node: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let way = Way { node: node.to_owned(), client, state: Arc::default() };
@@ -167,39 +169,39 @@ impl LyingRpc {
         Self { url, way, server: tokio::spawn(serve) }
     }
 
-    /// The next answers of the kind are these lies.
+    /// Queues lies: each changes the next answer of its method, in this order.
     pub fn tell(&self, lies: impl IntoIterator<Item = Lie>) {
         self.way.lies().due.extend(lies);
     }
 
-    /// Claims this from now on, after so many honest answers about the same.
+    /// Makes this claim from now on, after `honest` honest answers that it concerns.
     pub fn claim_after(&self, honest: usize, claim: Claim) {
         self.way.lies().claims.push(Standing { claim, honest });
     }
 
-    /// Drops the lies that are still to be told, and all claims.
+    /// Drops the queued lies and all claims.
     pub fn be_honest(&self) {
         let mut lies = self.way.lies();
         lies.due.clear();
         lies.claims.clear();
     }
 
-    /// How many answers held a claim.
+    /// Returns the number of answers that a claim changed.
     pub fn claimed(&self) -> usize {
         self.way.lies().claimed
     }
 
-    /// Answers nothing for a while.
+    /// Answers nothing for this long.
     pub fn freeze(&self, time: Duration) {
         self.way.lies().frozen_until = Some(tokio::time::Instant::now() + time);
     }
 
-    /// How many lies were told.
+    /// Returns the number of lies told.
     pub fn told(&self) -> usize {
         self.way.lies().told
     }
 
-    /// Every transaction that was broadcast to it so far, in order and as often.
+    /// Returns every transaction broadcast so far, in order, duplicates included.
     pub fn broadcast(&self) -> Vec<String> {
         self.way.lies().broadcast.clone()
     }
@@ -216,7 +218,7 @@ impl Way {
         self.state.lock().expect("not poisoned")
     }
 
-    /// The lie that is due for this method, if one is.
+    /// Takes the next queued lie if it concerns this method.
     fn next(&self, method: &str) -> Option<Lie> {
         let mut lies = self.lies();
         let due = lies.due.front().copied().filter(|lie| lie.method() == method)?;
@@ -225,7 +227,7 @@ impl Way {
         Some(due)
     }
 
-    /// An answer of the node with what is claimed instead.
+    /// Returns the node's answer, changed by the claims.
     fn bent(&self, method: &str, told: Value) -> Value {
         let mut lies = self.lies();
         let mut answer = told;
@@ -255,7 +257,7 @@ impl Way {
     }
 }
 
-/// A body that breaks off before it began: the caller sees a connection that died.
+/// A body that breaks off before its first byte: the caller sees a dead connection.
 fn broken() -> Response {
     let gone = async { Err::<Vec<u8>, _>(std::io::Error::other("gone")) };
     let body = Body::from_stream(futures::stream::once(gone));
@@ -280,7 +282,7 @@ async fn answer(State(way): State<Way>, body: String) -> Response {
                     Err(broken) => return broken,
                 }
             }
-            // In another order than asked: nodes may.
+            // Batch answers may arrive in any order.
             answers.reverse();
             answered(&Value::Array(answers))
         }
@@ -288,7 +290,7 @@ async fn answer(State(way): State<Way>, body: String) -> Response {
     }
 }
 
-/// One answer, or a connection that breaks.
+/// Returns one answer, or a connection that breaks.
 async fn answer_one(way: &Way, call: &Value) -> Result<Value, Response> {
     let method = call["method"].as_str().unwrap_or_default().to_owned();
     if method == "eth_sendRawTransaction" {
@@ -318,7 +320,7 @@ async fn answer_one(way: &Way, call: &Value) -> Result<Value, Response> {
         }
         Lie::Late => {
             let (way, call) = (way.clone(), call.clone());
-            // Also when nobody waits for the answer any more.
+            // Forwarded even if the caller no longer waits for the answer.
             let late = tokio::spawn(async move {
                 tokio::time::sleep(LATE).await;
                 way.pass_on(&call).await

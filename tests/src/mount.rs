@@ -1,23 +1,23 @@
-//! Mounts for as long as a test needs them. Only root may make them, and not everywhere.
+//! Temporary mounts for tests. They need root, and some environments forbid them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Goes away with the value.
+/// A mount that is removed when dropped.
 #[derive(Debug)]
 pub struct Mount {
     at: PathBuf,
 }
 
 impl Mount {
-    /// A file system of so many MiB in memory.
+    /// Mounts an in-memory file system of this many MiB. Fails with the error output of `mount`.
     pub fn in_memory(at: &Path, mebibytes: u32) -> Result<Self, String> {
         let size = format!("size={mebibytes}m,mode=0700");
         mount(&["-t", "tmpfs", "-o", &size, "tmpfs"], at)?;
         Ok(Self { at: at.to_owned() })
     }
 
-    /// The folder over itself, where nobody can write.
+    /// Mounts the folder read-only over itself. Fails with the error output of `mount`.
     pub fn read_only(at: &Path) -> Result<Self, String> {
         let source = at.display().to_string();
         mount(&["--bind", &source], at)?;
@@ -29,7 +29,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily: an engine that is about to end may still have a file open.
+        // Lazily: an engine that is about to exit may still have a file open.
         let ended = Command::new("umount").arg("-l").arg(&self.at).status();
         assert!(ended.is_ok_and(|status| status.success()), "{} stays mounted", self.at.display());
     }

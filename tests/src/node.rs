@@ -1,4 +1,4 @@
-//! A node in the test's hand: whether it knows the transactions that it is asked for.
+//! A fake chain node: the test decides whether it knows the transactions it is asked for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// What it answers when it is asked for a transaction.
+/// How the node answers a query for a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Knows {
     Everything,
     Nothing,
-    /// The transactions of so many questions, and none after them.
+    /// It knows the transactions of this many queries, and none afterwards.
     Times(usize),
-    /// It fails.
+    /// It returns status 500.
     Broken,
 }
 
@@ -31,7 +31,7 @@ struct Shared {
     asked: AtomicUsize,
 }
 
-/// A node that listens, and knows every transaction unless a test changes that.
+/// A fake node that knows every transaction until the test changes that. It stops when dropped.
 #[derive(Debug)]
 pub struct Node {
     pub url: String,
@@ -46,11 +46,12 @@ impl Drop for Node {
 }
 
 impl Node {
+    /// Starts a node of Base.
     pub async fn serve() -> Self {
         Self::of(8453).await
     }
 
-    /// Of another chain.
+    /// Starts a node of another chain.
     pub async fn of(chain: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -63,12 +64,12 @@ impl Node {
         Self { url, shared, server }
     }
 
-    /// From now on.
+    /// Changes how the node answers from now on.
     pub fn knows(&self, knows: Knows) {
         *self.shared.knows.lock().expect("held for a moment") = knows;
     }
 
-    /// How often it was asked for a transaction.
+    /// Returns how often the node was asked for a transaction.
     pub fn asked(&self) -> usize {
         self.shared.asked.load(Ordering::SeqCst)
     }

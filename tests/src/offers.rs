@@ -5,13 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 use bursar_core::networks::{self, ChainId};
 use serde_json::{Value, json};
 
-/// Base's reference stablecoin is what most tests pay in.
+/// Base, whose stablecoin most tests pay with.
 pub const BASE: ChainId = ChainId(8453);
 
-/// The receiving address of offers.
+/// The receiving address of the offers.
 pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-/// An x402 v2 challenge over `atoms` smallest units for `url`.
+/// An x402 v2 challenge for `atoms` smallest units of the chain's stablecoin, for `url`.
 pub fn challenge(chain: ChainId, atoms: u64, url: &str) -> Value {
     let coin = networks::by_chain(chain).expect("a network of the table").stablecoin;
     json!({
@@ -30,17 +30,17 @@ pub fn challenge(chain: ChainId, atoms: u64, url: &str) -> Value {
     })
 }
 
-/// The header's text.
+/// Encodes a challenge as the header's value (base64).
 pub fn header(challenge: &Value) -> String {
     STANDARD.encode(challenge.to_string())
 }
 
-/// A header that differs from every other `n`.
+/// A challenge header on Base that is different for every `n`.
 pub fn offer(atoms: u64, n: u64) -> String {
     header(&challenge(BASE, atoms, &format!("https://api.example.com/{n}")))
 }
 
-/// The JSON inside a payment header.
+/// Decodes the JSON inside a payment header.
 pub fn opened(header_value: &str) -> Value {
     let bytes = STANDARD.decode(header_value).expect("base64");
     serde_json::from_slice(&bytes).expect("JSON")

@@ -1,13 +1,13 @@
-//! The demonstration's operator, with what a test expects of it.
+//! The demo's operator, extended with the assertions of tests.
 
 use bursar_core::answers::Answer;
 use bursar_core::fault::Fault;
 pub use bursar_demo::operator::{Operator, Outcome};
 
-/// The password that tests use.
+/// The wallet password of tests.
 pub const PASSWORD: &str = "correct horse battery";
 
-/// Command lines with an expected end.
+/// Runs command lines with an expected result.
 pub trait Expect {
     /// Runs a command line to its end.
     fn outcome(&mut self, line: &str) -> impl Future<Output = Outcome>;

@@ -1,5 +1,6 @@
-//! A payer for tests of the facilitator, written from the standards by hand: it shares no code with the
-//! facilitator, so that agreement between them proves something.
+//! A payer for tests of the facilitator, written by hand from the standards.
+//!
+//! It shares no code with the facilitator, so agreement between the two proves something.
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256, keccak256};
 use alloy_sol_types::SolValue;
@@ -7,12 +8,14 @@ use bursar_core::networks::Network;
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};
 
-/// Where the exact Permit2 proxy, Permit2 and Prism are on every network.
+/// The exact Permit2 proxy; it has the same address on every network.
 pub const PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
+/// Permit2; it has the same address on every network.
 pub const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+/// Prism; it has the same address on every network.
 pub const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
 
-/// The end of a signature of a wallet that is not deployed yet (EIP-6492).
+/// The suffix of a signature of a wallet that is not deployed yet (EIP-6492).
 const UNDEPLOYED: B256 =
     b256!("0x6492649264926492649264926492649264926492649264926492649264926492");
 
@@ -28,23 +31,26 @@ impl std::fmt::Debug for Payer {
     }
 }
 
-/// What is paid.
+/// The terms of a payment.
 #[derive(Debug, Clone)]
 pub struct Due {
     pub network: &'static Network,
     pub token: Address,
     /// The EIP-712 domain separator of the token.
     pub domain: B256,
-    /// Whose money it is: the key's own address, or a wallet of its owner.
+    /// The payer: the key's own address, or a contract wallet that the key owns.
     pub from: Address,
     pub to: Address,
+    /// In the token's smallest units.
     pub amount: U256,
     pub nonce: B256,
+    /// Unix second from which the payment is valid.
     pub after: u64,
+    /// Unix second at which the payment expires.
     pub before: u64,
 }
 
-/// How it is paid.
+/// The asset transfer method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Eip3009,
@@ -52,7 +58,7 @@ pub enum Way {
     Prism,
 }
 
-/// A signed payment: what stands under `payload`, and what is known of it.
+/// A signed payment: the JSON of `payload`, and its terms.
 #[derive(Debug, Clone)]
 pub struct Paid {
     pub due: Due,
@@ -60,10 +66,12 @@ pub struct Paid {
     pub payload: Value,
 }
 
+/// Returns the real time in Unix seconds.
 pub fn now_s() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_second()).expect("after 1970")
 }
 
+/// Returns 32 random bytes.
 pub fn random_word() -> B256 {
     let mut word = [0; 32];
     getrandom::fill(&mut word).expect("random bytes");
@@ -71,21 +79,23 @@ pub fn random_word() -> B256 {
 }
 
 impl Payer {
+    /// Creates a payer with a random key.
     pub fn random() -> Self {
         Self { key: SigningKey::from_slice(random_word().as_slice()).expect("a key") }
     }
 
+    /// Returns the key's address.
     pub fn address(&self) -> Address {
         let point = self.key.verifying_key().to_encoded_point(false);
         Address::from_slice(&keccak256(&point.as_bytes()[1..])[12..])
     }
 
-    /// The key itself, for a program that signs by it.
+    /// Returns the key itself in hex, for a program that signs with it.
     pub fn key(&self) -> String {
         format!("0x{}", hex::encode(self.key.to_bytes()))
     }
 
-    /// Something to pay in a network's dollar token: from now for five minutes, with a nonce of chance.
+    /// Returns terms in the network's stablecoin: valid for five minutes, with a random nonce.
     pub fn owes(&self, network: &'static Network, to: Address, amount: u64) -> Due {
         Due {
             network,
@@ -105,7 +115,7 @@ impl Payer {
         self.pay_with(way, due, |signature| signature)
     }
 
-    /// The same for a wallet that is not deployed yet.
+    /// Signs a payment of a wallet that is not deployed yet (EIP-6492).
     pub fn pay_undeployed(&self, way: Way, due: &Due, factory: Address, data: &[u8]) -> Paid {
         self.pay_with(way, due, |signature| {
             let parts = (factory, Bytes::copy_from_slice(data), Bytes::from(signature));
@@ -113,7 +123,7 @@ impl Payer {
         })
     }
 
-    /// The same with a signature that is changed before it goes out.
+    /// Signs a payment and changes the signature before it is sent.
     pub fn pay_with(&self, way: Way, due: &Due, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Paid {
         let digest = digest(way, due);
         let (signature, id) = self.key.sign_prehash_recoverable(digest.as_slice()).expect("signed");
@@ -139,7 +149,7 @@ impl Payer {
                     "witness": { "to": due.to, "validAfter": due.after.to_string() },
                 },
             }),
-            // As the original's clients write it: no token, a decimal nonce, numbers for times.
+            // Encoded as Prism's own clients do: no token, a decimal nonce, times as numbers.
             Way::Prism => json!({
                 "signature": signature,
                 "authorization": {
@@ -153,7 +163,7 @@ impl Payer {
     }
 }
 
-/// The EIP-712 domain separator of a token of that name and version.
+/// Returns the EIP-712 domain separator of a token with this name and version.
 pub fn token_domain(name: &str, version: &str, network: &Network, token: Address) -> B256 {
     let kind = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)";
     let chain = B256::from(U256::from(network.chain.0).to_be_bytes::<32>());
@@ -162,7 +172,7 @@ pub fn token_domain(name: &str, version: &str, network: &Network, token: Address
     keccak256(words)
 }
 
-/// What is signed (EIP-712), put together by hand.
+/// Returns the EIP-712 digest that the payer signs.
 pub fn digest(way: Way, due: &Due) -> B256 {
     let number = |number: U256| B256::from(number.to_be_bytes::<32>());
     let seconds = |at: u64| number(U256::from(at));
@@ -243,7 +253,7 @@ pub fn digest(way: Way, due: &Due) -> B256 {
 }
 
 impl Paid {
-    /// The body of `/verify` and `/settle` in a version, as official clients write it.
+    /// Returns the body of `/verify` and `/settle` in an x402 version, as official clients write it.
     pub fn body(&self, version: u64) -> Value {
         let due = &self.due;
         let extra = match self.way {
@@ -283,7 +293,7 @@ impl Paid {
         })
     }
 
-    /// The short form of the original's clients.
+    /// Returns the short form of the body that Prism's own clients send.
     pub fn short_body(&self) -> Value {
         let due = &self.due;
         json!({

@@ -1,4 +1,4 @@
-//! The engine as a process of its own, for what only a process can show: kill -9, signals, the lock.
+//! The engine as a separate process, for tests of what only a process has: kill -9, signals, the lock.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -15,11 +15,11 @@ use bursar_tui::link::Link;
 
 use crate::operator::{Operator, PASSWORD};
 
-/// Longest wait for an engine to end: twice what it gives to calls in progress, and more.
+/// Longest wait for an engine to exit: more than twice the time it gives to calls in progress.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Lets this process, and those it starts from now on, have as many files open and some more.
+/// Raises the open-file limit of this process and its later children to at least `count` and a margin.
 pub fn allow_open_files(count: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = count + 256;
@@ -33,7 +33,7 @@ pub fn allow_open_files(count: u64) {
     }
 }
 
-/// Resident memory of a process now and at its most, in MiB.
+/// Returns the resident memory of a process, current and peak, in MiB.
 pub fn memory(pid: u32) -> (f64, f64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("Linux");
     let of = |name: &str| {
@@ -44,47 +44,48 @@ pub fn memory(pid: u32) -> (f64, f64) {
     (of("VmRSS:"), of("VmHWM:"))
 }
 
-/// A running `bursar-test-engine`: the product's engine with a small key derivation, the clock moved by a
-/// file, and the test's fault.
+/// A running `bursar-test-engine`: cheap key derivation, a clock moved by a file, and the test's faults.
 #[derive(Debug)]
 pub struct EngineProcess {
     child: Child,
     pub folder: PathBuf,
-    /// Where agents reach it.
+    /// The URL of the agent server.
     pub url: String,
 }
 
-/// What a process is started with.
+/// The options of a process.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
-    /// `kill:<point>:<n>`, `fail:<point>:<n>` (from then on) or `once:<point>:<n>`; several with commas.
+    /// `kill:<point>:<n>`, `fail:<point>:<n>` (from then on) or `once:<point>:<n>`; several are separated by commas.
     pub fault: Option<String>,
-    /// Give it the password at start.
+    /// Pass the password at start.
     pub unlock: bool,
-    /// Endpoint of the local chain, for Base.
+    /// RPC endpoint of the local chain, used for Base.
     pub rpc: Option<String>,
-    /// Further environment; it wins over what the other fields say.
+    /// Further environment variables; they override those of the other fields.
     pub env: Vec<(String, String)>,
-    /// Where strace writes every connection that the process opens, as it sees them from outside.
+    /// File to which strace writes every connection that the process opens.
     pub trace: Option<PathBuf>,
-    /// Where strace writes instead what the process makes: files, folders, sockets, and their modes.
+    /// File to which strace writes the files, folders and sockets that the process creates, with their modes.
+    ///
+    /// Ignored if `trace` is set.
     pub births: Option<PathBuf>,
-    /// The mode bits that its files do not get, in octal; else those of the test.
+    /// The umask of the process, in octal; by default that of the test.
     pub umask: Option<&'static str>,
-    /// When its journal carries rows over; else as in the product.
+    /// When the journal carries rows over to the history file; by default as in the product.
     pub carry: Option<Carry>,
-    /// A file to which everything is logged, and everything it says on standard error.
+    /// A file that receives the full trace log and all of standard error.
     pub log: Option<PathBuf>,
 }
 
 impl EngineProcess {
-    /// Starts the engine on `folder` and waits until it says READY.
+    /// Starts the engine on `folder` and waits until it prints READY.
     pub fn start(folder: &Path, start: &Start) -> Self {
         Self::try_start(folder, start)
             .unwrap_or_else(|why| panic!("the engine did not start: {why}"))
     }
 
-    /// The same, with what it said when it did not start.
+    /// Like [`Self::start`]. Fails with the exit status and standard error.
     pub fn try_start(folder: &Path, start: &Start) -> Result<Self, String> {
         let mut child = Self::command(folder, start).spawn().map_err(|error| error.to_string())?;
         let stdout = child.stdout.take().ok_or("no stdout")?;
@@ -121,7 +122,7 @@ impl EngineProcess {
         ];
         let wanted = traced.iter().find_map(|(file, calls)| Some((file.as_ref()?, *calls)));
         if let Some((file, calls)) = wanted {
-            // The tracer stands aside, so that the engine is our own child.
+            // `-D` runs the tracer as a detached process, so that the engine is our direct child.
             line.extend(["strace", "-D", "-f", "-qq", "-y", "-e", calls, "-o"].map(OsString::from));
             line.push(file.into());
         }
@@ -132,7 +133,7 @@ impl EngineProcess {
             .env("BURSAR_TEST_CLOCK", Self::clock_file(folder))
             .env("BURSAR_SERVER_LISTEN", "127.0.0.1:0")
             .env("BURSAR_SERVER_RATE_PER_MINUTE", "1000000")
-            // Nobody listens there: no engine of a test reaches outside this machine.
+            // Nothing listens on port 9: no engine of a test connects to other machines.
             .env("BURSAR_NETWORKS_8453_RPC", "http://127.0.0.1:9")
             .env("BURSAR_NETWORKS_4663_RPC", "http://127.0.0.1:9")
             .env("BURSAR_NETWORKS_8453_EXPLORER", "none")
@@ -160,7 +161,7 @@ impl EngineProcess {
         command
     }
 
-    /// Cargo builds this package's programs beside the folder of its test programs.
+    /// Cargo puts this package's programs into the folder above its test programs.
     fn program() -> PathBuf {
         let test = std::env::current_exe().expect("a test program");
         let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
@@ -171,27 +172,29 @@ impl EngineProcess {
         folder.with_extension("clock")
     }
 
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Moves the engine's clock by so much from the real one.
+    /// Sets the offset of the engine's clock from the real one.
     pub fn skew(&self, ms: i64) {
         std::fs::write(Self::clock_file(&self.folder), ms.to_string()).expect("written");
     }
 
-    /// Seconds on its clock.
+    /// Returns the engine clock's time in Unix seconds.
     pub fn now_s(&self) -> i64 {
         let skew = std::fs::read_to_string(Self::clock_file(&self.folder)).unwrap_or_default();
         let skew: i64 = skew.trim().parse().unwrap_or(0);
         jiff::Timestamp::now().as_second() + skew / 1000
     }
 
-    /// Stands still, as under SIGSTOP, until it is told to go on.
+    /// Pauses the process with SIGSTOP.
     pub fn stand_still(&self) {
         self.signal(rustix::process::Signal::STOP);
     }
 
+    /// Resumes the process with SIGCONT.
     pub fn go_on(&self) {
         self.signal(rustix::process::Signal::CONT);
     }
@@ -201,35 +204,35 @@ impl EngineProcess {
         rustix::process::kill_process(pid.expect("a pid"), signal).expect("signalled");
     }
 
-    /// `kill -9`.
+    /// Sends SIGKILL and waits for the exit.
     pub fn kill(&mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("gone");
     }
 
-    /// Waits for its end; whether kill -9 ended it.
+    /// Waits for the exit. Returns whether SIGKILL ended the process.
     pub fn wait_killed(&mut self) -> bool {
         use std::os::unix::process::ExitStatusExt;
         self.wait_status().signal() == Some(9)
     }
 
-    /// Whether it has ended, by itself or by a fault.
+    /// Returns whether the process has exited.
     pub fn is_over(&mut self) -> bool {
         self.child.try_wait().expect("a child of ours").is_some()
     }
 
-    /// SIGTERM, and the exit code it ends with.
+    /// Sends SIGTERM and returns the exit code; `None` if a signal ended the process.
     pub fn terminate(&mut self) -> Option<i32> {
         self.ask_to_end();
         self.wait_end()
     }
 
-    /// SIGTERM, without waiting for what comes of it.
+    /// Sends SIGTERM without waiting for the exit.
     pub fn ask_to_end(&self) {
         self.signal(rustix::process::Signal::TERM);
     }
 
-    /// Waits for its end; the exit code, `None` if a signal ended it.
+    /// Waits for the exit. Returns the exit code; `None` if a signal ended the process.
     pub fn wait_end(&mut self) -> Option<i32> {
         self.wait_status().code()
     }
@@ -245,13 +248,14 @@ impl EngineProcess {
         }
     }
 
-    /// An operator at the control socket.
+    /// Connects an operator to the control socket.
     pub async fn operator(&self) -> Operator {
         let link =
             Link::connect(&self.control(), Program::Command).await.expect("the engine lets us in");
         Operator::at(link, PASSWORD)
     }
 
+    /// Reads the control file of the running engine.
     pub fn control(&self) -> ControlFile {
         let folder = DataFolder::open(&self.folder).expect("the folder");
         match claim(&folder, ENGINE_WAITS).expect("the lock") {

@@ -1,4 +1,4 @@
-//! A proxy of a test, in this process or in one of its own, and customers who pay by hand.
+//! A proxy for tests, in this process or in its own, and customers that build their payments by hand.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::payer::{Due, Payer, Way, now_s};
 use crate::service::ServiceProcess;
 use crate::upstream::KEY;
 
-/// Who is paid.
+/// The address that receives payments.
 pub const SELLER: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
 
-/// For what would never come: no test waits so long for what does.
+/// The longest wait. It fires only for an event that never comes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a proxy lives: settings and store.
+/// A proxy's folder: settings and store.
 #[derive(Debug)]
 pub struct Home {
     folder: TempDir,
 }
 
 impl Home {
-    /// Settings; `more` is added to them. Without a node in `more` there is none.
+    /// Writes settings and adds `more` to them. Unless `more` sets `rpc`, no node is used.
     pub fn new(upstream: &str, facilitator: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let node = if more.contains("rpc =") { "" } else { "rpc = \"off\"" };
@@ -46,24 +46,28 @@ impl Home {
         Self { folder }
     }
 
+    /// The folder that holds everything.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
+    /// The path of the settings file.
     pub fn settings(&self) -> PathBuf {
         self.folder.path().join("proxy.toml")
     }
 
+    /// Loads the settings, ignoring the environment.
     pub fn config(&self) -> Config {
         Config::load(Some(&self.settings()), &|_name| None).expect("good settings")
     }
 
-    /// Starts it in this process.
+    /// Starts the proxy in this process.
     pub async fn start(&self) -> Proxy {
         let started = async {
             loop {
                 match Running::start(self.config(), Arc::new(NoPoints)).await {
-                    // A child of another test has the file of the proxy before, until it is another program.
+                    // A child process that another test just forked holds the previous store's file descriptor until
+                    // exec.
                     Err(StartFault::Store { why, .. }) if why.contains("already open") => {
                         tokio::task::yield_now().await;
                     }
@@ -75,7 +79,7 @@ impl Home {
         Proxy { url: format!("http://{}", running.address), running }
     }
 
-    /// Starts it as a process of its own; `fault` is `<point>:<n>`, where it ends itself.
+    /// Starts the proxy as a separate process, which kills itself at `fault`, written `<point>:<n>`.
     pub fn start_process(&self, fault: Option<&str>) -> ServiceProcess {
         ServiceProcess::start("bursar-test-proxy", &self.settings(), "info", fault)
     }
@@ -89,11 +93,12 @@ pub struct Proxy {
 }
 
 impl Proxy {
+    /// Stops the proxy in an orderly way.
     pub async fn stop(self) {
         self.running.stop().await;
     }
 
-    /// What it counted, as text.
+    /// Returns the metrics as text.
     pub async fn metrics(&self) -> String {
         let address = self.running.metrics_address.expect("metrics");
         let asked = client().get(format!("http://{address}/metrics"));
@@ -101,31 +106,35 @@ impl Proxy {
     }
 }
 
+/// Returns an HTTP client that uses no proxy.
 pub fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// A chat of one message.
+/// A chat request with one message.
 pub fn chat(text: &str) -> Value {
     let messages = json!([{ "role": "user", "content": text }]);
     json!({ "model": "toy", "messages": messages, "max_completion_tokens": 100 })
 }
 
-/// The same as a stream.
+/// A streaming chat request with one message.
 pub fn streaming(text: &str) -> Value {
     let mut body = chat(text);
     body["stream"] = json!(true);
     body
 }
 
-/// What was asked for, read from a 402.
+/// The offers of a 402 response.
 #[derive(Debug, Clone)]
 pub struct Asked {
+    /// The x402 v1 offers, from the body.
     pub first: Value,
+    /// The x402 v2 offers, from the header.
     pub second: Value,
 }
 
 impl Asked {
+    /// Reads the offers of a response, which must have status 402.
     pub async fn read(answer: Response) -> Self {
         assert_eq!(answer.status(), 402);
         let header = answer.headers().get("payment-required").expect("an offer").clone();
@@ -135,7 +144,7 @@ impl Asked {
     }
 }
 
-/// A payment as it is sent.
+/// A payment header.
 #[derive(Debug, Clone)]
 pub struct Header {
     pub name: &'static str,
@@ -143,7 +152,7 @@ pub struct Header {
     pub due: Due,
 }
 
-/// Somebody who asks one proxy.
+/// A customer of one proxy.
 #[derive(Debug)]
 pub struct Customer {
     pub client: reqwest::Client,
@@ -153,26 +162,29 @@ pub struct Customer {
 }
 
 impl Customer {
+    /// Creates a customer that pays on Base.
     pub fn of(url: &str, payer: Payer) -> Self {
         let network = by_chain(ChainId(8453)).expect("a row");
         Self { client: client(), url: url.to_owned(), payer, network }
     }
 
+    /// Builds a chat request without a payment.
     pub fn request(&self, body: &Value) -> RequestBuilder {
         self.client.post(format!("{}/v1/chat/completions", self.url)).json(body)
     }
 
+    /// Sends a chat request without a payment and returns the offers.
     pub async fn ask(&self, body: &Value) -> Asked {
         Asked::read(self.request(body).send().await.expect("answered")).await
     }
 
-    /// Signs for what is asked, in a version.
+    /// Asks for the price and signs the offer, in an x402 version.
     pub async fn sign(&self, version: u64, body: &Value) -> Header {
         let asked = self.ask(body).await;
         self.sign_with(version, &asked, |_due| {})
     }
 
-    /// The same with terms that are changed before they are signed.
+    /// Signs the offer of a 402 response, with terms that the test changes before signing.
     pub fn sign_with(&self, version: u64, asked: &Asked, change: impl FnOnce(&mut Due)) -> Header {
         let (list, key) = match version {
             1 => (&asked.first["accepts"], "maxAmountRequired"),
@@ -202,19 +214,20 @@ impl Customer {
         Header { name, value: STANDARD.encode(payment.to_string()), due }
     }
 
+    /// Sends a chat request with a payment.
     pub async fn send(&self, body: &Value, header: &Header) -> Response {
         let request = self.request(body).header(header.name, &header.value);
         request.send().await.expect("answered")
     }
 
-    /// Asks, pays and gets.
+    /// Asks for the price, pays and returns the response.
     pub async fn buy(&self, version: u64, body: &Value) -> Response {
         let header = self.sign(version, body).await;
         self.send(body, &header).await
     }
 }
 
-/// The receipt of an answer.
+/// Decodes the receipt of a response.
 pub fn receipt(answer: &Response) -> Value {
     let header = answer.headers().get("payment-response").expect("a receipt");
     let text = STANDARD.decode(header.as_bytes()).expect("base64");

@@ -1,4 +1,4 @@
-//! HTTP by hand: bytes out, answers in.
+//! A minimal HTTP/1 client: the test writes the request's bytes, the client parses the responses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -8,33 +8,37 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// Longer than the server waits for anything: a test that gets here hangs.
+/// Longer than any timeout of the server: a test that waits this long hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One answer.
+/// One response.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
-    /// Of HTTP/1.0, where a connection ends unless the answer says otherwise.
+    /// Whether the response is HTTP/1.0, where a connection closes unless the response says otherwise.
     is_old: bool,
-    /// Names in lower case.
+    /// Header names are in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Reply {
+    /// Returns the first header of this lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Parses the body as JSON; null if it is not valid JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
+    /// Returns the error code in the body, or an empty string.
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// Returns whether the server closes the connection after this response.
     pub fn closes(&self) -> bool {
         match self.header("connection") {
             Some(option) => option == "close",
@@ -51,13 +55,14 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Connects to a server.
     pub async fn to(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("connected");
         stream.set_nodelay(true).expect("a live socket");
         Self { stream, heard: Vec::new() }
     }
 
-    /// The same from another address of this machine.
+    /// Connects from another address of this machine.
     pub async fn from(own: IpAddr, address: SocketAddr) -> std::io::Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(own, 0))?;
@@ -66,12 +71,12 @@ impl Caller {
         Ok(Self { stream, heard: Vec::new() })
     }
 
-    /// The server may have closed already: then what it said counts.
+    /// Sends bytes. Ignores write errors: the server may have closed already, after a response that counts.
     pub async fn send(&mut self, bytes: &[u8]) {
         let _closed = self.stream.write_all(bytes).await;
     }
 
-    /// The same a byte at a time.
+    /// Sends the bytes one at a time.
     pub async fn trickle(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.send(&[*byte]).await;
@@ -79,7 +84,7 @@ impl Caller {
         }
     }
 
-    /// The next answer; `None` if the server has closed.
+    /// Reads the next response; `None` if the server has closed. `to_head` means a response without a body.
     pub async fn reply(&mut self, to_head: bool) -> Option<Reply> {
         let end = loop {
             if let Some(at) = self.heard.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -117,13 +122,13 @@ impl Caller {
         read.expect("the server neither answers nor closes").is_ok_and(|count| count > 0)
     }
 
-    /// One request of which the answer is wanted.
+    /// Sends one request and reads its response.
     pub async fn ask(&mut self, bytes: &[u8]) -> Reply {
         self.send(bytes).await;
         self.reply(bytes.starts_with(b"HEAD ")).await.expect("an answer")
     }
 
-    /// Whether the server takes another request here. If it has not closed, it would answer.
+    /// Returns whether the server accepts another request on this connection.
     pub async fn goes_on(mut self) -> bool {
         self.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
         let Some(reply) = self.reply(false).await else { return false };

@@ -1,4 +1,4 @@
-//! Scripts of `tests/sdk`, which are made of the protocol's own packages, as processes.
+//! Runs the scripts of `tests/sdk`, which use the official x402 packages, as processes.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// What the scripts are made of.
+/// The npm packages of the scripts.
 pub const PACKAGES: Kit = Kit {
     package: "the packages of tests/sdk",
     manifest: include_str!("../sdk/package.json"),
@@ -19,29 +19,29 @@ pub const PACKAGES: Kit = Kit {
     proof: "node_modules/x402/package.json",
 };
 
-/// What the Python scripts are made of.
+/// The Python packages of the scripts.
 pub const WHEELS: Wheels = Wheels {
     package: "the packages of tests/sdk/requirements.txt",
     requirements: include_str!("../sdk/requirements.txt"),
 };
 
-/// Longest wait for a line; reached only by what would never come.
+/// Longest wait for a line. It fires only for a line that never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running script.
 #[derive(Debug)]
 pub struct Script {
-    /// What it said beside READY, such as its address.
+    /// The rest of the READY line, such as an address.
     pub ready: String,
     lines: Lines<BufReader<ChildStdout>>,
     stdin: ChildStdin,
     _child: Child,
-    /// The scripts beside a link to the packages: that is where node looks for them.
+    /// A folder with the scripts and a link to the packages, because node resolves packages from the script's folder.
     _home: Option<TempDir>,
 }
 
 impl Script {
-    /// Installs the packages if need be, starts a script for node and waits until it is ready.
+    /// Installs the packages if needed, starts a node script and waits until it is ready.
     pub async fn start(name: &str, args: &[&str]) -> Self {
         let kit = tokio::task::spawn_blocking(|| packages(&PACKAGES)).await.expect("it ends");
         let kit = kit.unwrap_or_else(|missing| panic!("{missing}"));
@@ -56,11 +56,11 @@ impl Script {
         Self::run(node, Some(home)).await
     }
 
-    /// The same for Python.
+    /// Like [`Self::start`], for a Python script.
     pub async fn start_python(name: &str, args: &[&str]) -> Self {
         let found = tokio::task::spawn_blocking(|| python(&WHEELS)).await.expect("it ends");
         let mut python = Command::new(found.unwrap_or_else(|missing| panic!("{missing}")));
-        // Its HTTP client would ask a proxy for this machine, too.
+        // Its HTTP client would use a proxy even for loopback addresses.
         python.arg(source(name)).args(args).env("NO_PROXY", "127.0.0.1");
         Self::run(python, None).await
     }
@@ -83,13 +83,13 @@ impl Script {
         script
     }
 
-    /// Sends it a line and reads the answer.
+    /// Sends one line and reads the response.
     pub async fn ask(&mut self, order: &Value) -> Value {
         self.stdin.write_all(format!("{order}\n").as_bytes()).await.expect("it reads");
         self.next().await
     }
 
-    /// The next line, of a script that says more than one to an order.
+    /// Reads the next line, of a script that writes several lines for one order.
     pub async fn next(&mut self) -> Value {
         let line = self.line().await;
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))

@@ -1,4 +1,4 @@
-//! A service of ours as a process of its own, which ends itself at a point of the test's choice or is killed.
+//! A service as a separate process that a test can kill, directly or at a fault point.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::Signal;
 
-/// What runs.
+/// A running service.
 #[derive(Debug)]
 pub struct ServiceProcess {
     child: Child,
@@ -14,13 +14,15 @@ pub struct ServiceProcess {
 }
 
 impl ServiceProcess {
-    /// Starts a program beside this test's folder with its settings; `fault` is `<point>:<n>`, where it ends
-    /// itself. Its lines go to `log` beside the settings.
+    /// Starts a program of this package with its settings and waits until it is ready.
+    ///
+    /// It kills itself at `fault`, written `<point>:<n>`. Its log, filtered by `lines`, goes to the file `log` next to
+    /// the settings.
     pub fn start(program: &str, settings: &Path, lines: &str, fault: Option<&str>) -> Self {
         Self::spawn(Command::new(beside(program)), settings, lines, fault)
     }
 
-    /// Starts a program that may have `hard` files open, of which it gets `soft` at first.
+    /// Starts a program with the open-file limits `soft` and `hard`.
     pub fn start_with_files(program: &str, settings: &Path, soft: u32, hard: u32) -> Self {
         let mut command = Command::new("sh");
         let limits = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$@\"");
@@ -41,19 +43,23 @@ impl ServiceProcess {
         Self { child, url }
     }
 
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
+    /// Returns whether the process has exited.
     pub fn is_over(&mut self) -> bool {
         self.child.try_wait().expect("a child of ours").is_some()
     }
 
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, signal).expect("signalled");
     }
 
+    /// Waits for the process to exit.
     pub fn wait(&mut self) -> ExitStatus {
         self.child.wait().expect("a child of ours")
     }
@@ -66,7 +72,7 @@ impl Drop for ServiceProcess {
     }
 }
 
-/// Cargo builds this package's programs in the folder above its test programs.
+/// Cargo puts this package's programs into the folder above its test programs.
 fn beside(program: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test program");
     let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");

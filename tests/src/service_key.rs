@@ -1,4 +1,4 @@
-//! Who signs for a service of a test.
+//! The signer of a test's service.
 
 use alloy_primitives::{Address, B256, keccak256};
 use bursar_chain::courier::SignEnd;
@@ -8,7 +8,7 @@ use bursar_submit::DeskKey;
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 
-/// A key in memory.
+/// A private key in memory.
 pub struct ServiceKey(SigningKey);
 
 impl std::fmt::Debug for ServiceKey {
@@ -18,11 +18,13 @@ impl std::fmt::Debug for ServiceKey {
 }
 
 impl ServiceKey {
+    /// Parses a private key in hex.
     pub fn from_hex(text: &str) -> Self {
         let bytes = hex::decode(text).expect("hex");
         Self(SigningKey::from_slice(&bytes).expect("a key"))
     }
 
+    /// Returns the key's address.
     pub fn address(&self) -> Address {
         let point = self.0.verifying_key().to_encoded_point(false);
         Address::from_word(keccak256(&point.as_bytes()[1..]))

@@ -1,5 +1,6 @@
-//! A facilitator in the test's hand, for what a good one never says. Everything else is tried with ours, and
-//! with official clients.
+//! A scripted facilitator that gives responses a correct one never gives.
+//!
+//! All other tests use our own facilitator and official clients.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,26 +16,26 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// What it says to one question.
+/// How the facilitator responds to a request.
 #[derive(Debug, Clone)]
 pub enum Says {
-    /// What a good facilitator says.
+    /// As a correct facilitator does.
     Good,
-    /// The money is on its way, with or without a transaction.
+    /// The settlement is pending, with or without a transaction hash.
     Pending(bool),
-    /// It was settled before, for another who asked.
+    /// The payment was settled before, and its success is returned again.
     Repeated,
-    /// Another caller got the success, as our facilitator says it to a request with a key.
+    /// Another caller received the success, as our facilitator reports it to a request with an idempotency key.
     Elsewhere,
-    /// It is refused for a reason.
+    /// Rejected for this reason.
     Refuses(&'static str),
     /// This text with this status.
     Text(u16, String),
-    /// Nothing, ever.
+    /// Never responds.
     Nothing,
-    /// Waits for the gate, then good.
+    /// Waits for the gate, then responds as a correct one.
     Late,
-    /// Settles, and breaks off before it says so.
+    /// Settles, but responds with status 502.
     Mute,
 }
 
@@ -43,15 +44,15 @@ struct Shared {
     verify: Mutex<Says>,
     settle: Mutex<Says>,
     verified: AtomicUsize,
-    /// Payments that were settled, each once.
+    /// Nonces of the settled payments, each once.
     moved: Mutex<Vec<Value>>,
     asked: AtomicUsize,
-    /// Of each question, in their order: what was asked, and its `Idempotency-Key`.
+    /// Endpoint and `Idempotency-Key` of each request, in order.
     keys: Mutex<Vec<(&'static str, Option<String>)>>,
     gate: Semaphore,
 }
 
-/// One that listens.
+/// A scripted facilitator. It stops when dropped.
 #[derive(Debug)]
 pub struct Settling {
     pub url: String,
@@ -66,6 +67,7 @@ impl Drop for Settling {
 }
 
 impl Settling {
+    /// Starts a facilitator on Base that responds as a correct one does.
     pub async fn serve() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -89,35 +91,37 @@ impl Settling {
         Self { url, shared, server }
     }
 
+    /// Changes how `/verify` responds from now on.
     pub fn verify_says(&self, says: Says) {
         *self.shared.verify.lock().expect("held for a moment") = says;
     }
 
+    /// Changes how `/settle` responds from now on.
     pub fn settle_says(&self, says: Says) {
         *self.shared.settle.lock().expect("held for a moment") = says;
     }
 
-    /// How often it was asked to verify.
+    /// Returns the number of `/verify` requests.
     pub fn verified(&self) -> usize {
         self.shared.verified.load(Ordering::SeqCst)
     }
 
-    /// How often it was asked to settle.
+    /// Returns the number of `/settle` requests.
     pub fn asked(&self) -> usize {
         self.shared.asked.load(Ordering::SeqCst)
     }
 
-    /// Of each question, in their order: what was asked, and its `Idempotency-Key`.
+    /// Returns the endpoint and `Idempotency-Key` of each request, in order.
     pub fn keys(&self) -> Vec<(&'static str, Option<String>)> {
         self.shared.keys.lock().expect("held for a moment").clone()
     }
 
-    /// How many payments were settled, each counted once.
+    /// Returns the number of settled payments, each counted once.
     pub fn moved(&self) -> usize {
         self.shared.moved.lock().expect("held for a moment").len()
     }
 
-    /// Lets so many late answers out.
+    /// Lets this many [`Says::Late`] responses go out.
     pub fn open(&self, turns: usize) {
         self.shared.gate.add_permits(turns);
     }

@@ -1,4 +1,4 @@
-//! A model's server in the test's hand: what it answers, chunk by chunk, and what it was asked.
+//! A scripted model server: the test chooses its responses, piece by piece, and reads the requests it received.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,35 +14,35 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-/// The key that it wants to be asked with.
+/// The API key that the server requires.
 pub const KEY: &str = "sk-upstream-0123456789abcdef";
 
-/// What it does when it is asked.
+/// How the server responds.
 #[derive(Debug, Clone)]
 pub enum Does {
-    /// Answers in one piece.
+    /// Responds in one piece.
     Whole(Value),
-    /// Answers in one piece of so many bytes.
+    /// Responds in one piece with a filler of this many bytes.
     Long(usize),
-    /// Waits for the gate, then answers in one piece.
+    /// Waits for the gate, then responds in one piece.
     Late(Value),
-    /// The same with a stream.
+    /// Waits for the gate, then streams these pieces.
     LateStream(Vec<String>),
-    /// Sends pieces, each after a turn of the gate but the first, and ends well or breaks off.
+    /// Streams pieces. Each but the first waits for the gate; the end is regular or breaks off.
     Pieces { pieces: Vec<String>, breaks: bool },
-    /// Sends pieces as they are, at once.
+    /// Streams all pieces at once.
     Stream(Vec<String>),
-    /// Sends the head of an answer in one piece, and breaks off within it.
+    /// Sends the start of a one-piece response and breaks off.
     Half,
-    /// Sends the head of an answer in one piece, and then nothing.
+    /// Sends the start of a one-piece response and then stalls until the gate opens.
     Stalls,
-    /// Sends the head of a stream, and breaks off before any piece.
+    /// Sends the head of a stream and breaks off before the first piece.
     NoPiece,
-    /// Answers with a status and a text.
+    /// Responds with a status and a text.
     Status(u16, String),
-    /// Answers with a status and a text, and from then on does the other.
+    /// Responds with a status and a text once, and then switches to another behavior.
     Once(u16, String, Box<Does>),
-    /// Never answers.
+    /// Never responds.
     Nothing,
 }
 
@@ -53,11 +53,11 @@ struct Shared {
     calls: AtomicUsize,
     models: AtomicUsize,
     gate: Semaphore,
-    /// Answers whose reader went away.
+    /// Number of responses whose reader went away.
     left: AtomicUsize,
 }
 
-/// One that listens.
+/// A scripted model server. It stops when dropped.
 #[derive(Debug)]
 pub struct Upstream {
     pub url: String,
@@ -71,7 +71,7 @@ impl Drop for Upstream {
     }
 }
 
-/// An answer of these words.
+/// A chat completion with this text.
 pub fn answer(text: &str) -> Value {
     json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000, "model": "toy",
@@ -83,7 +83,7 @@ pub fn answer(text: &str) -> Value {
     })
 }
 
-/// Frames of a stream of these words.
+/// The server-sent events of a streamed completion with these words.
 pub fn frames(words: &[&str]) -> Vec<String> {
     let frame = |delta: Value, end: Value| {
         let chunk = json!({
@@ -100,6 +100,7 @@ pub fn frames(words: &[&str]) -> Vec<String> {
 }
 
 impl Upstream {
+    /// Starts a server with this behavior.
     pub async fn serve(does: Does) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -121,39 +122,39 @@ impl Upstream {
         Self { url, shared, server }
     }
 
-    /// From now on.
+    /// Changes how the server responds from now on.
     pub fn does(&self, does: Does) {
         *self.shared.does.lock().expect("held for a moment") = does;
     }
 
-    /// How often it was asked for an answer.
+    /// Returns the number of chat requests.
     pub fn calls(&self) -> usize {
         self.shared.calls.load(Ordering::SeqCst)
     }
 
-    /// How often it was asked for its models.
+    /// Returns the number of requests for the list of models.
     pub fn models(&self) -> usize {
         self.shared.models.load(Ordering::SeqCst)
     }
 
-    /// How many of its answers nobody read to the end.
+    /// Returns the number of responses that the client did not read to the end.
     pub fn left(&self) -> usize {
         self.shared.left.load(Ordering::SeqCst)
     }
 
-    /// What it was asked last.
+    /// Returns headers and JSON body of the last chat request.
     pub fn last(&self) -> (HeaderMap, Value) {
         let asked = self.shared.asked.lock().expect("held for a moment");
         let (headers, body) = asked.last().expect("it was asked").clone();
         (headers, serde_json::from_slice(&body).expect("JSON"))
     }
 
-    /// The bytes that it was asked with last.
+    /// Returns the body of the last chat request as bytes.
     pub fn last_bytes(&self) -> Bytes {
         self.shared.asked.lock().expect("held for a moment").last().expect("it was asked").1.clone()
     }
 
-    /// Lets so many pieces pass.
+    /// Lets this many pieces through the gate.
     pub fn open(&self, turns: usize) {
         self.shared.gate.add_permits(turns);
     }

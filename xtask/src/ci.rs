@@ -1,5 +1,6 @@
-//! What CI runs, and what a developer runs before asking anybody to look: format, lints, documents,
-//! dependencies, and the README's one test command.
+//! `cargo xtask ci`: the checks that CI runs and that a developer runs before asking for a review.
+//!
+//! They are format, lints, documentation, dependencies, the workspace's tests and the simulation.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-/// The one version of cargo-deny that checks our rules; built once a machine and kept beside cargo's own
-/// caches.
+/// The version of cargo-deny that checks our rules. It is built once per machine and kept in cargo's home folder.
 const DENY: &str = "0.20.2";
 
 pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
@@ -51,7 +51,7 @@ fn step(name: &str, mut command: Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The path of cargo-deny at the pinned version, installed if this machine has it not.
+/// Returns the path of cargo-deny at the pinned version; installs it if it is missing.
 fn deny() -> anyhow::Result<PathBuf> {
     let home = cargo_home()?;
     let root = home.join("bursar-tools").join(format!("cargo-deny-{DENY}"));

@@ -1,6 +1,7 @@
-//! `cargo xtask devnet`: installs the pinned local chain, builds the states of full chains, says what each
-//! step took, and prints the path of the chain's binary last. The work is done by the demo kit, which tests
-//! call directly; this only gives it a short name.
+//! `cargo xtask devnet`: a short name for the `bursar-devnet` program.
+//!
+//! It installs the pinned local chain, builds the states of full chains, reports how long each step took, and prints
+//! the path of the chain's binary last.
 
 use std::env;
 use std::process::Command;

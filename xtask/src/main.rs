@@ -1,4 +1,4 @@
-//! Chores of the project: `cargo xtask <task>`. Depends on no crate of ours; what needs one runs it.
+//! Project chores: `cargo xtask <task>`. Depends on no crate of this workspace; tasks run them through cargo.
 
 mod ci;
 mod devnet;
@@ -10,10 +10,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-/// A task, called with the arguments after its name.
+/// A task; it receives the arguments after its name.
 type Task = fn(&[String]) -> anyhow::Result<()>;
 
-/// Name, what it does, and the function that does it.
+/// Name, description and function of each task.
 const TASKS: &[(&str, &str, Task)] = &[
     ("ci", "everything that must hold before a change lands", ci::run),
     (

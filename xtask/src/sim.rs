@@ -1,12 +1,11 @@
-//! `cargo xtask sim`: simulated worlds. Without arguments as many as CI runs; the arguments are those of the
-//! simulator, which does the work.
+//! `cargo xtask sim`: runs simulated worlds. Without arguments it runs as many as CI; arguments go to the simulator.
 
 use std::env;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-/// What CI runs, in a minute and a half on two processors that have nothing else to do.
+/// The arguments of CI: a minute and a half on two idle processors.
 const FULL: [&str; 3] = ["--to", "10000", "--table"];
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
@@ -20,8 +19,9 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As CI runs it: what the tests of the workspace have just built. Built alone, its dependencies have other
-/// features, and are all built once more.
+/// Returns the command that CI runs, with the program that the workspace's tests have just built.
+///
+/// Building the simulator alone would select other features and rebuild all its dependencies.
 pub(crate) fn built() -> anyhow::Result<Command> {
     let own = env::current_exe().context("cannot find the simulator")?;
     let program = own.with_file_name(format!("bursar-sim{}", env::consts::EXE_SUFFIX));

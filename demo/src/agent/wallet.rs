@@ -1,12 +1,12 @@
-//! The wallet as an agent calls it, with patience: an engine that is started again is away for seconds, and
-//! then locked until its operator opens it. The same ask gets the same answer, so asking again is safe.
+//! The wallet from an agent's view, with retries. A restarted engine is away for seconds and then locked until
+//! its operator opens it. Identical requests get identical answers, so retrying is safe.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::Value;
 
-/// How long a wallet that is away is waited for.
+/// How long to wait for a wallet that does not answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     pub(super) pause: Duration,
@@ -14,10 +14,10 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Two minutes: time enough to start an engine and to type a password.
+    /// Two minutes: enough to start an engine and type a password.
     pub const USUAL: Self = Self { pause: Duration::from_millis(500), tries: 240 };
 
-    /// For whoever asks again by himself.
+    /// For callers that retry by themselves.
     pub const NONE: Self = Self { pause: Duration::ZERO, tries: 1 };
 
     fn words(self) -> String {
@@ -31,12 +31,12 @@ pub(super) struct Wallet<'a> {
     pub(super) url: &'a str,
     pub(super) patience: Patience,
     pub(super) tell: &'a (dyn Fn(&str) + Sync),
-    /// It was away, so it may be locked now.
+    /// Whether the wallet was away, so that it may be locked now.
     pub(super) was_away: bool,
 }
 
 impl Wallet<'_> {
-    /// Posts `body` or, without one, gets.
+    /// Posts `body`, or sends a GET request without one.
     pub(super) async fn call(
         &mut self,
         path: &str,
@@ -85,7 +85,7 @@ impl Wallet<'_> {
     }
 }
 
-/// A locked wallet says so to bearer agents, and to hmac agents what it says to strangers.
+/// A locked wallet reports this to bearer agents. To hmac agents it answers as to unknown callers.
 fn may_be_locked((status, answer): &(u16, Value)) -> bool {
     matches!((status, answer["code"].as_str()), (503, _) | (401, Some("AUTH_FAILED")))
 }
@@ -93,7 +93,7 @@ fn may_be_locked((status, answer): &(u16, Value)) -> bool {
 async fn answer_of(request: reqwest::RequestBuilder) -> reqwest::Result<(u16, Value)> {
     let response = request.send().await?;
     let status = response.status().as_u16();
-    // Half an answer is none: the engine went away while it wrote it.
+    // A partial answer counts as none: the engine went away while writing it.
     let bytes = response.bytes().await?;
     Ok((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
 }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wallet_that_is_away_and_then_locked_is_waited_for_and_said_so() {
+    async fn the_agent_waits_for_a_wallet_that_is_away_and_then_locked() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wallet_that_was_never_away_and_refuses_is_not_asked_again() {
+    async fn the_agent_does_not_retry_a_plain_refusal() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let body = json!({});
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn patience_has_an_end_that_says_what_to_do() {
+    async fn an_exhausted_retry_reports_what_to_do() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);

@@ -1,5 +1,5 @@
-//! Interfaces of the contracts that are read, one file each. A test under each holds the selectors that the
-//! contracts of the real networks have.
+//! ABI bindings of the contracts that we call, one file each. Each file's test compares the selectors with
+//! those of the deployed contracts.
 
 pub mod erc20;
 pub mod multicall3;

@@ -1,5 +1,5 @@
-//! The machine's clock: the one place that reads the wall clock, the boot id and the zone. Decides
-//! nothing; what a [`Moment`] means is the business of the rules.
+//! The system clock: the only place that reads the wall clock, the boot id and the time zone. It reports; the
+//! domain rules interpret a [`Moment`].
 
 mod error;
 pub mod manual;
@@ -16,18 +16,21 @@ use crate::clock::zone_source::ZoneSource;
 use crate::ports::{BoxFuture, Clock};
 use crate::zone::{day_of, midnight};
 
-/// The real [`Clock`].
+/// The real [`Clock`], backed by the operating system.
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
     boot_id: String,
-    /// A mutex and not an owner behind a channel: `now` is synchronous, and the zone is held for the
-    /// length of a file's metadata at most.
+    /// A mutex instead of an owning task: `now` is synchronous, and the lock is held for two `stat` calls at
+    /// most.
     zone: Mutex<ZoneSource>,
 }
 
 impl SystemClock {
-    /// Fails when the zone cannot be determined. UTC is never assumed.
+    /// Opens the clock. All instances in a process share one monotonic zero.
+    ///
+    /// # Errors
+    /// The time zone cannot be determined. UTC is never assumed.
     pub fn new() -> Result<Self, ClockError> {
         let zone = Mutex::new(ZoneSource::open()?);
         Ok(Self { started: process_start(), boot_id: boot_id(), zone })
@@ -71,7 +74,7 @@ impl Clock for SystemClock {
     }
 
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
-        // Tokio's timers reach about two years; in steps, any target is within reach.
+        // Tokio timers reach about two years, so a distant target is reached in steps of one day.
         const STEP_MS_MAX: u64 = 24 * 60 * 60 * 1000;
         Box::pin(async move {
             while let Some(rest @ 1..) = mono_ms.checked_sub(self.mono_ms()) {
@@ -90,13 +93,14 @@ fn wall_clock() -> Utc {
     }
 }
 
-/// One zero for all clocks of the process, so that their monotonic times can be compared.
+/// Returns the shared zero of all clocks in the process, so that their monotonic times are comparable.
 fn process_start() -> Instant {
     static STARTED: OnceLock<Instant> = OnceLock::new();
     *STARTED.get_or_init(Instant::now)
 }
 
-/// Empty where it cannot be read, as under a service manager that hides `/proc/sys`.
+/// Returns the kernel's boot id, or an empty string if it cannot be read (some service managers hide
+/// `/proc/sys`).
 #[cfg(target_os = "linux")]
 fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

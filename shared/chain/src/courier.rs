@@ -1,6 +1,6 @@
-//! Serves one desk of a host: asks prices, has signed, broadcasts, looks. It owns nothing: every answer goes
-//! to the host, which keeps what follows from it before the next thing is done. Dies the process, the host
-//! names at the next start what is still to be done.
+//! Drives one outbox of a host: requests quotes and signatures, broadcasts, and queries the chain. It owns no
+//! durable state: it passes every result to the host, which persists the consequences before the next action.
+//! After a crash the host lists the pending actions at the next start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,85 +17,86 @@ use crate::errands::{self, Wanted};
 use crate::follower::Follower;
 use crate::ports::{BoxFuture, Chain, Clock};
 
-/// How long nothing happens before a desk looks by itself.
+/// Longest idle time, in milliseconds, before the driver checks an outbox without a trigger.
 pub const IDLE_MS: u64 = 2_000;
 
-/// Between two questions for a price: while something waits for its first offer, and else.
+/// Shortest time between two quotes, in milliseconds: while a submission waits for its first offer, and
+/// otherwise.
 const QUOTE_QUEUED_MS: u64 = 250;
 const QUOTE_MS: u64 = 1_500;
 
-/// Who keeps a desk, and has things signed for it.
+/// The owner of an outbox: it persists the outbox and obtains signatures for it.
 pub trait Host: Send + Sync + 'static {
-    /// The right to one signature: only a host has it, and only for what it has kept.
+    /// The right to one signature. Only a host issues it, and only for a persisted attempt.
     type Leave: Send + 'static;
 
-    /// The desk as it stands.
+    /// Returns the current outbox.
     fn desk(&self) -> Arc<Desk>;
 
-    /// Ends when the desk is not this one any more. Cancel-safe.
+    /// Completes when the current outbox is no longer `than`. Cancel-safe.
     fn another<'a>(&'a self, than: &'a Arc<Desk>) -> BoxFuture<'a, ()>;
 
-    /// Keeps what follows from this, and answers what is to be done. Nothing, if it could not be kept.
+    /// Persists the consequences of a notice and returns the actions to perform: none if persisting failed.
     fn tell(&self, told: Told) -> BoxFuture<'_, Vec<Work<Self::Leave>>>;
 
-    /// Has signed what was allowed. May take as long as a person takes.
+    /// Obtains the signature that `leave` permits. May take as long as a person needs to answer.
     fn sign(&self, leave: Self::Leave) -> BoxFuture<'static, SignEnd>;
 
-    /// A broadcast starts. Called before the last check of the desk, so a caller that cancels a submission and then
-    /// finds no broadcast in progress knows that none follows.
+    /// Reports that a broadcast starts. Called before the last check of the outbox, so a caller that cancels a
+    /// submission and then finds no broadcast in progress knows that none follows.
     fn sending(&self, _id: SubmissionId, _hash: B256) {}
 
-    /// The broadcast has ended. `clear`: every node that was sent the bytes accepted or rejected them. Otherwise a
-    /// node may receive them later.
+    /// Reports that a broadcast has ended. `clear` means that every node that was sent the bytes accepted or
+    /// rejected them. Otherwise a node may receive them later.
     fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
 
-    /// Whether to go on at a named point: where tests kill.
+    /// Failpoint: returns whether to continue. Tests stop the process here.
     fn reach(&self, _point: &'static str) -> bool {
         true
     }
 }
 
-/// What a host is told.
+/// A notice to the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
     Happened(Input),
-    /// Everything that is open is to be gone on with.
+    /// Every open submission resumes.
     Resume,
 }
 
-/// One thing to do.
+/// One action to perform.
 #[derive(Debug)]
 pub struct Work<L> {
     pub action: Action,
-    /// Beside [`Action::Sign`], where it may be signed now.
+    /// Present with [`Action::Sign`] if signing is permitted now.
     pub leave: Option<L>,
 }
 
-/// What asking a signer came to.
+/// The outcome of a signature request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignEnd {
     Signed(Signature65),
-    /// It will not be signed.
+    /// The signer refuses permanently.
     Declined,
-    /// Not now: the same may be asked again.
+    /// The signer is not available; the same request may be repeated.
     NotNow,
 }
 
-/// Where a desk's errands lead.
+/// Everything that the driver of one outbox works with.
 #[derive(Debug, Clone)]
 pub struct Way {
     pub key: DeskKey,
     pub gas: Gas,
     pub rules: Rules,
     pub clock: Arc<dyn Clock>,
-    /// Signers are asked beside everything else.
+    /// Runs the signature requests, which never block the driver.
     pub tasks: TaskTracker,
     pub stopping: CancellationToken,
-    /// One for all desks of a network.
+    /// Shared by all outboxes of a network.
     pub follower: Arc<Follower>,
 }
 
-/// Serves a desk until nothing is open at it. `chain` is asked anew each time: endpoints change.
+/// Drives an outbox until nothing is open in it. Calls `chain` again for each round, because endpoints change.
 pub async fn serve<H: Host>(
     host: Arc<H>,
     way: Way,
@@ -134,12 +135,12 @@ async fn serve_until_idle<H: Host>(
             return;
         }
         if let Some(chain) = chain() {
-            // Everything at the beginning, and whenever something waits for a signer that nobody asks: it
-            // may be there again. Otherwise what a block brings.
+            // Resume everything at the start, and again while an attempt has no signature request in flight:
+            // the signer may be available again. Otherwise handle only what a new block brings.
             if !begun || errands.lacks_a_signer(&desk) {
                 errands.tell(Told::Resume).await;
                 if begun {
-                    // All else goes its way already.
+                    // Every other action is already in flight.
                     errands.keep_signing();
                 }
             }
@@ -159,7 +160,7 @@ async fn serve_until_idle<H: Host>(
                     errands.signer_said(id, attempt, end).await;
                 }
             }
-            // It cannot end before us; if it did, the clock wakes.
+            // The follower outlives this loop; even if it ended, the timer below would wake the loop.
             true = waiter.next_block() => {}
             () = errands.host.another(&desk) => {}
             () = errands.way.clock.sleep_until(wake) => {}
@@ -167,26 +168,26 @@ async fn serve_until_idle<H: Host>(
     }
 }
 
-/// What is known of prices.
+/// The state of the last quote.
 enum Recent {
     Fresh(Input),
     AskedLately,
     Stale,
 }
 
-/// What serving one desk holds; all of it is made anew after a restart.
+/// The driver's working state; a restart rebuilds all of it.
 struct Errands<H: Host> {
     host: Arc<H>,
     way: Way,
     due: VecDeque<Work<H::Leave>>,
-    /// Attempts that a signer is asked for.
+    /// Attempts with a signature request in flight.
     asked: BTreeSet<(SubmissionId, usize)>,
-    /// Attempts that a signer would not sign yet, and until when it is left alone with them.
+    /// Attempts that a signer has just answered, and until when not to ask again (monotonic milliseconds).
     resting: BTreeMap<(SubmissionId, usize), u64>,
     signed: mpsc::UnboundedSender<(SubmissionId, usize, SignEnd)>,
-    /// When a price was asked for last, and what it was.
+    /// When the last quote request ended (monotonic milliseconds), and its result.
     quoted: Option<(u64, Option<Input>)>,
-    /// What was broadcast since the serving began.
+    /// Hashes broadcast since the driver started.
     sent: BTreeSet<B256>,
 }
 
@@ -207,7 +208,7 @@ impl<H: Host> Errands<H> {
         self.due.retain(|work| matches!(work.action, Action::Sign { .. }));
     }
 
-    /// Tells the host, and takes on what follows.
+    /// Sends a notice to the host and queues the resulting actions.
     async fn tell(&mut self, told: Told) {
         self.due.extend(self.host.tell(told).await);
     }
@@ -240,7 +241,7 @@ impl<H: Host> Errands<H> {
             }
             if let Action::Send { id, raw } = &work.action {
                 self.host.sending(*id, raw.hash);
-                // It may have been cancelled, or have expired, while it waited here.
+                // The submission may have been cancelled or may have expired while it was queued here.
                 let (desk, at) = (self.host.desk(), self.way.clock.utc());
                 if !desk.open.get(id).is_some_and(|one| one.may_send(raw.hash, at)) {
                     self.host.sent(*id, raw.hash, true);
@@ -274,19 +275,19 @@ impl<H: Host> Errands<H> {
                 self.tell(Told::Happened(input)).await;
             }
             if silent {
-                // Nobody answers: what signers say meanwhile is heard before the next one is tried. What is
-                // asked of nodes is asked again at the next look, and must not pile up until then.
+                // No node answers: handle signers' answers before the next attempt. The next round repeats the
+                // queries, so dropping them here keeps the queue from growing.
                 self.keep_signing();
                 return;
             }
         }
     }
 
-    /// Prices take several questions, and what waits for one waits for a while: not at every block. What
-    /// waits for its first offer takes the price that another got a moment ago: the count of transactions
-    /// that came with it can only be too low, and the desk knows its own.
+    /// Limits how often quotes are fetched: one takes several requests, and a submission waits for many blocks.
+    /// A first offer reuses a quote that is only moments old. Its transaction counts can only be too low, and
+    /// the outbox knows its own nonces.
     fn recent_quote(&mut self) -> Recent {
-        // A withdrawn call leaves its nonce in danger until another transaction uses it.
+        // Until another transaction uses the nonce of a withdrawn call, that call can still be mined.
         let waits = |one: &Submission| one.nonce.is_none() || (one.cancel && !one.is_given_up());
         let queued = self.host.desk().open.values().any(waits);
         let now = self.way.clock.mono_ms();
@@ -303,7 +304,7 @@ impl<H: Host> Errands<H> {
         }
     }
 
-    /// Looks for this submission, and for all others that are to be looked for next.
+    /// Queries this submission together with all lookups that directly follow it in the queue.
     async fn look(&mut self, chain: &dyn Chain, first: Wanted) {
         let mut wanted = vec![first];
         let looks = |work: &mut Work<H::Leave>| matches!(work.action, Action::Look { .. });
@@ -325,7 +326,7 @@ impl<H: Host> Errands<H> {
         }
     }
 
-    /// Beside everything else: a signer may ask a person, and take minutes.
+    /// Requests a signature in the background: a signer may ask a person and take minutes.
     fn sign(&mut self, id: SubmissionId, attempt: usize, leave: H::Leave) {
         if self.rests(&(id, attempt)) || !self.asked.insert((id, attempt)) {
             return;
@@ -333,14 +334,14 @@ impl<H: Host> Errands<H> {
         let end = self.host.sign(leave);
         let signed = self.signed.clone();
         self.way.tasks.spawn(async move {
-            // The desk may be served no more: the next start asks again.
+            // The driver may have stopped; the next start asks again.
             let _gone = signed.send((id, attempt, end.await));
         });
     }
 
     async fn signer_said(&mut self, id: SubmissionId, attempt: usize, end: SignEnd) {
         self.asked.remove(&(id, attempt));
-        // Also after an answer that comes to nothing, such as a wrong signature.
+        // Also after an answer without effect, such as a wrong signature.
         let now = self.way.clock.mono_ms();
         self.resting.retain(|_attempt, until| now < *until);
         self.resting.insert((id, attempt), now.saturating_add(IDLE_MS));

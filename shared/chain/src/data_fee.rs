@@ -1,4 +1,4 @@
-//! What a network takes for a transaction's data, on top of its gas (OP stack): no estimate of gas contains
+//! The fee that OP stack networks charge for a transaction's data on top of its gas. No gas estimate contains
 //! it, and no field of the transaction bounds it.
 
 use alloy_primitives::U256;
@@ -7,7 +7,6 @@ use bursar_core::networks::{FeeModel, Gas, OP_GAS_PRICE_ORACLE};
 
 use crate::ports::{BlockTag, Chain, ChainFault};
 
-// The interface is the predeploy's; what the macro makes of it needs no words of ours.
 alloy_sol_types::sol! {
     #[derive(Debug)]
     interface IGasPriceOracle {
@@ -15,11 +14,13 @@ alloy_sol_types::sol! {
     }
 }
 
-/// The most that is taken for a transaction of so many bytes, in wei, with room for the price to double
-/// before it is mined. Nothing on networks that fold it into gas, or take nothing.
+/// Returns an upper bound of the data fee, in wei, for a transaction of `bytes` bytes. It leaves room for the
+/// price to double before the transaction is mined. Zero on networks that include the fee in gas or charge
+/// none.
 ///
 /// # Errors
-/// No node answered. A network of the OP stack without its oracle, as a local chain is, takes nothing.
+/// No node answered, or the oracle's answer is invalid. An OP stack network without the oracle, such as a local
+/// chain, charges nothing.
 pub async fn most(chain: &dyn Chain, gas: &Gas, bytes: usize) -> Result<U256, ChainFault> {
     match gas.model {
         FeeModel::OpStack => {}

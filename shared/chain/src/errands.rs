@@ -1,5 +1,5 @@
-//! What a desk wants done, done at a chain: the same for every host. Signing is not among it: who holds the
-//! key does that.
+//! Performs the actions of an outbox on a chain, the same for every host. Signing is not part of it: the owner
+//! of the key signs.
 
 use alloy_primitives::{Address, B256};
 use bursar_core::networks::{FeeModel, Gas};
@@ -10,14 +10,14 @@ use bursar_submit::{
 
 use crate::ports::{BlockTag, Chain, ChainFault, TxStatus};
 
-/// What a transfer of nothing costs where gas is nothing but gas (EIP-2028 and before).
+/// Gas of an empty transfer on networks whose gas includes no data fee (EIP-2028 and earlier).
 const PLAIN_GAS: u64 = 21_000;
 
-/// More than doing nothing costs anywhere, its data included.
+/// Upper bound for the gas of an empty transfer on any network, data fee included.
 const PLAIN_GAS_MAX: u64 = 2_000_000;
 
-/// Does what a desk wants done. `None` where it comes to nothing now: a later block has it asked again.
-/// [`Action::Sign`] and [`Action::Look`] come to nothing here.
+/// Performs an action of an outbox. `None` means no result for now; a later block triggers the action again.
+/// Always `None` for [`Action::Sign`] and [`Action::Look`].
 pub async fn run(
     chain: &dyn Chain,
     key: &DeskKey,
@@ -31,7 +31,7 @@ pub async fn run(
             let answer = send(chain, raw, again).await;
             Ok(Input::Answered { id: *id, answer })
         }
-        // Signing is the host's, and looks go together.
+        // The host signs, and lookups are batched in [`look`].
         Action::Look { .. } | Action::Sign { .. } => return None,
     };
     match done {
@@ -43,16 +43,17 @@ pub async fn run(
     }
 }
 
-/// What gas costs and which nonce is next.
+/// Returns the price of gas and the signer's next nonce.
 ///
 /// # Errors
-/// No node answered, or what it said makes no offer.
+/// No node answered, or the answers allow no valid offer.
 pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quote, ChainFault> {
     let facts = chain.fee_facts().await?;
     let fee = fees::quote(gas, &facts)
         .map_err(|fault| ChainFault::Rejected { code: 0, message: fault.to_string() })?;
     let plain_gas = match gas.model {
-        // Where the cost of the data is in the gas, only the node knows it. A margin, for it moves.
+        // Arbitrum includes the data fee in gas, so only the node knows the amount. The margin covers its
+        // changes.
         FeeModel::Arbitrum => {
             let needed = chain.estimate_gas(signer, Call::nothing(signer, 0)).await?;
             needed.saturating_add(needed / 4)
@@ -69,8 +70,8 @@ pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quot
     Ok(Quote { fee, plain_gas, pending, mined })
 }
 
-/// Broadcasts, and reads the answer as far as it can be read. `again` goes to every node: the one that took it
-/// before may have told nobody.
+/// Broadcasts a transaction and classifies the answer. `again` sends it to every node, because the node that
+/// accepted it first may not have propagated it.
 pub async fn send(chain: &dyn Chain, raw: &Raw, again: bool) -> SendAnswer {
     let bytes = raw.bytes.clone();
     let sent = if again { chain.send_raw_everywhere(bytes) } else { chain.send_raw(bytes) };
@@ -81,8 +82,8 @@ pub async fn send(chain: &dyn Chain, raw: &Raw, again: bool) -> SendAnswer {
     }
 }
 
-/// The words of geth, Erigon, Nethermind, Besu, Nitro and anvil for what their pools say. Codes do not tell
-/// these apart.
+/// Classifies the mempool errors of geth, Erigon, Nethermind, Besu, Nitro and anvil by their text: their error
+/// codes do not distinguish them.
 fn judged(message: &str) -> SendAnswer {
     let message = message.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
@@ -114,14 +115,14 @@ fn judged(message: &str) -> SendAnswer {
     }
 }
 
-/// What is looked for: a submission and everything that was broadcast for it.
+/// A lookup: a submission and the hashes of its signed attempts.
 pub type Wanted = (SubmissionId, Vec<B256>);
 
-/// Looks for many submissions of one signer in as few questions as there can be. The head is read first, so
-/// that a block that is made meanwhile makes nothing look deeper than it is.
+/// Queries many submissions of one signer with as few requests as possible. Reads the head first, so a block
+/// that arrives meanwhile cannot make a receipt look deeper than it is.
 ///
 /// # Errors
-/// Nobody answered: a later block has it asked again.
+/// No node answered; a later block triggers the lookup again.
 pub async fn look(
     chain: &dyn Chain,
     signer: Address,
@@ -144,8 +145,8 @@ pub async fn look(
     let settled = match final_block {
         Some(block) => match chain.transaction_count(signer, BlockTag::Number(block)).await {
             Ok(count) => count,
-            // A node that does not remember that block: nothing is final by its word, and all else that it
-            // tells is news.
+            // A node that no longer has the state of that block: it confirms nothing as final, but its other
+            // answers still count.
             Err(ChainFault::Rejected { .. }) => 0,
             Err(fault) => return Err(fault),
         },
@@ -153,7 +154,7 @@ pub async fn look(
     };
     let mut seen = Vec::with_capacity(wanted.len());
     for (id, hashes) in wanted {
-        // The newest is the most probable.
+        // Search from the newest attempt, which is the most likely one.
         let found = hashes.iter().rev().find_map(found);
         let known = match hashes.last() {
             Some(newest) if found.is_none() => chain.has_heard_of(*newest).await?,
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_nodes_are_told_apart() {
+    fn node_error_messages_are_classified() {
         for (message, answer) in [
             ("already known", SendAnswer::AlreadyKnown),
             ("transaction already imported", SendAnswer::AlreadyKnown),

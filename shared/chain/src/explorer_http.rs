@@ -1,5 +1,5 @@
-//! The real [`Explorer`]: Blockscout's REST API, version 2. Reads addresses, amounts, symbols and decimals and
-//! nothing else: the pictures that it names are never fetched.
+//! The real [`Explorer`]: Blockscout's REST API, version 2. Reads only addresses, amounts, symbols and
+//! decimals; image URLs in its answers are never fetched.
 
 use alloy_primitives::Address;
 use bursar_core::money::Atoms;
@@ -9,22 +9,22 @@ use serde_json::Value;
 use crate::ports::{BoxFuture, EndpointLabel, Explorer, ExplorerFault, TokenHeld};
 use bursar_outbound::{Client, Plain, Target, TargetFault};
 
-/// Tokens of one answer that are read: strangers send worthless ones to every address that has been seen.
+/// Most tokens read from one answer: anyone can send worthless tokens to a known address.
 pub const TOKENS_MAX: usize = 500;
 
-/// What is kept of a symbol; honest ones have ten characters.
+/// Most characters kept of a symbol; genuine symbols have at most ten.
 pub const SYMBOL_CHARS_MAX: usize = 32;
 
-/// The longest answer that is read. The list has no pages; a token takes less than a kilobyte in it.
+/// Longest answer, in bytes. The list is not paginated and takes less than a kilobyte per token.
 pub const REPLY_BYTES_MAX: usize = 8 << 20;
 
-/// One request: half of the time that a whole look-up may take.
+/// Timeout of one request, in milliseconds: half of the time for a whole lookup.
 pub const TIMEOUT_MS: u64 = 5_000;
 
-/// With more decimals than 256 bits have digits, nothing could be said in whole tokens.
+/// Most decimals accepted: with more, no amount of 256 bits would reach one whole token.
 const DECIMALS_MAX: u64 = 77;
 
-/// The bounds of [`ExplorerHttp`]. Production takes the defaults; tests take smaller ones.
+/// The limits of [`ExplorerHttp`]. Production uses the defaults; tests use smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExplorerLimits {
     pub timeout_ms: u64,
@@ -37,7 +37,7 @@ impl Default for ExplorerLimits {
     }
 }
 
-/// Why a setting makes no explorer. Never shows the URL, which may hold a key.
+/// Why a setting is not a valid explorer. Never shows the URL, which may contain a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplorerConfigError {
     #[error("this is not a URL like https://base.blockscout.com/api/v2")]
@@ -65,7 +65,7 @@ impl From<TargetFault> for ExplorerConfigError {
     }
 }
 
-/// One instance of Blockscout.
+/// A client of one Blockscout instance.
 #[derive(Debug)]
 pub struct ExplorerHttp {
     base: Target,
@@ -74,8 +74,11 @@ pub struct ExplorerHttp {
 }
 
 impl ExplorerHttp {
-    /// `base` is the URL up to and with `/api/v2`; its query, such as an `apikey`, is sent along. Opens no
-    /// connection.
+    /// Creates a client for `base`, the URL up to and including `/api/v2`. Its query, such as an `apikey`, is
+    /// sent with every request. Opens no connection.
+    ///
+    /// # Errors
+    /// The URL is not acceptable, or the HTTPS client cannot be created.
     pub fn new(base: &str, limits: ExplorerLimits) -> Result<Self, ExplorerConfigError> {
         let base = Target::parse(base, Plain::Here)?;
         let client = Client::new(limits.timeout_ms).map_err(ExplorerConfigError::Client)?;
@@ -92,7 +95,7 @@ impl ExplorerHttp {
         match reply.status.as_u16() {
             200 => read(&reply.body)
                 .map_err(|reason| ExplorerFault::Malformed { endpoint: endpoint.clone(), reason }),
-            // An address that it has never seen.
+            // The explorer has never seen this address.
             404 => Ok(Vec::new()),
             status => Err(ExplorerFault::Status { endpoint: endpoint.clone(), status }),
         }
@@ -117,7 +120,7 @@ struct Token {
     address_hash: Option<String>,
     address: Option<String>,
     symbol: Option<String>,
-    /// Text or null; whatever else a token makes of it says nothing.
+    /// A string or null; other JSON types count as unknown.
     #[serde(default)]
     decimals: Value,
     #[serde(rename = "type")]
@@ -131,8 +134,8 @@ fn read(body: &[u8]) -> Result<Vec<TokenHeld>, &'static str> {
     coins.take(TOKENS_MAX).map(held).collect()
 }
 
-/// The address and the amount are the explorer's own: without them the whole answer is worth nothing. The
-/// rest is what the token says of itself.
+/// Reads one token. The explorer itself provides address and amount, so the whole answer is invalid without
+/// them. The token contract provides the rest.
 fn held(entry: Entry) -> Result<TokenHeld, &'static str> {
     let token = entry.token;
     let address = token.address_hash.or(token.address).unwrap_or_default();
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_and_older_forms_are_read() {
+    fn new_and_old_blockscout_formats_are_decoded() {
         assert_eq!(one(|_same| {}), Ok(vec![held()]));
         let older = one(|entry| {
             let address = entry["token"]["address_hash"].take();
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_coin_is_left_out_whatever_it_holds() {
+    fn entries_other_than_erc20_are_skipped_even_if_malformed() {
         for kind in [json!("ERC-721"), json!("ERC-1155"), json!("erc-20"), json!(null)] {
             let read = one(|entry| {
                 entry["token"]["type"] = kind.clone();
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_address_or_amount_is_no_answer() {
+    fn an_explorer_answer_without_address_or_amount_is_rejected() {
         for value in ["", "-1", "1.5", "1e3", "0x10", " 1", &"9".repeat(79), &"9".repeat(78)] {
             assert!(one(|entry| entry["value"] = json!(value)).is_err(), "{value}");
         }
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_token_says_of_itself_is_bounded() {
+    fn token_symbol_decimals_and_count_are_bounded() {
         for (said, read) in [
             (json!("18"), Some(18)),
             (json!(18), Some(18)),
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_must_not_be_asked_is_refused_without_being_shown() {
+    fn an_invalid_explorer_url_is_refused_and_not_shown() {
         for url in
             ["http://10.0.0.1/KEY", "ftp://a.test/KEY", "https://KEY@a.test", "KEY", "file:///KEY"]
         {

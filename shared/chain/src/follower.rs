@@ -1,4 +1,4 @@
-//! One look at the newest block for everybody who waits on a network, at its own pace.
+//! Polls for the newest block once on behalf of all waiters of a network.
 
 use std::sync::Arc;
 
@@ -6,34 +6,35 @@ use tokio::sync::{Mutex, watch};
 
 use crate::ports::{Chain, Clock};
 
-/// Tells waiters that another block was made.
+/// Notifies waiters of new blocks.
 #[derive(Debug, Default)]
 pub struct Follower {
     head: watch::Sender<u64>,
-    /// Held by whoever looks for all. A queue of one: when he goes, the next takes over.
+    /// Held by the caller that polls for all. When it stops, the next one in the queue takes over.
     turn: Mutex<()>,
 }
 
-/// One who waits.
+/// A subscription to new blocks.
 #[derive(Debug)]
 pub struct Waiter(watch::Receiver<u64>);
 
 impl Waiter {
-    /// Ends when the newest block is another one than at the last call. Cancel-safe. `false` once the
-    /// follower has ended.
+    /// Waits until the newest block differs from the one at the last call. Cancel-safe. Returns `false` once
+    /// the follower has ended.
     pub async fn next_block(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }
 }
 
 impl Follower {
+    /// Returns a subscription that starts at the current block.
     pub fn waiter(&self) -> Waiter {
         Waiter(self.head.subscribe())
     }
 
-    /// Looks every `poll_ms` for all who wait, or waits for its turn to do so, until it is dropped: everybody
-    /// who waits runs this beside, and one of them looks. A node that does not answer is asked again at the
-    /// same pace: its breaker spares it. `chain` is asked anew each time: endpoints change.
+    /// Polls every `poll_ms` milliseconds for all waiters, or waits for its turn to do so, until it is dropped.
+    /// Every waiter runs this concurrently, and one of them polls. The pace stays the same if a node fails; the
+    /// endpoint's breaker limits the load. Calls `chain` again for each poll, because endpoints change.
     pub async fn run(
         &self,
         chain: impl Fn() -> Option<Arc<dyn Chain>>,

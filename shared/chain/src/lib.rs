@@ -1,7 +1,6 @@
-//! Access to EVM chains, to their explorers and to the clock of this machine: the ports through which the
-//! engine learns what the world is like, and their real implementations. Connections leave by
-//! `bursar-outbound` alone, only [`clock`] reads the wall clock, and nothing here holds a key or decides about
-//! money.
+//! Ports to the outside world (EVM chains, explorers, the system clock) and their real implementations. All
+//! connections go through `bursar-outbound`, only [`clock`] reads the wall clock, and nothing here holds a key
+//! or decides about money.
 
 pub mod abi;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! Many reads of one block in one question, through Multicall3; one by one where there is no such contract.
-//! What does not have the exact form of an answer is a fault, never a zero.
+//! Batches many reads of one block into one request through Multicall3, or reads one by one if that contract is
+//! missing. A malformed answer is an error, never a zero.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -9,19 +9,19 @@ use crate::abi::erc20::IErc20;
 use crate::abi::multicall3::IMulticall3;
 use crate::ports::{BlockTag, Chain, ChainFault};
 
-/// Reads of one question. A node stops a call at some 50 million gas; a balance costs some 30,000.
+/// Most reads in one request. Nodes limit a call to about 50 million gas; a balance costs about 30,000.
 pub const READS_MAX: usize = 64;
 
-/// Longest answer for each read: a number, or the reason of a revert. Bounds what decoding copies, because
-/// an encoding may point at the same bytes many times.
+/// Longest answer for each read, in bytes: a number, or the reason of a revert. It bounds what decoding copies,
+/// because several ABI offsets may point at the same bytes.
 const ANSWER_BYTES_MAX: usize = 1024;
 
 const WORD: usize = 32;
 
-/// One thing to read.
+/// A single read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
-    /// The native coin of an account; the answer is a number.
+    /// The native balance of an account; the answer is one number.
     Native(Address),
     Call {
         to: Address,
@@ -29,30 +29,30 @@ pub enum Read {
     },
 }
 
-/// Why a read has no answer.
+/// Why a read failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadFault {
     #[error(transparent)]
     Chain(#[from] ChainFault),
-    /// The contract that was read refused.
+    /// The contract reverted the call.
     #[error("the contract refused the call")]
     Refused,
     #[error("the contract's answer is invalid: {0}")]
     Malformed(&'static str),
 }
 
-/// What an account holds, as of one block if the network has Multicall3. Each amount fails by itself.
+/// The balances of one account, all of one block if the network has Multicall3. Each amount can fail alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holdings {
     pub native: Result<U256, ReadFault>,
-    /// As many as were asked for, in their order.
+    /// In the order of the request, one for each token.
     pub tokens: Vec<Result<U256, ReadFault>>,
 }
 
-/// Looks up what `owner` has of the native coin and of each token.
+/// Returns the balances of `owner` in the native coin and in each token, in their smallest units.
 ///
 /// # Errors
-/// What keeps the whole question from an answer.
+/// The whole request failed, or there are more than [`READS_MAX`] - 1 tokens.
 pub async fn holdings(
     chain: &dyn Chain,
     owner: Address,
@@ -68,10 +68,11 @@ pub async fn holdings(
     Ok(Holdings { native, tokens })
 }
 
-/// As many answers as reads, in their order. A read that its contract refuses fails alone.
+/// Performs the reads and returns one result for each, in their order. A read that its contract reverts fails
+/// alone.
 ///
 /// # Errors
-/// What keeps the whole question from an answer; more than [`READS_MAX`] reads.
+/// The whole request failed, or there are more than [`READS_MAX`] reads.
 pub async fn call_many(
     chain: &dyn Chain,
     reads: &[Read],
@@ -81,7 +82,7 @@ pub async fn call_many(
         return Err(ReadFault::Malformed("more reads than one question takes"));
     }
     match chain.call(MULTICALL3, question(reads), block).await {
-        // No contract at this address, or one that cannot do this.
+        // There is no contract at this address, or it does not support the call.
         Ok(answer) if answer.is_empty() => one_by_one(chain, reads, block).await,
         Err(ChainFault::Reverted { .. }) => one_by_one(chain, reads, block).await,
         Ok(answer) => read_answer(&answer, reads.len()),
@@ -104,12 +105,12 @@ fn question(reads: &[Read]) -> Bytes {
 }
 
 fn read_answer(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
-    // Two words for the list, and for each read four words of form around what it gave.
+    // Two words for the list, and for each read four words around its data.
     let longest = (2 * WORD).saturating_add(count.saturating_mul(4 * WORD + ANSWER_BYTES_MAX));
     if answer.len() > longest {
         return Err(ReadFault::Malformed("it is too long"));
     }
-    // The decoder makes as many entries as the answer claims, so the claim is looked at first.
+    // The decoder allocates as many entries as the answer claims, so check the claim first.
     let words = answer.first_chunk::<{ 2 * WORD }>();
     let (offset, entries) = words.map(|words| words.split_at(WORD)).unwrap_or_default();
     let is = |word: &[u8], value: usize| U256::try_from_be_slice(word) == Some(U256::from(value));
@@ -124,7 +125,7 @@ fn read_answer(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFaul
     Ok(entries.into_iter().map(each).collect())
 }
 
-/// The same without the contract. The answers may be of neighbouring blocks.
+/// Performs the reads without the contract. The answers may come from neighbouring blocks.
 async fn one_by_one(
     chain: &dyn Chain,
     reads: &[Read],
@@ -142,14 +143,14 @@ async fn one_by_one(
         answers.push(match answer {
             Ok(answer) => Ok(answer),
             Err(ChainFault::Reverted { .. }) => Err(ReadFault::Refused),
-            // The next one would only wait for the same silence.
+            // The next read would only run into the same timeout.
             Err(fault) => return Err(fault.into()),
         });
     }
     Ok(answers)
 }
 
-/// One word. An account without code answers nothing at all, which is no zero.
+/// Decodes one word. An account without code returns no data at all, which is not a zero.
 fn number(answer: &[u8]) -> Result<U256, ReadFault> {
     match answer.len() {
         WORD => U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is not a number")),

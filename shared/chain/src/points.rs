@@ -1,15 +1,15 @@
-//! Named points at which a test ends the process. Nothing happens there in production. The shape alone is here,
-//! because every service has such points, also one that sends no transactions.
+//! Failpoints: named points at which a test ends the process. They do nothing in production. The trait is here
+//! because every service has failpoints, including those that send no transactions.
 
 use std::fmt::Debug;
 
-/// What happens at named points.
+/// Decides what happens at a failpoint.
 pub trait Points: Send + Sync + Debug {
-    /// Called at a point; may not come back.
+    /// Called at a failpoint; may not return.
     fn reach(&self, point: &'static str);
 }
 
-/// Nothing happens at any point.
+/// Does nothing at any failpoint.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoPoints;
 

@@ -1,5 +1,5 @@
-//! The shapes of the outside world that the engine knows: [`Clock`], [`Chain`] and [`Explorer`]. Traits
-//! and plain values only; nothing here reads a clock or opens a connection.
+//! The ports to the outside world: [`Clock`], [`Chain`] and [`Explorer`]. Only traits and plain values; nothing
+//! here reads a clock or opens a connection.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -11,62 +11,64 @@ pub use bursar_outbound::EndpointLabel;
 use bursar_submit::Call;
 use bursar_submit::fees::FeeFacts;
 
-/// A future behind a pointer, so that the ports can be used as trait objects.
+/// A boxed future, which makes the ports usable as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a question to the chain comes to.
+/// The future result of a chain query.
 pub type ChainReply<'a, T> = BoxFuture<'a, Result<T, ChainFault>>;
 
 /// The only source of time.
 pub trait Clock: Send + Sync + Debug {
-    /// Now, with the date in the machine's zone. `chain_hint` is empty: a clock knows no chain, whoever
-    /// composes the two fills it in.
+    /// Returns the current moment, with the date in the machine's zone. `chain_hint` is empty: a clock knows no
+    /// chain, so the caller that combines both fills it in.
     fn now(&self) -> Moment;
 
-    /// The UTC part of now alone. It is much cheaper: it needs no time zone.
+    /// Returns only the UTC time. Much cheaper than `now`, because it needs no time zone.
     fn utc(&self) -> Utc {
         self.now().utc
     }
 
-    /// The monotonic part of now alone, for what only measures how long: it needs no date.
+    /// Returns only the monotonic time, in milliseconds, for measuring durations. Needs no date.
     fn mono_ms(&self) -> u64 {
         self.now().mono_ms
     }
 
-    /// The first local midnight at or after `earliest` of a date after `day`.
+    /// Returns the first local midnight at or after `earliest` whose date is after `day`.
     fn midnight(&self, earliest: Utc, day: LocalDay) -> Utc;
 
-    /// Ends once [`Moment::mono_ms`] has reached `mono_ms`, at once if it has already. Waits are measured
-    /// by the monotonic part, so setting the wall clock neither cuts one short nor prolongs it.
+    /// Completes once [`Moment::mono_ms`] has reached `mono_ms`, or at once if it already has. Waits use
+    /// monotonic time, so setting the wall clock neither shortens nor prolongs them.
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()>;
 }
 
-/// One EVM chain, whichever nodes speak for it. Every method may be repeated without harm. What only senders
-/// of transactions ask has a default: a chain that nobody sends to does not answer it.
+/// One EVM chain, through whichever nodes serve it. Every method may be repeated without harm. Methods that
+/// only senders of transactions need have defaults, which fail with [`ChainFault::Unavailable`].
 pub trait Chain: Send + Sync + Debug {
-    /// Asks which chain is served, now, whatever was checked before. The answer is always the configured
-    /// chain: another one is [`ChainFault::WrongChain`].
+    /// Queries the chain id now, regardless of earlier checks. Always returns the configured chain.
+    ///
+    /// # Errors
+    /// [`ChainFault::WrongChain`] if the endpoints serve another chain.
     fn chain_id(&self) -> ChainReply<'_, ChainId>;
 
-    /// The same of the endpoints that transactions are sent to; `None` where they are those that are read.
+    /// Queries the chain id of the endpoints for sending. `None` if reading and sending share endpoints.
     fn submit_chain_id(&self) -> ChainReply<'_, Option<ChainId>> {
         Box::pin(async { Ok(None) })
     }
 
-    /// The result of a read-only call. A revert is [`ChainFault::Reverted`] with its data.
+    /// Returns the result of a read-only call. A revert is [`ChainFault::Reverted`] with its data.
     fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes>;
 
-    /// The native coin of an account, in its smallest unit.
+    /// Returns an account's native balance, in its smallest unit.
     fn balance(&self, address: Address, block: BlockTag) -> ChainReply<'_, U256>;
 
-    /// The code of a contract; empty where there is none.
+    /// Returns a contract's code; empty if there is no contract.
     fn code_at(&self, address: Address, block: BlockTag) -> ChainReply<'_, Bytes>;
 
-    /// The receipt of a mined transaction; `None` while a node knows of none, which is no proof that the
-    /// transaction will not land.
+    /// Returns the receipt of a mined transaction. `None` while a node knows of no receipt, which does not
+    /// prove that the transaction will never be mined.
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>>;
 
-    /// The same of many, in their order.
+    /// Returns the receipts of many transactions, in the order of `hashes`.
     fn receipts<'a>(&'a self, hashes: &'a [B256]) -> ChainReply<'a, Vec<Option<Receipt>>> {
         Box::pin(async move {
             let mut receipts = Vec::with_capacity(hashes.len());
@@ -77,49 +79,48 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// When the newest block was made, by its own account.
+    /// Returns the timestamp of the newest block, as stated in the block.
     fn block_time(&self) -> ChainReply<'_, Utc>;
 
-    /// The events in a range of blocks that fit, in the order of the chain. Of what does not fit, or was taken
-    /// back, nothing is passed on.
+    /// Returns the events that match the filter, in chain order. Events of removed blocks are dropped.
     fn logs(&self, _wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
         unasked()
     }
 
-    /// What a node says about the price of gas.
+    /// Returns a node's data about the price of gas, in wei.
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         unasked()
     }
 
-    /// The number of the newest block.
+    /// Returns the number of the newest block.
     fn block_number(&self) -> ChainReply<'_, u64> {
         unasked()
     }
 
-    /// How many transactions an account has sent, as of a block: the nonce of its next.
+    /// Returns the number of transactions that an account has sent as of a block: its next nonce.
     fn transaction_count(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, u64> {
         unasked()
     }
 
-    /// How much gas a call by this account would use. A revert is [`ChainFault::Reverted`].
+    /// Returns the gas that a call from this account would use. A revert is [`ChainFault::Reverted`].
     fn estimate_gas(&self, _from: Address, _call: Call) -> ChainReply<'_, u64> {
         unasked()
     }
 
-    /// What these calls of one account would come to, one after the other, in the next block
-    /// (`eth_simulateV1`). Many nodes do not know the method.
+    /// Simulates calls of one account, in sequence, in the next block (`eth_simulateV1`). Many nodes do not
+    /// support the method.
     fn simulate(&self, _from: Address, _calls: Vec<Call>) -> ChainReply<'_, Vec<CallEnd>> {
         unasked()
     }
 
-    /// The result of one call of an account; `code` stands at the account meanwhile, where it is given. A
-    /// revert is [`ChainFault::Reverted`] with its data.
+    /// Returns the result of one call from `from`. If `code` is given, it replaces the code of `from` during
+    /// the call. A revert is [`ChainFault::Reverted`] with its data.
     fn call_as(&self, _from: Address, _call: Call, _code: Option<Bytes>) -> ChainReply<'_, Bytes> {
         unasked()
     }
 
-    /// Answers about the newest block, as many as questions and in their order, each with a fault of its own:
-    /// in one exchange where the nodes take several questions at once.
+    /// Answers questions about the newest block, in their order, each with its own result. Uses a single
+    /// exchange if the nodes accept batches.
     fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
         Box::pin(async move {
             let mut answers = Vec::with_capacity(questions.len());
@@ -136,57 +137,58 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// Whether a request to any node failed without an answer since `mono_ms` (monotonic clock). That node may still
-    /// receive what it was sent, whatever the other nodes answered.
+    /// Returns whether a request to any node failed without a usable answer since `mono_ms` (monotonic clock).
+    /// That node may still receive the request, whatever the other nodes answered.
     fn was_silent_since(&self, _mono_ms: u64) -> bool {
         false
     }
 
-    /// Whether a node has heard of a transaction, mined or not.
+    /// Returns whether a node knows a transaction, mined or pending.
     fn has_heard_of(&self, _hash: B256) -> ChainReply<'_, bool> {
         unasked()
     }
 
-    /// Whether any node knows of a transaction, mined or not. `false` only where every node says so.
+    /// Returns whether any node knows a transaction, mined or pending. `false` only if every node denies it.
     fn is_known_anywhere(&self, hash: B256) -> ChainReply<'_, bool> {
         self.has_heard_of(hash)
     }
 
-    /// What a transaction called; `None` where no node knows it.
+    /// Returns a transaction, or `None` if the node does not know it.
     fn transaction(&self, _hash: B256) -> ChainReply<'_, Option<Transaction>> {
         unasked()
     }
 
-    /// Broadcasts a signed transaction and gives its hash. **An error is no proof that it was not sent**:
-    /// a node may take the bytes and lose the answer, and the next one then refuses them as known.
+    /// Broadcasts a signed transaction and returns its hash. **An error does not prove that it was not sent**:
+    /// a node may take the bytes and lose the answer, and the next one then rejects them as known.
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256>;
 
-    /// The same to every node, for what one of them took and nobody mined. As slow as the slowest.
+    /// Broadcasts to every node, for a transaction that a node accepted but that was not mined. As slow as the
+    /// slowest node.
     fn send_raw_everywhere(&self, raw: Bytes) -> ChainReply<'_, B256> {
         self.send_raw(raw)
     }
 }
 
-/// One network's explorer, which knows of tokens that are in no table of ours. What it says is a stranger's
-/// word, and what its tokens say of themselves a stranger's stranger's: for showing, never for deciding.
+/// A network's block explorer, which knows tokens that are not in our table. Its answers are untrusted, and its
+/// tokens' own data even more so: show them, never decide by them.
 pub trait Explorer: Send + Sync + Debug {
-    /// The ERC-20 tokens of an account, at most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX). An
+    /// Returns the ERC-20 tokens of an account, at most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX). An
     /// account that the explorer has never seen has none.
     fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenHeld>, ExplorerFault>>;
 }
 
-/// What an explorer says that an account holds of one token.
+/// A token balance, as reported by an explorer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenHeld {
     pub address: Address,
-    /// What the token calls itself: of bounded length, otherwise as it came.
+    /// The token's own symbol: bounded in length, otherwise unchanged and untrusted.
     pub symbol: String,
-    /// `None` where it says nothing usable; its amount can then only be told in smallest units.
+    /// `None` if the value is unusable; the amount can then only be shown in smallest units.
     pub decimals: Option<u8>,
     pub amount: U256,
 }
 
-/// Why an explorer gave no usable answer. Without a word of its own.
+/// Why an explorer gave no usable answer. Never contains text from the explorer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplorerFault {
     #[error("{endpoint} did not answer: {reason}")]
@@ -197,10 +199,10 @@ pub enum ExplorerFault {
     Malformed { endpoint: EndpointLabel, reason: &'static str },
 }
 
-/// The state of the chain that a question is about.
+/// The block that a query refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockTag {
-    /// The newest block and what the node would put into the next.
+    /// The newest block plus the node's pending transactions.
     Pending,
     /// The newest block.
     Latest,
@@ -212,28 +214,28 @@ pub enum BlockTag {
     Number(u64),
 }
 
-/// Something to find out about the newest block, perhaps together with others.
+/// A question about the newest block that can be batched with others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
     /// The code of an account.
     Code(Address),
-    /// What a call would return, with at most so much gas.
+    /// The result of a call with at most `gas` gas.
     Call { from: Address, to: Address, data: Bytes, gas: u64 },
 }
 
-/// What a call would come to.
+/// The simulated outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallEnd {
     pub ok: bool,
-    /// What it returns, or the reason of its revert.
+    /// The return data, or the reason of the revert.
     pub data: Bytes,
-    /// `None` where the means do not tell.
+    /// `None` if the method of simulation does not report it.
     pub gas_used: Option<u64>,
-    /// The events, as far as the means tell them.
+    /// The events; empty if the method of simulation does not report them.
     pub logs: Vec<Log>,
 }
 
-/// What became of a mined transaction.
+/// The outcome of a mined transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
     pub tx_hash: B256,
@@ -242,27 +244,27 @@ pub struct Receipt {
     pub status: TxStatus,
     /// The events, in the order in which they were emitted.
     pub logs: Vec<Log>,
-    /// What the sender paid, in wei: gas and, where the network takes it apart, the fee for the data. `None`
-    /// where the node does not say.
+    /// The total paid by the sender, in wei: gas, plus the data fee if the network charges it separately.
+    /// `None` if the node does not report it.
     pub fee: Option<U256>,
 }
 
-/// A transaction, as far as its meaning goes.
+/// A transaction, without the fields that do not affect its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
     pub hash: B256,
-    /// Whose transaction it is.
+    /// The sender.
     pub from: Address,
-    /// The contract that it called; `None` where it created one.
+    /// The contract that it called; `None` if it created one.
     pub to: Option<Address>,
     pub input: Bytes,
 }
 
-/// Whether a mined transaction did what it was sent for.
+/// Whether a mined transaction succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TxStatus {
     Succeeded,
-    /// It was mined and paid for, and changed nothing else.
+    /// Mined and paid for, without any other effect.
     Reverted,
 }
 
@@ -275,22 +277,22 @@ pub struct Log {
     pub data: Bytes,
 }
 
-/// Which events are wanted.
+/// A filter for events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFilter {
-    /// Both blocks are part of the range.
+    /// The first and last block of the range, both included.
     pub from_block: u64,
     pub to_block: u64,
-    /// Of these contracts; of any, if there are none.
+    /// The contracts that emitted the event. Empty: any contract.
     pub addresses: Vec<Address>,
-    /// The first topic: which events, by the hash of their signature. Any, if there are none.
+    /// The first topic, which is the hash of the event's signature. Empty: any event.
     pub events: Vec<B256>,
-    /// What the event's indexed arguments are, from the first on; any beyond these.
+    /// The values of the event's first indexed arguments, in order. Further arguments match any value.
     pub indexed: Vec<B256>,
 }
 
 impl LogFilter {
-    /// Whether an event is one of those that are wanted.
+    /// Returns whether an event matches the filter.
     pub fn fits(&self, found: &FoundLog) -> bool {
         let mut topics = found.log.topics.iter();
         let first = topics.next();
@@ -301,41 +303,41 @@ impl LogFilter {
     }
 }
 
-/// One event with its place on the chain.
+/// An event and its position on the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLog {
     pub log: Log,
     pub tx_hash: B256,
     pub block_number: u64,
     pub block_hash: B256,
-    /// Its place among all events of its block.
+    /// Its index among all events of its block.
     pub index: u64,
 }
 
-/// Why the chain gave no usable answer. Texts that a node wrote are bounded and free of control
-/// characters, but they are a stranger's words: private detail, never public text.
+/// Why the chain gave no usable answer. Text from nodes is bounded and free of control characters, but
+/// untrusted: for private detail, never for public text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
-    /// Nobody could be asked, or the endpoints failed in different ways. Worth another try later.
+    /// No endpoint could be asked, or the endpoints failed in different ways. A later retry may succeed.
     #[error("no endpoint of the chain answered: {}", list(.tried))]
     Unavailable {
-        /// Each endpoint and what happened to it, in the order in which they are configured.
+        /// Each endpoint with its failure, in the configured order.
         tried: Vec<(EndpointLabel, String)>,
     },
     /// Every endpoint serves another chain; this is the first. Nothing else was asked of it.
     #[error("{endpoint} serves chain {answered}, not {expected}")]
     WrongChain { endpoint: EndpointLabel, expected: ChainId, answered: ChainId },
-    /// The contract refused the call. All nodes would say so, hence only one was asked.
+    /// The contract reverted the call. Every node would return the same, so only one was asked.
     #[error("the contract reverted the call")]
     Reverted {
-        /// What the contract gave as reason, ABI-encoded; may be empty.
+        /// The ABI-encoded reason of the contract; may be empty.
         data: Bytes,
     },
-    /// A node understood the question and refused it. For a broadcast this is the answer of the first
-    /// node that judged the transaction; for a read, all endpoints were tried before.
+    /// A node understood the request and refused it. For a broadcast, this is the first node that judged the
+    /// transaction; for a read, all endpoints were tried before.
     #[error("the node refused: {message} (code {code})")]
     Rejected { code: i64, message: String },
-    /// Every endpoint answered with something that is no answer; this is the first.
+    /// Every endpoint gave an invalid answer; this is the first.
     #[error("{endpoint} gave an invalid answer: {reason}")]
     Malformed { endpoint: EndpointLabel, reason: String },
 }

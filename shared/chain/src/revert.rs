@@ -1,13 +1,13 @@
-//! Why a contract refused, in words.
+//! Decodes the reason of a revert into text.
 
 use alloy_primitives::{Bytes, hex};
 use alloy_sol_types::{Panic, Revert, SolError};
 
-/// Longest reason that is told.
+/// Longest reason that is returned, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
-/// The reason that a revert gives: `Error(string)`, `Panic(uint256)`, or the selector of an error of its own.
-/// A stranger's words: of bounded length, otherwise as they came.
+/// Returns the reason of a revert: `Error(string)`, `Panic(uint256)`, or the selector of a custom error. The
+/// text is untrusted; only its length is bounded.
 pub fn reason(data: &Bytes) -> String {
     if let Ok(told) = Revert::abi_decode_validate(data) {
         return told.reason.chars().take(REASON_CHARS_MAX).collect();
@@ -27,7 +27,7 @@ mod tests {
     use alloy_primitives::U256;
 
     #[test]
-    fn a_reason_is_told_in_each_of_its_forms_and_is_bounded() {
+    fn revert_reasons_are_decoded_in_every_form_and_bounded() {
         let told = Revert::from("ERC20: transfer amount exceeds balance").abi_encode();
         assert_eq!(reason(&told.into()), "ERC20: transfer amount exceeds balance");
         let long = Revert::from("x".repeat(10_000)).abi_encode();

@@ -1,6 +1,5 @@
-//! The real [`Chain`]: JSON-RPC over HTTP to several endpoints, asked in their order until one answers.
-//! It never believes an endpoint that has not said which chain it
-//! serves, never follows a redirect, and never shows a URL.
+//! The real [`Chain`]: JSON-RPC over HTTP to several endpoints, asked in their order until one answers. It
+//! trusts no endpoint before checking its chain id, never follows a redirect, and never shows a URL.
 
 mod batch;
 mod breaker;
@@ -46,7 +45,7 @@ pub use config::{
     IDENTITY_RETRY_MS, IDENTITY_VALID_MS, REPLY_BYTES_MAX, RpcConfig, RpcLimits, TOTAL_TIMEOUT_MS,
 };
 
-/// A chain by the word of its nodes.
+/// A chain as reported by its nodes.
 #[derive(Debug)]
 pub struct RpcChain {
     config: RpcConfig,
@@ -54,12 +53,15 @@ pub struct RpcChain {
     client: Client,
     clock: Arc<dyn Clock>,
     next_id: AtomicU64,
-    /// Where transactions are sent, if not to `endpoints`. It is asked nothing else but its chain id.
+    /// Where transactions are sent, if not to `endpoints`. It is asked only for its chain id.
     submit: Option<Box<RpcChain>>,
 }
 
 impl RpcChain {
-    /// Checks the settings; opens no connection. The clock measures cool-downs and the age of checks.
+    /// Checks the settings; opens no connection. The clock measures cool-downs and the age of identity checks.
+    ///
+    /// # Errors
+    /// There are no endpoints, too many, or one of them is not valid.
     pub fn new(config: RpcConfig, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
         if config.endpoints.is_empty() {
             return Err(ConfigError::NoEndpoint);
@@ -75,7 +77,7 @@ impl RpcChain {
         Ok(Self { config, endpoints, client, clock, next_id: AtomicU64::new(1), submit: None })
     }
 
-    /// Sends transactions to the endpoints of `submit`, of the same chain, and to none of its own.
+    /// Sends transactions to the endpoints of `submit`, which must serve the same chain, and not to its own.
     #[must_use]
     pub fn submitting_to(mut self, submit: RpcChain) -> Self {
         self.submit = Some(Box::new(submit));
@@ -98,7 +100,7 @@ impl RpcChain {
         self.ask(Call { method: "eth_getBlockByNumber", params, kind: Kind::Read }, read)
     }
 
-    /// A price in wei, by a method without parameters.
+    /// Requests a price in wei by a method without parameters.
     fn number(&self, method: &'static str) -> ChainReply<'_, u128> {
         let call = Call { method, params: json!([]), kind: Kind::Read };
         self.ask(call, |raw| price(&shape::<String>(raw)?))
@@ -159,7 +161,7 @@ impl Chain for RpcChain {
                     several => {
                         match self.ask_all(several.iter().map(call).collect(), asked).await {
                             Ok(found) => receipts.extend(found),
-                            // It may be that nobody takes batches.
+                            // Perhaps the nodes accept no batches.
                             Err(_fault) => {
                                 for hash in several {
                                     receipts.push(self.receipt(*hash).await?);
@@ -186,7 +188,7 @@ impl Chain for RpcChain {
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         Box::pin(async move {
             let newest = self.newest_block(newest).await?;
-            // Methods that a node need not have: without its word the network's row decides.
+            // Nodes need not support these methods; without them the fee model uses the network's row.
             let tip = self.number("eth_maxPriorityFeePerGas").await.ok();
             let gas_price = self.number("eth_gasPrice").await.ok();
             Ok(FeeFacts { tip, gas_price, ..newest })
@@ -253,7 +255,7 @@ impl Chain for RpcChain {
         Box::pin(async move {
             let calls = questions.iter().cloned().map(call).collect();
             match self.ask_each(calls, bytes).await {
-                // It may be that nobody takes so many at once.
+                // Perhaps the nodes accept no batch of this size.
                 Err(ChainFault::Malformed { .. }) if questions.len() > 1 => {}
                 answers => return answers,
             }
@@ -298,8 +300,8 @@ fn by_hash(hash: B256) -> Call {
 }
 
 fn broadcast(raw: &Bytes) -> (Call, impl Fn(&RawValue) -> Result<B256, Unusable> + use<>) {
-    // Of every kind of transaction, the hash is that of its signed bytes: a node that names another one
-    // has not taken this transaction.
+    // The hash of any transaction type is the hash of its signed bytes. A node that returns another hash has
+    // not taken this transaction.
     let expected = keccak256(raw);
     let params = json!([hex::encode_prefixed(raw)]);
     let call = Call { method: "eth_sendRawTransaction", params, kind: Kind::Broadcast };
@@ -325,7 +327,7 @@ fn bytes(raw: &RawValue) -> Result<Bytes, Unusable> {
     bytes_of(&shape::<String>(raw)?)
 }
 
-/// What the newest block says of prices. A chain without a base fee leaves it out.
+/// Reads the fee data of the newest block. A chain without a base fee omits it.
 fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -337,7 +339,7 @@ fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
     let block = shape::<Block>(raw)?;
     Ok(FeeFacts {
         base_fee: block.base_fee_per_gas.map(|fee| price(&fee)).transpose()?,
-        // Some networks have numbers there that no block could hold: as good as none.
+        // Some networks report values here that no block could hold; treat them as missing.
         block_gas: block.gas_limit.and_then(|gas| u64_of(&gas).ok()),
         block: block.number.and_then(|number| u64_of(&number).ok()),
         ..FeeFacts::default()
@@ -349,7 +351,7 @@ fn price(text: &str) -> Result<u128, Unusable> {
 }
 
 fn timestamp(raw: &RawValue) -> Result<Utc, Unusable> {
-    // The year 9999: later ones are milliseconds by mistake, or a lie.
+    // The end of the year 9999. Later times are milliseconds by mistake, or a lie.
     const SECONDS_MAX: u64 = 253_402_300_799;
     #[derive(Deserialize)]
     struct Block {

@@ -1,7 +1,6 @@
-//! What some calls of one account would come to, before anybody signs them: all at once where the node can
-//! (`eth_simulateV1`), else by code that stands in for the account (state override), else one by one.
-//! A node's word, and about a block that is not made yet: for refusing what would fail, never for
-//! deciding that something happened.
+//! Simulates the calls of an account before they are signed. Uses the best available method: `eth_simulateV1`,
+//! otherwise a state override with Multicall3, otherwise single calls. The result is a node's unverified
+//! prediction of a future block: use it to reject failing calls, never to conclude that something happened.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -12,54 +11,54 @@ use tokio::sync::OnceCell;
 use crate::abi::multicall3::IMulticall3;
 use crate::ports::{BlockTag, CallEnd, Chain, ChainFault};
 
-/// How a chain's nodes can be asked, from the best to the worst.
+/// The simulation methods of a chain's nodes, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
     /// `eth_simulateV1`.
     AllAtOnce,
-    /// `eth_call` with Multicall3's code in the account's place: it calls as the account, and each call sees
-    /// what those before it did.
+    /// `eth_call` with Multicall3's code at the account's address: it calls as the account, and each call sees
+    /// the effects of the previous ones.
     StandIn,
-    /// Each call alone, upon the newest block.
+    /// Each call separately, on the newest block.
     OneByOne,
 }
 
-/// What the calls would come to.
+/// The result of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simulation {
     pub means: Means,
-    /// One for each call, in their order. `None` where nobody can tell: a call that is asked alone and fails
-    /// may fail only because those before it have not happened.
+    /// One for each call, in their order. `None` if unknown: a later call that fails alone may fail only
+    /// because the previous calls did not happen.
     pub ends: Vec<Option<CallEnd>>,
 }
 
 impl Simulation {
-    /// The first call that would certainly fail, and why.
+    /// Returns the first call that would certainly fail, by index, with its outcome.
     pub fn failure(&self) -> Option<(usize, &CallEnd)> {
         let ends = self.ends.iter().enumerate();
         ends.filter_map(|(at, end)| Some((at, end.as_ref()?))).find(|(_at, end)| !end.ok)
     }
 }
 
-/// Simulates on one chain, and remembers how its nodes can be asked.
+/// Simulates calls on one chain and remembers the method that its nodes support.
 #[derive(Debug, Default)]
 pub struct Simulator {
     means: OnceCell<Means>,
 }
 
 impl Simulator {
-    /// Finds out how the nodes can be asked; [`Simulator::run`] does so by itself the first time.
+    /// Determines the method that the nodes support; [`Simulator::run`] does so on its first use.
     ///
     /// # Errors
-    /// Nobody answers, so nothing was found out.
+    /// No node answered, so the method is still unknown.
     pub async fn probe(&self, chain: &dyn Chain) -> Result<Means, ChainFault> {
         self.means.get_or_try_init(|| find_means(chain)).await.copied()
     }
 
-    /// What these calls of `from` would come to, one after the other.
+    /// Simulates calls of `from`, in sequence.
     ///
     /// # Errors
-    /// Nobody answers. That a call reverts is no error.
+    /// No node answered. A reverting call is not an error.
     pub async fn run(
         &self,
         chain: &dyn Chain,
@@ -79,7 +78,7 @@ impl Simulator {
 }
 
 async fn find_means(chain: &dyn Chain) -> Result<Means, ChainFault> {
-    // Nobody's account, which does nothing: only the method is asked for.
+    // A harmless call from an unrelated account: this only probes whether the method exists.
     let nobody = MULTICALL3;
     match chain.simulate(nobody, vec![Call::nothing(nobody, 0)]).await {
         Ok(_ends) => return Ok(Means::AllAtOnce),
@@ -90,7 +89,7 @@ async fn find_means(chain: &dyn Chain) -> Result<Means, ChainFault> {
     if code.is_empty() {
         return Ok(Means::OneByOne);
     }
-    // At an address without code the answer is only not empty where the override was heeded.
+    // An address without code answers with data only if the node applied the override.
     let account = Address::with_last_byte(0xff);
     let nothing = IMulticall3::aggregate3ValueCall { calls: Vec::new() }.abi_encode();
     let run = Call { to: account, value: U256::ZERO, data: nothing.into(), gas_limit: 0 };

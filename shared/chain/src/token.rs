@@ -1,4 +1,4 @@
-//! What is asked of one ERC-20 token, and what moves it.
+//! Reads the properties of an ERC-20 token, and encodes transfers.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -6,23 +6,23 @@ use alloy_sol_types::SolCall;
 use crate::abi::erc20::IErc20;
 use crate::ports::{BlockTag, Chain, ChainFault};
 
-/// Longest symbol that is read: what a token calls itself is a stranger's word.
+/// Longest symbol that is read, in bytes: the token contract, which is untrusted, chooses it.
 const SYMBOL_BYTES_MAX: usize = 64;
 
-/// What a token says of itself.
+/// A token's own description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     pub decimals: u8,
-    /// As it came, of bounded length; not to be shown as it is.
+    /// Unchanged except for its length; sanitize it before showing it.
     pub symbol: String,
 }
 
-/// The data of a call that moves `amount` of a token, in its smallest unit, to `to`.
+/// Returns the call data that transfers `amount` of a token, in its smallest unit, to `to`.
 pub fn transfer(to: Address, amount: U256) -> Bytes {
     IErc20::transferCall { to, value: amount }.abi_encode().into()
 }
 
-/// Asks a token for its decimals and its symbol. `None` where it does not answer like a token.
+/// Reads a token's decimals and symbol. `None` if the contract does not behave like a token.
 ///
 /// # Errors
 /// No node answered.
@@ -45,10 +45,10 @@ pub async fn describe(chain: &dyn Chain, token: Address) -> Result<Option<Descri
     Ok(Some(Described { decimals, symbol }))
 }
 
-/// What an account holds of a token, in its smallest unit.
+/// Returns an account's balance of a token, in its smallest unit.
 ///
 /// # Errors
-/// No node answered, or the token gave no number.
+/// No node answered, or the token returned no valid number.
 pub async fn balance(
     chain: &dyn Chain,
     token: Address,

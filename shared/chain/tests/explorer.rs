@@ -1,4 +1,4 @@
-//! The explorer over HTTP against a scripted one on 127.0.0.1: what is asked, and what is never shown.
+//! The HTTP explorer against a scripted server on 127.0.0.1: its requests, and what it must never show.
 
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
 
@@ -26,7 +26,7 @@ fn explorer(url: &str) -> ExplorerHttp {
 }
 
 #[tokio::test]
-async fn it_is_asked_below_its_path_and_with_its_query() {
+async fn explorer_requests_extend_the_path_and_keep_the_query() {
     let server = MockServer::start().await;
     let token = Address::repeat_byte(0xab);
     let body = json!([{
@@ -47,7 +47,7 @@ async fn it_is_asked_below_its_path_and_with_its_query() {
 }
 
 #[tokio::test]
-async fn an_address_that_it_never_saw_holds_nothing_and_no_other_status_says_so() {
+async fn only_status_404_means_that_an_address_has_no_tokens() {
     for status in [404, 400, 401, 403, 429, 500, 502, 503, 201, 204] {
         let server = MockServer::start().await;
         let answer = ResponseTemplate::new(status).set_body_string("[]");

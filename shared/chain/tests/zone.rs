@@ -1,4 +1,4 @@
-//! The calendar of the daily allowance, against hand-set answers and against a plain search.
+//! The calendar of the daily allowance, against the vectors and against exhaustive properties.
 
 #![cfg(test)]
 
@@ -41,7 +41,7 @@ fn check(name: &str, zone: &Value, at: &Value, tags: [&str; 2]) -> bool {
 }
 
 #[test]
-fn every_vector_with_a_zone_has_its_date_offset_and_day_start() {
+fn zone_vectors_match_in_date_offset_and_day_start() {
     let vectors = vectors();
     let (mut cases, mut steps, mut starts) = (0, 0, 0);
     for case in vectors["cases"].as_array().unwrap() {
@@ -62,10 +62,10 @@ fn every_vector_with_a_zone_has_its_date_offset_and_day_start() {
     assert_eq!((cases, steps, starts), (48, 97, 97), "the vectors changed: look before adjusting");
 }
 
-/// Renewal starts at the first instant of the day where 20 hours do not push it later, so these single
-/// cases state a day start although they have no field for it.
+/// Renewal starts at the first instant of the day unless the 20-hour rule delays it, so these cases state a day
+/// start without a field for it.
 #[test]
-fn a_renewal_at_midnight_starts_where_the_day_does() {
+fn a_renewal_at_midnight_starts_at_the_day_start() {
     let vectors = vectors();
     let mut checked = 0;
     for case in vectors["cases"].as_array().unwrap() {
@@ -122,7 +122,7 @@ fn the_day_start_is_never_after_now_and_always_on_the_same_date() {
 }
 
 #[test]
-fn a_broken_clock_is_no_reason_to_stop() {
+fn a_broken_clock_causes_no_panic() {
     for zone in ["Pacific/Kiritimati", "Pacific/Honolulu", "UTC"] {
         let zone = TimeZone::get(zone).unwrap();
         for utc in [Utc(i64::MIN), Utc(i64::MAX), Utc(0), Utc(-1)] {
@@ -137,7 +137,7 @@ fn a_broken_clock_is_no_reason_to_stop() {
 }
 
 #[test]
-fn the_next_midnight_is_not_before_an_instant_and_of_a_later_date() {
+fn the_next_midnight_respects_the_earliest_instant_and_date() {
     let zone = |name: &str| TimeZone::get(name).unwrap();
     let utc = |text: &str| Utc(text.parse::<jiff::Timestamp>().unwrap().as_millisecond());
     let day = |text: &str| {
@@ -149,10 +149,10 @@ fn the_next_midnight_is_not_before_an_instant_and_of_a_later_date() {
         ("2026-11-22T20:00:00Z", "2026-11-22", "UTC", "2026-11-23T00:00:00Z"),
         ("2026-11-23T00:00:00Z", "2026-11-22", "UTC", "2026-11-23T00:00:00Z"),
         ("2026-11-23T00:00:00.001Z", "2026-11-22", "UTC", "2026-11-24T00:00:00Z"),
-        // The date counts, too: after a flight to the west a midnight may be of the same date.
+        // The date counts, too: after a flight to the west, a midnight may belong to the same date.
         ("2026-11-22T00:00:00Z", "2026-11-22", "UTC", "2026-11-23T00:00:00Z"),
         ("2026-11-22T20:00:00Z", "2026-11-22", "Asia/Tokyo", "2026-11-23T15:00:00Z"),
-        // A day of 25 hours, one that begins at 01:00, and one that does not exist.
+        // A day of 25 hours, a day that begins at 01:00, and a day that does not exist.
         ("2026-10-25T18:00:00Z", "2026-10-25", "Europe/Berlin", "2026-10-25T23:00:00Z"),
         ("2018-11-03T23:00:00Z", "2018-11-03", "America/Sao_Paulo", "2018-11-04T03:00:00Z"),
         ("2011-12-30T06:00:00Z", "2011-12-29", "Pacific/Apia", "2011-12-30T10:00:00Z"),
@@ -160,6 +160,6 @@ fn the_next_midnight_is_not_before_an_instant_and_of_a_later_date() {
         let found = midnight(utc(earliest), day(after), &zone(place));
         assert_eq!(found, utc(expected), "{earliest}, {place}");
     }
-    // Beyond the calendar there is none, and no panic either.
+    // Beyond the calendar there is no midnight, but no panic either.
     midnight(Utc(i64::MAX), LocalDay(i32::MAX), &TimeZone::UTC);
 }

@@ -24,7 +24,7 @@ pub(crate) fn agents(
                 suspended: false,
                 commission: None,
             };
-            // The code is not known before it is told.
+            // The agent's code is unknown until the order is answered.
             to.agents.insert(format!("?{ticket}"), made);
             return c.end(Out::Registered, Some(to));
         }
@@ -89,7 +89,7 @@ fn renew(mut c: Course, to: Config, code: &str, around: Around<'_>) -> Vec<(Conf
         c.refuse(true, "AGENT_NOT_COMMISSIONED");
         return c.end(Out::Done, None);
     };
-    // Each allowance that may be in force goes its own way.
+    // Each allowance that may be in force is renewed separately.
     let mut all = Vec::new();
     for p in periods {
         let mut one = to.clone();

@@ -1,4 +1,4 @@
-//! Holds every answer to a call against what may be answered, and learns from it.
+//! Checks every answer to a call against the correct ones, and narrows the model accordingly.
 
 use crate::book::bind_key;
 use crate::clocks::Period;
@@ -73,7 +73,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Remembers the largest limits that were in force.
+    /// Updates the largest daily limits.
     pub(crate) fn note_limits(&mut self) {
         for world in &self.worlds {
             for agent in world.config.agents.keys() {
@@ -84,8 +84,10 @@ impl Auditor {
         }
     }
 
-    /// I-a, whatever order the asks of a crowd were decided in: what has surely left is no more than the day's
-    /// limit, the largest that was ever in force.
+    /// Rule I-a, in whatever order concurrent calls were decided: the payments that surely left are within the daily
+    /// limit.
+    ///
+    /// Compares with the largest limit that was ever in force.
     fn within_the_limit(&mut self, agent: &str) -> Result<(), Violation> {
         let now = self.time.instant();
         let most = self.largest_limit.get(agent).copied().unwrap_or(0);
@@ -106,7 +108,7 @@ impl Auditor {
         }
     }
 
-    /// From several possible set-ups and allowances, those that explain what was seen.
+    /// Keeps only the configurations and allowances that explain the observation.
     pub(crate) fn prune(
         &mut self,
         ticket: Ticket,
@@ -139,8 +141,8 @@ impl Auditor {
                 .as_ref()
                 .and_then(|a| world.config.agents.get_mut(a))
                 .and_then(|a| a.commission.as_mut());
-            // An answer that needed no look at the allowance says nothing of it. Nor does a reading: a renewal
-            // that it shows is noted by the next look, and until then another zone takes it back.
+            // An answer that did not depend on the allowance says nothing about it. A standing says nothing either: the
+            // renewal that it shows is recorded by the next check, and until then another time zone reverts it.
             let looked = hits.iter().any(|(e, _, _)| {
                 matches!(e, Expect::Act { .. } | Expect::Hold { .. } | Expect::Approved { .. })
                     || matches!(
@@ -158,7 +160,7 @@ impl Auditor {
         self.merge_worlds();
     }
 
-    /// Something was told of a request: what it is now is known.
+    /// Learns the state of a request from an answer about it.
     fn told(
         &mut self,
         open: &Open,
@@ -181,7 +183,7 @@ impl Auditor {
             Answer::Executing { .. } => {
                 let undecided =
                     rec.base.iter().all(|s| !matches!(s, St::Auth { .. } | St::Nothing));
-                // While an approval is open, "executing" may mean that it is being worked on.
+                // While an approval is open, "executing" may mean that the approval is in flight.
                 if !undecided {
                     rec.narrow(seq, |s| matches!(s, St::Auth { .. }));
                 }
@@ -197,7 +199,7 @@ impl Auditor {
             }
             Answer::Rejected { code: Some(code), .. } if code == "REQUEST_EXPIRED" => {
                 if self.disk_failed.is_some() {
-                    // Told, but not noted: it may still be reserved, and wait again in the next life.
+                    // Returned but not recorded: it may still be reserved, and held again after the next start.
                     rec.narrow(seq, |s| matches!(s, St::Held | St::Expired));
                 } else {
                     rec.settle(St::Expired);
@@ -215,9 +217,9 @@ impl Auditor {
         Ok(())
     }
 
-    /// The request that an id is of, as far as this answer tells.
+    /// Returns the request that an id belongs to, as far as this answer shows.
     fn whose(&mut self, open: &Open, id: &str, answer: &Answer, hits: &[Expect]) -> Option<u64> {
-        // An id that was never told is that of the request whose terms the payment has.
+        // An id that was never returned belongs to the request whose terms the payment has.
         let pays = |rec: &u64| match (answer, self.book.recs.get(rec)) {
             (Answer::Header { payment, .. }, Some(r)) => r.pays(payment),
             _ => true,
@@ -261,7 +263,7 @@ impl Auditor {
         }
     }
 
-    /// It is known now which ask an id is of.
+    /// Merges an orphan into the call that it turned out to belong to.
     fn unite(&mut self, ask: u64, orphan: u64) {
         self.book.unite(ask, orphan);
         self.nonces.values_mut().filter(|key| **key == orphan).for_each(|key| *key = ask);
@@ -272,7 +274,7 @@ impl Auditor {
         }
     }
 
-    /// An id that was not heard of before is of this request.
+    /// Assigns a new id to this request.
     pub(crate) fn bind(&mut self, key: u64, id: &str) {
         if let Some(rec) = self.book.recs.get_mut(&key) {
             rec.id = Some(id.to_owned());
@@ -280,12 +282,12 @@ impl Auditor {
         }
     }
 
-    /// A new ask was refused, and the refusal has a record.
+    /// Records the refusal of a new request, where the refusal has a record.
     fn refused(&mut self, open: &Open, agent: &str, http: u16, code: &str, id: &str) {
         let minute = self.time.latest_ms.div_euclid(60_000);
         let back = self.time.now.wall_ms < self.time.latest_ms;
         let (least, most) = self.refusals.entry((agent.to_owned(), minute)).or_default();
-        // Of a clock that was set back it counts in another minute, and this one may begin anew after it.
+        // After the clock was set back, it counts in another minute, and this minute's count may start over.
         *least = if back { 0 } else { least.saturating_add(1) };
         *most = most.saturating_add(1);
         let st = St::Refused { http, code: code.to_owned() };
@@ -299,7 +301,7 @@ impl Auditor {
             }
             return;
         }
-        // A refusal is never remembered for a bearer: it is a request of its own.
+        // A refusal of a bearer agent is never remembered: each one is a separate request.
         let mut rec = Rec::new(agent.to_owned(), first.identity.clone(), first.request_url.clone());
         rec.id = Some(id.to_owned());
         rec.base = vec![st];
@@ -322,11 +324,11 @@ impl Auditor {
         rec.stage = rec.stage.max(rank);
     }
 
-    /// The call is over: nothing hangs on it any more.
+    /// Closes the call: nothing depends on it any longer.
     pub(crate) fn close(&mut self, ticket: Ticket, open: &Open) {
         for rec in self.book.recs.values_mut() {
             rec.overlay.retain(|(t, _)| *t != ticket);
-            // A report that was refused left nothing.
+            // A refused report has no effect.
             if matches!(open.asked, Asked::Report(_)) {
                 rec.stage_maybe.retain(|(t, _)| *t != ticket);
             }

@@ -1,4 +1,4 @@
-//! What the operator decides of a request that waits.
+//! The operator's decisions about held requests.
 
 use crate::clocks::{Instant, Period};
 use crate::expect::Expect;
@@ -8,7 +8,7 @@ use crate::requests::{Rec, St};
 use crate::seen::Ticket;
 use std::collections::BTreeSet;
 
-/// Whether the card that the operator was shown is the card as it is now: (surely not, possibly not).
+/// Returns whether the card that the operator was shown differs from the current one: (surely, possibly).
 fn card_changed(v: View<'_>, rec: &Rec, card: Option<&String>) -> (bool, bool) {
     let Some(shown) = card else { return (false, false) };
     let Some((uid, now)) = v.config.policy_of(&rec.agent) else { return (false, true) };
@@ -17,14 +17,14 @@ fn card_changed(v: View<'_>, rec: &Rec, card: Option<&String>) -> (bool, bool) {
         let changed = current.digest != *shown;
         return (changed, changed);
     }
-    // It was listed under another state of things only. Should the policy read the same again, both may be.
+    // It was listed only under another policy. If the policy reads the same again, both outcomes are possible.
     match rec.cards.iter().find(|c| c.digest == *shown) {
         Some(c) => (c.content != now.policy, true),
         None => (false, true),
     }
 }
 
-/// The end of an order that comes too late, for each way the request may stand.
+/// Returns the codes for a decision that comes too late, and whether the request may still be held.
 fn decided_codes(rec: &Rec, ticket: Ticket, now: &Instant) -> (BTreeSet<&'static str>, bool) {
     let mut codes = BTreeSet::new();
     let mut waits = false;
@@ -62,7 +62,7 @@ pub(crate) fn deny(v: View<'_>, ticket: Ticket, rec: Option<&Rec>) -> Vec<Expect
     out
 }
 
-/// Everything that may come of an approval, if this allowance is in force.
+/// Returns every correct end of an approval, if this allowance is in force.
 pub(crate) fn approve(
     v: View<'_>,
     ticket: Ticket,
@@ -95,7 +95,7 @@ pub(crate) fn approve(
         out.push(Expect::Code("CARD_CHANGED"));
     }
     if !waits {
-        // Where it is decided already, only what comes first may be told instead.
+        // If it is already decided, only the checks before that may give another code.
         if !over {
             out.push(Expect::Code("REQUEST_NOT_FOUND"));
         }
@@ -114,7 +114,7 @@ pub(crate) fn approve(
         let mut j = Judgement::default();
         refuse_terms(&mut j, &t, v.config, policy, used);
         for r in &j.refusals {
-            // A doubt of the domain rule is the operator's to decide, and the operator is there.
+            // A hold by the domain rule is not a refusal: the operator decides, by this approval.
             out.push(Expect::Closed { http: r.http, code: r.code });
         }
         if !sure && !j.must_refuse() && !after_disk {

@@ -6,7 +6,7 @@ use crate::requests::{Identity, Rec, St};
 use crate::seen::Id;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The least and the most of what may be.
+/// The least and the most of the possible values.
 #[derive(Debug, Clone, Copy)]
 struct Ends(u64, u64);
 
@@ -21,7 +21,7 @@ impl Ends {
         *self = Self(self.0.min(one), self.1.max(one));
     }
 
-    /// Added to others.
+    /// Adds another range.
     fn beside(self, others: (u64, u64)) -> (u64, u64) {
         beside((self.0, self.1), others)
     }
@@ -31,27 +31,27 @@ fn beside(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
     (one.0.saturating_add(other.0), one.1.saturating_add(other.1))
 }
 
-/// What is in the first and not in the second.
+/// Returns the items of `from` that are not in `there`.
 pub(crate) fn missing<T: Clone + PartialEq>(from: &[T], there: &[T]) -> Vec<T> {
     from.iter().filter(|one| !there.contains(one)).cloned().collect()
 }
 
-/// All requests, found by id and by what makes them the same.
+/// All requests, indexed by id and by identity.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     pub(crate) recs: BTreeMap<u64, Rec>,
     next: u64,
     pub(crate) by_id: BTreeMap<Id, u64>,
-    /// Requests with an id, of which nobody knows which ask made them.
+    /// Requests with a known id whose call is not known.
     orphans: BTreeSet<u64>,
     pub(crate) by_identity: BTreeMap<Identity, Vec<u64>>,
-    /// Content that a key of a bearer agent was bound to.
+    /// The contents that a bearer agent's idempotency key may be bound to.
     pub(crate) keys: Keys,
-    /// What the asks of an agent that had no answer may have taken, all of them together.
+    /// Micro-dollars that each agent's calls without an answer may have taken, in total.
     pub(crate) lost: BTreeMap<String, u64>,
 }
 
-/// A key of a bearer agent is bound to the content that it came with first.
+/// Binds a bearer agent's idempotency key to its content. The wallet binds a key to its first content.
 pub(crate) fn bind_key(keys: &mut Keys, identity: &Identity) {
     if let Identity::Bearer { agent, content, key: Some(key) } = identity {
         keys.entry((agent.clone(), key.clone())).or_default().insert(content.clone());
@@ -90,13 +90,13 @@ impl Book {
         self.recs.get_mut(self.by_id.get(id)?)
     }
 
-    /// The asks that an id may be of: those that have no other.
+    /// Returns the calls that an orphan may belong to: those that have no id yet.
     fn owners<'a>(&'a self, orphan: &'a Rec) -> impl Iterator<Item = u64> + 'a {
         let free = |key: &u64| self.recs.get(key).is_some_and(|rec| rec.id.is_none());
         orphan.among.iter().copied().filter(free)
     }
 
-    /// An id that is of one of these asks.
+    /// Adds a request for an id that belongs to one of these calls. Which one is unknown.
     pub(crate) fn adopt(&mut self, id: &str, among: Vec<u64>) -> Option<u64> {
         let mut all = among.iter().filter_map(|key| self.recs.get(key));
         let mut one = all.next()?.clone();
@@ -121,7 +121,7 @@ impl Book {
         Some(key)
     }
 
-    /// The ids that this ask may have.
+    /// Returns the orphans that may belong to this call.
     pub(crate) fn orphans_of(&self, ask: u64) -> impl Iterator<Item = (u64, &Rec)> {
         let free = self.recs.get(&ask).is_some_and(|rec| rec.id.is_none());
         let all = self.orphans.iter().filter_map(|key| Some((*key, self.recs.get(key)?)));
@@ -136,12 +136,12 @@ impl Book {
         self.orphans_of(ask).any(|(key, rec)| key == orphan && pays(rec))
     }
 
-    /// Of these asks the one that an id is of, if it is one that was looked for.
+    /// Returns the newest of these calls that the orphan may belong to.
     pub(crate) fn owner_among(&self, orphan: u64, asks: &[u64]) -> Option<u64> {
         asks.iter().rev().copied().find(|ask| self.may_own(*ask, orphan))
     }
 
-    /// It is known now which ask an id is of.
+    /// Merges an orphan into the call that it turned out to belong to.
     pub(crate) fn unite(&mut self, ask: u64, orphan: u64) {
         let Some(found) = self.recs.remove(&orphan) else { return };
         self.orphans.remove(&orphan);
@@ -158,7 +158,7 @@ impl Book {
         }
     }
 
-    /// What the agent's other requests take of an allowance.
+    /// Returns what the agent's other requests take of an allowance.
     pub(crate) fn used(&self, agent: &str, but: Option<u64>, p: &Period, now: &Instant) -> Used {
         let mut used = Used::default();
         let mut ghosts = (Vec::new(), Vec::new());
@@ -178,7 +178,7 @@ impl Book {
             used.spent = spent.beside(used.spent);
             used.total = total.beside(used.total);
         }
-        // Each id without an ask is one of the ghosts: only the others may have taken something besides.
+        // Each orphan is one of the ghosts, so only the remaining ghosts may have taken something in addition.
         let all_ghosts =
             |key: u64| self.recs.get(&key).is_some_and(|rec| rec.is_ghost() && rec.agent == agent);
         let known = |key: &&u64| {
@@ -197,14 +197,14 @@ impl Book {
         used
     }
 
-    /// Every pair (spent, reserved) that the agent's numbers may show.
+    /// Returns every pair (spent, reserved) that the agent's standing may show; `None` if too much is unknown.
     pub(crate) fn numbers(
         &self,
         agent: &str,
         p: &Period,
         now: &Instant,
     ) -> Option<BTreeSet<(u64, u64)>> {
-        // What is sure is added up by itself; only the rest multiplies.
+        // Certain amounts are added up directly; only uncertain ones multiply the combinations.
         let mut sure = (0u64, 0u64);
         let mut sums = BTreeSet::from([(0u64, 0u64)]);
         let mut takes = Vec::new();
@@ -220,7 +220,7 @@ impl Book {
                 continue;
             }
             sums = sums.iter().flat_map(|sum| takes.iter().map(|t| beside(*sum, *t))).collect();
-            // With so much unknown at once the numbers say nothing any more.
+            // With this many combinations the numbers prove nothing.
             if sums.len() > 4096 {
                 return None;
             }
@@ -228,7 +228,7 @@ impl Book {
         Some(sums.into_iter().map(|sum| beside(sum, sure)).collect())
     }
 
-    /// Least and most of both numbers, each for itself.
+    /// Returns (least, most) of spent and of reserved, each on its own.
     pub(crate) fn bounds(&self, agent: &str, p: &Period, now: &Instant) -> [(u64, u64); 2] {
         let (mut spent, mut reserved) = ((0u64, 0u64), (0u64, 0u64));
         for rec in self.recs.values().filter(|r| r.may_be_of(agent)) {

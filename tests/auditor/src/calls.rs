@@ -1,4 +1,4 @@
-//! Takes calls and orders in, and keeps for each open one everything that may be answered to it.
+//! Accepts calls and orders, and keeps all correct answers to each open one.
 
 use crate::approvals;
 use crate::clocks::Period;
@@ -12,10 +12,10 @@ use crate::requests::{Rec, St};
 use crate::seen::{Call, Order, Proof, Ticket};
 use crate::{Auditor, Violation, violation};
 
-/// More possible set-ups than this are not told apart any further.
+/// The largest number of possible configurations that are kept apart.
 const MOST_WORLDS: usize = 512;
 
-/// A set-up after one more open order, in each way in which it may end.
+/// Returns the configurations after one more open order, one for each way it may end.
 fn after(world: &World, ticket: Ticket, order: &Order, around: Around<'_>) -> Vec<World> {
     let ends = orders::apply(&world.config, ticket, order, around).into_iter();
     ends.map(|(config, out)| {
@@ -26,7 +26,7 @@ fn after(world: &World, ticket: Ticket, order: &Order, around: Around<'_>) -> Ve
     .collect()
 }
 
-/// An answer, and the set-up and allowance under which it is right.
+/// An answer, and the index of the configuration and the allowance under which it is correct.
 pub(crate) type Judged = (Expect, usize, Option<Period>);
 
 impl Auditor {
@@ -39,7 +39,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Something happened while these were open.
+    /// Marks everything open as concurrent with something else.
     pub(crate) fn crowd(&mut self) {
         for open in self.open.values_mut() {
             open.alone = false;
@@ -60,15 +60,15 @@ impl Auditor {
             let identity = identity_of(ask);
             let latest = self.book.by_identity.get(&identity).and_then(|l| l.last().copied());
             let now = self.time.instant();
-            // A lost ask that may have an id already is left to that id; and one that may have been a payment
-            // that is over may have taken what it paid, beside what its repeat takes.
+            // A repeat does not share the request of a lost call if an id may already belong to that call. Nor if the
+            // lost call may be an expired payment: then it may have taken its amount in addition to the repeat.
             let shared = |k: &u64| {
                 let free = self.book.orphans_of(*k).next().is_none();
                 self.book.recs.get(k).is_some_and(|r| {
                     r.may_be(&St::Nothing) && (!r.is_ghost() || (free && !r.may_be_spent(&now)))
                 })
             };
-            // Copies of one ask share the request that any of them may make.
+            // Copies of one call share the request that any of them may create.
             let key = match latest.filter(shared) {
                 Some(key) => key,
                 None => {
@@ -93,7 +93,7 @@ impl Auditor {
         self.take(ticket, Open::new(Asked::Order(order.clone()), self.seq))
     }
 
-    /// Lets every open order happen, in every sequence, besides not happening yet.
+    /// Lets every open order happen, in every sequence, or not happen yet.
     fn spread(&mut self) {
         let orders: Vec<(Ticket, Order)> = self
             .open
@@ -126,8 +126,7 @@ impl Auditor {
         self.worlds = worlds;
     }
 
-    /// Where there are so many set-ups that [`spread`](Self::spread) may have left some out, lets this order happen in
-    /// each of them now.
+    /// Lets this order happen now in every configuration, if [`spread`](Self::spread) may have left some out.
     pub(crate) fn happen(&mut self, ticket: Ticket, order: &Order) {
         if self.worlds.len() < MOST_WORLDS {
             return;
@@ -141,7 +140,7 @@ impl Auditor {
         self.merge_worlds();
     }
 
-    /// Merges possible set-ups that have become the same.
+    /// Merges configurations that have become equal.
     pub(crate) fn merge_worlds(&mut self) {
         let mut left: Vec<World> = Vec::new();
         for w in self.worlds.drain(..) {
@@ -152,9 +151,9 @@ impl Auditor {
         self.worlds = left;
     }
 
-    /// Judges everything that is open anew.
+    /// Judges every open call and order again.
     pub(crate) fn judge_all(&mut self) {
-        // What one of them may have done changes what is right for another: until nothing is new.
+        // The possible effects of one change what is correct for another, so repeat until nothing is new.
         for _ in 0..8 {
             self.spread();
             let mut news = false;
@@ -176,7 +175,7 @@ impl Auditor {
         }
     }
 
-    /// Everything that is right for this ticket now.
+    /// Returns everything that is correct for this ticket now.
     pub(crate) fn judge(&self, ticket: Ticket) -> Vec<Judged> {
         let Some(open) = self.open.get(&ticket) else { return Vec::new() };
         self.judge_open(ticket, open)
@@ -199,7 +198,7 @@ impl Auditor {
         out
     }
 
-    /// The agent whose allowance the wallet looks at for this.
+    /// Returns the agent whose allowance the wallet checks for this call or order.
     pub(crate) fn agent_of(&self, open: &Open) -> Option<String> {
         match &open.asked {
             Asked::Sign(ask) => Some(ask.agent.clone()),
@@ -312,10 +311,10 @@ impl Auditor {
         }
     }
 
-    /// An id that was never told may be that of an ask whose answer was lost.
+    /// Returns the correct answers for an id that was never returned: it may be that of a call without an answer.
     fn poll_unknown(&self, v: View<'_>, id: &str) -> Vec<Expect> {
         let signed = self.unbound.contains_key(id);
-        // What was signed is known, whatever became of the process since.
+        // A signed request is known to the wallet, even after a crash.
         let mut out = Vec::new();
         if !signed {
             out.push(identity::refuse(404, "REQUEST_NOT_FOUND"));
@@ -333,7 +332,7 @@ impl Auditor {
         out
     }
 
-    /// The ways in which an open order may have ended, for a person to read.
+    /// Returns the ways in which an open order may have ended, for error messages.
     pub(crate) fn outs(&self, ticket: Ticket) -> Vec<Out> {
         let mut outs: Vec<Out> = Vec::new();
         for out in self.worlds.iter().filter_map(|w| w.applied.get(&ticket)) {

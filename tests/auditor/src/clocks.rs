@@ -1,21 +1,21 @@
-//! What the machine's clocks have shown, and the daily allowance that hangs on them.
+//! The machine's clocks, and the daily allowance that depends on them.
 
 use crate::seen::Clocks;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// An allowance must have lasted this long before it renews.
+/// The least duration of an allowance before it renews (20 hours).
 pub(crate) const LASTED_MS: i64 = 72_000_000;
-/// Within one boot, the clock that nobody can set must have gone as far, less five minutes.
+/// Within one boot, the boot clock must have advanced by the allowance's duration, less this slack (5 minutes).
 const BOOT_SLACK_MS: i64 = 300_000;
-/// A request waits for the operator for less than this.
+/// A held request expires after this time (15 minutes).
 pub(crate) const HOLD_MS: i64 = 900_000;
-/// A clock is right if a chain is this close to it.
+/// A clock is right if it is this close to a chain's (10 minutes).
 const OFF_MS: i64 = 600_000;
-/// For how long the wallet may go by a block that it has seen.
+/// How long the wallet may rely on a block that it has seen (30 minutes).
 const SEEN_LASTS_MS: u64 = 1_800_000;
 
-/// One reading of the clocks that cannot lie together.
+/// One simultaneous reading of the wall clock and the boot clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant {
     pub(crate) wall_ms: i64,
@@ -28,7 +28,7 @@ impl Instant {
         self.wall_ms.div_euclid(1000)
     }
 
-    /// How long ago this was by the wall, and, in the same boot, by the boot clock.
+    /// Returns the milliseconds since this instant, by the wall clock and, within the same boot, by the boot clock.
     pub(crate) fn ages(&self, now: &Self) -> (i64, Option<i64>) {
         let wall = now.wall_ms.saturating_sub(self.wall_ms);
         let boot = (self.boot == now.boot)
@@ -36,20 +36,20 @@ impl Instant {
         (wall, boot)
     }
 
-    /// Something that began here and may last `ms` is over: whichever clock comes first.
+    /// Returns whether something that began here and lasts `ms` has ended, by whichever clock is first.
     pub(crate) fn over(&self, now: &Self, ms: i64) -> bool {
         let (wall, boot) = self.ages(now);
         wall >= ms || boot.is_some_and(|b| b >= ms)
     }
 }
 
-/// The clocks of the machine and what of their past still matters.
+/// The clocks of the machine, and the parts of their past that still matter.
 #[derive(Debug, Clone)]
 pub(crate) struct Time {
     pub(crate) now: Clocks,
     /// The event at which the clocks came to show `now`.
     pub(crate) since: u64,
-    /// The latest wall time that was ever shown: the wallet's records never go back behind what it saw.
+    /// The latest wall time ever shown. The wallet's records never go back behind a time that it saw.
     pub(crate) latest_ms: i64,
     /// The latest wall time that a chain agreed with.
     agreed_ms: Option<i64>,
@@ -57,7 +57,7 @@ pub(crate) struct Time {
     looks: Vec<Look>,
 }
 
-/// What the wallet may have seen of a chain: how far its time is from the boot clock, and until when it was so.
+/// A chain's time as the wallet may have seen it: its offset from the boot clock, and until when that was valid.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     boot: u32,
@@ -77,7 +77,7 @@ impl Time {
     }
 
     pub(crate) fn set(&mut self, to: &Clocks, seq: u64) {
-        // What the chain said lasted until this very change, so its half hour begins now.
+        // The block time was valid until this change, so its half hour begins now.
         if to.boot == self.now.boot {
             self.look(to.boot_ms);
         }
@@ -102,7 +102,7 @@ impl Time {
         self.looks.push(Look { boot, apart_ms, until_ms });
     }
 
-    /// How far the wall clock is ahead of what a chain would show now, by every look that may still count.
+    /// Returns the milliseconds by which the wall clock is ahead of the chain, by every observation that may count.
     fn gaps(&self) -> impl Iterator<Item = i64> + '_ {
         let boot_ms = i64::try_from(self.now.boot_ms).unwrap_or(i64::MAX);
         self.looks
@@ -110,35 +110,37 @@ impl Time {
             .map(move |look| self.now.wall_ms.saturating_sub(look.apart_ms.saturating_add(boot_ms)))
     }
 
-    /// The wall clock is so far off a chain that was seen lately that a payment may be held for it.
+    /// Returns whether a payment may be held because the wall clock is off a recently seen chain.
     pub(crate) fn may_be_off(&self) -> bool {
         self.gaps().any(|gap| gap.saturating_abs() > OFF_MS)
     }
 
-    /// A request that was signed then may be refused, because the wallet may have forgotten those of its day.
+    /// Returns whether a request signed then may be refused because the wallet may have forgotten its day.
     pub(crate) fn may_be_forgotten(&self, signed_s: i64) -> bool {
         let day = |seconds: i64| seconds.div_euclid(86_400);
         let first = |ms: i64| day(ms.div_euclid(1000)).saturating_sub(self.signed_days);
         self.agreed_ms.is_some_and(|ms| day(signed_s) < first(ms))
     }
 
-    /// It is so far ahead of such a chain that a renewal may be held back for it.
+    /// Returns whether a renewal may be held back because the wall clock is too far ahead of such a chain.
     pub(crate) fn may_be_ahead(&self) -> bool {
         self.gaps().any(|gap| gap > 3_600_000)
     }
 }
 
-/// One possible running allowance of an agent.
+/// One possible current allowance of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Period {
     pub(crate) last_date: Date,
     pub(crate) start_ms: i64,
     boot: u32,
-    /// From when the boot clock counts, not before and not after: from the start of the allowance, or from the
-    /// instant at which the renewal was written down. Before the boot it is negative.
+    /// The boot clock from which the duration counts lies between `boot_from` and `boot_to`.
+    ///
+    /// They are the start of the allowance, which is negative before the boot, and the instant at which the renewal was
+    /// recorded.
     boot_from: i64,
     boot_to: i64,
-    /// What was authorized at or before this event counted towards an earlier allowance.
+    /// Payments authorized at or before this event count toward an earlier allowance.
     pub(crate) since: u64,
 }
 
@@ -150,26 +152,26 @@ fn zone(name: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
 }
 
-/// The local date of an instant.
+/// Returns the local date of an instant.
 pub(crate) fn local_date(wall_ms: i64, name: &str) -> Option<Date> {
     let at = jiff::Timestamp::from_millisecond(wall_ms).ok()?;
     Some(at.to_zoned(zone(name)?).date())
 }
 
-/// The first instant whose local date is this one.
+/// Returns the first instant of a local date.
 pub(crate) fn day_start(date: Date, name: &str) -> Option<i64> {
     let at = date.to_zoned(zone(name)?).ok()?;
     Some(at.timestamp().as_millisecond())
 }
 
 impl Period {
-    /// The first allowance: that of its day.
+    /// Returns the first allowance: that of the current day.
     pub(crate) fn first(time: &Time) -> Option<Self> {
         let first = Self::begun(&time.now, 0)?;
         Some(Self { boot_to: first.boot_from, ..first })
     }
 
-    /// Of the day that the clocks show: it began at midnight, not at the instant of a request.
+    /// Returns the allowance of the current day. It begins at midnight, not at the instant of a request.
     fn begun(now: &Clocks, since: u64) -> Option<Self> {
         let today = local_date(now.wall_ms, &now.zone)?;
         let start_ms = day_start(today, &now.zone)?;
@@ -184,7 +186,7 @@ impl Period {
         })
     }
 
-    /// A new date, and how long it is from midnight to midnight, if that is 20 hours at least.
+    /// Returns the milliseconds from midnight to midnight, if the date is new and they are 20 hours or more.
     fn lasted(&self, now: &Clocks) -> Option<i64> {
         let today = local_date(now.wall_ms, &now.zone).filter(|today| *today > self.last_date)?;
         let lasted = day_start(today, &now.zone)?.saturating_sub(self.start_ms);
@@ -195,12 +197,12 @@ impl Period {
         self.lasted(now).is_some()
     }
 
-    /// The allowance that follows.
+    /// Returns the allowance that follows.
     pub(crate) fn renewed(&self, now: &Clocks, since: u64) -> Option<Self> {
         Self::begun(now, since)
     }
 
-    /// What may be in force once the wallet has looked at the clocks.
+    /// Returns the allowances that may be in force after the wallet has checked the clocks.
     pub(crate) fn looked(&self, time: &Time) -> Vec<Self> {
         let Some(least) = self.lasted(&time.now) else { return vec![self.clone()] };
         let now = signed(time.now.boot_ms);
@@ -216,7 +218,8 @@ impl Period {
         out
     }
 
-    /// Takes another possibility in if nothing can tell the two apart but the minute of the renewal.
+    /// Merges another possibility if the two differ only in the minute of the renewal. Returns whether it did.
+    ///
     /// `quiet_since`: no authorization began after this event.
     pub(crate) fn absorb(&mut self, other: &Self, quiet_since: u64) -> bool {
         let same = self.last_date == other.last_date
@@ -233,7 +236,7 @@ impl Period {
     }
 }
 
-/// Adds a possibility, merged with what is there.
+/// Adds a possibility, merged with the existing ones.
 pub(crate) fn add_period(all: &mut Vec<Period>, one: Period, quiet_since: u64) {
     if !all.iter_mut().any(|p| p.absorb(&one, quiet_since)) {
         all.push(one);

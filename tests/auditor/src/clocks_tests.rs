@@ -24,7 +24,7 @@ fn vectors() -> serde_json::Value {
 }
 
 #[test]
-fn every_case_of_the_allowance_vectors_renews_as_set() {
+fn allowance_vector_cases_renew_as_expected() {
     for case in vectors()["cases"].as_array().unwrap() {
         let old = Period {
             last_date: date(&case["last_local_date"]),
@@ -43,7 +43,7 @@ fn every_case_of_the_allowance_vectors_renews_as_set() {
 }
 
 #[test]
-fn every_sequence_of_the_allowance_vectors_runs_as_set() {
+fn allowance_vector_sequences_run_as_expected() {
     for sequence in vectors()["sequences"].as_array().unwrap() {
         let mut running: Option<Period> = None;
         for (boot, step) in sequence["steps"].as_array().unwrap().iter().enumerate() {
@@ -75,7 +75,7 @@ fn day() -> (Period, Clocks) {
 }
 
 #[test]
-fn a_forward_jump_within_one_boot_holds_the_renewal_until_the_boot_clock_follows() {
+fn forward_clock_jump_delays_renewal_until_the_boot_clock_catches_up() {
     let (old, mut now) = day();
     now.boot_ms = 86_400_000 - 300_000 - 1;
     assert_eq!(old.looked(&time(now.clone())), vec![old.clone()]);
@@ -87,7 +87,7 @@ fn a_forward_jump_within_one_boot_holds_the_renewal_until_the_boot_clock_follows
 }
 
 #[test]
-fn more_than_an_hour_ahead_of_the_chain_leaves_both_open() {
+fn renewal_is_optional_more_than_an_hour_ahead_of_the_chain() {
     let (old, mut now) = day();
     now.boot_ms = 86_400_000;
     now.block_ms = Some(now.wall_ms - 3_600_000);
@@ -97,7 +97,7 @@ fn more_than_an_hour_ahead_of_the_chain_leaves_both_open() {
 }
 
 #[test]
-fn a_wait_is_over_at_exactly_fifteen_minutes_by_either_clock() {
+fn hold_expires_at_exactly_fifteen_minutes_by_either_clock() {
     let at = Instant { wall_ms: 1_000, boot: 1, boot_ms: 5 };
     let later = |wall_ms, boot, boot_ms| Instant { wall_ms, boot, boot_ms };
     assert!(!at.over(&later(900_999, 1, 900_004), HOLD_MS));

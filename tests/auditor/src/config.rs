@@ -1,4 +1,4 @@
-//! How the operator has set the wallet up, as far as it is known. Where it is not known, several are kept.
+//! The wallet's configuration, as far as it is known. Where it is uncertain, several are kept.
 
 use crate::Facts;
 use crate::clocks::Period;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// Many set-ups are possible at once and differ in little: they share what is the same.
+/// A value shared between configurations: many are possible at once and differ in little.
 #[derive(Debug, Clone, Default, Eq)]
 pub(crate) struct Shared<T>(Rc<T>);
 
@@ -31,14 +31,14 @@ impl<T: PartialEq> PartialEq for Shared<T> {
     }
 }
 
-/// One address of the wallet. Without the text if its order was never answered.
+/// One address of the wallet. The address is `None` if the order for it was never answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) label: String,
     pub(crate) address: Option<Address>,
 }
 
-/// One policy; the version changes with every edit that changes anything.
+/// A policy. Its version changes with every edit that changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Versioned {
     pub(crate) name: String,
@@ -46,7 +46,7 @@ pub(crate) struct Versioned {
     pub(crate) policy: Policy,
 }
 
-/// What an agent works under.
+/// What an agent spends under: a policy, an account and an allowance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Commission {
     pub(crate) policy: Ticket,
@@ -58,7 +58,7 @@ pub(crate) struct Commission {
 pub(crate) struct Agent {
     pub(crate) name: String,
     pub(crate) bearer: bool,
-    /// A new token was issued and nobody was told: no call can bear it.
+    /// A new token was issued but not returned, so no call can carry it.
     pub(crate) token_untold: bool,
     pub(crate) suspended: bool,
     pub(crate) commission: Option<Commission>,
@@ -71,8 +71,9 @@ pub(crate) struct Network {
     pub(crate) stablecoin: Address,
 }
 
-/// Everything that the operator can set. Things are named by the ticket of the order that made them, so that
-/// a new name does not make a new thing.
+/// Everything that the operator can set.
+///
+/// Objects are identified by the ticket of the order that created them, so a rename does not create a new object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) wallet: bool,
@@ -86,7 +87,7 @@ pub(crate) struct Config {
     pub(crate) gone: BTreeSet<String>,
 }
 
-/// How an order ended in one possible course of things.
+/// How an order ended in one possible course of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Out {
     Done,
@@ -95,7 +96,7 @@ pub(crate) enum Out {
     Code(&'static str),
 }
 
-/// One possible state of the wallet, and which of the open orders it has carried out already.
+/// One possible configuration, and the open orders that it has already executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct World {
     pub(crate) config: Config,
@@ -122,7 +123,7 @@ impl Config {
         }
     }
 
-    /// The code of the agent that an order names, by its code or its name.
+    /// Returns the code of the agent that an order names by code or name.
     pub(crate) fn agent_code(&self, named: &str) -> Option<String> {
         if self.agents.contains_key(named) {
             return Some(named.to_owned());
@@ -141,13 +142,13 @@ impl Config {
         found.map(|(uid, _)| *uid)
     }
 
-    /// Policy of an agent, with its identity.
+    /// Returns the policy of an agent, with its identity.
     pub(crate) fn policy_of(&self, agent: &str) -> Option<(Ticket, &Versioned)> {
         let uid = self.agents.get(agent)?.commission.as_ref()?.policy;
         self.policies.get(&uid).map(|p| (uid, p))
     }
 
-    /// A payment that was authorized for this agent may be signed now.
+    /// Checks whether a payment authorized for this agent may be signed now. Fails with the rule that forbids it.
     pub(crate) fn may_sign_for(&self, agent: &str) -> Result<(), &'static str> {
         if !self.open {
             Err("I-f")

@@ -2,14 +2,15 @@
 
 use url::{Host, Url};
 
-/// What the lists say of the URLs of one payment. Where the specification leaves something open, more than
-/// one is set.
+/// The verdict of the lists on the URLs of one payment.
+///
+/// More than one field is set where the specification leaves a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ruling {
     pub(crate) allow: bool,
     pub(crate) hold: bool,
     pub(crate) deny: bool,
-    /// The refusal is, or may be, that there is no URL at all.
+    /// The reason of the refusal is, or may be, that there is no URL at all.
     pub(crate) missing: bool,
 }
 
@@ -19,7 +20,7 @@ fn labels_are_sound(name: &str) -> bool {
         && name.split('.').all(|label| !label.is_empty() && label.len() <= 63)
 }
 
-/// The host of a URL as a browser reads it, or nothing if no payment may rest on it.
+/// Returns the host of a URL as a browser reads it; `None` if no payment may rely on it.
 pub(crate) fn host_of(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -39,12 +40,12 @@ fn canonical_host<S: AsRef<str>>(host: &Host<S>) -> Option<String> {
             labels_are_sound(name).then(|| name.to_owned())
         }
         Host::Ipv4(ip) => Some(ip.to_string()),
-        // Written as a URL writes it, so that one address has one text.
+        // Formatted as in a URL, so that each address has one text.
         Host::Ipv6(ip) => Some(Host::<&str>::Ipv6(*ip).to_string()),
     }
 }
 
-/// What an operator's entry means, or nothing if it may not be written.
+/// Returns the canonical form of an operator's entry; `None` if the entry is invalid.
 pub(crate) fn canonical_entry(entry: &str) -> Option<String> {
     let entry = entry.trim();
     if entry.is_empty() {
@@ -64,13 +65,13 @@ pub(crate) fn canonical_entry(entry: &str) -> Option<String> {
         Host::Ipv6(_) => None,
         Host::Domain(name) => {
             let name = canonical_host(&Host::Domain(name))?;
-            // One label would cover a whole top-level domain.
+            // A single label would cover a whole top-level domain.
             (name.contains('.') || name == "localhost").then_some(name)
         }
     }
 }
 
-/// An IPv4 address that hides in an IPv6 one counts as itself.
+/// Returns the IPv4 address inside an IPv4-mapped IPv6 host; the lists treat it as that address.
 fn mapped(host: &str) -> Option<String> {
     let inner = host.strip_prefix('[')?.strip_suffix(']')?;
     let ip: std::net::Ipv6Addr = inner.parse().ok()?;
@@ -90,12 +91,12 @@ fn covers(entry: &str, host: &str) -> bool {
         && host.strip_suffix(entry).is_some_and(|front| front.ends_with('.'))
 }
 
-/// The host is, or lies under, one of the entries.
+/// Returns whether the host equals one of the entries or is a subdomain of one.
 pub(crate) fn listed(list: &[String], host: &str) -> bool {
     list.iter().filter_map(|e| canonical_entry(e)).any(|e| covers(&e, host))
 }
 
-/// How one URL stands to the lists.
+/// The relation of one URL to the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Inside,
@@ -115,7 +116,7 @@ pub(crate) fn place(url: &str, allowed: &[String], blocked: &[String]) -> Place 
     }
 }
 
-/// Judges the agent's URL and the payment's own together.
+/// Judges the agent's URL and the payment's own URL together.
 pub(crate) fn rule(
     request: Option<&str>,
     resource: Option<&str>,
@@ -127,7 +128,7 @@ pub(crate) fn rule(
     }
     let deny = Ruling { deny: true, ..Ruling::default() };
     let at = |u: Option<&str>| u.map(|u| place(u, allowed, blocked));
-    // An empty text is no URL; whether it is told so or as a domain that is not allowed is left open.
+    // An empty text is not a URL. The specification does not say whether the code is for a missing URL or a domain.
     let empty = |u: Option<&str>| u.is_none_or(|u| u.trim().is_empty());
     if empty(request) && empty(resource) {
         return Ruling { missing: true, ..deny };
@@ -140,7 +141,7 @@ pub(crate) fn rule(
         }
         (Some(Place::Inside), Some(Place::Outside | Place::Unreadable)) => {
             if allowed.is_empty() {
-                // Only a block list, and a second URL that cannot be read: nothing says which it is.
+                // Only a block list, and a second URL that is unreadable: the specification does not decide this case.
                 Ruling { allow: true, hold: true, deny: true, missing: false }
             } else {
                 Ruling { hold: true, ..Ruling::default() }
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_of_the_domain_vectors_is_judged_as_set() {
+    fn domain_vector_cases_are_judged_as_expected() {
         for case in vectors()["cases"].as_array().unwrap() {
             let url = case["url"].as_str().unwrap();
             let (allowed, blocked) = (strings(&case["allowed"]), strings(&case["blocked"]));
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_of_the_domain_vectors_is_read_as_set() {
+    fn domain_vector_entries_parse_as_expected() {
         for entry in vectors()["entries"].as_array().unwrap() {
             let read = canonical_entry(entry["entry"].as_str().unwrap());
             assert_eq!(read.as_deref(), entry["canonical"].as_str(), "{entry}");
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_the_domain_vectors_is_judged_as_set() {
+    fn domain_vector_url_pairs_are_judged_as_expected() {
         for pair in vectors()["pairs"].as_array().unwrap() {
             let (allowed, blocked) = (strings(&pair["allowed"]), strings(&pair["blocked"]));
             let got = rule(

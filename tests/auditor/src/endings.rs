@@ -1,4 +1,4 @@
-//! Holds the end of every order against what the specification makes of it.
+//! Checks the end of every order against the specification.
 
 use crate::config::Out;
 use crate::expect::{Asked, Expect, Open, refusal_tag};
@@ -190,7 +190,7 @@ impl Auditor {
             }
             let seq = self.seq;
             let Some(rec) = self.book.find_mut(id) else { continue };
-            // One whose time is over may not have been taken off the list yet.
+            // An expired request may still be on the list.
             let late = rec.may_be(&St::Expired) && rec.ended.is_empty();
             if open.alone && !late && !rec.narrow(seq, |s| *s == St::Held) {
                 let states = rec.states(None);
@@ -246,7 +246,7 @@ impl Auditor {
         }
     }
 
-    /// The digest of a card stands for its content: the same exactly if nothing in it changed.
+    /// Checks a card's digest: the same under one policy version, different if the policy's content differs.
     fn card(&mut self, id: &str, digest: &str) -> Result<(), Violation> {
         let of_one = |r: &&Rec| r.others.is_empty();
         let Some(agent) = self.book.find(id).filter(of_one).map(|r| r.agent.clone()) else {

@@ -1,22 +1,22 @@
-//! What may be answered to a call or an order that is open.
+//! The correct answers to an open call or order.
 
 use crate::clocks::Instant;
 use crate::policy::Terms;
 use crate::seen::{Ask, Id, Order, Report, Ticket};
 use std::collections::BTreeSet;
 
-/// Whether a refusal carries the id of a record.
+/// Whether a refusal returns the id of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Nothing was recorded.
+    /// Not recorded.
     Never,
-    /// It was recorded, unless the agent was refused too often; `true`: it need not be.
+    /// Recorded, unless the agent was refused too often. `true`: it may also go unrecorded.
     Fresh(bool),
-    /// The specification does not say.
+    /// The specification leaves it open.
     Any,
 }
 
-/// What is told of a request that is there already.
+/// An answer about an existing request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     Header,
@@ -61,22 +61,22 @@ pub(crate) enum Expect {
         rec: u64,
         stages: BTreeSet<u8>,
     },
-    /// Any refusal with a status of the four hundreds.
+    /// Any refusal with a 4xx status.
     AnyRefusal,
     Approved {
         at: Instant,
         terms: Terms,
     },
     Denied(Instant),
-    /// The approval failed, and the request is closed for good.
+    /// The approval failed, and the request is closed permanently.
     Closed {
         http: u16,
         code: &'static str,
     },
     Code(&'static str),
-    /// A transaction from one of these addresses (unknown if none) may be sent.
+    /// A transaction may be sent from this address; `None` if the address is unknown.
     Sendable(Option<String>),
-    /// What waits; the order only reads.
+    /// The held requests; the order only reads.
     Listed,
 }
 
@@ -88,9 +88,9 @@ pub(crate) struct Numbers {
     pub(crate) daily: u64,
     pub(crate) per_request: u64,
     pub(crate) auto_below: u64,
-    /// Every (spent, reserved) that may be shown; nothing if too much is unknown.
+    /// Every pair (spent, reserved) that may be shown; `None` if too much is unknown.
     pub(crate) pairs: Option<BTreeSet<(u64, u64)>>,
-    /// Least and most that may be spent, and that may be reserved.
+    /// (least, most) that may be spent, and that may be reserved.
     pub(crate) bounds: [(u64, u64); 2],
 }
 
@@ -103,15 +103,15 @@ pub(crate) enum Asked {
     Order(Order),
 }
 
-/// A call or an order that has no end yet.
+/// A call or an order that has no answer yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Open {
     pub(crate) asked: Asked,
-    /// The event at which it came in.
+    /// The event at which it arrived.
     pub(crate) seq: u64,
-    /// The request that a `/sign` may make.
+    /// The request that a `/sign` call may create.
     pub(crate) rec: Option<u64>,
-    /// Nothing else happened since it came in.
+    /// Whether nothing else has happened since it arrived.
     pub(crate) alone: bool,
     pub(crate) right: Vec<Expect>,
 }
@@ -127,10 +127,10 @@ impl Open {
     }
 }
 
-/// The tickets and what they wait for.
+/// The open calls and orders by ticket.
 pub(crate) type Opens = std::collections::BTreeMap<Ticket, Open>;
 
-/// The name under which a refusal is counted.
+/// Returns the name under which a refusal is counted.
 pub(crate) fn refusal_tag(code: &str) -> &'static str {
     const TAGS: &[(&str, &str)] = &[
         ("LIMIT_REACHED", "refuse: LIMIT_REACHED"),

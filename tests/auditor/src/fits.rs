@@ -1,11 +1,11 @@
-//! Whether an answer is one of those that are right.
+//! Compares an answer with a correct one.
 
 use crate::Auditor;
 use crate::expect::{Asked, Expect, Open, Reply, Told};
 use crate::numbers;
 use crate::seen::Answer;
 
-/// Recorded refusals of one agent in one clock minute.
+/// The largest number of recorded refusals of one agent in one clock minute.
 const MOST_REFUSALS: u32 = 30;
 
 impl Auditor {
@@ -20,7 +20,7 @@ impl Auditor {
     fn refusals_now(&self, agent: &str) -> (u32, u32) {
         let minute = self.time.latest_ms.div_euclid(60_000);
         if self.time.now.wall_ms < self.time.latest_ms {
-            // The clock was set back: which minute the wallet counts by is not known.
+            // The clock was set back, so the minute by which the wallet counts is unknown.
             let mine = self.refusals.iter().filter(|((a, _), _)| a == agent);
             return (0, mine.map(|(_, (_, most))| *most).fold(0, u32::saturating_add));
         }
@@ -47,7 +47,7 @@ impl Auditor {
     fn told_fits(&self, told: Told, id: Option<&str>, open: &Open) -> bool {
         let Asked::Sign(ask) = &open.asked else { return id.is_none() };
         let (least, most) = self.refusals_now(&ask.agent);
-        // Asks that died unanswered may have been refused and recorded too.
+        // Calls that died without an answer may have been refused and recorded too.
         let lost = self.lost_asks.get(&ask.agent).copied().unwrap_or(0);
         let maybe_many = most.saturating_add(lost) >= MOST_REFUSALS;
         match (told, id) {
@@ -101,7 +101,7 @@ impl Auditor {
     }
 }
 
-/// The rule that an answer breaks which fits nothing.
+/// Returns the rule that an answer breaks if it matches no correct one.
 pub(crate) fn blame(open: &Open, answer: &Answer) -> &'static str {
     let stored = open.right.iter().any(|e| matches!(e, Expect::Reply { .. }));
     let given = matches!(answer, Answer::Header { .. } | Answer::Executing { .. });

@@ -1,4 +1,4 @@
-//! What an open call or order may have done already, before its answer tells.
+//! The possible effects of an open call or order, before it is answered.
 
 use crate::Auditor;
 use crate::book::bind_key;
@@ -8,7 +8,7 @@ use crate::requests::{Identity, St};
 use crate::seen::{Order, Ticket};
 
 impl Auditor {
-    /// Notes what this may have made of the model already.
+    /// Adds the possible effects of this expected answer to the model.
     pub(crate) fn foresee(&mut self, ticket: Ticket, expect: &Expect) {
         let Some(open) = self.open.get(&ticket) else { return };
         let seq = open.seq;
@@ -49,7 +49,7 @@ impl Auditor {
                 bind_key(&mut self.book.keys, &rec.identity);
                 rec.maybe(ticket, St::Held);
             }
-            // Only a signed call is refused the same way again.
+            // Only a signed call is refused in the same way again.
             Expect::Refuse { http, code, told: Told::Fresh(_) }
                 if matches!(rec.identity, Identity::Hmac { .. }) =>
             {

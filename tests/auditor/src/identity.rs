@@ -1,4 +1,4 @@
-//! Who asks, whether it was asked before, and what is right to answer to a `/sign` or a poll.
+//! Authentication, repeats, and the correct answers to a `/sign` call.
 
 use crate::book::Book;
 use crate::clocks::{Period, Time};
@@ -9,7 +9,7 @@ use crate::repeats::{in_force, other_url, settled, stored};
 use crate::requests::{Identity, Rec, St};
 use crate::seen::{Ask, Proof, Ticket};
 
-/// One possible state of everything, at one instant.
+/// One possible state of the wallet, at one instant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) config: &'a Config,
@@ -23,11 +23,11 @@ pub(crate) fn refuse(http: u16, code: &'static str) -> Expect {
 }
 
 pub(crate) fn no_proof() -> Vec<Expect> {
-    // Too many failed proofs may be told as such; nobody outside can count them for the wallet.
+    // Too many failed proofs may be answered as such; an outside observer cannot count them as the wallet does.
     vec![refuse(401, "AUTH_FAILED"), refuse(429, "RATE_LIMIT_EXCEEDED")]
 }
 
-/// The proof is right and the wallet is open, or the answers that are due instead.
+/// Checks the proof, and that the wallet is open. Fails with the answers that are correct instead.
 pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<Expect>> {
     let Some(known) = v.config.agents.get(agent) else { return Err(no_proof()) };
     match proof {
@@ -49,7 +49,7 @@ pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<E
     Ok(())
 }
 
-/// The agent may work, or the refusal that is due instead.
+/// Checks whether the agent may spend. Fails with the code that is correct instead.
 pub(crate) fn gate(config: &Config, agent: &str) -> Result<(), &'static str> {
     let Some(known) = config.agents.get(agent) else { return Err("AGENT_NOT_COMMISSIONED") };
     if known.commission.is_none() {
@@ -76,7 +76,7 @@ pub(crate) fn identity_of(ask: &Ask) -> Identity {
     }
 }
 
-/// Everything that may be answered to this `/sign`, if this allowance is in force.
+/// Returns every correct answer to this `/sign` call, if this allowance is in force.
 pub(crate) fn sign(
     v: View<'_>,
     ask: &Ask,
@@ -105,7 +105,7 @@ pub(crate) fn sign(
             Identity::Hmac { .. } => false,
         };
         if v.book.recs.values().any(|r| other(r) && in_force(v, r)) {
-            // What nobody could pay is refused before anybody looks whether it was asked before.
+            // An offer that cannot be paid is refused before the wallet looks for an earlier call.
             let mut anew = Vec::new();
             fresh(v, ask, rec, seq, p, &mut anew);
             out.extend(anew.into_iter().filter_map(|expect| match expect {
@@ -123,7 +123,7 @@ pub(crate) fn sign(
     for key in list.iter().rev() {
         let Some(known) = v.book.recs.get(key) else { continue };
         if newest_found {
-            // Once one of them was settled, that holds for all that come after it.
+            // If an older request was settled, its payment is also the answer to all newer calls.
             let (sure, may) = settled(known);
             if may && other_url(v, ask, known, &mut out) {
                 let reply = Reply::Settled;
@@ -150,7 +150,7 @@ pub(crate) fn sign(
         if !again {
             break;
         }
-        // The newest that was surely recorded is the one that counts.
+        // The newest request that was surely recorded decides.
         newest_found = !known.stands(Some(ticket)).any(|st| *st == St::Nothing);
     }
     if anew {
@@ -179,7 +179,7 @@ fn fresh(v: View<'_>, ask: &Ask, rec: u64, seq: u64, p: Option<&Period>, out: &m
         let told = Told::Fresh(early.contains(&r.code));
         out.push(Expect::Refuse { http: r.http, code: r.code, told });
     }
-    // Once the disk has failed, nothing new is decided.
+    // After the disk has failed, nothing new is decided.
     if v.disk_failed.is_some_and(|at| seq > at) {
         return;
     }

@@ -1,5 +1,7 @@
-//! Judges the wallet from outside, by the specification alone. It knows what was asked, answered, signed and
-//! sent; it never asks the wallet why, and shares no code with it.
+//! Judges the wallet from outside, by the specification alone.
+//!
+//! The auditor knows what was asked, answered, signed and sent. It never queries the wallet's state and shares no code
+//! with it.
 
 mod agents;
 mod answers;
@@ -31,16 +33,16 @@ use crate::expect::Opens;
 use crate::seen::{Address, Answer, Id, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One network that the wallet knows.
+/// A network that the wallet knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkFact {
     pub chain: u64,
-    /// Whether the operator has it on at the start.
+    /// Whether the network is enabled at the start.
     pub on: bool,
     pub stablecoin: Address,
 }
 
-/// What is true before anything is seen.
+/// What the auditor knows before the first observation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
     pub networks: Vec<NetworkFact>,
@@ -48,7 +50,7 @@ pub struct Facts {
     pub signed_days: i64,
 }
 
-/// Something that the specification does not allow.
+/// A violation of the specification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub rule: &'static str,
@@ -67,40 +69,41 @@ pub(crate) fn violation(rule: &'static str, what: String) -> Violation {
     Violation { rule, what }
 }
 
-/// The model of the wallet, and of what is not known of it.
+/// The model of the wallet, including everything that is still uncertain.
 #[derive(Debug)]
 pub struct Auditor {
     pub(crate) time: Time,
     pub(crate) seq: u64,
-    /// Every set-up that the wallet may have.
+    /// Every configuration that the wallet may have.
     pub(crate) worlds: Vec<World>,
     pub(crate) book: Book,
     pub(crate) open: Opens,
-    /// Tickets that can have no answer any more.
+    /// Tickets that can no longer get an answer.
     pub(crate) dead: BTreeSet<seen::Ticket>,
     pub(crate) running: bool,
     pub(crate) disk_failed: Option<u64>,
-    /// What was being written when the disk failed: the next life may find it.
+    /// Requests that were being written when the disk failed: the next process may find them on disk.
     pub(crate) perhaps_written: Vec<(u64, requests::Rec)>,
     pub(crate) perhaps_set_up: Vec<World>,
     pub(crate) digests: BTreeMap<String, Option<Id>>,
     pub(crate) nonces: BTreeMap<(Address, String), u64>,
     pub(crate) unbound: BTreeMap<Id, (Address, String)>,
     pub(crate) transfers: transactions::Transfers,
-    /// Recorded refusals of each agent by clock minute: [least, most] that the wallet counts in it.
+    /// Recorded refusals of each agent by clock minute: (least, most) that the wallet counts in it.
     pub(crate) refusals: BTreeMap<(String, i64), (u32, u32)>,
-    /// The largest daily limit that each agent was seen to work under.
+    /// The largest daily limit in force for each agent so far, in micro-dollars.
     pub(crate) largest_limit: BTreeMap<String, u64>,
-    /// Asks of each agent that had no answer.
+    /// Number of `/sign` calls of each agent that got no answer.
     pub(crate) lost_asks: BTreeMap<String, u32>,
     pub(crate) reports: BTreeMap<(String, String), Answer>,
-    /// The last event at which an ask or an approval that was let through came in.
+    /// The event at which the latest call or approval arrived that may have authorized a payment.
     pub(crate) last_auth: u64,
     pub(crate) calm: Option<Instant>,
     pub(crate) reached: BTreeMap<&'static str, u64>,
 }
 
 impl Auditor {
+    /// Creates a model of a wallet that does not exist yet.
     #[must_use]
     pub fn new(facts: Facts) -> Self {
         let config = Config::new(&facts);
@@ -129,7 +132,7 @@ impl Auditor {
         }
     }
 
-    /// How often each rule decided something.
+    /// Returns how often each rule decided something.
     #[must_use]
     pub fn reached(&self) -> &BTreeMap<&'static str, u64> {
         &self.reached
@@ -140,11 +143,11 @@ impl Auditor {
         *n = n.saturating_add(1);
     }
 
-    /// Takes in what was seen; the first thing that the specification does not allow is an error. After an
-    /// error the auditor is not used any more.
+    /// Judges one observation.
     ///
     /// # Errors
-    /// What was seen, what was expected, and by which rule.
+    /// The first violation: what was seen, what was expected, and the rule. The auditor must not be used after an
+    /// error.
     pub fn see(&mut self, seen: &Seen) -> Result<(), Violation> {
         self.seq = self.seq.saturating_add(1);
         match seen {

@@ -1,4 +1,4 @@
-//! Clocks, crashes, starts, and the end: what passes over the wallet as a whole.
+//! Clocks, crashes, starts and the end: events that concern the wallet as a whole.
 
 use crate::book::missing;
 use crate::clocks::add_period;
@@ -7,7 +7,7 @@ use crate::requests::St;
 use crate::seen::{Clocks, Order, Proof, Ticket};
 use crate::{Auditor, Violation, violation};
 
-/// In the calm, what may be signed must be signed after this time.
+/// In the calm phase, a payment that may be signed must be signed within this time.
 const SIGNED_WITHIN_MS: i64 = 60_000;
 
 impl Auditor {
@@ -15,7 +15,7 @@ impl Auditor {
         self.crowd();
         self.time.set(to, self.seq);
         let (mut renewals, mut held) = (false, false);
-        // A timer may renew an allowance now, or the next look at it; both come to the same.
+        // The renewal may happen by a timer now, or at the next check; the result is the same.
         for w in &mut self.worlds {
             for m in w.config.agents.values_mut().filter_map(|a| a.commission.as_mut()) {
                 for p in m.periods.clone() {
@@ -39,7 +39,7 @@ impl Auditor {
         let now = self.time.instant();
         for rec in self.book.recs.values_mut() {
             rec.lapsed |= rec.valid_before().is_some_and(|(least, _)| now.second() >= least);
-            // Its time is over now; should the clock go back, the wallet may have written that down or not.
+            // It expires now. If the clock is set back, the wallet may or may not have recorded that.
             if rec.base.contains(&St::Held) && rec.over(&now).1 && !rec.base.contains(&St::Expired)
             {
                 rec.base.push(St::Expired);
@@ -48,7 +48,7 @@ impl Auditor {
         }
     }
 
-    /// The call or order may or may not have happened.
+    /// Marks a call or order as executed or not: it is unknown which.
     fn lose(&mut self, ticket: Ticket, open: &Open) {
         let seq = self.seq;
         for (key, rec) in &mut self.book.recs {
@@ -81,7 +81,7 @@ impl Auditor {
             *lost = lost.saturating_add(1);
             let rec = open.rec.and_then(|key| self.book.recs.get(&key));
             let terms = rec.map(|rec| rec.acts.iter().map(|(terms, _)| terms.micros).max());
-            // A signed call is the same ask for good: its repeat never takes anything more.
+            // A repeat of a signed call is always the same request, so it never takes anything more.
             let bearer = matches!(ask.proof, Proof::Bearer { .. });
             if let Some(micros) = terms.flatten().filter(|_micros| bearer) {
                 let sum = self.book.lost.entry(ask.agent.clone()).or_default();
@@ -96,7 +96,7 @@ impl Auditor {
         self.dead.insert(ticket);
     }
 
-    /// The record of it could not be written, or it is on the disk and nobody could be sure.
+    /// Handles `JOURNAL_FAILED`: the record was not written, or it is on disk without confirmation.
     pub(crate) fn journal_failed(&mut self, ticket: Ticket, open: &Open) -> Result<(), Violation> {
         if self.disk_failed.is_none() {
             let what = format!("{:?} was answered JOURNAL_FAILED, but the disk works", open.asked);
@@ -107,13 +107,13 @@ impl Auditor {
             w.applied.remove(&ticket);
         }
         self.merge_worlds();
-        // What is told until then is what was published before.
+        // Until the next start, answers reflect the state published before.
         self.perhaps_set_up.extend(self.worlds.iter().cloned());
         self.count("refuse: JOURNAL_FAILED");
         Ok(())
     }
 
-    /// What the last life could not be sure of is on the disk or not, whatever it was still told to look like.
+    /// Restores what the previous process may have written without confirmation, whatever it returned afterwards.
     fn remember(&mut self) {
         for (key, then) in std::mem::take(&mut self.perhaps_written) {
             if let Some(rec) = self.book.recs.get_mut(&key) {
@@ -150,7 +150,7 @@ impl Auditor {
         self.remember();
         self.adopt_signed();
         if self.disk_failed.is_some() {
-            // Neither the record of a signature nor the end of what waited was noted any more.
+            // After the failure, neither signatures nor the ends of held requests were recorded.
             for rec in self.book.recs.values_mut() {
                 rec.died = true;
                 if rec.may_be(&St::Held) {
@@ -159,7 +159,7 @@ impl Auditor {
             }
         }
         self.worlds.append(&mut self.perhaps_set_up);
-        // Locked from here on: what is signed before the next unlock is signed by nobody's leave.
+        // The wallet is locked from here on, so nothing may be signed before the next unlock.
         for w in &mut self.worlds {
             w.config.open = false;
         }
@@ -186,7 +186,7 @@ impl Auditor {
         self.count("start");
     }
 
-    /// Notes since when what was authorized could have been signed.
+    /// Notes since when each authorized request could have been signed.
     pub(crate) fn watch_calm(&mut self) {
         if self.calm.is_none() {
             return;

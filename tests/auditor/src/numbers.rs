@@ -1,4 +1,4 @@
-//! An agent's reading of its own standing, and its reports of how a payment came out.
+//! An agent's standing, and its reports about payments.
 
 use crate::clocks::Period;
 use crate::expect::{Expect, Numbers};
@@ -7,7 +7,7 @@ use crate::requests::{Rec, St};
 use crate::seen::{Event, Proof, Report, Standing, Ticket};
 use std::collections::BTreeSet;
 
-/// What a reading may show, if this allowance is in force.
+/// Returns the correct standing, if this allowance is in force.
 pub(crate) fn standing(v: View<'_>, agent: &str, proof: &Proof, p: Option<&Period>) -> Vec<Expect> {
     if let Err(instead) = prove(v, agent, proof) {
         return instead;
@@ -26,7 +26,7 @@ pub(crate) fn standing(v: View<'_>, agent: &str, proof: &Proof, p: Option<&Perio
     };
     let mut pairs = v.book.numbers(agent, p, &v.time.instant());
     let mut bounds = v.book.bounds(agent, p, &v.time.instant());
-    // Which repeat is of which lost ask nobody can tell for certain, and each may have been let through.
+    // It is uncertain which repeat belongs to which lost call, and each may have been authorized.
     if let Some(lost) = v.book.lost.get(agent) {
         pairs = None;
         bounds[0].1 = bounds[0].1.saturating_add(*lost);
@@ -42,7 +42,7 @@ pub(crate) fn standing(v: View<'_>, agent: &str, proof: &Proof, p: Option<&Perio
     })]
 }
 
-/// The numbers that were read are among those that are right.
+/// Returns whether a standing is among the correct ones.
 pub(crate) fn reads(n: &Numbers, s: &Standing) -> bool {
     if !n.commissioned {
         return s.status == "uncommissioned" && s.spent == 0 && s.reserved == 0;
@@ -80,10 +80,10 @@ pub(crate) fn stage_rank(stage: &str) -> Option<u8> {
     }
 }
 
-/// The stages that may stand after this report.
+/// Returns the stages that are possible after this report.
 fn stages(rec: &Rec, ticket: Ticket, report: &Report) -> BTreeSet<u8> {
     let mut from = BTreeSet::from([rec.stage]);
-    // Reports that nobody answered may have been taken.
+    // Unanswered reports may have been accepted.
     for (other, rank) in &rec.stage_maybe {
         if *other != ticket {
             let more: Vec<u8> = from.iter().map(|s| (*s).max(*rank)).collect();
@@ -97,7 +97,7 @@ fn stages(rec: &Rec, ticket: Ticket, report: &Report) -> BTreeSet<u8> {
         if rec.reports >= 8 {
             out.insert(s);
         }
-        // The wallet's own look at the chain goes on beside the reports, and a failure it saw is final.
+        // The wallet's own chain lookup runs alongside the reports, and a failure that it found is final.
         if hash && !rec.redeemed && s <= 2 {
             out.insert(2);
         }
@@ -112,13 +112,13 @@ fn stages(rec: &Rec, ticket: Ticket, report: &Report) -> BTreeSet<u8> {
     out.into_iter().filter(|s| *s >= rec.stage).collect()
 }
 
-/// What may be answered to a report.
+/// Returns the correct answers to a report.
 pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect> {
     if let Err(instead) = prove(v, &report.agent, &report.proof) {
         return instead;
     }
     let mut out = Vec::new();
-    // Whether an agent that may not pay may still report, the specification says in two ways.
+    // The specification is ambiguous about whether an agent that may not pay may still report.
     if let Err(code) = gate(v.config, &report.agent) {
         out.push(refuse(403, code));
     }
@@ -139,7 +139,7 @@ pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect
     if !only || rec.payment.is_none() {
         out.push(Expect::AnyRefusal);
     }
-    // A signature may have left although its record was lost in a crash: who reports it is believed.
+    // A crash may lose the record of a signature that has left, so the report is believed.
     if authorized {
         out.push(Expect::Stage { rec: *key, stages: stages(rec, ticket, report) });
     }

@@ -1,4 +1,4 @@
-//! What the operator's orders make of the wallet, and which of them must be refused.
+//! The effects of the operator's orders, and which orders must be refused.
 
 use crate::agents;
 use crate::book::Book;
@@ -8,26 +8,26 @@ use crate::domains;
 use crate::requests::St;
 use crate::seen::{Order, Policy, Ticket};
 
-/// What an order is judged by besides the wallet's own set-up.
+/// The context of an order, besides the configuration.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
     pub(crate) time: &'a Time,
     pub(crate) book: &'a Book,
     pub(crate) seq: u64,
-    /// Transactions of this address are on their way: (surely, possibly).
+    /// Whether transactions of this address are in flight: (surely, possibly).
     pub(crate) moving: &'a dyn Fn(&str) -> (bool, bool),
 }
 
-/// The order changes how the wallet is set up, and nothing else.
+/// Returns whether the order changes the configuration and nothing else.
 pub(crate) fn is_config(order: &Order) -> bool {
     !matches!(order, Order::List | Order::Approve { .. } | Order::Deny { .. } | Order::Send(_))
 }
 
-/// Where the order may go from here: refusals that apply, and the state it leads to.
+/// The refusals that apply to an order in one configuration.
 pub(crate) struct Course {
     pub(crate) from: Config,
     pub(crate) codes: Vec<&'static str>,
-    /// A refusal that is only possible leaves the success possible too.
+    /// Whether a refusal is certain. If refusals are only possible, success is possible too.
     pub(crate) sure: bool,
 }
 
@@ -61,7 +61,7 @@ impl Course {
     }
 }
 
-/// A limit goes up, or a payment becomes possible that was not. With `true`: only by the letter.
+/// Returns `Some` if a limit rises or a new payment becomes possible; `Some(true)` if only by the letter.
 pub(crate) fn loosens(old: &Policy, new: &Policy) -> Option<bool> {
     let networks = match (&old.networks, &new.networks) {
         (Some(_), None) => true,
@@ -97,7 +97,7 @@ fn odd_policy(config: &Config, p: &Policy) -> bool {
         || p.networks.as_ref().is_some_and(Vec::is_empty)
 }
 
-/// Carries the order out, in every way that the specification allows.
+/// Executes the order, in every way that the specification allows.
 pub(crate) fn apply(
     config: &Config,
     ticket: Ticket,
@@ -115,7 +115,7 @@ pub(crate) fn apply(
         Order::OpenWallet { right } => {
             c.refuse(!config.wallet, "NO_WALLET");
             c.refuse(config.wallet && !right, "WRONG_PASSWORD");
-            // After wrong passwords the next one waits, and the engine may stop meanwhile.
+            // After wrong passwords the next one is delayed, and the engine may stop meanwhile.
             c.may_refuse(true, "ENGINE_DOWN");
             to.open = true;
         }
@@ -216,7 +216,7 @@ fn accounts(
     }
 }
 
-/// Requests of this kind wait: (surely, possibly).
+/// Returns whether requests of this kind are held: (surely, possibly).
 pub(crate) fn waits(
     around: Around<'_>,
     kind: impl Fn(&crate::requests::Rec) -> bool,
@@ -225,7 +225,7 @@ pub(crate) fn waits(
     let mut found = (false, false);
     for rec in around.book.recs.values().filter(|r| kind(r)) {
         let states = rec.states(None);
-        // One whose time is over may not have been taken off the list yet.
+        // An expired request may still be on the list.
         let late = states.contains(&&St::Expired) && rec.ended.is_empty();
         if states.contains(&&St::Held) || late {
             found.1 = true;

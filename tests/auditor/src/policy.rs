@@ -1,15 +1,15 @@
-//! What a policy makes of one payment: act, hold or refuse. Pure: everything it judges by is given.
+//! Judges one payment by a policy: act, hold or refuse. Pure: all input is passed in.
 
 use crate::clocks::Instant;
 use crate::config::{Config, Versioned};
 use crate::domains;
 use crate::seen::{Address, Ask, Domain, Micros, Offer, Payment};
 
-/// No amount above this can be a payment.
+/// The largest valid amount, in micro-dollars.
 const MOST_MICROS: u128 = 1_000_000_000_000_000;
 const ZERO: &str = "0x0000000000000000000000000000000000000000";
 
-/// What is to be signed, but for the times and the nonce.
+/// The terms to be signed, except for the times and the nonce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) version: u8,
@@ -17,10 +17,10 @@ pub(crate) struct Terms {
     pub(crate) asset: Address,
     pub(crate) payee: Address,
     pub(crate) amount: u128,
-    /// Nothing if the address of the account was never told.
+    /// `None` if the account's address was never returned.
     pub(crate) payer: Option<Address>,
     pub(crate) validity_s: u64,
-    /// What it counts towards limits; an asset without a price counts nothing.
+    /// What the payment counts toward limits. A token without a price counts as zero.
     pub(crate) micros: Micros,
     pub(crate) priced: bool,
     pub(crate) request_url: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// The payment is the one that was to be signed, if it was decided at this instant.
+    /// Returns whether a payment has these terms, if it was decided at this instant.
     pub(crate) fn fits(&self, at: &Instant, p: &Payment) -> bool {
         let t = self;
         let now = u64::try_from(at.second()).unwrap_or(0);
@@ -44,7 +44,7 @@ impl Terms {
     }
 }
 
-/// Bounds of what an agent has used of its allowance: [least, most].
+/// Bounds of what an agent has used of its allowance, in micro-dollars: (least, most).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Used {
     pub(crate) spent: (u64, u64),
@@ -52,7 +52,7 @@ pub(crate) struct Used {
     pub(crate) total: (u64, u64),
 }
 
-/// How many requests wait already: [least, most], of the agent and of all.
+/// Number of held requests of the agent and of all agents: (least, most).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Waiting {
     pub(crate) agent: (usize, usize),
@@ -67,7 +67,7 @@ pub(crate) struct Refusal {
     pub(crate) sure: bool,
 }
 
-/// Everything that is right for one payment.
+/// All correct outcomes for one payment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Judgement {
     pub(crate) refusals: Vec<Refusal>,
@@ -98,7 +98,7 @@ pub(crate) fn validity(offer: &Offer) -> u64 {
     offer.max_timeout_s.unwrap_or(300).max(30)
 }
 
-/// The offer that the rule selects: the first that can be paid, else the first `exact` on a known chain.
+/// Returns the selected offer: the first that can be paid, else the first `exact` one on a known chain.
 pub(crate) fn select<'a>(
     offers: &'a [Offer],
     config: &Config,
@@ -116,7 +116,7 @@ pub(crate) fn select<'a>(
     offers.iter().find(usable).or_else(|| offers.iter().find(known))
 }
 
-/// Refusals that stand on the terms and on the policy of today; the same for a new ask and for an approval.
+/// Adds the refusals that follow from the terms and today's policy, for new requests and approvals alike.
 pub(crate) fn refuse_terms(
     j: &mut Judgement,
     t: &Terms,
@@ -159,7 +159,7 @@ pub(crate) fn refuse_terms(
         j.refuse(429, "LIMIT_REACHED", used.spent.0 >= policy.daily);
     }
     if !t.priced && used.total.1 > policy.daily {
-        // Worth nothing that is known, and nothing is left at all.
+        // A token without a price adds nothing, but the allowance may already be exceeded.
         j.refuse(429, "EXCEEDS_DAILY_LIMIT", false);
     }
     if t.priced && used.total.1.saturating_add(t.micros) > policy.daily {
@@ -172,11 +172,11 @@ fn malformed(o: &Offer) -> Option<bool> {
     if o.amount == 0 || o.max_timeout_s.is_some_and(|s| s > u64::from(u32::MAX)) {
         return Some(true);
     }
-    // The bound is one of micros; of an asset without a price nobody says in what it is counted.
+    // The bound is in micro-dollars. For a token without a price the specification names no unit.
     (o.amount > MOST_MICROS).then_some(o.reference)
 }
 
-/// The terms of an offer.
+/// Returns the terms of an offer.
 pub(crate) fn terms_of(ask: &Ask, o: &Offer, payer: Option<Address>) -> Terms {
     Terms {
         version: o.version,
@@ -193,7 +193,7 @@ pub(crate) fn terms_of(ask: &Ask, o: &Offer, payer: Option<Address>) -> Terms {
     }
 }
 
-/// Judges a new ask. `off`: the clock may be told to be off the chain.
+/// Judges a new request. `off`: the wallet may consider its clock to be off the chain's.
 pub(crate) fn judge(
     ask: &Ask,
     config: &Config,
@@ -208,7 +208,7 @@ pub(crate) fn judge(
     let Some(offer) = select(&ask.offers, config, p) else {
         let any_exact = ask.offers.iter().any(|o| o.scheme == "exact");
         j.refuse(400, if any_exact { "UNKNOWN_NETWORK" } else { "UNSUPPORTED_SCHEME" }, true);
-        // What the policy refuses whatever the offer may be told instead.
+        // The policy may refuse first, whatever the offer.
         if !policy.payments {
             j.refuse(403, "X402_DISABLED", true);
         }

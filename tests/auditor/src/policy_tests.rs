@@ -41,7 +41,7 @@ fn offer(amount: u128) -> Offer {
     }
 }
 
-/// "act", "hold" or the code, as it must be; both joined where both are right.
+/// Returns all correct outcomes, separated by spaces: "act", "hold" or error codes.
 fn judged(policy: Policy, offer: Offer, used: Used, waiting: Waiting, off: bool) -> String {
     let ask = Ask {
         agent: "A".into(),
@@ -65,7 +65,7 @@ fn plain(offer: Offer) -> String {
 }
 
 #[test]
-fn an_amount_below_the_threshold_acts_and_one_equal_to_it_asks() {
+fn amount_below_the_threshold_acts_and_an_equal_amount_is_held() {
     assert_eq!(plain(offer(19)), "act");
     assert_eq!(plain(offer(20)), "hold");
     assert_eq!(plain(offer(50)), "hold");
@@ -76,7 +76,7 @@ fn an_amount_below_the_threshold_acts_and_one_equal_to_it_asks() {
 }
 
 #[test]
-fn the_daily_limit_counts_what_is_spent_and_what_is_reserved() {
+fn daily_limit_counts_spent_and_reserved_amounts() {
     let used = |spent, total| Used { spent: (spent, spent), total: (total, total) };
     let at = |used| judged(policy(), offer(10), used, Waiting::default(), false);
     assert_eq!(at(used(80, 90)), "act");
@@ -86,7 +86,7 @@ fn the_daily_limit_counts_what_is_spent_and_what_is_reserved() {
 }
 
 #[test]
-fn what_cannot_be_paid_is_refused_and_what_is_doubtful_is_held() {
+fn unpayable_offers_are_refused_and_doubtful_ones_held() {
     assert_eq!(plain(Offer { payee: COIN.into(), ..offer(5) }), "INVALID_PAYMENT_DATA");
     assert_eq!(plain(Offer { payee: "0xA".into(), ..offer(5) }), "INVALID_PAYMENT_DATA");
     assert_eq!(
@@ -107,7 +107,7 @@ fn what_cannot_be_paid_is_refused_and_what_is_doubtful_is_held() {
 }
 
 #[test]
-fn a_full_queue_refuses_only_what_would_be_held() {
+fn full_queue_refuses_only_payments_that_would_be_held() {
     let full = Waiting { agent: (20, 20), all: (20, 20) };
     assert_eq!(judged(policy(), offer(20), Used::default(), full, false), "TOO_MANY_PENDING");
     assert_eq!(judged(policy(), offer(19), Used::default(), full, false), "act");
@@ -116,6 +116,6 @@ fn a_full_queue_refuses_only_what_would_be_held() {
 }
 
 #[test]
-fn a_clock_off_the_chain_leaves_acting_and_holding_open() {
+fn clock_off_the_chain_permits_acting_and_holding() {
     assert_eq!(judged(policy(), offer(5), Used::default(), Waiting::default(), true), "act hold");
 }

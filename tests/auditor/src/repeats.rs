@@ -1,4 +1,4 @@
-//! What is told of a request that is there already: to a poll, and to a repeat of its ask.
+//! The correct answers about an existing request: to a poll, and to a repeated call.
 
 use crate::clocks::{HOLD_MS, Instant};
 use crate::domains;
@@ -7,7 +7,7 @@ use crate::identity::View;
 use crate::requests::{Identity, Rec, St};
 use crate::seen::{Ask, Ticket};
 
-/// The request waits or its payment is valid, without a doubt.
+/// Returns whether the request is certainly held, or its payment certainly valid.
 pub(crate) fn in_force(v: View<'_>, rec: &Rec) -> bool {
     let now = v.time.instant();
     !rec.lapsed
@@ -18,7 +18,7 @@ pub(crate) fn in_force(v: View<'_>, rec: &Rec) -> bool {
         })
 }
 
-/// How a poll tells an authorized payment.
+/// Returns the correct answers about an authorized payment.
 fn authorized(v: View<'_>, rec: &Rec) -> Vec<Reply> {
     let now = v.time.instant().second();
     let mut out = Vec::new();
@@ -27,7 +27,7 @@ fn authorized(v: View<'_>, rec: &Rec) -> Vec<Reply> {
         if rec.payment.is_some() || rec.digest.is_some() {
             out.push(Reply::Header);
         }
-        // A signature that nobody has received may not be on the disk yet.
+        // A signature that was never returned may not be on disk yet.
         if rec.payment.is_none() || rec.died {
             out.push(Reply::Executing);
         }
@@ -42,7 +42,7 @@ fn denied() -> Reply {
     Reply::Rejected(Some("REQUEST_DENIED".to_owned()))
 }
 
-/// What a poll may say of a request.
+/// Returns the correct answers to a poll of a request.
 pub(crate) fn poll(v: View<'_>, key: u64, rec: &Rec) -> Vec<Expect> {
     let now = v.time.instant();
     let mut out = Vec::new();
@@ -78,7 +78,7 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &Rec) -> Vec<Expect> {
     out
 }
 
-/// For how long ago something ended: surely within 15 minutes, surely longer.
+/// Returns whether something ended (surely within 15 minutes, surely longer ago).
 fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
     let clocks = |at: &Instant| {
         let (wall, boot) = at.ages(now);
@@ -90,14 +90,14 @@ fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
     (within, past)
 }
 
-/// The payment was settled: (surely, possibly).
+/// Returns whether the payment was settled: (surely, possibly).
 pub(crate) fn settled(rec: &Rec) -> (bool, bool) {
     let sure = rec.stage >= 3;
     let told = rec.stage_maybe.iter().any(|(_, stage)| *stage >= 3);
     (sure, sure || told || (rec.hash_told && rec.redeemed))
 }
 
-/// What a repeat of an ask may hear of the request it made; `true` if it may be judged as a new one.
+/// Returns the correct answers to a repeated call, and whether it may be judged as a new request.
 pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expect>, bool) {
     let now = v.time.instant();
     let hmac = matches!(rec.identity, Identity::Hmac { .. });
@@ -115,7 +115,7 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                 if sure {
                     continue;
                 }
-                // It was over once, and a later ask may have taken its place before the clock was set back.
+                // It expired once, and a later request may have replaced it before the clock was set back.
                 anew |= rec.lapsed && !hmac;
                 for reply in authorized(v, rec) {
                     match reply {
@@ -126,7 +126,7 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                         other => say(other, "repeat: authorized"),
                     }
                 }
-                // The signature may be made for this very call.
+                // The signature may be made for this call.
                 if now.second() < rec.valid_before().map_or(i64::MAX, |(_, most)| most) {
                     say(Reply::Header, "repeat: the same header");
                 }
@@ -143,14 +143,14 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                 if *st == St::Held && !rec.over(&now).0 {
                     say(Reply::Pending, "repeat: held");
                 }
-                // It was noted when somebody heard of it, or at any time before.
+                // The expiry was recorded when it was first returned, or at any time before.
                 let mut ends = rec.ended.clone();
                 ends.extend(rec.over_since);
                 let past = !rec.ended.is_empty() && since_end(&ends, &now).1;
                 if hmac || !past {
                     say(Reply::Rejected(Some("REQUEST_EXPIRED".to_owned())), "repeat: expired");
                 }
-                // The expiry may have been written down as early as the 15 minutes were over.
+                // The expiry may have been recorded as soon as the 15 minutes were over.
                 let early =
                     rec.holds.iter().any(|(_, at)| at.over(&now, HOLD_MS.saturating_mul(2)));
                 anew |= !hmac && (early || ends.iter().any(|at| at.over(&now, HOLD_MS)));
@@ -159,7 +159,7 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                 if hmac {
                     say(Reply::Again { http: *http, code: code.clone() }, "repeat: refused");
                 }
-                // One that was refused when it was approved had been remembered as one that waits.
+                // A request that was refused at its approval was remembered as a held one.
                 if !rec.holds.is_empty() {
                     say(Reply::Rejected(Some(code.clone())), "repeat: refused at approval");
                 }
@@ -170,7 +170,7 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
     (out, anew)
 }
 
-/// Another URL than the first time must pass the domain rule first.
+/// Returns whether the call's URL may be served. A URL other than the first one must pass the domain rule.
 pub(crate) fn other_url(v: View<'_>, ask: &Ask, rec: &Rec, out: &mut Vec<Expect>) -> bool {
     if ask.request_url == rec.request_url {
         return true;

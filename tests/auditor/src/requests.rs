@@ -1,14 +1,14 @@
-//! The requests that were made, how each of them may stand, and what they take of an allowance.
+//! The requests, the states that each may be in, and what they take of an allowance.
 
 use crate::clocks::{HOLD_MS, Instant, Period};
 use crate::policy::Terms;
 use crate::seen::{Id, Payment, Policy, Ticket};
 use std::collections::BTreeSet;
 
-/// How a request may stand.
+/// A state of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum St {
-    /// It was never recorded.
+    /// Never recorded.
     Nothing,
     Held,
     /// Authorized after the event `lo` and not after `hi`.
@@ -24,14 +24,14 @@ pub(crate) enum St {
     },
 }
 
-/// What makes two asks the same.
+/// What makes two calls the same request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Identity {
     Hmac { agent: String, signature: String },
     Bearer { agent: String, content: String, key: Option<String> },
 }
 
-/// A card that was listed: under which policy, and its digest.
+/// A listed card: its policy and its digest.
 #[derive(Debug, Clone)]
 pub(crate) struct Card {
     pub(crate) policy: Ticket,
@@ -40,54 +40,54 @@ pub(crate) struct Card {
     pub(crate) digest: String,
 }
 
-/// One request, or one that may have been made.
+/// A request, or one that may exist.
 #[derive(Debug, Clone)]
 pub(crate) struct Rec {
     pub(crate) id: Option<Id>,
-    /// Of an id that was heard of while several asks had lost their answers: it is of one of them.
+    /// The calls that it may belong to, if its id was seen while several calls had lost their answers.
     pub(crate) among: Vec<u64>,
     pub(crate) agent: String,
-    /// Other agents whose it may be, if that is not known.
+    /// Other agents that it may belong to.
     pub(crate) others: Vec<String>,
     pub(crate) identity: Identity,
     pub(crate) request_url: Option<String>,
-    /// What is known of it.
+    /// States that remain possible, apart from the effects of open calls and orders.
     pub(crate) base: Vec<St>,
-    /// What open calls and orders may have made of it already.
+    /// States that open calls and orders may have caused already.
     pub(crate) overlay: Vec<(Ticket, St)>,
-    /// Calls for it that are open.
+    /// Open calls for it.
     pub(crate) open: BTreeSet<Ticket>,
-    /// A call for it died.
+    /// Whether a call for it got no answer because the process died.
     pub(crate) lost: bool,
-    /// Terms and instants at which it may have been authorized, or put to wait.
+    /// Terms and instants at which it may have been authorized, or held.
     pub(crate) acts: Vec<(Terms, Instant)>,
     pub(crate) holds: Vec<(Terms, Instant)>,
-    /// When it may have been denied.
+    /// Instants at which it may have been denied.
     pub(crate) denials: Vec<Instant>,
-    /// The first word of its expiry.
+    /// When its expiry was first returned.
     pub(crate) ended: Vec<Instant>,
-    /// The first instant at which it may have been written down that its time was over, told or not.
+    /// The first instant at which its expiry may have been recorded, returned or not.
     pub(crate) over_since: Option<Instant>,
     pub(crate) payment: Option<Payment>,
-    /// What was signed for it.
+    /// The digest that was signed for it.
     pub(crate) digest: Option<String>,
     pub(crate) cards: Vec<Card>,
-    /// How far the payment has come, as it was told: 0 nothing yet, 1 submitted ... 4 verified.
+    /// The returned stage of the payment: 0 none, 1 submitted, 2 failed, 3 settled, 4 verified.
     pub(crate) stage: u8,
-    /// Reports that may have been taken.
+    /// Reports that may have been accepted, with their stage.
     pub(crate) stage_maybe: Vec<(Ticket, u8)>,
     pub(crate) reports: u32,
     pub(crate) hash_told: bool,
     pub(crate) failed_told: bool,
     pub(crate) failed_by_look: bool,
     pub(crate) redeemed: bool,
-    /// A wall clock has shown the end of its validity; clocks may be set back, and not everything follows.
+    /// The wall clock has passed the end of its validity. Setting the clock back does not undo everything.
     pub(crate) lapsed: bool,
-    /// The process died since it was authorized: the record of its signature may be lost.
+    /// The process died after the authorization, so the record of its signature may be lost.
     pub(crate) died: bool,
-    /// The holder of the key has refused.
+    /// The key holder has refused to sign.
     pub(crate) declined: bool,
-    /// Since when, in the calm, it could have been signed.
+    /// Since when, in the calm phase, it could have been signed.
     pub(crate) signable: Option<Instant>,
 }
 
@@ -130,18 +130,18 @@ impl Rec {
         self.agent == agent || self.others.iter().any(|other| other == agent)
     }
 
-    /// Its answer was lost, and its id with it, if it has one.
+    /// Returns whether its answer was lost, and with it the id that it may have.
     pub(crate) fn is_ghost(&self) -> bool {
         self.id.is_none() && self.lost && self.open.is_empty()
     }
 
-    /// How it may stand, but for what this ticket may have done; a state may come twice.
+    /// Returns the states it may be in, ignoring the effects of ticket `but`. States may repeat.
     pub(crate) fn stands(&self, but: Option<Ticket>) -> impl Iterator<Item = &St> {
         let overlaid = self.overlay.iter().filter(move |(ticket, _)| Some(*ticket) != but);
         self.base.iter().chain(overlaid.map(|(_, st)| st))
     }
 
-    /// The same, each state once.
+    /// Like [`Self::stands`], with each state once.
     pub(crate) fn states(&self, but: Option<Ticket>) -> Vec<&St> {
         let mut out = Vec::new();
         for st in self.stands(but) {
@@ -167,7 +167,7 @@ impl Rec {
         self.overlay.clear();
     }
 
-    /// Every state that may be is one of these; false if none is left.
+    /// Keeps the possible states that satisfy `keep`. Returns false and changes nothing if none is left.
     pub(crate) fn narrow(&mut self, seq: u64, keep: impl Fn(&St) -> bool) -> bool {
         let mut left: Vec<St> =
             self.states(None).into_iter().filter(|s| keep(s)).cloned().collect();
@@ -184,14 +184,14 @@ impl Rec {
         true
     }
 
-    /// A request that waits has had its time: (surely, possibly).
+    /// Returns whether a held request has expired: (surely, possibly).
     pub(crate) fn over(&self, now: &Instant) -> (bool, bool) {
         let all = self.holds.iter().all(|(_, at)| at.over(now, HOLD_MS));
         let any = self.holds.iter().any(|(_, at)| at.over(now, HOLD_MS));
         (all && !self.holds.is_empty(), any)
     }
 
-    /// Until when its payment may be valid, in seconds: (least, most).
+    /// Returns when its payment expires, in Unix seconds: (earliest, latest).
     pub(crate) fn valid_before(&self) -> Option<(i64, i64)> {
         if let Some(p) = &self.payment {
             let at = i64::try_from(p.valid_before_s).unwrap_or(i64::MAX);
@@ -204,20 +204,21 @@ impl Rec {
         Some((least, most))
     }
 
-    /// It is a bearer agent's payment that may be over, so that a repeat of its ask is judged anew.
+    /// Returns whether it is a bearer agent's payment that may have expired, so that a repeated call is judged as new.
     pub(crate) fn may_be_spent(&self, now: &Instant) -> bool {
         matches!(self.identity, Identity::Bearer { .. })
             && self.stands(None).any(|st| matches!(st, St::Auth { .. }))
             && (self.lapsed || self.valid_before().is_some_and(|(least, _)| now.second() >= least))
     }
 
-    /// The payment has terms that this request may have been let through with.
+    /// Returns whether the payment has terms with which this request may have been authorized.
     pub(crate) fn pays(&self, p: &Payment) -> bool {
         self.payment.as_ref() == Some(p) || self.acts.iter().any(|(t, at)| t.fits(at, p))
     }
 
-    /// Visits what it may take of this allowance, as (spent, reserved): at least one pair, and any more than once.
-    /// `late`: what is over may still be counted.
+    /// Visits what it may take of this allowance, as (spent, reserved).
+    ///
+    /// Visits at least one pair; pairs may repeat. With `late`, expired requests may still be counted.
     pub(crate) fn takes(
         &self,
         p: &Period,

@@ -1,6 +1,8 @@
-//! What somebody who stands outside the wallet can see of it: the machine's clocks, what agents and operators
-//! say and hear, what the keys sign, what reaches a chain, and when the process dies. Plain values, in the
-//! order in which they happen; whoever drives the wallet translates its wire into them.
+//! The observations: everything about the wallet that is visible from outside.
+//!
+//! They are the machine's clocks, the calls of agents, the orders of operators, the uses of keys, what reaches a chain,
+//! and the deaths of the process. They are plain values in order of occurrence; the driver of the wallet translates its
+//! protocols into them.
 
 /// Millionths of a dollar.
 pub type Micros = u64;
@@ -14,97 +16,96 @@ pub type Id = String;
 /// An address in lower-case hex with `0x`.
 pub type Address = String;
 
-/// Names one call or one order, so that its end can be told apart from others that are open.
+/// Identifies one call or order, so that its answer can be matched.
 pub type Ticket = u64;
 
 /// The machine's clocks, as the wallet would read them now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clocks {
-    /// The wall clock: milliseconds since 1970 in UTC. Anybody may set it.
+    /// The wall clock in milliseconds since 1970, UTC. Any process may set it.
     pub wall_ms: i64,
-    /// The machine's time zone, by its IANA name. May change at any time.
+    /// The machine's time zone, by its IANA name. It may change at any time.
     pub zone: String,
-    /// Which boot of the machine this is.
+    /// Number of the machine's boot.
     pub boot: u32,
-    /// Milliseconds since that boot, suspension included. Nobody can set it.
+    /// Milliseconds since that boot, including suspension. No process can set it.
     pub boot_ms: u64,
-    /// What the newest block of every chain says, where chains answer; the wallet may or may not have looked.
+    /// Time of the newest block of every chain; `None` if no chain answers. The wallet may or may not have read it.
     pub block_ms: Option<i64>,
 }
 
-/// One thing that was seen.
+/// One observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     /// The clocks show this from now on.
     Clocks(Clocks),
-    /// An agent's call came in.
+    /// An agent's call arrived.
     Called { ticket: Ticket, call: Call },
-    /// It was answered. The answer left the process: it cannot be taken back.
+    /// The call was answered. The answer has left the process and cannot be taken back.
     Answered { ticket: Ticket, answer: Answer },
-    /// An operator's order came in.
+    /// An operator's order arrived.
     Ordered { ticket: Ticket, order: Order },
-    /// It was carried out or refused.
+    /// The order was executed or refused.
     Obeyed { ticket: Ticket, end: End },
     /// A key of the wallet signed.
     Signed(Signed),
-    /// Whoever holds the key refused to use it for this request, as a person at a device may.
+    /// The key holder refused to sign for this request, as a person at a hardware device may.
     Declined { request: Id },
     /// A signed transaction reached a node.
     Broadcast(Transaction),
-    /// A chain took a transaction in for good.
+    /// A chain included a transaction permanently.
     Mined { chain: u64, hash: String, succeeded: bool },
     /// A chain moved the money of a signed payment, in this transaction.
     Redeemed { chain: u64, payer: Address, nonce: String, hash: String },
-    /// The process ended without a word. What it was asked and has not answered it never will; what of it is
-    /// on the disk nobody knows.
+    /// The process died. Its open calls and orders are never answered, and how much of them is on disk is unknown.
     Died,
-    /// The process was stopped in good order, everything that was open is answered.
+    /// The process stopped in an orderly way, after answering everything that was open.
     Stopped,
-    /// It runs again, on what was on the disk. The wallet is locked.
+    /// The process runs again, from what was on disk. The wallet is locked.
     Started,
-    /// The disk stopped taking writes; reads go on. Until the next start nothing new is decided.
+    /// The disk stopped accepting writes; reads still work. Until the next start nothing new is decided.
     DiskFailed,
-    /// From now on nothing fails, time passes as it should, and every agent polls what it was promised.
+    /// From now on nothing fails, time passes regularly, and every agent polls its requests.
     Calm,
-    /// The end: whatever was asked must be over by now.
+    /// The end: everything that was asked must be finished.
     Over,
 }
 
-/// What an agent calls for.
+/// A call of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// `POST /sign`.
     Sign(Box<Ask>),
-    /// `GET /sign/status/{id}`: no proof, the id is enough.
+    /// `GET /sign/status/{id}`. It needs no proof: the id is enough.
     Poll { id: Id },
-    /// `POST /status`, an agent's reading of its own standing.
+    /// `POST /status`: an agent reads its own standing.
     Standing { agent: String, proof: Proof },
     /// `POST /callback`.
     Report(Report),
 }
 
-/// How an agent proves who it is.
+/// How an agent authenticates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// `SIG:<timestamp>:<digest>`; `right` if key and message are the agent's own. Two calls are the same
-    /// signed call exactly if `signature` is equal.
+    /// `SIG:<timestamp>:<digest>`. `right` if the key and the message are the agent's own.
+    ///
+    /// Two calls are the same signed call exactly if `signature` is equal.
     Hmac { timestamp_s: i64, signature: String, right: bool },
-    /// `AT_…`; `right` if it is the token that was issued to the agent last.
+    /// `AT_…`. `right` if it is the token that was last issued to the agent.
     Bearer { right: bool },
 }
 
-/// One `/sign`.
+/// One `/sign` call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
-    /// As the body names it; there may be no such agent.
+    /// The agent named in the body; it may not exist.
     pub agent: String,
     pub proof: Proof,
-    /// The text of `payment_required` or the canonical JSON of `x402_data`: equal exactly if they are the
-    /// same content.
+    /// The text of `payment_required`, or the canonical JSON of `x402_data`: equal exactly if the content is the same.
     pub content: String,
     pub idempotency_key: Option<String>,
     pub request_url: Option<String>,
-    /// What the content offers, in its order. A well-formed content.
+    /// The offers of the content, in its order. The content is well-formed.
     pub offers: Vec<Offer>,
 }
 
@@ -117,7 +118,7 @@ pub struct Offer {
     /// `extra.assetTransferMethod`.
     pub transfer_method: Option<String>,
     pub chain: u64,
-    /// The token asked for is the network's reference stablecoin, which has six decimals.
+    /// Whether the token is the network's reference stablecoin, which has six decimals.
     pub reference: bool,
     pub asset: Address,
     pub amount: Atoms,
@@ -127,18 +128,18 @@ pub struct Offer {
     pub domain: Domain,
 }
 
-/// What an offer's `extra` says of the token's EIP-712 domain.
+/// What an offer's `extra` states about the token's EIP-712 domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Domain {
-    /// Nothing, or what the wallet's own table says.
+    /// Nothing, or the same as the wallet's own table.
     Agrees,
-    /// Something else, and the token on the chain says that the wallet's table is right.
+    /// Something else, and the token on the chain confirms the wallet's table.
     Refuted,
-    /// Something else, and nobody confirms the wallet's table.
+    /// Something else, and no source confirms the wallet's table.
     Contradicts,
 }
 
-/// One `/callback`.
+/// One `/callback` call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub agent: String,
@@ -148,6 +149,7 @@ pub struct Report {
     pub tx_hash: Option<String>,
 }
 
+/// The event that an agent reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     Submitted,
@@ -155,29 +157,28 @@ pub enum Event {
     Failed,
 }
 
-/// What an agent hears.
+/// An answer to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// The signed payment.
     Header { id: Id, payment: Payment },
-    /// 200 `ALREADY_SIGNED`: it was signed, and its header is worthless by now.
+    /// 200 `ALREADY_SIGNED`: the payment was signed, and its header has expired.
     AlreadySigned { id: Id },
-    /// 202 `pending`: it waits for the operator.
+    /// 202 `pending`: the request waits for the operator.
     Pending { id: Id },
-    /// 202 `executing`: it was let through, and its signature is not there yet.
+    /// 202 `executing`: the request is authorized, but not signed yet.
     Executing { id: Id },
-    /// `status: rejected`: by a poll or by a repeated call. The operator's denial has no code.
+    /// `status: rejected`, to a poll or to a repeated call. The operator's denial has no code.
     Rejected { id: Id, code: Option<String> },
-    /// An error. `id` is that of the record that was made of the refusal, `previous` that of the payment which
-    /// was made already.
+    /// An error. `id` is the record of the refusal, `previous` the payment that was already made.
     Refused { http: u16, code: String, id: Option<Id>, previous: Option<Id> },
     /// The agent's own standing.
     Standing(Standing),
-    /// A report was taken; how far the payment has come: `submitted`, `failed`, `settled`, `verified`.
+    /// A report was accepted. The stage of the payment: `submitted`, `failed`, `settled`, `verified`.
     Reported { stage: String },
 }
 
-/// What a payment header says, read by whoever received it.
+/// The content of a payment header, as its receiver reads it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Payment {
     pub version: u8,
@@ -190,12 +191,13 @@ pub struct Payment {
     pub valid_before_s: u64,
     pub nonce: String,
     pub signature: String,
-    /// Who signed these terms under the token's domain, recovered by the receiver; the payer, or it is no
-    /// payment. Absent where signatures are made up to save time.
+    /// The signer of these terms under the token's domain, recovered by the receiver. It must be the payer.
+    ///
+    /// `None` where signatures are fake to save time.
     pub signer: Option<Address>,
 }
 
-/// An agent's reading of its limits.
+/// An agent's limits and their use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// `active`, `limit_reached`, `suspended`, `uncommissioned`.
@@ -203,17 +205,17 @@ pub struct Standing {
     pub daily: Micros,
     pub per_request: Micros,
     pub auto_below: Micros,
-    /// Spent of the allowance in force.
+    /// Spent from the current allowance.
     pub spent: Micros,
-    /// Held back by requests that wait.
+    /// Reserved by held requests.
     pub reserved: Micros,
 }
 
-/// What an operator wants.
+/// An order of an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     CreateWallet,
-    /// With this password; `right` if it is the wallet's.
+    /// `right` if the password is the wallet's.
     OpenWallet {
         right: bool,
     },
@@ -237,7 +239,7 @@ pub enum Order {
         name: String,
         policy: Policy,
     },
-    /// The whole policy as it is to be.
+    /// The whole policy, as it is after the edit.
     EditPolicy {
         name: String,
         policy: Policy,
@@ -249,7 +251,7 @@ pub enum Order {
         name: String,
         bearer: bool,
     },
-    /// A bearer agent gets a new token; the old one ends at once.
+    /// Gives a bearer agent a new token; the old one ends at once.
     ReplaceToken {
         agent: String,
     },
@@ -279,10 +281,10 @@ pub enum Order {
     MaxValidity {
         seconds: u64,
     },
-    /// Lists what waits, with the digest of each card.
+    /// Lists the held requests, with the digest of each card.
     List,
-    /// `card`: the digest of the card that this operator was shown, at whatever time; without it the order
-    /// takes the card as it is now.
+    /// `card`: the digest of the card that this operator was shown, at any time. Without it, the order applies to the
+    /// current card.
     Approve {
         id: Id,
         card: Option<String>,
@@ -290,11 +292,11 @@ pub enum Order {
     Deny {
         id: Id,
     },
-    /// Moves money away by a transaction of its own.
+    /// Sends money in a separate transaction.
     Send(Box<Send>),
 }
 
-/// Money that the operator moves: native coins, or the reference stablecoin.
+/// A transfer by the operator: native coins, or the reference stablecoin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Send {
     pub label: String,
@@ -315,13 +317,13 @@ pub enum End {
     Added {
         address: Address,
     },
-    /// What waits.
+    /// The held requests.
     Waiting(Vec<Listed>),
-    /// The request that was decided, as it stands: `signed`, `executing`, `denied`, `expired`, `rejected`.
+    /// The state of the decided request: `signed`, `executing`, `denied`, `expired`, `rejected`.
     Decided {
         status: String,
     },
-    /// The id of what was sent.
+    /// The id of the transfer.
     Sent {
         id: Id,
     },
@@ -330,7 +332,7 @@ pub enum End {
     },
 }
 
-/// A request that waits, as an operator sees it in a list.
+/// A held request, as an operator sees it in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub id: Id,
@@ -348,7 +350,7 @@ pub struct Policy {
     pub daily: Micros,
     pub per_request: Micros,
     pub auto_below: Micros,
-    /// Without it, every network that the operator has on.
+    /// The allowed networks; `None` for every network that the operator has enabled.
     pub networks: Option<Vec<u64>>,
     pub allowed_domains: Vec<String>,
     pub blocked_domains: Vec<String>,
@@ -358,9 +360,9 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
     pub signer: Address,
-    /// What was signed: the hash that went into the signature.
+    /// The digest that was signed.
     pub digest: String,
-    /// The request whose payment it is; none for a transaction.
+    /// The request whose payment it is; `None` for a transaction.
     pub request: Option<Id>,
 }
 

@@ -1,4 +1,4 @@
-//! What left the process under a key: no signature without a right to it, none of them twice.
+//! Checks the uses of keys: no signature without authorization, and none twice.
 
 use crate::expect::{Asked, Expect, Open};
 use crate::requests::{Rec, St};
@@ -6,7 +6,7 @@ use crate::seen::{Order, Payment, Signed};
 use crate::{Auditor, Violation, violation};
 
 impl Auditor {
-    /// The first rule that every possible state of the wallet breaks by signing for this agent.
+    /// Returns the first rule that forbids signing for this agent; `None` if any possible state allows it.
     fn forbids(&self, agent: Option<&str>) -> Option<&'static str> {
         let mut rule = None;
         for w in &self.worlds {
@@ -57,7 +57,7 @@ impl Auditor {
             None => self.claim_signed(id, &signer)?,
         };
         let Some(key) = key else {
-            // Several asks may be the one; the answers will tell.
+            // Several calls are possible; their answers will show which one it is.
             if let Some((_, before)) = self.unbound.get(id).filter(|(_, d)| *d != s.digest) {
                 let what = format!("request {id} was signed as {before} and now as {}", s.digest);
                 return Err(violation("I-b", what));
@@ -121,7 +121,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// A signature tells how the one open ask or approval behind it was judged.
+    /// Learns from a signature how the only open call or approval behind it was judged.
     fn learn_from_signature(&mut self, key: u64, id: &str) {
         let behind = |open: &Open| match &open.asked {
             Asked::Sign(_) => open.rec == Some(key),
@@ -138,7 +138,7 @@ impl Auditor {
         }
     }
 
-    /// Finds the ask that an unknown id must be of. Nothing if there are several.
+    /// Finds the call that an unknown id must belong to; `None` if several are possible.
     fn claim_signed(&mut self, id: &str, signer: &str) -> Result<Option<u64>, Violation> {
         match self.may_have_signed(signer).as_slice() {
             [] => Err(violation(
@@ -155,7 +155,7 @@ impl Auditor {
         }
     }
 
-    /// Asks without an id that this key may have signed for.
+    /// Returns the calls without an id that this key may have signed for.
     fn may_have_signed(&self, signer: &str) -> Vec<u64> {
         let may = |rec: &Rec| {
             rec.id.is_none()
@@ -165,7 +165,7 @@ impl Auditor {
         self.book.recs.iter().filter(|(_, rec)| may(rec)).map(|(key, _)| *key).collect()
     }
 
-    /// No answer will tell any more which ask a signature was for.
+    /// Assigns the remaining signatures, once no answer can show which call each one was for.
     pub(crate) fn adopt_signed(&mut self) {
         for (id, (signer, digest)) in std::mem::take(&mut self.unbound) {
             let key = match self.may_have_signed(&signer).as_slice() {
@@ -185,7 +185,7 @@ impl Auditor {
         }
     }
 
-    /// A header left the process for this request.
+    /// Checks a payment header that was returned for this request.
     pub(crate) fn give_header(&mut self, key: u64, payment: &Payment) -> Result<(), Violation> {
         let Some(rec) = self.book.recs.get_mut(&key) else { return Ok(()) };
         let id = rec.id.clone().unwrap_or_default();

@@ -1,9 +1,9 @@
-//! The operator's own transactions: whose they are, and that none of them happens twice.
+//! The operator's own transactions: each needs an order, and none may happen twice.
 
 use crate::seen::{Address, Send, Ticket, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What became of an order to send.
+/// The outcome of an order to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// Not answered: open, or lost.
@@ -14,11 +14,11 @@ enum Fate {
 
 #[derive(Debug, Clone)]
 struct Sending {
-    /// Where it may go out from.
+    /// The addresses that it may be sent from.
     from: BTreeSet<Address>,
-    /// The wallet may have been open while it was judged.
+    /// Whether the wallet may have been open while it was judged.
     allowed: bool,
-    /// An address without a known text may be meant.
+    /// Whether it may come from an address that is not known.
     any: bool,
     body: (u64, Address, u128, String),
     fate: Fate,
@@ -43,7 +43,7 @@ fn plain(hex: &str) -> String {
     hex.strip_prefix("0x").unwrap_or(&hex).to_owned()
 }
 
-/// The transaction that an order asks for: chain, target, value, call data.
+/// Returns the transaction that an order asks for: chain, target, value, call data.
 fn body(send: &Send, stablecoin: &str) -> (u64, Address, u128, String) {
     if send.native {
         (send.chain, send.to.to_lowercase(), send.amount, String::new())
@@ -65,7 +65,7 @@ impl Transfers {
         self.sends.insert(ticket, sending);
     }
 
-    /// The order may be carried out from this address.
+    /// Notes that the order may be executed from this address.
     pub(crate) fn may(&mut self, ticket: Ticket, from: Option<&str>) {
         if let Some(s) = self.sends.get_mut(&ticket) {
             s.allowed = true;
@@ -89,7 +89,7 @@ impl Transfers {
         (slots, self.sends.values().filter(able).count())
     }
 
-    /// The order ended. An error says what is wrong with it.
+    /// Ends the order. Fails with a description of the violation.
     pub(crate) fn ended(&mut self, ticket: Ticket, sent: bool) -> Result<(), String> {
         let Some(s) = self.sends.get_mut(&ticket) else { return Ok(()) };
         if sent && !s.allowed {
@@ -147,18 +147,18 @@ impl Transfers {
         Ok(true)
     }
 
-    /// A signature over a transaction of this address is owed: an order for it is not finished.
+    /// Returns whether a transaction of this address may be signed: an order for it exists and was not refused.
     pub(crate) fn owed(&self, from: &str) -> bool {
         let open =
             |s: &Sending| s.allowed && s.fate != Fate::Refused && (s.any || s.from.contains(from));
         self.sends.values().any(open)
     }
 
-    /// Transactions of this address are on their way: (surely, possibly).
+    /// Returns whether transactions of this address are in flight: (surely, possibly).
     pub(crate) fn moving(&self, from: &str) -> (bool, bool) {
         let mine = || self.slots.iter().filter(|((_, f, _), _)| f == from);
         let waiting = mine().any(|(_, s)| s.mined.is_none());
-        // The wallet learns some time later that it was mined, or that nothing went out.
+        // The wallet learns only later that a transaction was mined, or that nothing was sent.
         (waiting, self.owed(from))
     }
 }

@@ -1,11 +1,11 @@
-//! What a crash leaves open, and what it must not take.
+//! What a crash leaves undecided, and what it must not lose.
 
 mod common;
 use bursar_auditor::seen::*;
 use common::*;
 
 #[test]
-fn a_refusal_that_a_crash_cut_off_may_be_remembered_or_judged_anew() {
+fn refusal_lost_in_a_crash_may_be_remembered_or_judged_again() {
     for remembered in [true, false] {
         let mut play = Play::new(policy(100, 50, 20));
         let ask = play.hmac(51);
@@ -24,7 +24,7 @@ fn a_refusal_that_a_crash_cut_off_may_be_remembered_or_judged_anew() {
 }
 
 #[test]
-fn an_approval_that_a_crash_cut_off_may_have_happened_or_not_and_its_money_counts_once() {
+fn approval_lost_in_a_crash_may_have_happened_and_counts_once() {
     for happened in [true, false] {
         let mut play = Play::new(policy(100, 50, 20));
         let mut ask = play.hmac(30);
@@ -56,7 +56,7 @@ fn an_approval_that_a_crash_cut_off_may_have_happened_or_not_and_its_money_count
 }
 
 #[test]
-fn a_held_ask_that_a_crash_cut_off_may_be_listed_and_then_is_that_ask() {
+fn held_request_lost_in_a_crash_is_bound_by_its_listing() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(30);
     play.called(sign(&ask));
@@ -68,7 +68,7 @@ fn a_held_ask_that_a_crash_cut_off_may_be_listed_and_then_is_that_ask() {
 }
 
 #[test]
-fn an_answered_order_is_not_lost_in_a_crash() {
+fn answered_order_survives_a_crash() {
     let mut play = Play::new(policy(100, 50, 20));
     play.order(Order::Freeze, End::Done);
     play.restart();
@@ -83,7 +83,7 @@ fn an_answered_order_is_not_lost_in_a_crash() {
 }
 
 #[test]
-fn an_order_that_the_failed_disk_refused_may_have_happened_after_the_next_start() {
+fn order_refused_by_a_failed_disk_may_have_happened_after_restart() {
     for frozen in [true, false] {
         let mut play = Play::new(policy(100, 50, 20));
         play.ok(Seen::DiskFailed);
@@ -99,7 +99,7 @@ fn an_order_that_the_failed_disk_refused_may_have_happened_after_the_next_start(
 }
 
 #[test]
-fn a_start_leaves_the_wallet_locked() {
+fn wallet_is_locked_after_a_start() {
     let mut play = Play::new(policy(100, 50, 20));
     play.ok(Seen::Stopped);
     play.ok(Seen::Started);
@@ -110,7 +110,7 @@ fn a_start_leaves_the_wallet_locked() {
 }
 
 #[test]
-fn a_key_that_comes_with_other_content_is_a_conflict() {
+fn idempotency_key_with_other_content_is_a_conflict() {
     let mut play = Play::new(policy(100, 50, 20));
     let mut first = play.bearer(5);
     first.idempotency_key = Some("k".into());
@@ -122,7 +122,7 @@ fn a_key_that_comes_with_other_content_is_a_conflict() {
 }
 
 #[test]
-fn a_repeat_with_a_blocked_url_is_refused_though_the_payment_is_signed() {
+fn repeat_with_a_blocked_url_is_refused_despite_a_signed_payment() {
     let mut blocked = policy(100, 50, 20);
     blocked.blocked_domains = vec!["bad.test".into()];
     let mut play = Play::new(blocked);
@@ -137,7 +137,7 @@ fn a_repeat_with_a_blocked_url_is_refused_though_the_payment_is_signed() {
 }
 
 #[test]
-fn the_thirty_first_refusal_of_a_minute_has_no_record() {
+fn thirty_first_refusal_in_a_minute_has_no_record() {
     let mut play = Play::new(policy(100, 50, 20));
     for n in 0..30 {
         let ask = play.bearer(51);
@@ -150,7 +150,7 @@ fn the_thirty_first_refusal_of_a_minute_has_no_record() {
 }
 
 #[test]
-fn two_lost_asks_that_are_listed_find_their_ids_by_their_repeats() {
+fn repeats_of_two_lost_calls_are_matched_to_their_listed_ids() {
     let mut play = Play::new(policy(100, 50, 20));
     let (a, b) = (play.hmac(30), play.hmac(31));
     play.called(sign(&a));

@@ -1,11 +1,11 @@
-//! For every rule a wallet that breaks it: somebody must object.
+//! For every rule, a wallet that breaks it and an auditor that must find the violation.
 
 mod common;
 use bursar_auditor::seen::*;
 use common::*;
 
 #[test]
-fn a_second_header_with_another_nonce_is_found() {
+fn auditor_rejects_a_second_header_with_another_nonce() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(5);
     let payment = play.pays(&ask, "one");
@@ -15,7 +15,7 @@ fn a_second_header_with_another_nonce_is_found() {
 }
 
 #[test]
-fn a_second_request_for_the_same_ask_is_found() {
+fn auditor_rejects_a_second_payment_for_one_call() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.bearer(5);
     play.pays(&ask, "one");
@@ -23,7 +23,7 @@ fn a_second_request_for_the_same_ask_is_found() {
 }
 
 #[test]
-fn a_second_digest_for_one_request_is_found() {
+fn auditor_rejects_a_second_digest_for_one_request() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(5);
     play.pays(&ask, "one");
@@ -31,7 +31,7 @@ fn a_second_digest_for_one_request_is_found() {
 }
 
 #[test]
-fn one_digest_for_two_requests_is_found() {
+fn auditor_rejects_one_digest_for_two_requests() {
     let mut play = Play::new(policy(100, 50, 20));
     let (a, b) = (play.hmac(5), play.hmac(6));
     play.pays(&a, "one");
@@ -40,7 +40,7 @@ fn one_digest_for_two_requests_is_found() {
 }
 
 #[test]
-fn a_nonce_that_serves_two_requests_is_found() {
+fn auditor_rejects_one_nonce_for_two_requests() {
     let mut play = Play::new(policy(100, 50, 20));
     let (a, b) = (play.hmac(5), play.hmac(6));
     play.pays(&a, "one");
@@ -51,7 +51,7 @@ fn a_nonce_that_serves_two_requests_is_found() {
     assert_eq!(found.rule, "I-b");
 }
 
-/// An approved request whose signature is not there yet.
+/// Plays up to an approved request that is not signed yet.
 fn executing() -> Play {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(30);
@@ -61,7 +61,7 @@ fn executing() -> Play {
 }
 
 #[test]
-fn a_signature_while_frozen_locked_suspended_or_after_a_start_is_found() {
+fn auditor_rejects_a_signature_while_frozen_locked_suspended_or_restarted() {
     for (order, rule) in [
         (Order::Freeze, "I-g"),
         (Order::LockWallet, "I-f"),
@@ -78,7 +78,7 @@ fn a_signature_while_frozen_locked_suspended_or_after_a_start_is_found() {
 }
 
 #[test]
-fn a_signature_that_an_open_freeze_has_not_stopped_yet_is_no_offence() {
+fn auditor_accepts_a_signature_before_an_open_freeze_completes() {
     let mut play = executing();
     let ticket = play.ordered(Order::Freeze);
     play.ok(signed("one", "one"));
@@ -86,7 +86,7 @@ fn a_signature_that_an_open_freeze_has_not_stopped_yet_is_no_offence() {
 }
 
 #[test]
-fn an_approval_at_exactly_fifteen_minutes_is_found() {
+fn auditor_rejects_an_approval_at_exactly_fifteen_minutes() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(30);
     play.holds(&ask, "one");
@@ -103,7 +103,7 @@ fn an_approval_at_exactly_fifteen_minutes_is_found() {
 }
 
 #[test]
-fn a_payment_over_the_limit_by_one_micro_is_found() {
+fn auditor_rejects_a_payment_one_micro_over_the_daily_limit() {
     let mut play = Play::new(policy(30, 50, 20));
     let (a, b) = (play.hmac(15), play.hmac(16));
     play.pays(&a, "one");
@@ -115,7 +115,7 @@ fn a_payment_over_the_limit_by_one_micro_is_found() {
 }
 
 #[test]
-fn a_reservation_that_is_not_counted_is_found() {
+fn auditor_rejects_an_uncounted_reservation() {
     let mut play = Play::new(policy(45, 50, 20));
     let (a, b) = (play.hmac(30), play.hmac(16));
     play.holds(&a, "one");
@@ -123,7 +123,7 @@ fn a_reservation_that_is_not_counted_is_found() {
 }
 
 #[test]
-fn a_refusal_that_the_limit_does_not_call_for_is_found() {
+fn auditor_rejects_a_limit_refusal_within_the_limit() {
     let mut play = Play::new(policy(30, 50, 20));
     let ask = play.hmac(15);
     let answer = refusal(429, "EXCEEDS_DAILY_LIMIT", Some("one"));
@@ -131,7 +131,7 @@ fn a_refusal_that_the_limit_does_not_call_for_is_found() {
 }
 
 #[test]
-fn an_amount_equal_to_the_threshold_that_is_signed_is_found() {
+fn auditor_rejects_signing_an_amount_equal_to_the_threshold() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(20);
     play.pays_bad(&ask, "one");
@@ -145,14 +145,14 @@ fn an_amount_equal_to_the_threshold_that_is_signed_is_found() {
 }
 
 #[test]
-fn a_small_payment_that_is_held_is_found() {
+fn auditor_rejects_holding_a_payment_below_the_threshold() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(19);
     play.call_bad(sign(&ask), Answer::Pending { id: "one".into() });
 }
 
 #[test]
-fn a_reservation_returned_twice_is_found() {
+fn auditor_rejects_a_reservation_returned_twice() {
     let mut play = Play::new(policy(100, 50, 20));
     let (a, b) = (play.hmac(30), play.hmac(25));
     play.holds(&a, "one");
@@ -162,7 +162,7 @@ fn a_reservation_returned_twice_is_found() {
 }
 
 #[test]
-fn a_status_that_goes_back_is_found() {
+fn auditor_rejects_a_status_that_goes_back() {
     let mut play = executing();
     let found = play.call_bad(poll("one"), Answer::Pending { id: "one".into() });
     assert_eq!(found.rule, "I-p");
@@ -177,7 +177,7 @@ fn a_status_that_goes_back_is_found() {
 }
 
 #[test]
-fn an_id_that_a_crash_forgot_is_found() {
+fn auditor_rejects_an_id_forgotten_in_a_crash() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(30);
     play.holds(&ask, "one");
@@ -187,7 +187,7 @@ fn an_id_that_a_crash_forgot_is_found() {
 }
 
 #[test]
-fn a_payment_that_a_crash_forgot_to_count_is_found() {
+fn auditor_rejects_a_payment_uncounted_after_a_crash() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(15);
     play.pays(&ask, "one");
@@ -196,7 +196,7 @@ fn a_payment_that_a_crash_forgot_to_count_is_found() {
 }
 
 #[test]
-fn a_stored_answer_that_changes_is_found() {
+fn auditor_rejects_a_changed_stored_answer() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(51);
     play.call(sign(&ask), refusal(403, "EXCEEDS_PER_REQUEST_MAX", Some("one")));
@@ -213,11 +213,11 @@ fn a_stored_answer_that_changes_is_found() {
 }
 
 #[test]
-fn an_allowance_that_starts_with_the_first_request_is_found() {
+fn auditor_rejects_an_allowance_that_starts_at_the_first_request() {
     let mut play = Play::new(policy(25, 50, 20));
     // The allowance of the second day began at midnight, although the first request comes at six in the evening. So the
-    // next one begins at midnight too. (The boot is another one: within a boot, the boot clock may count from the instant
-    // at which the renewal was written.)
+    // next one begins at midnight too. The machine reboots in between: within one boot, the boot clock may count from
+    // the instant at which the renewal was recorded.
     play.later(30 * 3_600_000);
     let ask = play.hmac(19);
     play.pays(&ask, "one");
@@ -227,7 +227,7 @@ fn an_allowance_that_starts_with_the_first_request_is_found() {
 }
 
 #[test]
-fn a_second_allowance_for_one_date_is_found() {
+fn auditor_rejects_a_second_allowance_for_one_date() {
     let mut play = Play::new(policy(25, 50, 20));
     play.later(24 * 3_600_000);
     let ask = play.hmac(19);

@@ -5,7 +5,7 @@ use bursar_auditor::seen::*;
 use common::*;
 
 #[test]
-fn a_payment_by_loosened_terms_is_found() {
+fn auditor_rejects_a_payment_with_changed_terms() {
     type Change = fn(&mut Payment);
     let changes: [Change; 6] = [
         |p| p.amount += 1,
@@ -28,7 +28,7 @@ fn a_payment_by_loosened_terms_is_found() {
 }
 
 #[test]
-fn an_approval_against_the_policy_of_today_is_found() {
+fn auditor_rejects_an_approval_against_the_current_policy() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(30);
     play.holds(&ask, "one");
@@ -38,7 +38,7 @@ fn an_approval_against_the_policy_of_today_is_found() {
 }
 
 #[test]
-fn an_approval_by_a_card_that_changed_is_found() {
+fn auditor_rejects_an_approval_with_an_old_card() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(30);
     play.holds(&ask, "one");
@@ -50,7 +50,7 @@ fn an_approval_by_a_card_that_changed_is_found() {
 }
 
 #[test]
-fn a_header_that_no_key_signed_is_found() {
+fn auditor_rejects_a_header_without_a_signature() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(5);
     let payment = play.payment(&ask, "one");
@@ -58,7 +58,7 @@ fn a_header_that_no_key_signed_is_found() {
 }
 
 #[test]
-fn loosening_with_a_locked_wallet_is_found_and_tightening_is_not() {
+fn auditor_rejects_loosening_a_policy_while_locked_but_not_tightening() {
     let edit = |daily| Order::EditPolicy { name: "p".into(), policy: policy(daily, 50, 20) };
     let mut play = Play::new(policy(100, 50, 20));
     play.order(Order::LockWallet, End::Done);
@@ -68,7 +68,7 @@ fn loosening_with_a_locked_wallet_is_found_and_tightening_is_not() {
 }
 
 #[test]
-fn new_decisions_on_a_failed_disk_are_found() {
+fn auditor_rejects_new_decisions_on_a_failed_disk() {
     let mut play = Play::new(policy(100, 50, 20));
     play.ok(Seen::DiskFailed);
     let ask = play.hmac(5);
@@ -82,7 +82,7 @@ fn new_decisions_on_a_failed_disk_are_found() {
 }
 
 #[test]
-fn a_transaction_that_nobody_ordered_or_that_goes_out_twice_is_found() {
+fn auditor_rejects_unordered_and_duplicate_transactions() {
     let tx = |nonce, value: u128| Transaction {
         chain: BASE,
         from: MAIN.into(),
@@ -105,14 +105,14 @@ fn a_transaction_that_nobody_ordered_or_that_goes_out_twice_is_found() {
 }
 
 #[test]
-fn money_that_moves_under_a_nonce_that_was_never_given_is_found() {
+fn auditor_rejects_a_transfer_under_a_nonce_never_issued() {
     let mut play = Play::new(policy(100, 50, 20));
     let (payer, nonce, hash) = (MAIN.into(), "n".into(), "0x1".into());
     assert_eq!(play.bad(Seen::Redeemed { chain: BASE, payer, nonce, hash }).rule, "I-a");
 }
 
 #[test]
-fn an_ask_without_an_end_and_a_payment_never_signed_are_found() {
+fn auditor_rejects_an_unanswered_call_and_an_unsigned_payment_at_the_end() {
     let mut play = Play::new(policy(100, 50, 20));
     play.ok(Seen::Calm);
     let ask = play.hmac(5);
@@ -129,7 +129,7 @@ fn an_ask_without_an_end_and_a_payment_never_signed_are_found() {
 }
 
 #[test]
-fn a_report_that_goes_back_or_is_verified_without_the_chain_is_found() {
+fn auditor_rejects_a_stage_that_goes_back_or_is_verified_off_chain() {
     for (event, stage) in [(Event::Submitted, "submitted"), (Event::Settled, "verified")] {
         let mut play = Play::new(policy(100, 50, 20));
         let ask = play.hmac(9);
@@ -147,7 +147,7 @@ fn a_report_that_goes_back_or_is_verified_without_the_chain_is_found() {
 }
 
 #[test]
-fn an_unknown_proof_that_is_served_is_found() {
+fn auditor_rejects_serving_a_stale_signature() {
     let mut play = Play::new(policy(100, 50, 20));
     let mut ask = play.hmac(5);
     ask.proof = Proof::Hmac { timestamp_s: NOON / 1000 - 301, signature: "s".into(), right: true };

@@ -1,11 +1,11 @@
-//! Courses of things that the specification allows: nobody may object.
+//! Sequences that the specification allows: the auditor must accept them.
 
 mod common;
 use bursar_auditor::seen::*;
 use common::*;
 
 #[test]
-fn a_small_payment_is_signed_and_repeated_word_by_word() {
+fn repeated_small_payment_returns_the_identical_header() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(19);
     let payment = play.pays(&ask, "one");
@@ -19,7 +19,7 @@ fn a_small_payment_is_signed_and_repeated_word_by_word() {
 }
 
 #[test]
-fn a_request_waits_is_approved_and_takes_its_validity_from_the_approval() {
+fn validity_of_a_held_payment_starts_at_its_approval() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(20);
     play.holds(&ask, "one");
@@ -31,7 +31,7 @@ fn a_request_waits_is_approved_and_takes_its_validity_from_the_approval() {
 }
 
 #[test]
-fn a_request_expires_at_fifteen_minutes_and_gives_its_room_back() {
+fn expired_request_releases_its_reservation_after_fifteen_minutes() {
     let mut play = Play::new(policy(40, 50, 20));
     let ask = play.hmac(40);
     play.holds(&ask, "one");
@@ -47,7 +47,7 @@ fn a_request_expires_at_fifteen_minutes_and_gives_its_room_back() {
 }
 
 #[test]
-fn a_denied_bearer_ask_hears_the_denial_for_fifteen_minutes_and_is_a_new_one_then() {
+fn denied_bearer_request_repeats_its_denial_for_fifteen_minutes_only() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.bearer(30);
     play.holds(&ask, "one");
@@ -61,7 +61,7 @@ fn a_denied_bearer_ask_hears_the_denial_for_fifteen_minutes_and_is_a_new_one_the
 }
 
 #[test]
-fn a_refusal_is_repeated_for_hmac_and_never_remembered_for_bearer() {
+fn refusals_are_remembered_for_hmac_agents_only() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(51);
     for _ in 0..2 {
@@ -74,7 +74,7 @@ fn a_refusal_is_repeated_for_hmac_and_never_remembered_for_bearer() {
 }
 
 #[test]
-fn parallel_copies_give_one_payment() {
+fn parallel_copies_of_a_call_give_one_payment() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.bearer(5);
     let tickets: Vec<_> = (0..16).map(|_| play.called(sign(&ask))).collect();
@@ -87,7 +87,7 @@ fn parallel_copies_give_one_payment() {
 }
 
 #[test]
-fn two_asks_for_the_last_room_may_be_decided_in_either_order() {
+fn concurrent_calls_for_the_last_allowance_may_be_decided_in_any_order() {
     let mut play = Play::new(policy(25, 50, 20));
     let (a, b) = (play.hmac(15), play.hmac(16));
     let (first, second) = (play.called(sign(&a)), play.called(sign(&b)));
@@ -99,7 +99,7 @@ fn two_asks_for_the_last_room_may_be_decided_in_either_order() {
 }
 
 #[test]
-fn an_ask_that_a_crash_cut_off_may_have_counted_or_not() {
+fn call_lost_in_a_crash_may_be_counted_or_not() {
     for spent in [0, 15] {
         let mut play = Play::new(policy(100, 50, 20));
         let ask = play.hmac(15);
@@ -115,7 +115,7 @@ fn an_ask_that_a_crash_cut_off_may_have_counted_or_not() {
 }
 
 #[test]
-fn a_payment_that_a_crash_left_unsigned_is_signed_with_the_terms_of_its_decision() {
+fn payment_unsigned_at_a_crash_is_signed_with_its_decided_terms() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(15);
     let payment = play.payment(&ask, "one");
@@ -129,7 +129,7 @@ fn a_payment_that_a_crash_left_unsigned_is_signed_with_the_terms_of_its_decision
 }
 
 #[test]
-fn an_order_that_a_crash_cut_off_may_have_happened_or_not() {
+fn order_lost_in_a_crash_may_have_happened_or_not() {
     for http in [None, Some(403)] {
         let mut play = Play::new(policy(100, 50, 20));
         play.ordered(Order::Suspend { agent: "HHH111".into() });
@@ -151,7 +151,7 @@ fn an_order_that_a_crash_cut_off_may_have_happened_or_not() {
 }
 
 #[test]
-fn the_allowance_renews_at_midnight_and_at_no_other_time() {
+fn allowance_renews_at_midnight_only() {
     let mut play = Play::new(policy(25, 50, 20));
     let ask = play.hmac(19);
     play.pays(&ask, "one");
@@ -173,7 +173,7 @@ fn the_allowance_renews_at_midnight_and_at_no_other_time() {
 }
 
 #[test]
-fn a_jump_of_the_clock_holds_the_renewal_back_until_the_operator_grants_it() {
+fn clock_jump_holds_the_renewal_back_until_the_operator_grants_it() {
     let mut play = Play::new(policy(25, 50, 20));
     let ask = play.hmac(19);
     play.pays(&ask, "one");
@@ -186,7 +186,7 @@ fn a_jump_of_the_clock_holds_the_renewal_back_until_the_operator_grants_it() {
 }
 
 #[test]
-fn a_card_that_changed_is_not_approved_by_its_old_digest() {
+fn approval_with_an_old_card_digest_is_refused() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(30);
     play.holds(&ask, "one");
@@ -204,7 +204,7 @@ fn a_card_that_changed_is_not_approved_by_its_old_digest() {
 }
 
 #[test]
-fn a_settled_payment_is_told_as_such() {
+fn settled_payment_is_reported_as_settled_and_not_signed_again() {
     let mut play = Play::new(policy(100, 50, 20));
     let ask = play.hmac(9);
     let payment = play.pays(&ask, "one");
@@ -227,7 +227,7 @@ fn a_settled_payment_is_told_as_such() {
 }
 
 #[test]
-fn the_operator_sends_while_agents_are_frozen_and_a_replacement_keeps_what_it_does() {
+fn operator_sends_and_replaces_a_transaction_while_agents_are_frozen() {
     let mut play = Play::new(policy(100, 50, 20));
     play.order(Order::Freeze, End::Done);
     let send = Send { label: "main".into(), chain: BASE, to: SHOP.into(), amount: 7, native: true };

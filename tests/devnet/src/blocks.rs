@@ -1,5 +1,5 @@
-//! When the local chain makes blocks. It begins with one for each transaction, at once. What the kit sends
-//! waits for its receipt, so nothing is to be placed or minted while nobody makes blocks.
+//! Controls when the local chain mines. By default it mines a block for each transaction at once. The kit waits
+//! for receipts of its own transactions, so deploy and mint only while blocks are mined.
 
 use serde_json::json;
 
@@ -7,19 +7,28 @@ use crate::error::DevnetError;
 use crate::node::Devnet;
 
 impl Devnet {
-    /// Whether a transaction is in a block at once, or waits for [`Devnet::mine`].
+    /// Sets whether a transaction is mined at once, or waits for [`Devnet::mine`].
+    ///
+    /// # Errors
+    /// The chain does not answer.
     pub async fn set_automine(&self, on: bool) -> Result<(), DevnetError> {
         self.request("evm_setAutomine", json!([on])).await?;
         Ok(())
     }
 
-    /// Makes a block every so many seconds and none between; 0 makes none at all.
+    /// Mines a block every `seconds` seconds and none in between; 0 turns mining off.
+    ///
+    /// # Errors
+    /// The chain does not answer.
     pub async fn set_block_time(&self, seconds: u64) -> Result<(), DevnetError> {
         self.request("evm_setIntervalMining", json!([seconds])).await?;
         Ok(())
     }
 
-    /// Makes so many blocks now.
+    /// Mines this many blocks now.
+    ///
+    /// # Errors
+    /// The chain does not answer.
     pub async fn mine(&self, blocks: u64) -> Result<(), DevnetError> {
         self.request("anvil_mine", json!([blocks])).await?;
         Ok(())

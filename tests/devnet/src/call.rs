@@ -7,26 +7,26 @@ use serde_json::{Value, json};
 
 use crate::stable::IStable;
 
-/// More than any call here needs and less than a block holds: the same for all, so nothing is estimated.
+/// Gas of every call: more than any call here needs and less than a block holds, so nothing is estimated.
 const GAS: &str = "0x989680";
 
-/// A call in somebody's name, to be looked at or to be sent.
+/// A call from a given account, to simulate or to send.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub from: Address,
     pub to: Address,
-    /// Native coin that goes with it.
+    /// The native coin sent along, in its smallest unit.
     pub value: U256,
     pub data: Bytes,
 }
 
 impl Call {
-    /// A call that carries no coin.
+    /// Creates a call without native coin.
     pub fn new(from: Address, to: Address, call: &impl SolCall) -> Self {
         Self { from, to, value: U256::ZERO, data: call.abi_encode().into() }
     }
 
-    /// The same with coin.
+    /// Sets the native coin that is sent along.
     pub fn with_value(self, value: U256) -> Self {
         Self { value, ..self }
     }
@@ -37,7 +37,7 @@ impl Call {
     }
 }
 
-/// What a transaction did.
+/// The receipt of a transaction.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
@@ -57,12 +57,12 @@ struct Log {
 }
 
 impl Receipt {
-    /// What its sender paid for it, in the native coin's smallest units.
+    /// Returns the fee that the sender paid, in the native coin's smallest unit.
     pub fn fee(&self) -> U256 {
         self.gas_used.saturating_mul(self.effective_gas_price)
     }
 
-    /// Whether the coin reported exactly that transfer.
+    /// Returns whether the coin emitted exactly this transfer.
     pub(crate) fn moved(&self, coin: Address, from: Address, to: Address, value: U256) -> bool {
         let topics = [IStable::Transfer::SIGNATURE_HASH, from.into_word(), to.into_word()];
         let data = value.to_be_bytes::<32>();

@@ -1,5 +1,5 @@
-//! `cargo xtask devnet --recompile`: writes the bytecode of our own contracts anew from `kit/contracts`,
-//! with a compiler that its own lock file pins. Only a change of a contract needs it; tests never do.
+//! `cargo xtask devnet --recompile`: compiles our own contracts from `kit/contracts` again, with a compiler
+//! pinned by its own lock file. Only a changed contract needs it; tests never do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,10 @@ const COMPILER: Kit = Kit {
     proof: "node_modules/solc/soljson.js",
 };
 
-/// Compiles every contract of ours and returns the folder that they were written to.
+/// Compiles our contracts and returns the folder with their bytecode.
+///
+/// # Errors
+/// The compiler cannot be installed, or a contract does not compile.
 pub fn recompile() -> Result<PathBuf, MissingChain> {
     let around = Surroundings::read();
     COMPILER.install(&around)?;

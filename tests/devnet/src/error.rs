@@ -16,7 +16,7 @@ pub enum DevnetError {
     Start(String),
     #[error("{method} failed: {detail}")]
     Rpc { method: String, detail: String },
-    /// The contract refused; the text ends in its reason.
+    /// The contract reverted; the message ends with its reason.
     #[error("{message}")]
     Reverted { message: String, data: Bytes },
     #[error("no receipt for {0} in time")]

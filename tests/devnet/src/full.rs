@@ -1,6 +1,6 @@
-//! A full chain: beside the stablecoin what trading, lending and settling need, at the addresses of the real
-//! network. Building one takes npm and a second, so it is recorded once and loaded after. For tests and for
-//! `cargo xtask devnet`; the demonstration needs a light chain only.
+//! A full chain: in addition to the stablecoin, the contracts for trading, lending and settling, at the
+//! addresses of the real network. Building one needs npm and takes a second, so it is recorded once and loaded
+//! afterwards. For tests and `cargo xtask devnet`; the demonstration needs only a light chain.
 
 mod addresses;
 mod builder;
@@ -34,13 +34,19 @@ struct Head {
 }
 
 impl Devnet {
-    /// Starts a full chain with the anvil that [`install::find_anvil`] finds; [`Contracts::of`] says what is
-    /// where. Builds its state first if nobody has.
+    /// Starts a full chain with the anvil that [`install::find_anvil`] finds; [`Contracts::of`] lists its
+    /// addresses. Builds the chain's state first if it is not recorded yet.
+    ///
+    /// # Errors
+    /// No anvil is installed, the chain is unknown, or building or starting it failed.
     pub async fn start_full(chain: ChainId) -> Result<Self, DevnetError> {
         Self::start_full_at(&install::find_anvil()?, chain).await
     }
 
     /// Starts a full chain with the given anvil.
+    ///
+    /// # Errors
+    /// The chain is unknown, or building or starting it failed.
     pub async fn start_full_at(anvil: &Path, chain: ChainId) -> Result<Self, DevnetError> {
         let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
         let recorded = state::ready(anvil, network).await?;
@@ -50,9 +56,9 @@ impl Devnet {
         Ok(devnet)
     }
 
-    /// The newest block of a loaded chain is as old as the recording, and whether the next one follows it or
-    /// the machine's clock is for the version of anvil to say. From the block that is mined here both are
-    /// the same: what is signed now is valid, and the chain's time is nobody's reason for doubt.
+    /// Brings a loaded chain's clock up to date. Its newest block is as old as the recording, and anvil
+    /// versions differ in the time of the next block. The block mined here sets the chain to the machine's
+    /// clock: authorizations signed now are valid, and the chain's time gives no reason for doubt.
     async fn catch_up(&self) -> Result<(), DevnetError> {
         let head: Head = self.rpc.call("eth_getBlockByNumber", json!(["latest", false])).await?;
         let next = head.timestamp.to::<u64>().saturating_add(1).max(state::now_s());
@@ -61,7 +67,8 @@ impl Devnet {
         Ok(())
     }
 
-    /// A constructor that ran where something stands would leave the old storage behind it.
+    /// Fails if a contract's address is taken: its constructor would inherit the storage of the earlier
+    /// contract.
     async fn check_empty(&self, contracts: &Contracts) -> Result<(), DevnetError> {
         for address in contracts.addresses() {
             if self.has_code(address).await? {
@@ -71,7 +78,7 @@ impl Devnet {
         Ok(())
     }
 
-    /// Ends the chain in good order, so that it writes its state.
+    /// Ends the chain gracefully, so that anvil writes its state.
     async fn finish(&self) -> Result<(), DevnetError> {
         match &self.node {
             Some(node) => node.finish().await,
@@ -80,7 +87,7 @@ impl Devnet {
     }
 }
 
-/// For tests: a full chain of their own. Skipped and failed as [`install::chain_or_skip`] says.
+/// Starts a full chain for one test. Skips or fails the test as [`install::chain_or_skip`] does.
 #[expect(clippy::panic, reason = "called by tests only, to fail them with the line that helps")]
 pub async fn full_chain_or_skip(chain: ChainId) -> Option<Devnet> {
     let anvil = install::chain_or_skip()?;

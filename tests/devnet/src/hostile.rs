@@ -1,4 +1,4 @@
-//! Smart wallets that mean ill whoever asks them about a signature.
+//! Smart wallets that attack the caller who verifies a signature with them.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -13,34 +13,34 @@ sol! {
     }
 }
 
-/// What a hostile wallet does when it is asked whether its owner signed.
+/// How a hostile wallet reacts to a signature check (EIP-1271).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalletMode {
-    /// Answers as any smart wallet does.
+    /// Behaves like any smart wallet.
     Honest,
     Reverts,
-    /// Answers with what means neither yes nor no.
+    /// Returns a value that means neither yes nor no.
     WrongAnswer,
-    /// Answers honestly, in a megabyte.
+    /// Answers correctly, but returns a megabyte.
     HugeAnswer,
-    /// Uses up all gas that it is given.
+    /// Burns all gas that it receives.
     BurnsGas,
-    /// Uses up all gas in a transaction that pays for gas, and is honest in a call that names no price.
+    /// Burns all gas in a real transaction, and answers correctly in a call without a gas price.
     BurnsWhenSent,
-    /// Uses up all gas if it is given more than so much.
+    /// Burns all gas if it receives more than this.
     BurnsAbove(u64),
-    /// Uses up all gas if it is given less than so much.
+    /// Burns all gas if it receives less than this.
     BurnsBelow(u64),
-    /// Uses up so much gas and then answers honestly.
+    /// Burns this much gas, then answers correctly.
     BurnsThenAnswers(u64),
-    /// Tries to move money of the token that asks, and answers honestly after.
+    /// Tries to move money of the calling token, then answers correctly.
     ReentersQuietly,
-    /// The same, and reverts since it could not.
+    /// Tries the same, and reverts because it failed.
     ReentersLoudly,
 }
 
 impl WalletMode {
-    /// As the contract numbers them.
+    /// Returns the contract's numbers for the mode and its amount.
     fn encoded(self) -> (u8, U256) {
         let (mode, amount) = match self {
             Self::Honest => (0, 0),
@@ -60,7 +60,10 @@ impl WalletMode {
 }
 
 impl Devnet {
-    /// Makes a smart wallet for a key that means ill.
+    /// Deploys a hostile smart wallet of `owner`.
+    ///
+    /// # Errors
+    /// The deployment failed.
     pub async fn deploy_hostile_wallet(
         &self,
         owner: Address,
@@ -71,7 +74,10 @@ impl Devnet {
         self.deploy(own::HOSTILE_WALLET.creation_code(&arguments)?).await
     }
 
-    /// Changes what a hostile wallet does, such as between a look at a payment and its sending.
+    /// Changes the mode of a hostile wallet, for example between the simulation and the sending of a payment.
+    ///
+    /// # Errors
+    /// The transaction failed.
     pub async fn set_hostile_mode(
         &self,
         wallet: Address,

@@ -1,5 +1,5 @@
-//! Where the anvil binary comes from: `BURSAR_ANVIL`, the kit in the target folder, or npm. A wallet never
-//! calls this; npm runs in tests and in `cargo xtask devnet` only.
+//! Finds or installs the anvil binary: `BURSAR_ANVIL`, the kit in the target folder, or npm. A wallet never
+//! calls this; npm runs only in tests and in `cargo xtask devnet`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,40 +14,53 @@ const CHAIN: Kit = Kit {
     package: "@foundry-rs/anvil-linux-amd64",
     manifest: include_str!("../kit/package.json"),
     lock: include_str!("../kit/package-lock.json"),
-    // The platform's own binary and not the JavaScript wrapper: its process id is the chain's.
+    // The platform's binary instead of the JavaScript wrapper: its process id is that of the chain.
     proof: "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil",
 };
 
-/// The path of anvil, after installing it if need be.
+/// Returns the path of anvil, after installing it if necessary.
+///
+/// # Errors
+/// The platform is not supported, a tool is missing, or the installation failed.
 pub fn anvil_binary() -> Result<PathBuf, MissingChain> {
     binary(&Surroundings::read())
 }
 
-/// The path of an anvil that is already on this machine: `BURSAR_ANVIL`, the installed kit, or `PATH`.
+/// Returns the path of an anvil that is already on this machine: `BURSAR_ANVIL`, the installed kit, or `PATH`.
 /// Installs nothing and runs nothing.
+///
+/// # Errors
+/// There is none, or `BURSAR_ANVIL` is not a file.
 pub fn find_anvil() -> Result<PathBuf, MissingChain> {
     find(&Surroundings::read())
 }
 
-/// For tests: the folder of a kit, after installing it if need be.
+/// For tests: returns the folder of a kit, after installing it if necessary.
+///
+/// # Errors
+/// A tool is missing, or the installation failed.
 pub fn packages(kit: &Kit) -> Result<PathBuf, MissingChain> {
     let around = Surroundings::read();
     kit.install(&around)?;
     Ok(kit.folder(&around))
 }
 
-/// For tests: the Python that finds these packages, after installing them if need be.
+/// For tests: returns a Python with these packages, after installing them if necessary.
+///
+/// # Errors
+/// Python is missing, or the installation failed.
 pub fn python(wheels: &Wheels) -> Result<PathBuf, MissingChain> {
     wheels.install(&Surroundings::read())
 }
 
-/// For tests: the path of anvil. Without one the test fails with the line that installs what is missing,
-/// unless `BURSAR_TEST_SKIP` contains `chain`: then it says so aloud and the caller returns.
+/// For tests: returns the path of anvil. If it is missing, the test fails with the command that installs it,
+/// unless `BURSAR_TEST_SKIP` contains `chain`. In that case this prints a notice and returns `None`, and the
+/// test returns.
 pub fn chain_or_skip() -> Option<PathBuf> {
     let around = Surroundings::read();
     if around.skips("chain") {
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        // Written past the test harness, which would keep the line of a passing test to itself.
+        // Bypass the test harness, which hides the output of passing tests.
         let line = format!("SKIPPED (BURSAR_TEST_SKIP=chain): {test} needs the local chain\n");
         let _unheard = io::stderr().write_all(line.as_bytes());
         return None;
@@ -83,7 +96,7 @@ fn find(around: &Surroundings) -> Result<PathBuf, MissingChain> {
     CHAIN.installed(around).or_else(|| around.program("anvil")).ok_or(MissingChain::NotInstalled)
 }
 
-/// What `BURSAR_ANVIL` says. A wrong path is an error: to fall back would hide the mistake.
+/// Returns the path in `BURSAR_ANVIL`. A wrong path is an error, because a fallback would hide the mistake.
 fn chosen(around: &Surroundings) -> Option<Result<PathBuf, MissingChain>> {
     let path = around.anvil.clone()?;
     Some(if path.is_file() { Ok(path) } else { Err(MissingChain::Override(path)) })
@@ -105,8 +118,8 @@ mod tests {
         }
     }
 
-    /// Written by a process of its own: were it open for writing here, another thread's child might have it
-    /// open too when it is to be run ("text file busy").
+    /// Writes the script in a separate process. If the file were open for writing here, a child of another
+    /// thread could inherit it and running the script would fail ("text file busy").
     fn script(folder: &Path, name: &str, body: &str) {
         let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
         let mut shell = Command::new("/bin/sh");
@@ -115,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_missing_tool_is_named_with_the_line_that_installs_it() {
+    fn a_missing_tool_error_contains_the_install_command() {
         let home = tempfile::tempdir().unwrap();
         let complaint = || binary(&around(home.path())).unwrap_err().to_string();
         let line = "apt-get install -y nodejs npm";

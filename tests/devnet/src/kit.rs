@@ -1,5 +1,5 @@
-//! Installs a set of npm packages that is pinned by a lock file, once for all processes of this machine
-//! that share a target folder. Runs npm, so it is for tests and for `cargo xtask devnet` alone.
+//! Installs a set of npm packages pinned by a lock file, once for all processes that share a target folder.
+//! Runs npm, so it is only for tests and `cargo xtask devnet`.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,41 +13,41 @@ use super::surroundings::Surroundings;
 
 const OLDEST_NODE: u32 = 18;
 
-/// Packages that are installed together.
+/// A set of packages that are installed together.
 #[derive(Debug)]
 pub struct Kit {
-    /// What is said to be missing if it cannot be installed.
+    /// The name in the error if the installation fails.
     pub package: &'static str,
     /// The text of `package.json`.
     pub manifest: &'static str,
     /// The text of `package-lock.json`.
     pub lock: &'static str,
-    /// A file of the kit, relative to its folder, that proves the installation.
+    /// A file of the kit, relative to its folder, whose existence proves the installation.
     pub proof: &'static str,
 }
 
 impl Kit {
-    /// Where the kit lies once installed: another lock file is another folder, so a change of versions
-    /// never meets leftovers.
+    /// Returns the folder of the installed kit. It depends on the lock file, so other versions never meet
+    /// leftovers.
     pub(crate) fn folder(&self, around: &Surroundings) -> PathBuf {
         let mut digest = hex::encode(Sha256::digest(self.lock));
         digest.truncate(16);
-        around.target.join("kit").join(digest)
+        around.target.join("devnet").join(digest)
     }
 
-    /// The proof file, if the kit is installed. The folder appears under its name only when complete.
+    /// Returns the proof file if the kit is installed. The folder gets its final name only when complete.
     pub(crate) fn installed(&self, around: &Surroundings) -> Option<PathBuf> {
         Some(self.folder(around).join(self.proof)).filter(|file| file.is_file())
     }
 
-    /// Installs the kit unless it is there, and returns the proof file.
+    /// Installs the kit unless it is installed; returns the proof file.
     pub(crate) fn install(&self, around: &Surroundings) -> Result<PathBuf, MissingChain> {
         if let Some(file) = self.installed(around) {
             return Ok(file);
         }
         let npm = check_tools(around)?;
         let folder = self.folder(around);
-        let parent = around.target.join("kit");
+        let parent = around.target.join("devnet");
         fs::create_dir_all(&parent).map_err(blame(&parent))?;
         let _guard = Lock::wait(&parent.join("install.lock"))?;
         // Another process may have installed it while this one waited for the lock.
@@ -71,7 +71,7 @@ impl Kit {
             let file = folder.join(name);
             fs::write(&file, text).map_err(blame(&file))?;
         }
-        // No package's own script runs: the lock file vouches for bytes, not for behaviour.
+        // Packages' own scripts never run: the lock file pins bytes, not behaviour.
         let done = Command::new(npm)
             .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps"])
             .current_dir(folder)
@@ -85,14 +85,14 @@ impl Kit {
     }
 }
 
-/// A file that one process and thread at a time holds, until this value is dropped.
+/// A file lock, exclusive among processes and threads, held until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _held: File,
 }
 
 impl Lock {
-    /// Blocks until nobody else holds it.
+    /// Blocks until the lock is free.
     pub(crate) fn wait(path: &Path) -> Result<Self, MissingChain> {
         let file = File::create(path).map_err(blame(path))?;
         file.lock().map_err(blame(path))?;
@@ -100,7 +100,7 @@ impl Lock {
     }
 }
 
-/// Whether node and npm are there and new enough; returns npm.
+/// Returns npm if node and npm work and are recent enough.
 fn check_tools(around: &Surroundings) -> Result<PathBuf, MissingChain> {
     let node = node(around)?;
     let npm = around.program("npm").ok_or(MissingChain::Tool("npm"))?;
@@ -115,7 +115,7 @@ fn check_tools(around: &Surroundings) -> Result<PathBuf, MissingChain> {
     Ok(npm)
 }
 
-/// The node program.
+/// Returns the path of node.
 pub(crate) fn node(around: &Surroundings) -> Result<PathBuf, MissingChain> {
     around.program("node").ok_or(MissingChain::Tool("node"))
 }
@@ -136,7 +136,7 @@ fn version(
     Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
 }
 
-/// The end of what a program complained about.
+/// Returns the exit status and the last lines of a program's error output.
 pub(crate) fn last_words(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -149,7 +149,7 @@ fn broken(tool: &'static str, detail: String) -> MissingChain {
     MissingChain::BrokenTool { tool, detail }
 }
 
-/// Removes a file, or a folder with all that is in it, if it is there.
+/// Removes a file or folder if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), MissingChain> {
     let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match gone {

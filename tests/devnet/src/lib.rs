@@ -1,5 +1,5 @@
-//! A local chain for tests and for the demonstration: anvil with a stablecoin and Multicall3 at the addresses of the real
-//! network, so that the product's tables are used unchanged. It needs no other network.
+//! A local chain for tests and the demonstration: anvil with a stablecoin and Multicall3 at the addresses of
+//! the real network, so the product's tables apply unchanged. It needs no other network.
 
 mod blocks;
 mod call;

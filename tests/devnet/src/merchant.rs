@@ -1,6 +1,6 @@
-//! A merchant with an x402 paywall, in either version, on a free port of this machine. Checks every payment
-//! with code of its own, which shares nothing with the wallet's, and settles it on a local chain if it has
-//! one. Made for tests and a demonstration: it remembers all it received until it stops.
+//! A merchant with an x402 paywall, in either version, on a free loopback port. Its payment checks share no
+//! code with the wallet, and it settles on a local chain if it has one. Made for tests and the demonstration:
+//! it keeps everything that it received until it stops.
 
 mod book;
 mod digest;
@@ -33,43 +33,43 @@ use crate::node::Devnet;
 /// How long open connections may take to end when the merchant stops.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What a merchant asks for, and where the money goes.
+/// The settings of a merchant.
 #[derive(Debug, Clone)]
 pub struct MerchantConfig {
     pub chain: ChainId,
     pub pay_to: Address,
-    /// What is sold at each path.
+    /// The ware at each path.
     pub goods: BTreeMap<String, Ware>,
-    /// How payments are settled; without it only their signatures are checked.
+    /// How payments are settled. Without it, only signatures are checked.
     pub settle: Option<Settling>,
     /// How long an authorization may be valid, in seconds.
     pub max_timeout_s: u64,
 }
 
 impl MerchantConfig {
-    /// A merchant without goods, who does not settle.
+    /// Creates settings without goods and without settlement.
     pub fn new(chain: ChainId, pay_to: Address) -> Self {
         Self { chain, pay_to, goods: BTreeMap::new(), settle: None, max_timeout_s: 60 }
     }
 
-    /// Sells what is at `path` for `atoms` smallest units, in version 2.
+    /// Sells the resource at `path` for `atoms` smallest units, in version 2.
     pub fn sell(self, path: &str, atoms: u128) -> Self {
         self.sell_in(Version::V2, path, atoms)
     }
 
-    /// The same in a version of one's choice.
+    /// Sells the resource at `path` for `atoms` smallest units, in the given version.
     pub fn sell_in(mut self, version: Version, path: &str, atoms: u128) -> Self {
         self.goods.insert(path.to_owned(), Ware { price: U256::from(atoms), version });
         self
     }
 
-    /// Settles payments on that chain.
+    /// Settles payments on this chain.
     pub fn settle_on(mut self, devnet: Devnet) -> Self {
         self.settle = Some(Settling::Chain(devnet));
         self
     }
 
-    /// Has a facilitator settle payments; `url` has no slash at the end.
+    /// Settles payments through a facilitator; `url` has no trailing slash.
     pub fn settle_through(mut self, url: &str) -> Self {
         let url = url.to_owned();
         self.settle = Some(Settling::Facilitator { url, client: reqwest::Client::new() });
@@ -77,7 +77,7 @@ impl MerchantConfig {
     }
 }
 
-/// Why a merchant cannot open.
+/// Why a merchant cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum MerchantError {
     #[error("chain {0} is not in the table of networks")]
@@ -88,7 +88,7 @@ pub enum MerchantError {
     Listen(#[from] std::io::Error),
 }
 
-/// A merchant who is open for business until stopped or dropped.
+/// A running merchant; it stops when stopped or dropped.
 #[derive(Debug)]
 pub struct Merchant {
     shop: Arc<Shop>,
@@ -97,7 +97,10 @@ pub struct Merchant {
 }
 
 impl Merchant {
-    /// Opens on a free port of the loopback interface.
+    /// Starts a merchant on a free loopback port.
+    ///
+    /// # Errors
+    /// The chain is unknown or differs from the settlement chain, or no port is available.
     pub async fn serve(config: MerchantConfig) -> Result<Self, MerchantError> {
         let MerchantConfig { chain, pay_to, goods, settle, max_timeout_s } = config;
         let network = networks::by_chain(chain).ok_or(MerchantError::UnknownChain(chain))?;
@@ -114,32 +117,32 @@ impl Merchant {
         let (close, closed) = oneshot::channel();
         let served = axum::serve(listener, paywall::router(Arc::clone(&shop)))
             .with_graceful_shutdown(async move {
-                // A dropped sender means the same as a sent word.
+                // A dropped sender also means stop.
                 let _word = closed.await;
             });
         let server = tokio::spawn(async move {
-            // Accept errors are retried inside; this future only ends by the graceful stop.
+            // Accept errors are retried internally; this future ends only by the graceful stop.
             let _stopped = served.await;
         });
         Ok(Self { shop, close: Some(close), server })
     }
 
-    /// Where the merchant listens, without a slash at the end.
+    /// Returns the merchant's URL, without a trailing slash.
     pub fn url(&self) -> &str {
         &self.shop.url
     }
 
-    /// Every payment that came in so far, good or bad, in the order of arrival.
+    /// Returns every payment received so far, good or bad, in the order of arrival.
     pub fn payments(&self) -> Vec<Received> {
         self.shop.book.received()
     }
 
-    /// Takes no new connections and waits for the open ones, within a limit.
+    /// Accepts no new connections and waits for the open ones, for a limited time.
     pub async fn stop(mut self) {
         if let Some(close) = self.close.take() {
             let _already_closed = close.send(());
         }
-        // Past the limit, `drop` cuts what is left.
+        // After the limit, `drop` closes the remaining connections.
         let _in_time = timeout(FAREWELL, &mut self.server).await;
     }
 }

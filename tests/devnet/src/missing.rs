@@ -1,12 +1,12 @@
-//! Why there is no local chain. Each reason names the missing thing and the line that brings it.
+//! Why there is no local chain. Each error names the missing tool and the command that installs it.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The line that installs node and npm on the systems we test on.
+/// Installs node and npm on the systems that we test on.
 const TOOLS: &str = "apt-get install -y nodejs npm";
 
-/// No usable anvil, and what to do about it.
+/// No usable anvil, and how to get one.
 #[derive(Debug, thiserror::Error)]
 pub enum MissingChain {
     #[error(

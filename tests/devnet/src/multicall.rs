@@ -1,12 +1,12 @@
-//! Multicall3 as real networks have it, byte for byte. It has no constructor and no storage, so its code is
-//! all that there is of it.
+//! Multicall3, byte for byte as on real networks. It has no constructor and no storage, so copying its code is
+//! enough.
 
 use alloy_primitives::{B256, Bytes, keccak256};
 use serde::Deserialize;
 
 use crate::error::DevnetError;
 
-/// `kit/Multicall3.json`: the code, its hash, and where both come from.
+/// `kit/Multicall3.json`: the code, its hash, and their source.
 const COPIED: &str = include_str!("../kit/Multicall3.json");
 
 #[derive(Deserialize)]
@@ -15,7 +15,7 @@ struct Copied {
     runtime: Bytes,
 }
 
-/// The code that stands at the address.
+/// Returns the deployed code.
 pub(crate) fn runtime_code() -> Result<Bytes, DevnetError> {
     let copied: Copied = serde_json::from_str(COPIED)
         .map_err(|error| DevnetError::Contract(format!("kit/Multicall3.json: {error}")))?;

@@ -13,15 +13,15 @@ use crate::install;
 use crate::process::{Anvil, Origin};
 use crate::rpc::Rpc;
 
-/// A running local chain. Clones share it; the process dies with the last of them.
+/// A running local chain. Clones share it; the process ends with the last of them.
 #[derive(Debug, Clone)]
 pub struct Devnet {
     pub(crate) network: &'static Network,
     pub(crate) rpc: Rpc,
-    /// Anvil's first account, which it signs for itself and which has coin for gas.
+    /// Anvil's first account, which anvil signs for and which has native coin for gas.
     pub(crate) payer: Address,
-    /// Held over a send: anvil reads the nonce and queues the transaction in two steps, so two sends at
-    /// once meet in "nonce too low". A queue of one, which waits for answers and so is tokio's.
+    /// Held while sending: anvil reads the nonce and queues the transaction in two steps, so concurrent sends
+    /// fail with "nonce too low". A tokio mutex, because it is held across an await.
     pub(crate) sending: Arc<Mutex<()>>,
     /// Whether the factory of smart wallets is deployed.
     pub(crate) factory: Arc<OnceCell<()>>,
@@ -29,12 +29,18 @@ pub struct Devnet {
 }
 
 impl Devnet {
-    /// Starts the anvil that [`install::find_anvil`] finds, with the network's contracts in place.
+    /// Starts the anvil that [`install::find_anvil`] finds and deploys the network's contracts.
+    ///
+    /// # Errors
+    /// No anvil is installed, the chain is unknown, or starting it failed.
     pub async fn start(chain: ChainId) -> Result<Self, DevnetError> {
         Self::start_at(&install::find_anvil()?, chain).await
     }
 
-    /// Starts the given anvil, with the network's contracts in place.
+    /// Starts the given anvil and deploys the network's contracts.
+    ///
+    /// # Errors
+    /// The chain is unknown, or starting it failed.
     pub async fn start_at(anvil: &Path, chain: ChainId) -> Result<Self, DevnetError> {
         let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
         let devnet = Self::spawn(anvil, network, &Origin::Empty).await?;
@@ -45,7 +51,10 @@ impl Devnet {
         Ok(devnet)
     }
 
-    /// Uses a local chain that another process started; it outlives this value.
+    /// Attaches to a local chain that another process started. The chain outlives this value.
+    ///
+    /// # Errors
+    /// The chain is unknown, does not answer, or has another stablecoin.
     pub async fn attach(url: &str, chain: ChainId) -> Result<Self, DevnetError> {
         let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
         let devnet = Self::connect(url, network, None).await?;
@@ -76,24 +85,27 @@ impl Devnet {
         Ok(Self { network, rpc, payer, sending: Arc::default(), factory: Arc::default(), node })
     }
 
-    /// Where the chain answers JSON-RPC.
+    /// Returns the URL of the chain's JSON-RPC.
     pub fn url(&self) -> &str {
         self.rpc.url()
     }
 
-    /// The network that this chain stands for.
+    /// Returns the network that this chain stands for.
     pub fn network(&self) -> &'static Network {
         self.network
     }
 
-    /// Kills the chain at once, for tests of an outage. Does nothing to a chain of another process.
+    /// Kills the chain at once, for tests of outages. Does nothing to a chain of another process.
     pub fn kill(&self) {
         if let Some(node) = &self.node {
             node.kill();
         }
     }
 
-    /// Any JSON-RPC method, such as `anvil_setBalance` or `evm_increaseTime`.
+    /// Calls any JSON-RPC method, such as `anvil_setBalance` or `evm_increaseTime`.
+    ///
+    /// # Errors
+    /// The chain does not answer, or answers with an error.
     pub async fn request(&self, method: &str, params: Value) -> Result<Value, DevnetError> {
         self.rpc.call(method, params).await
     }

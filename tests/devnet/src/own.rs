@@ -1,21 +1,21 @@
-//! The contracts of the local chain that are our own: source and bytecode lie side by side in `kit/`,
-//! and a test keeps one from drifting away from the other.
+//! Our own contracts of the local chain. Source and bytecode are side by side in `kit/`, and a test keeps them
+//! in step.
 
 use alloy_primitives::Bytes;
 use serde::Deserialize;
 
 use crate::error::DevnetError;
 
-/// A contract of ours.
+/// One of our contracts.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub(crate) name: &'static str,
-    /// What the compiler made, and of what: the text of `kit/<name>.json`.
+    /// The text of `kit/<name>.json`: the bytecode and the hash of its source.
     pub(crate) compiled: &'static str,
     /// `kit/contracts/<name>.sol`.
     #[cfg(test)]
     source: &'static str,
-    /// The sources that it imports, in the order of their names.
+    /// The sources that it imports, sorted by name.
     #[cfg(test)]
     imports: &'static [&'static str],
 }
@@ -46,7 +46,7 @@ pub(crate) const HOSTILE_WALLET: Own = own!("HostileWallet", imports "Wallet");
 pub(crate) const HOSTILE_TOKEN: Own = own!("HostileToken", imports "Stable");
 pub(crate) const PLAIN_TOKEN: Own = own!("PlainToken");
 
-/// All of them: what `cargo xtask devnet --recompile` compiles.
+/// All of our contracts, which `cargo xtask devnet --recompile` compiles.
 pub(crate) const ALL: [Own; 12] = [
     STABLE,
     WETH,
@@ -68,7 +68,7 @@ struct Compiled {
 }
 
 impl Own {
-    /// The code that creates one, given its constructor's encoded arguments.
+    /// Returns the creation code with the encoded constructor arguments.
     pub(crate) fn creation_code(&self, arguments: &[u8]) -> Result<Bytes, DevnetError> {
         let compiled: Compiled = serde_json::from_str(self.compiled)
             .map_err(|error| DevnetError::Contract(format!("kit/{}.json: {error}", self.name)))?;
@@ -82,7 +82,7 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     #[test]
-    fn the_bytecode_was_compiled_from_the_source_beside_it() {
+    fn the_bytecode_matches_its_source() {
         for own in ALL {
             let compiled: serde_json::Value = serde_json::from_str(own.compiled).unwrap();
             assert_eq!(

@@ -1,4 +1,4 @@
-//! Prism of a full chain as a test sets it up: who its facilitators are, its fee, and whether it is paused.
+//! Controls Prism on a full chain: its facilitators, its fee, and its pause.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -18,22 +18,34 @@ sol! {
 }
 
 impl Devnet {
-    /// Lets somebody carry Prism's payments out.
+    /// Allows an account to settle payments through Prism.
+    ///
+    /// # Errors
+    /// The chain is not a full one, or the transaction failed.
     pub async fn add_prism_facilitator(&self, who: Address) -> Result<(), DevnetError> {
         self.tell_prism(&IPrism::addFacilitatorCall { who }).await
     }
 
-    /// What Prism keeps of each payment, in hundredths of a percent; 500 at most.
+    /// Sets Prism's fee on each payment, in basis points; at most 500.
+    ///
+    /// # Errors
+    /// The chain is not a full one, the fee is too high, or the transaction failed.
     pub async fn set_prism_fee(&self, bps: u16) -> Result<(), DevnetError> {
         self.tell_prism(&IPrism::setFeeCall { feePercentage: U256::from(bps) }).await
     }
 
     /// Makes Prism refuse every payment.
+    ///
+    /// # Errors
+    /// The chain is not a full one, or the transaction failed.
     pub async fn pause_prism(&self) -> Result<(), DevnetError> {
         self.tell_prism(&IPrism::pauseCall {}).await
     }
 
     /// Ends [`Devnet::pause_prism`].
+    ///
+    /// # Errors
+    /// The chain is not a full one, or the transaction failed.
     pub async fn unpause_prism(&self) -> Result<(), DevnetError> {
         self.tell_prism(&IPrism::unpauseCall {}).await
     }
@@ -41,7 +53,7 @@ impl Devnet {
     async fn tell_prism(&self, order: &impl SolCall) -> Result<(), DevnetError> {
         let unknown = DevnetError::UnknownChain(self.network.chain);
         let prism = Contracts::of(self.network.chain).ok_or(unknown)?.prism;
-        // A light chain has none, and an address without code takes any order in silence.
+        // A light chain has no Prism, and a transaction to an address without code succeeds silently.
         self.read(prism, IPrism::feePercentageCall {}).await?;
         self.send(&self.ours(prism, order.abi_encode())).await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! One anvil process: started on a free port, heard out so that its pipe never fills, killed with its owner.
+//! An anvil process: started on a free port, drained so that its pipe never fills, killed with its owner.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, PipeReader};
@@ -15,19 +15,19 @@ use tokio::time::{sleep, timeout};
 
 use crate::error::DevnetError;
 
-/// Anvil answers 70 ms after its start on an idle machine; a busy one gets a hundred times that.
+/// Anvil answers 70 ms after its start on an idle machine; a busy machine gets over a hundred times that.
 const START: Duration = Duration::from_secs(10);
-/// Between two looks at a process that is to end.
+/// Interval between two checks of a process that should exit.
 const END_POLL: Duration = Duration::from_millis(5);
 
-/// How a chain comes into being.
+/// The initial state of a chain.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
-    /// Empty, at the time of the machine.
+    /// Empty, at the machine's time.
     Empty,
-    /// Empty, with a clock that begins at `from_s`; what it comes to is written to `to` when it is finished.
+    /// Empty, with a clock that starts at `from_s`. Its state is written to `to` when it finishes.
     Recorded { to: PathBuf, from_s: u64 },
-    /// As it was recorded.
+    /// Loaded from a recording.
     Loaded(PathBuf),
 }
 
@@ -44,10 +44,10 @@ impl Origin {
     }
 }
 
-/// A running anvil.
+/// A running anvil process.
 #[derive(Debug)]
 pub(crate) struct Anvil {
-    /// A mutex and not a message: the last owner kills from `drop`, where nothing can be awaited.
+    /// A mutex instead of a message: the last owner kills from `drop`, which cannot await.
     child: Mutex<Child>,
 }
 
@@ -61,8 +61,8 @@ impl Anvil {
         let (born, child) = oneshot::channel();
         let (listening, url) = oneshot::channel();
         let (binary, origin) = (binary.to_owned(), origin.clone());
-        // A thread of its own, which lives as long as anvil: the kernel sends the parent-death signal
-        // when the *thread* that started the child ends, and the runtime's threads come and go.
+        // A dedicated thread that lives as long as anvil: the kernel sends the parent-death signal when the
+        // *thread* that started the child ends, and the runtime's threads come and go.
         thread::Builder::new()
             .name("anvil".to_owned())
             .spawn(move || attend(&binary, chain, &origin, born, listening))
@@ -75,21 +75,21 @@ impl Anvil {
         Ok((anvil, url))
     }
 
-    /// Ends the process at once (SIGKILL) and waits until it is gone.
+    /// Kills the process (SIGKILL) and waits until it is gone.
     pub(crate) fn kill(&self) {
         let mut child = self.child();
-        // Both fail only for a process that is gone already.
+        // Both fail only if the process is already gone.
         let _gone = child.kill();
         let _reaped = child.wait();
     }
 
-    /// Asks the process to end, so that it writes what it was told to write, and waits until it is gone.
+    /// Asks the process to exit (SIGTERM), so that it writes its state, and waits until it is gone.
     pub(crate) async fn finish(&self) -> Result<(), DevnetError> {
         let process = Pid::from_child(&self.child());
         kill_process(process, Signal::TERM).map_err(failed)?;
         let gone = async {
             loop {
-                // A statement of its own, so that the guard is gone before the wait.
+                // A separate statement, so that the guard is dropped before the wait.
                 let status = self.child().try_wait();
                 match status {
                     Ok(None) => sleep(END_POLL).await,
@@ -120,7 +120,7 @@ fn failed(reason: impl ToString) -> DevnetError {
     DevnetError::Start(reason.to_string())
 }
 
-/// The life of the thread: start anvil, report its URL, read on until it ends.
+/// The body of the thread: starts anvil, reports its URL, and drains its output until it ends.
 fn attend(
     binary: &Path,
     chain: ChainId,
@@ -131,7 +131,7 @@ fn attend(
     let mut output = match launch(binary, chain, origin) {
         Err(error) => return drop(born.send(Err(error))),
         Ok((child, output)) => {
-            // Nobody waits any more: the start was given up, and anvil with it.
+            // The caller has given up the start, so end anvil as well.
             if let Err(Ok(mut orphan)) = born.send(Ok(child)) {
                 let _gone = orphan.kill();
                 let _reaped = orphan.wait();
@@ -140,12 +140,12 @@ fn attend(
             BufReader::new(output)
         }
     };
-    // The receiver may have given up; the reading goes on either way.
+    // The receiver may have given up; draining continues either way.
     let _unheard = listening.send(first_words(&mut output));
     let _ended = io::copy(&mut output, &mut io::sink());
 }
 
-/// Reads up to the line that tells the port; an early end is an error made of what anvil said.
+/// Reads up to the line with the port. If the output ends early, the error contains it.
 fn first_words(output: &mut impl BufRead) -> Result<String, String> {
     let mut said = String::new();
     for line in output.lines() {
@@ -163,7 +163,7 @@ fn launch(binary: &Path, chain: ChainId, origin: &Origin) -> io::Result<(Child, 
     let (output, input) = io::pipe()?;
     let child = tied_to_us(binary)
         .args(["--host", "127.0.0.1", "--port", "0", "--chain-id", &chain.to_string()])
-        // Fixed, or "the newest rules" would move with the version of anvil.
+        // Pinned, because the default depends on the version of anvil.
         .args(["--hardfork", "prague", "--color", "never"])
         .args(origin.arguments())
         .stdin(Stdio::null())
@@ -173,8 +173,8 @@ fn launch(binary: &Path, chain: ChainId, origin: &Origin) -> io::Result<(Child, 
     Ok((child, output))
 }
 
-/// Runs the binary through `setpriv`, where there is one, which asks the kernel to kill it when this
-/// process dies without a chance to clean up. It replaces itself: the process id is anvil's.
+/// Runs the binary through `setpriv` if it exists. `setpriv` asks the kernel to kill the process if ours dies
+/// without cleaning up. It replaces itself, so the process id is that of anvil.
 fn tied_to_us(binary: &Path) -> Command {
     let tie = ["--pdeathsig", "KILL", "--"];
     let setpriv = PathBuf::from("setpriv");

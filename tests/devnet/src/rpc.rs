@@ -12,10 +12,10 @@ use crate::error::DevnetError;
 /// A local answer takes a millisecond; only a dead chain takes longer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// JSON-RPC's code for a call that the contract refused.
+/// The JSON-RPC error code of a reverted call.
 const REVERTED: i64 = 3;
 
-/// A way to one node.
+/// A connection to one node.
 #[derive(Debug, Clone)]
 pub(crate) struct Rpc {
     client: reqwest::Client,
@@ -33,14 +33,14 @@ struct Answer {
 struct RpcFailure {
     code: i64,
     message: String,
-    /// What a contract reverted with.
+    /// The revert data of a contract.
     #[serde(default)]
     data: Value,
 }
 
 impl Rpc {
     pub(crate) fn new(url: &str) -> Result<Self, DevnetError> {
-        // No proxy: the environment's would be asked for a port of this machine.
+        // No proxy: one set in the environment would otherwise receive requests for this machine's ports.
         let client =
             reqwest::Client::builder().no_proxy().timeout(ANSWER).build().map_err(|error| {
                 DevnetError::Rpc { method: "connect".into(), detail: chain(&error) }
@@ -52,7 +52,7 @@ impl Rpc {
         &self.url
     }
 
-    /// Calls a method and reads its result as `T`.
+    /// Calls a method and decodes its result as `T`.
     pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -77,7 +77,7 @@ impl Rpc {
     }
 }
 
-/// An error with its causes: reqwest's own text stops at "error sending request".
+/// Formats an error with its causes: reqwest's own text stops at "error sending request".
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

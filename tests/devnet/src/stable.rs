@@ -1,4 +1,4 @@
-//! The stablecoin of the local chain: its interface, and the calls that pay with it.
+//! The stablecoin of the local chain: its interface and the calls that pay with it.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -39,8 +39,8 @@ pub struct Authorization {
 }
 
 impl Authorization {
-    /// The call that carries the authorization out: the `v, r, s` form for a signature of a key, the
-    /// `bytes` form for anything else, as facilitators do.
+    /// Returns the call that settles the authorization. Like facilitators, it uses the `v, r, s` form for a
+    /// key's signature and the `bytes` form for anything else.
     pub(crate) fn calldata(&self, signature: &[u8]) -> Vec<u8> {
         match key_signature(signature) {
             Some((r, s, v)) => IStable::transferWithAuthorization_0Call {
@@ -69,17 +69,17 @@ impl Authorization {
     }
 }
 
-/// The parts of a 65-byte signature.
+/// Splits a 65-byte signature.
 fn key_signature(signature: &[u8]) -> Option<(B256, B256, u8)> {
     let (r, rest) = signature.split_first_chunk::<32>()?;
     let (s, rest) = rest.split_first_chunk::<32>()?;
     let [v] = *rest else { return None };
-    // The contract knows 27 and 28 only, and some signers write the bare parity.
+    // The contract only accepts 27 and 28, but some signers write the bare parity.
     let v = if v < 2 { v.saturating_add(27) } else { v };
     Some((B256::from(*r), B256::from(*s), v))
 }
 
-/// The code that creates a coin of that name, symbol and version.
+/// Returns the creation code of a coin with this name, symbol and version.
 pub(crate) fn creation_code(coin: &Stablecoin) -> Result<Bytes, DevnetError> {
     let named = (coin.domain_name, coin.symbol, coin.domain_version);
     own::STABLE.creation_code(&named.abi_encode_params())
@@ -111,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_code_answers_to_every_selector_of_its_kind() {
+    fn the_committed_code_has_every_selector() {
         let code = ::hex::encode(own::STABLE.creation_code(&[]).unwrap());
-        // Both forms of transfer and of cancel, and the events of FiatTokenV2.
+        // Both forms of transfer and cancel, and the events of FiatTokenV2.
         for part in ["e3ee160e", "cf092995", "5a049a70", "b7b72899", "e94a0102", "3644e515"] {
             assert!(code.contains(&format!("63{part}")), "no {part}");
         }

@@ -1,4 +1,4 @@
-//! The stablecoin of the network: balances, authorizations, and its place on the chain.
+//! The network's stablecoin: balances, authorizations, and deployment.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::SolCall;
@@ -11,19 +11,28 @@ use crate::node::Devnet;
 use crate::stable::{self, Authorization, IStable};
 
 impl Devnet {
-    /// Makes `amount` smallest units of the stablecoin for `to`.
+    /// Mints `amount` smallest units of the stablecoin to `to`; returns the transaction.
+    ///
+    /// # Errors
+    /// The transaction failed.
     pub async fn mint(&self, to: Address, amount: u128) -> Result<B256, DevnetError> {
         let call = IStable::mintCall { to, value: U256::from(amount) };
         let mint = self.ours(self.network.stablecoin.address, call.abi_encode());
         Ok(self.send(&mint).await?.hash)
     }
 
-    /// What `owner` has of the stablecoin, in smallest units.
+    /// Returns the stablecoin balance of `owner`, in smallest units.
+    ///
+    /// # Errors
+    /// The chain does not answer.
     pub async fn balance_of(&self, owner: Address) -> Result<U256, DevnetError> {
         self.read(self.network.stablecoin.address, IStable::balanceOfCall { owner }).await
     }
 
-    /// Whether the authorization with that nonce was used or cancelled.
+    /// Returns whether the authorization with this nonce was used or cancelled.
+    ///
+    /// # Errors
+    /// The chain does not answer.
     pub async fn authorization_used(
         &self,
         from: Address,
@@ -36,7 +45,10 @@ impl Devnet {
         .await
     }
 
-    /// Carries an authorization out and returns the transaction once the money has moved.
+    /// Settles an authorization and returns the transaction after the money has moved.
+    ///
+    /// # Errors
+    /// The transaction failed, or succeeded without the transfer.
     pub async fn settle(
         &self,
         terms: &Authorization,
@@ -51,14 +63,14 @@ impl Devnet {
         }
     }
 
-    /// Puts the coin of the network's row at the row's address.
+    /// Deploys the coin of the network's row at the row's address.
     pub(crate) async fn place_stablecoin(&self) -> Result<(), DevnetError> {
         let coin = &self.network.stablecoin;
         self.deploy_at(coin.address, stable::creation_code(coin)?).await
     }
 
-    /// Puts a stand-in at the address of each further token of the row but one that comes from elsewhere: it
-    /// counts balances, and that is all that anybody asks of it.
+    /// Deploys a stand-in for each further token of the row, except for `but`. A stand-in only needs to keep
+    /// balances.
     pub(crate) async fn place_tokens(&self, but: Option<Address>) -> Result<(), DevnetError> {
         let code = stable::creation_code(&self.network.stablecoin)?;
         for token in self.network.tokens.iter().filter(|token| Some(token.address) != but) {
@@ -67,7 +79,7 @@ impl Devnet {
         Ok(())
     }
 
-    /// Puts Multicall3 where real networks have it. A chain that is attached to may lack it, as a real one
+    /// Deploys Multicall3 at its address on real networks. A chain that we attach to may lack it, as real ones
     /// may.
     pub(crate) async fn place_multicall(&self) -> Result<(), DevnetError> {
         let code = multicall::runtime_code()?;
@@ -75,7 +87,7 @@ impl Devnet {
         Ok(())
     }
 
-    /// The coin must be one for which signatures of the real network are valid.
+    /// Checks that signatures for the real network's coin are valid for this one.
     pub(crate) async fn check_stablecoin(&self) -> Result<(), DevnetError> {
         let expected = self.network.stablecoin.domain_separator;
         let found =

@@ -1,18 +1,17 @@
-//! What the kit takes from its environment, read once and handed down, so that a test can make up an
-//! environment of its own.
+//! The kit's environment, read once and passed down, so that a test can supply its own.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The variables and folders that decide where a chain comes from.
+/// The variables and folders that determine which chain is used.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
-    /// `PATH`: where node, npm and perhaps an anvil are found.
+    /// `PATH`, in which node, npm and possibly anvil are searched.
     pub(crate) path: OsString,
     /// `BURSAR_ANVIL`: a binary to use instead of the kit's.
     pub(crate) anvil: Option<PathBuf>,
-    /// `BURSAR_TEST_SKIP`: what tests may leave out, such as `chain`.
+    /// `BURSAR_TEST_SKIP`: the parts that tests may skip, such as `chain`.
     pub(crate) skip: String,
     /// Cargo's target folder: ignored by git, removed by `cargo clean`.
     pub(crate) target: PathBuf,
@@ -21,8 +20,8 @@ pub(crate) struct Surroundings {
 impl Surroundings {
     pub(crate) fn read() -> Self {
         let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-        // A relative CARGO_TARGET_DIR is taken from the workspace root: tests run in their crate's
-        // folder, xtask where it was called, and both must mean the same place.
+        // A relative CARGO_TARGET_DIR is relative to the workspace root: tests run in their crate's folder and
+        // xtask in the caller's, and both must use the same folder.
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = here.ancestors().nth(2).unwrap_or(here);
         let target = set("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target"));
@@ -34,7 +33,7 @@ impl Surroundings {
         }
     }
 
-    /// The first file of that name in `PATH`.
+    /// Returns the first file with this name in `PATH`.
     pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
         env::split_paths(&self.path)
             .filter(|folder| folder.is_absolute())
@@ -42,7 +41,7 @@ impl Surroundings {
             .find(|file| file.is_file())
     }
 
-    /// Whether `BURSAR_TEST_SKIP`, a list with commas, names that part of the tests.
+    /// Returns whether `BURSAR_TEST_SKIP`, a comma-separated list, contains this part of the tests.
     pub(crate) fn skips(&self, part: &str) -> bool {
         self.skip.split(',').any(|word| word.trim() == part)
     }

@@ -1,5 +1,4 @@
-//! Tokens of any kind on the local chain, those that lie among them: what somebody has of one, and what they
-//! let others take.
+//! Tokens of any kind on the local chain, including misbehaving ones: balances and allowances.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -25,31 +24,31 @@ sol! {
     }
 }
 
-/// More than any transaction of the kit costs.
+/// Native coin in smallest units, more than any transaction of the kit costs.
 const GAS_MONEY: u128 = 1_000_000_000_000_000_000;
 
-/// What a token does when money is moved, by an authorization (EIP-3009) or by an allowance.
+/// How a token behaves when money is moved by an authorization (EIP-3009) or by an allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenMode {
-    /// What it should.
+    /// Behaves correctly.
     Honest,
-    /// Nothing: an authorization is not even used up.
+    /// Does nothing: it does not even mark an authorization as used.
     DoesNothing,
-    /// Gives the payee a hundredth less, and keeps that.
+    /// Gives the payee a hundredth less and keeps the difference.
     TakesFee,
-    /// Reports the transfer and moves nothing.
+    /// Emits the transfer event and moves nothing.
     OnlyReports,
-    /// Moves the money and reports no transfer.
+    /// Moves the money and emits no transfer event.
     MovesSilently,
-    /// What it should, of a token without authorizations.
+    /// Behaves correctly, without authorizations.
     Plain,
-    /// What it should, of a token without authorizations that returns nothing where others return `true`.
+    /// Behaves correctly, without authorizations, and returns no value instead of `true`.
     PlainWithoutAnswer,
-    /// Nothing, of a token without authorizations that returns `false` where others revert.
+    /// Moves nothing, without authorizations, and returns `false` instead of reverting.
     PlainRefusing,
 }
 
-/// The two contracts behind the modes, with their own numbers for them.
+/// The two contracts behind the modes, with their own mode numbers.
 enum Kind {
     Hostile(u8),
     Plain(u8),
@@ -71,8 +70,11 @@ impl TokenMode {
 }
 
 impl Devnet {
-    /// Makes a token of six decimals, with `name` and `version` in the domain of its authorizations if it
-    /// has any. Nobody has of it before [`Devnet::mint_of`].
+    /// Deploys a token with six decimals. `name` and `version` are part of its authorization domain, if it has
+    /// one. All balances are zero until [`Devnet::mint_of`].
+    ///
+    /// # Errors
+    /// The deployment failed.
     pub async fn deploy_token(
         &self,
         name: &str,
@@ -92,7 +94,10 @@ impl Devnet {
         self.deploy(code).await
     }
 
-    /// Changes what a token does; one with authorizations keeps them, and refuses to become a plain one.
+    /// Changes a token's mode. A token with authorizations cannot become a plain one.
+    ///
+    /// # Errors
+    /// The token refused the mode, or the transaction failed.
     pub async fn set_token_mode(&self, token: Address, mode: TokenMode) -> Result<(), DevnetError> {
         let call = match mode.kind() {
             Kind::Hostile(mode) => IHostileToken::setModeCall { mode }.abi_encode(),
@@ -102,7 +107,10 @@ impl Devnet {
         Ok(())
     }
 
-    /// Makes `amount` smallest units of a token of ours for `to`.
+    /// Mints `amount` smallest units of one of our tokens to `to`.
+    ///
+    /// # Errors
+    /// The transaction failed.
     pub async fn mint_of(
         &self,
         token: Address,
@@ -114,7 +122,10 @@ impl Devnet {
         Ok(())
     }
 
-    /// What `owner` has of any token, in smallest units.
+    /// Returns the balance of `owner` in any token, in smallest units.
+    ///
+    /// # Errors
+    /// The chain does not answer, or the contract is not a token.
     pub async fn balance_of_token(
         &self,
         token: Address,
@@ -123,8 +134,11 @@ impl Devnet {
         self.read(token, IStable::balanceOfCall { owner }).await
     }
 
-    /// Lets `spender` take all that `owner` has of a token, in the owner's name, whose key nobody needs. Who
-    /// has no native coin needs none: the owner's is afterwards what it was.
+    /// Lets `spender` transfer the whole token balance of `owner`, without the owner's key. The owner needs no
+    /// native coin: its native balance is restored afterwards.
+    ///
+    /// # Errors
+    /// The transaction failed.
     pub async fn approve_as(
         &self,
         owner: Address,

@@ -1,4 +1,4 @@
-//! Transactions on the local chain, and contracts at addresses of our choice.
+//! Transactions on the local chain, and contracts at chosen addresses.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::call::{Call, Receipt};
 use crate::error::DevnetError;
 use crate::node::Devnet;
 
-/// A block is mined within milliseconds of a transaction.
+/// Timeout for a receipt: a block is mined within milliseconds of a transaction.
 const RECEIPT: Duration = Duration::from_secs(10);
 const RECEIPT_POLL: Duration = Duration::from_millis(2);
 
 impl Devnet {
-    /// Runs a constructor *at* an address: its code is put there, one call runs it, and what it returns
-    /// becomes the code. Storage is right because a transaction made the same run.
+    /// Runs a constructor *at* an address: places its code there, calls it once, and replaces the code with the
+    /// result. The same call is sent as a transaction, so the storage is initialized as well.
     pub(crate) async fn deploy_at(&self, at: Address, init: Bytes) -> Result<(), DevnetError> {
         let set_code = |code: Bytes| self.rpc.call::<Value>("anvil_setCode", json!([at, code]));
         set_code(init).await?;
@@ -31,7 +31,7 @@ impl Devnet {
         Ok(())
     }
 
-    /// Puts a contract at an address that nothing else has.
+    /// Deploys a contract at a random unused address.
     pub(crate) async fn deploy(&self, init: Bytes) -> Result<Address, DevnetError> {
         let mut chosen = [0; 20];
         getrandom::fill(&mut chosen).map_err(|error| DevnetError::Start(error.to_string()))?;
@@ -45,13 +45,19 @@ impl Devnet {
         Ok(!code.is_empty())
     }
 
-    /// What a call would return in the next block. Not in the latest: its time is when something was last
-    /// mined, and an authorization signed since would not be valid yet.
+    /// Returns the result of a call in the next block. Not in the latest block, whose time is that of the last
+    /// mined transaction: an authorization signed since then would not be valid yet.
+    ///
+    /// # Errors
+    /// The call reverted, or the chain does not answer.
     pub async fn look_as(&self, call: &Call) -> Result<Bytes, DevnetError> {
         self.rpc.call("eth_call", json!([call.to_json(), "pending"])).await
     }
 
-    /// What a contract answers to a question.
+    /// Calls a view function of a contract and decodes its result.
+    ///
+    /// # Errors
+    /// The call reverted, the answer cannot be decoded, or the chain does not answer.
     pub async fn read<C: SolCall>(
         &self,
         of: Address,
@@ -61,14 +67,17 @@ impl Devnet {
         C::abi_decode_returns(&answer).map_err(|error| DevnetError::Contract(error.to_string()))
     }
 
-    /// Sends a transaction in anybody's name, whose key nobody needs, and waits for its receipt. A call that
-    /// would fail is not sent: the error says why in the contract's words.
+    /// Sends a transaction from any account, without its key, and waits for the receipt. A call that would fail
+    /// is not sent.
+    ///
+    /// # Errors
+    /// The call would revert (the error contains the contract's reason), or the transaction failed.
     pub async fn send_as(&self, call: &Call) -> Result<Receipt, DevnetError> {
         self.request("anvil_impersonateAccount", json!([call.from])).await?;
         self.send(call).await
     }
 
-    /// The same for accounts that anvil signs for already.
+    /// Sends a transaction from an account that anvil already signs for.
     pub(crate) async fn send(&self, call: &Call) -> Result<Receipt, DevnetError> {
         let hash: B256 = {
             let _one_at_a_time = self.sending.lock().await;
@@ -84,12 +93,12 @@ impl Devnet {
         Err(DevnetError::Reverted { message, data: Bytes::new() })
     }
 
-    /// A call from anvil's own account.
+    /// Returns a call from anvil's own account.
     pub(crate) fn ours(&self, to: Address, data: Vec<u8>) -> Call {
         Call { from: self.payer, to, value: U256::ZERO, data: data.into() }
     }
 
-    /// Asks until there is one: anvil mines on its own, so the first answers may be null.
+    /// Polls for the receipt: anvil mines asynchronously, so the first answers may be null.
     async fn receipt(&self, hash: B256) -> Result<Receipt, DevnetError> {
         loop {
             let found: Option<Receipt> =

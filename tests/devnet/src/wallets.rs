@@ -1,5 +1,5 @@
-//! Smart wallets on the local chain, which sign as EIP-1271 says: their owner's key signs, and the wallet is
-//! asked. One may be signed for before it is there.
+//! Smart wallets with EIP-1271 signatures on the local chain: the owner's key signs, and the wallet verifies. A
+//! signature is possible before the wallet is deployed.
 
 use alloy_primitives::{Address, Bytes, U256, address};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -8,7 +8,7 @@ use crate::error::DevnetError;
 use crate::node::Devnet;
 use crate::own;
 
-/// No network has a factory of ours.
+/// An address of our own choice, because no real network has this factory.
 const FACTORY: Address = address!("0x00000000000000000000000000000000Fac70121");
 
 sol! {
@@ -18,7 +18,7 @@ sol! {
     }
 }
 
-/// A wallet that is not there yet, and the call that makes it: what EIP-6492 wraps a signature in.
+/// A wallet that is not deployed yet, and the call that deploys it: the content of an EIP-6492 signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counterfactual {
     pub wallet: Address,
@@ -27,16 +27,22 @@ pub struct Counterfactual {
 }
 
 impl Devnet {
-    /// Makes a smart wallet for a key. It takes its owner's signature of 65 bytes, or the same with one
-    /// more byte behind it, which has to go through the `bytes` form of a transfer.
+    /// Deploys a smart wallet for a key. It accepts its owner's 65-byte signature, also with one extra byte,
+    /// which requires the `bytes` form of a transfer.
+    ///
+    /// # Errors
+    /// The deployment failed.
     pub async fn deploy_wallet(&self, owner: Address) -> Result<Address, DevnetError> {
         self.deploy(own::WALLET.creation_code(&(owner,).abi_encode_params())?).await
     }
 
-    /// Where the factory of smart wallets stands, after putting it there if nobody has.
+    /// Returns the address of the smart wallet factory, after deploying it if necessary.
+    ///
+    /// # Errors
+    /// The deployment failed.
     pub async fn wallet_factory(&self) -> Result<Address, DevnetError> {
         let place = || async {
-            // On a chain that is attached to, another process may have.
+            // If we attached to a chain, another process may have deployed it.
             if self.has_code(FACTORY).await? {
                 return Ok(());
             }
@@ -46,7 +52,10 @@ impl Devnet {
         Ok(FACTORY)
     }
 
-    /// The wallet that the factory would make of that key and number, and the call that has it made.
+    /// Returns the address that the factory would give this wallet, and the call that deploys it.
+    ///
+    /// # Errors
+    /// The factory cannot be deployed, or the chain does not answer.
     pub async fn counterfactual(
         &self,
         owner: Address,

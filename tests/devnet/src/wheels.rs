@@ -1,5 +1,5 @@
-//! Installs a set of Python packages that is pinned by hashes, once for all processes of this machine that
-//! share a target folder. Runs pip, so it is for tests alone.
+//! Installs a set of Python packages pinned by hashes, once for all processes that share a target folder. Runs
+//! pip, so it is only for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use super::kit::{Lock, blame, last_words, remove};
 use super::missing::MissingChain;
 use super::surroundings::Surroundings;
 
-/// Packages that are installed together, in a virtual environment of their own.
+/// A set of packages that are installed together, in their own virtual environment.
 #[derive(Debug)]
 pub struct Wheels {
-    /// What is said to be missing if it cannot be installed.
+    /// The name in the error if the installation fails.
     pub package: &'static str,
-    /// The text of `requirements.txt`: every package with version and hashes.
+    /// The text of `requirements.txt`: every package with its version and hashes.
     pub requirements: &'static str,
 }
 
 impl Wheels {
-    /// Installs the packages unless they are there, and returns the Python that finds them.
+    /// Installs the packages unless they are installed; returns the Python that has them.
     pub(crate) fn install(&self, around: &Surroundings) -> Result<PathBuf, MissingChain> {
         let python = around.program("python3").ok_or_else(|| self.broken("python3 is missing"))?;
         let folder = self.folder(&python, around)?;
-        let parent = around.target.join("kit");
+        let parent = around.target.join("devnet");
         let ready = folder.join("bin/python");
         if ready.is_file() {
             return Ok(ready);
@@ -43,15 +43,15 @@ impl Wheels {
         Ok(ready)
     }
 
-    /// Another list is another folder, and so is another Python: an environment points to the one that made
-    /// it.
+    /// Returns the folder of the environment. It depends on the list and on the Python, because an environment
+    /// refers to the Python that created it.
     fn folder(&self, python: &Path, around: &Surroundings) -> Result<PathBuf, MissingChain> {
         let mut asked = Command::new(python);
         let version =
             self.run(asked.args(["-c", "import sys; print(sys.executable, sys.version)"]), around)?;
         let mut digest = hex::encode(Sha256::digest([self.requirements, &version].concat()));
         digest.truncate(16);
-        Ok(around.target.join("kit").join(digest))
+        Ok(around.target.join("devnet").join(digest))
     }
 
     fn fill(
@@ -64,7 +64,7 @@ impl Wheels {
         self.run(Command::new(python).args(["-m", "venv"]).arg(folder), around)?;
         let list = folder.join("requirements.txt");
         fs::write(&list, self.requirements).map_err(blame(&list))?;
-        // Nothing is built here, and nothing is taken that the list does not vouch for.
+        // pip builds nothing here, and installs nothing that the list does not pin.
         let mut pip = Command::new(folder.join("bin/python"));
         pip.args(["-m", "pip", "install", "--require-hashes", "--only-binary", ":all:"])
             .args(["--no-input", "--disable-pip-version-check", "--quiet", "--requirement"])
@@ -95,7 +95,7 @@ mod tests {
     const NONE: Wheels = Wheels { package: "nothing", requirements: "" };
 
     #[test]
-    fn a_missing_python_is_named_with_the_line_that_installs_it() {
+    fn a_missing_python_error_contains_the_install_command() {
         let home = tempfile::tempdir().unwrap();
         let around = Surroundings {
             path: home.path().as_os_str().to_owned(),

@@ -1,4 +1,5 @@
-//! The local chain, its contracts, the merchant, and the example agents against them. One binary, so that it links once.
+//! Tests of the local chain, its contracts, the merchant, and the example agents. One binary, so that it links
+//! once.
 
 #[cfg(test)]
 #[path = "kit/agents.rs"]

@@ -10,11 +10,11 @@ use crate::plan::{Pick, Size, Step, Twist, Wish};
 use crate::wire::{self, Challenge, URLS};
 use crate::world::{Said, Trouble, World};
 
-/// Longer than most payments are valid.
+/// Milliseconds; longer than most payments are valid.
 const LATE_MS: u64 = 61_000;
 
 impl World {
-    /// Sends one call and, unless more is to come together with it, waits for all that is open.
+    /// Sends one call. Waits until everything is idle, unless the next step is to run concurrently.
     pub(crate) fn call(
         &mut self,
         call: Call,
@@ -50,7 +50,7 @@ impl World {
         self.send(said)
     }
 
-    /// An ask that was never said before.
+    /// Builds a request that was never sent before.
     fn say(&mut self, agent: usize, wish: &Wish) -> Said {
         self.number += 1;
         let micros = self.micros(agent, wish.size);
@@ -110,7 +110,7 @@ impl World {
             said.ask.proof = proof(agent, at, signature, true);
         };
         match twist {
-            // A bearer token is whatever it is now; a signature stays what it was.
+            // A bearer agent uses its current token; a signing agent sends the old signature.
             Twist::None if hand.bearer => resign(&mut said, now, &hand),
             Twist::None => {}
             Twist::SignedAgain => resign(&mut said, now, &hand),
@@ -203,8 +203,7 @@ impl World {
         self.call(call, "POST", "/callback", Some(&body), wire::answer)
     }
 
-    /// A payment's time is over; it is asked for again while something else takes the room there is; and only
-    /// then it is told that it was made.
+    /// Reports a payment as settled only after it expired, another one took its allowance, and it was asked for again.
     pub(crate) fn belated(&mut self, wish: &Wish, pick: Pick) -> Result<(), Trouble> {
         let (said, paid) = (self.said.len(), self.payments.len());
         self.ask(wish)?;
@@ -222,7 +221,7 @@ impl World {
         self.call(call, "GET", &format!("/sign/status/{id}"), None, wire::answer)
     }
 
-    /// A facilitator takes a payment to its chain.
+    /// A facilitator executes a payment on its chain.
     pub(crate) fn redeem(&mut self, pick: Pick) -> Result<(), Trouble> {
         let Some(which) = pick.of(self.payments.len()) else { return Ok(()) };
         let (_id, paid) = self.payments[which].clone();
@@ -236,14 +235,14 @@ impl World {
         self.settle()
     }
 
-    /// Whose request it is, as far as the world knows.
+    /// Returns the agent that made the request, as far as the world knows.
     fn owner(&mut self, id: &str) -> Option<usize> {
         let id = id.parse().ok()?;
         let record = self.life().core().find(id).ok().flatten()?;
         self.agents.iter().position(|hand| hand.id == record.agent.as_str())
     }
 
-    /// How much a wish comes to now. Only to choose what to ask for: nothing is judged by it.
+    /// Returns the micro-dollars of a wish. Only chooses what to ask for; nothing is judged by it.
     fn micros(&mut self, agent: usize, size: Size) -> u64 {
         let id = self.agents[agent].id.clone();
         let moment = self.clock.now();
@@ -258,14 +257,14 @@ impl World {
             (Size::Left(by), Some(limits), Some(known)) => {
                 let spent = state.spent(known, &moment);
                 let left = limits.daily.left_after(spent).left_after(known.reserved);
-                // Part of it, where all of it would not be automatic.
+                // At most the automatic threshold, so that the payment needs no approval.
                 off(left.0.min(limits.auto_below.0.max(1)), by)
             }
             _uncommissioned => 1_000,
         }
     }
 
-    /// The paying address of an agent, to ask for a payment to itself.
+    /// Returns the agent's paying address, to ask for a payment to itself.
     fn paying(&mut self, agent: usize) -> String {
         let id = self.agents[agent].id.clone();
         let state = self.life().core().state();

@@ -1,4 +1,4 @@
-//! The chains of the world: what payments they have taken in, and what their blocks say of the time.
+//! The chains of the world: the payments they have executed, and the time in their blocks.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Log, Receipt,
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 
-/// One chain, whichever network it is said to be.
+/// One chain, for any network.
 #[derive(Debug)]
 pub(crate) struct WorldChain {
     id: ChainId,
@@ -18,7 +18,7 @@ pub(crate) struct WorldChain {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// `None` while no node answers.
+    /// Time of the newest block; `None` while no node is reachable.
     block: Option<Utc>,
     redeemed: BTreeMap<B256, Payment>,
 }
@@ -29,7 +29,7 @@ fn word(hex_text: &str) -> B256 {
     B256::left_padding_from(&bytes)
 }
 
-/// The transaction that a facilitator would take a payment in by.
+/// Returns the hash of the transaction that executes a payment.
 pub(crate) fn hash_of(payment: &Payment) -> B256 {
     keccak256(format!("{} {}", payment.payer, payment.nonce))
 }
@@ -43,7 +43,7 @@ impl WorldChain {
         self.inner.lock().unwrap().block = block;
     }
 
-    /// Takes a payment in; the hash of the transaction.
+    /// Executes a payment and returns the hash of its transaction.
     pub(crate) fn redeem(&self, payment: &Payment) -> B256 {
         let hash = hash_of(payment);
         self.inner.lock().unwrap().redeemed.insert(hash, payment.clone());
@@ -66,7 +66,7 @@ impl Chain for WorldChain {
     }
 
     fn call(&self, _to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        // authorizationState(payer, nonce); anything else gets no word at all.
+        // `authorizationState(payer, nonce)`; any other call returns no data.
         self.reply(|inner| match (data.get(4..36), data.get(36..68)) {
             (Some(payer), Some(nonce)) => {
                 let used = inner.redeemed.values().any(|one| {

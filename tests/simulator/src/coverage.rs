@@ -1,4 +1,4 @@
-//! What many runs have reached together.
+//! Coverage: what many runs have reached together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,12 +6,13 @@ use std::fmt;
 use crate::plan::{Plan, Step, Swarm};
 use crate::run::Outcome;
 
+/// What a number of runs have reached together.
 #[derive(Debug, Default)]
 pub struct Coverage {
     pub runs: u64,
     pub seen: u64,
     pub lives: u64,
-    /// Kind of step and kind of trouble that the run knew.
+    /// Steps by kind and by a kind of trouble that their run may contain.
     pairs: BTreeMap<(&'static str, &'static str), u64>,
     codes: BTreeMap<String, u64>,
     judged: BTreeMap<&'static str, u64>,
@@ -19,6 +20,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
+    /// Adds one run.
     pub fn count(&mut self, plan: &Plan, outcome: &Outcome) {
         self.runs += 1;
         self.seen += outcome.seen;
@@ -40,6 +42,7 @@ impl Coverage {
         }
     }
 
+    /// Adds the coverage of other runs.
     pub fn add(&mut self, other: Self) {
         self.runs += other.runs;
         self.seen += other.seen;
@@ -58,7 +61,7 @@ impl Coverage {
         }
     }
 
-    /// What many seeds should have reached and have not.
+    /// Returns what a large number of seeds should have reached and has not.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         for kind in Step::KINDS {
@@ -78,10 +81,10 @@ impl Coverage {
     }
 }
 
-/// How often each pair must have been drawn.
+/// How often each pair of step and trouble must have been drawn.
 const LEAST: u64 = 50;
 
-/// Codes that a world must have heard.
+/// Codes that must have been returned.
 const CODES: &[&str] = &[
     "AGENTS_FROZEN",
     "AGENT_NOT_COMMISSIONED",

@@ -1,5 +1,7 @@
-//! What the journal lies on: a store in memory, where a commit is there as a whole or not at all, or the real store on
-//! a disk of sectors, of which a power cut leaves what it likes of all that was written since the last flush.
+//! The journal's disk.
+//!
+//! Either a store in memory, where a commit is written completely or not at all, or the real store on simulated
+//! sectors. A power cut keeps an arbitrary part of the sectors written since the last flush.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +15,7 @@ use crate::faults::{Plant, WorldFaults};
 
 const SECTOR: usize = 512;
 
-/// What outlives a process.
+/// The part of the storage that outlives a process.
 #[derive(Debug, Clone)]
 pub(crate) enum Disk {
     Memory(MemoryStore),
@@ -21,7 +23,7 @@ pub(crate) enum Disk {
 }
 
 impl Disk {
-    /// Rows of the real store are carried over to its history after so many bytes.
+    /// An empty disk. The real store carries rows over to its history after this many bytes.
     pub(crate) fn new(sectors: bool, carry_bytes: usize) -> Self {
         if sectors {
             Self::Sectors(Sectors { carry_bytes, ..Sectors::default() })
@@ -30,7 +32,7 @@ impl Disk {
         }
     }
 
-    /// As a process opens it.
+    /// Opens the store for a new process.
     pub(crate) fn open(&self, faults: &Arc<WorldFaults>) -> Result<Box<dyn Store>, StoreError> {
         match self {
             Self::Memory(store) => Ok(Box::new(store.clone())),
@@ -38,7 +40,7 @@ impl Disk {
         }
     }
 
-    /// Another one with the same on it, and whatever was written on it safe.
+    /// Copies the disk; everything written to it counts as flushed in the copy.
     pub(crate) fn copied(&self) -> Self {
         match self {
             Self::Memory(store) => Self::Memory(store.copied()),
@@ -54,28 +56,28 @@ impl Disk {
         }
     }
 
-    /// The process that had it open is gone.
+    /// Cuts off the process that has the disk open.
     pub(crate) fn leave(&self) {
         if let Self::Sectors(sectors) = self {
             sectors.inner.lock().unwrap().life += 1;
         }
     }
 
-    /// The machine is gone: of what was not flushed, some is on the disk.
+    /// Cuts the power: of what was not flushed, an arbitrary part survives.
     pub(crate) fn cut(&self, dice: &mut Dice) {
         if let Self::Sectors(sectors) = self {
             sectors.each_file(|file| file.cut(dice));
         }
     }
 
-    /// The machine was shut down in good order.
+    /// Flushes everything, as an orderly shutdown does.
     pub(crate) fn flush(&self) {
         if let Self::Sectors(sectors) = self {
             sectors.each_file(File::flush);
         }
     }
 
-    /// From now on every write fails, or only what would make it last.
+    /// Makes all writes and flushes fail from now on, or flushes only.
     pub(crate) fn fail(&self, flushes_only: bool) {
         if let Self::Sectors(sectors) = self {
             let full = if flushes_only { Full::Flushes } else { Full::Writes };
@@ -98,18 +100,18 @@ enum Full {
 
 #[derive(Debug, Clone, Default)]
 struct Inner {
-    /// The journal's short file and its history.
+    /// The journal's short file and its history file.
     files: [File; 2],
     full: Option<Full>,
-    /// Which process has it open: no other is heard.
+    /// Number of the process that has the disk open; older ones get errors.
     life: u64,
 }
 
 #[derive(Debug, Clone, Default)]
 struct File {
-    /// What a process reads.
+    /// The content that a process reads.
     bytes: Vec<u8>,
-    /// What a power cut may bring back: sectors as they were flushed, and how many bytes there were.
+    /// What a power cut may restore: the sectors as last flushed, and the length of the file at that time.
     before: BTreeMap<usize, Vec<u8>>,
     length_before: usize,
 }
@@ -121,7 +123,7 @@ impl File {
     }
 
     fn cut(&mut self, dice: &mut Dice) {
-        // All of it, nothing of it, or any part.
+        // Keep nothing, an arbitrary part, or everything.
         let kept = dice.of(&[0, 1, 1, 1, 2]);
         for (at, old) in std::mem::take(&mut self.before) {
             if kept == 0 || kept == 1 && dice.chance(1, 2) {
@@ -151,7 +153,7 @@ impl Sectors {
             Backend { inner, file: at, life, faults }
         };
         let store = RedbStore::over(file(0), file(1), Arc::new(NoFaults))?;
-        // By the commit itself: what happens has one order.
+        // Carried over within the commit, not in a thread, so that the order of events is deterministic.
         Ok(Box::new(store.carrying(Carry { after_bytes: self.carry_bytes, beside: false })))
     }
 
@@ -167,7 +169,7 @@ impl Sectors {
     }
 }
 
-/// One of the files as one process has it open.
+/// One of the files, opened by one process.
 #[derive(Debug)]
 struct Backend {
     inner: Arc<Mutex<Inner>>,
@@ -181,7 +183,7 @@ fn gone() -> io::Error {
 }
 
 impl Backend {
-    /// Works on the file; an error if nothing can be written and it is to be.
+    /// Runs `work` on the file. Fails if the process is dead or the disk is full for this kind of access.
     fn with<T>(
         &self,
         writes: Option<Full>,
@@ -202,7 +204,7 @@ impl Backend {
         work(&mut inner.files[self.file])
     }
 
-    /// Dies here if it is time to: whatever it still does is not heard.
+    /// Kills the process here if this point is due; its later writes fail.
     fn passes(&self, point: &'static str) -> io::Result<()> {
         if self.faults.passes(point) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is drawn from a seed, and how often.
+//! Draws plans from seeds, and sets the frequency of each step.
 
 use bursar_tests::dice::Dice;
 
@@ -12,21 +12,22 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// A kind of step with more weight comes more often.
+/// Draws the steps of one plan.
 struct Draw<'a> {
     dice: &'a mut Dice,
     swarm: Swarm,
     agents: u64,
-    /// About how many asks were drawn.
+    /// Number of requests drawn so far, approximately.
     asks: u64,
 }
 
 impl Plan {
+    /// Draws the plan of a seed.
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut swarm = Swarm::draw(&mut dice);
-        // The real store costs as much as everything else together: few worlds lie on it, and those know all
-        // kinds of orders.
+        // The real store costs as much as everything else together. So few worlds use it, and those contain all kinds
+        // of orders.
         swarm.sectors &= dice.chance(1, 5);
         swarm.edits |= swarm.sectors;
         let bounds = Bounds::draw(&mut dice);
@@ -86,8 +87,9 @@ impl Draw<'_> {
         }
     }
 
-    /// The clock, which was just set wrong, is right again before anything else takes time: what was asked before may be
-    /// asked again.
+    /// Corrects the clock, which was just set wrong, after a few requests, and then repeats earlier requests.
+    ///
+    /// No step in between lets time pass.
     fn excursion(&mut self, steps: &mut Vec<Step>) {
         let before = self.asks;
         for right in [false, true] {
@@ -217,7 +219,7 @@ impl Draw<'_> {
         }
     }
 
-    /// What is signed at once if anything is, so that many together reach the limit of the day.
+    /// A request that the policy signs at once if it signs at all, so that many together reach the daily limit.
     fn crowd_wish(&mut self) -> Wish {
         let size = if self.dice.chance(2, 3) {
             Size::Threshold(-1)
@@ -236,7 +238,7 @@ impl Draw<'_> {
         }
     }
 
-    /// What may well come at the same moment as something else.
+    /// A step that may well happen at the same moment as another one.
     fn racing(&mut self) -> Step {
         let swarm = self.swarm;
         match self.dice.roll(14) {
@@ -290,7 +292,7 @@ impl Draw<'_> {
         }
     }
 
-    /// What happens to process, keys and disk.
+    /// Trouble with the process, the keys or the disk.
     fn trouble(&mut self) -> Step {
         let swarm = self.swarm;
         match self.dice.roll(16) {
@@ -309,7 +311,7 @@ impl Draw<'_> {
             12 if swarm.freezes => Step::Freeze,
             13 if swarm.freezes => Step::Thaw { right: self.dice.chance(4, 5) },
             14 | 15 if swarm.freezes => Step::Thaw { right: true },
-            // What nothing has closed need not be opened.
+            // A wallet that nothing closes needs no opening.
             _ if swarm.crashes || swarm.restarts || swarm.disk || swarm.locks => {
                 Step::Open { right: self.dice.chance(9, 10) }
             }

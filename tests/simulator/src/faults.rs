@@ -1,5 +1,7 @@
-//! Where the process dies, and which mistake is planted in it. The rules stay what they are: a mistake changes what
-//! they are asked, what they answer, or what the disk, the keys and chance do.
+//! Fault points and planted bugs.
+//!
+//! The rules themselves stay unchanged: a planted bug changes their input or output, or the disk, the keys or the
+//! entropy.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -14,23 +16,27 @@ use crate::tape::Tape;
 
 macro_rules! plants {
     ($($name:ident $what:literal;)*) => {
-        /// A mistake that somebody could make.
+        /// A planted bug, which the auditor must find.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Plant {
             $(#[doc = $what] $name,)*
         }
 
         impl Plant {
+            /// All planted bugs.
             pub const ALL: &'static [Plant] = &[$(Plant::$name,)*];
 
+            /// Returns the name used on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Plant::$name => stringify!($name),)* }
             }
 
+            /// Returns what the bug does, in one sentence.
             pub fn what(self) -> &'static str {
                 match self { $(Plant::$name => $what,)* }
             }
 
+            /// Returns the bug of this name.
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|plant| plant.name() == name)
             }
@@ -75,17 +81,17 @@ pub(crate) struct WorldFaults {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The point at which the process dies, and how often it is still passed before.
+    /// The fault point at which the process dies, and how often it is still passed before.
     death: Option<(&'static str, u32)>,
-    /// The one at which it died.
+    /// The fault point at which the process died.
     died: Option<&'static str>,
-    /// Entries that were applied.
+    /// Number of entries applied.
     applied: u64,
     /// The state before the batch that is being decided.
     before: Option<State>,
-    /// Seconds that the wall clock showed at the last decision.
+    /// The wall clock at the last decision, in Unix seconds.
     wall_s: i64,
-    /// The day before which signed requests are forgotten: a planted mistake.
+    /// The day before which signed requests are forgotten: a planted bug.
     forgotten: u32,
 }
 
@@ -106,14 +112,14 @@ impl WorldFaults {
         self.inner.lock().unwrap().death = Some((point, after));
     }
 
-    /// Nobody dies any more; answers the point at which the process did.
+    /// Disarms the fault point. Returns the point at which the process died, if it did.
     pub(crate) fn disarm(&self) -> Option<&'static str> {
         let mut inner = self.inner.lock().unwrap();
         inner.death = None;
         inner.died.take()
     }
 
-    /// Whether the process lives on beyond this point.
+    /// Returns whether the process survives this fault point.
     pub(crate) fn passes(&self, point: &'static str) -> bool {
         let mut inner = self.inner.lock().unwrap();
         let Some((at, left)) = &mut inner.death else { return true };
@@ -128,12 +134,12 @@ impl WorldFaults {
         false
     }
 
-    /// It died below a commit, which the commit does not know.
+    /// Returns whether the process died inside the store, which the commit above it cannot see.
     pub(crate) fn has_died(&self) -> bool {
         self.inner.lock().unwrap().died.is_some()
     }
 
-    /// Forgets by the wall clock, as the mistake has it: the first day that is remembered.
+    /// Planted bug: forgets by the wall clock. Returns the first day that is remembered.
     pub(crate) fn forget(&self) -> u32 {
         let mut inner = self.inner.lock().unwrap();
         let today = inner.wall_s.div_euclid(86_400);
@@ -145,12 +151,12 @@ impl WorldFaults {
         self.inner.lock().unwrap().forgotten
     }
 
-    /// A batch was committed: the next decision sees another state.
+    /// Notes a commit: the next decision sees a new state.
     pub(crate) fn committed(&self) {
         self.inner.lock().unwrap().before = None;
     }
 
-    /// The same mistakes in what a replay does, with nothing that dies.
+    /// Returns the same planted bug for a replay, without fault points.
     pub(crate) fn for_replay(&self) -> Arc<Self> {
         Self::new(&Tape::default(), self.plant, self.signed_days)
     }

@@ -1,5 +1,4 @@
-//! A furnished wallet to begin with: made once, and copied into every world, because making it takes as long as
-//! many of the steps that follow.
+//! A prepared wallet: built once and copied into every world, because building it takes as long as many steps.
 
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,11 +10,11 @@ use crate::disk::Disk;
 use crate::plan::{Bounds, Plan, Swarm};
 use crate::world::World;
 
-/// A wallet with a seed and two addresses, closed well.
+/// A wallet with a seed and two addresses, after an orderly stop.
 pub(crate) struct Image {
     files: Vec<(PathBuf, Vec<u8>)>,
     disk: Disk,
-    /// How it came to be.
+    /// What the auditor would have seen while it was built.
     pub(crate) seen: Vec<Seen>,
     pub(crate) ticket: Ticket,
     pub(crate) next_index: u32,
@@ -48,7 +47,7 @@ impl Image {
         Self { files: files.collect(), disk: disk.copied(), seen, ticket, next_index }
     }
 
-    /// Puts the wallet into a data folder; answers its journal.
+    /// Copies the wallet into a data folder and returns its journal.
     pub(crate) fn copy_to(&self, folder: &Path, carry_bytes: usize) -> Disk {
         std::fs::DirBuilder::new().mode(0o700).create(folder.join("wallets")).expect("a folder");
         for (name, bytes) in &self.files {

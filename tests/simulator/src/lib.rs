@@ -1,6 +1,8 @@
-//! A wallet in a world of its own: clocks, disk, chain, signer, agents and operators move by one seed, in one
-//! thread and in one order, and an auditor who knows only the specification judges what he sees. The wallet is the
-//! production engine, from the bytes of a request to the bytes of its answer; only sockets are left out.
+//! Simulated worlds: deterministic tests of the wallet, one seed per world.
+//!
+//! Clocks, disk, chain, signer, agents and operators follow one seed, in one thread and in one order. An auditor that
+//! knows only the specification judges everything that is visible from outside. The wallet is the production engine,
+//! from the bytes of a request to the bytes of its response; only sockets are left out.
 
 mod calls;
 mod chain;
@@ -25,7 +27,7 @@ mod weather;
 mod wire;
 mod world;
 
-/// Worlds make and drop small things all the time.
+/// Worlds allocate and free many small objects.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,5 +1,6 @@
-//! One life of the process: an engine, its core and its runtime on one thread. Ends in good order or by being
-//! dropped, which is kill -9 as far as anybody inside can tell.
+//! One life of the process: an engine, its core and its runtime on one thread.
+//!
+//! It ends by an orderly stop or by being dropped, which looks like kill -9 to the code inside.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -27,7 +28,7 @@ use crate::faults::WorldFaults;
 use crate::signer::WorldSigner;
 use crate::tape::{Death, Tape};
 
-/// What outlives a life.
+/// What outlives one process.
 pub(crate) struct Around<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) clock: &'a Arc<ManualClock>,
@@ -35,7 +36,7 @@ pub(crate) struct Around<'a> {
     pub(crate) faults: &'a Arc<WorldFaults>,
     pub(crate) chains: &'a Chains,
     pub(crate) tape: &'a Tape,
-    /// The core takes its turn after every message instead of after all.
+    /// The core takes its turn after every message instead of after all of them.
     pub(crate) eager: bool,
     pub(crate) edition: Edition,
 }
@@ -45,16 +46,16 @@ pub(crate) struct Life {
     turns: Option<Turns>,
     pub(crate) http: Router,
     pub(crate) signer: Arc<WorldSigner>,
-    /// Those who have nothing to do.
+    /// The operators that are idle.
     pub(crate) operators: Arc<Mutex<Vec<Operator>>>,
     idle: Arc<Idle>,
     eager: bool,
     tape: Tape,
-    // Last: what runs on it may still hold the others.
+    // Last field, because it must be dropped last: its tasks may still hold the other fields.
     runtime: Runtime,
 }
 
-/// Tells when nothing on the runtime can go on.
+/// Signals that no task on the runtime can make progress.
 #[derive(Default)]
 struct Idle {
     is: AtomicBool,
@@ -120,7 +121,7 @@ impl Life {
         self.engine.as_ref().is_some_and(|engine| engine.vault().is_unlocked())
     }
 
-    /// An operator's way in.
+    /// Attaches an operator.
     pub(crate) fn attach(&self) -> Link {
         let _on = self.runtime.enter();
         Link::over(self.engine.as_ref().expect("it lives").attach())
@@ -130,7 +131,7 @@ impl Life {
         self.runtime.spawn(work);
     }
 
-    /// Lets everything go on until nothing can. Whether it lives.
+    /// Runs all tasks until none can make progress. Returns whether the process is alive.
     pub(crate) fn go_on(&mut self) -> bool {
         let Self { turns, idle, eager, runtime, tape, .. } = self;
         idle.is.store(false, Ordering::SeqCst);
@@ -145,7 +146,7 @@ impl Life {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    // Nothing to do, or no core any more: over once the others rest too.
+                    // The core has nothing to do or has ended: finished once the other tasks are idle too.
                     Some(false) | None if idle_now => return Poll::Ready(()),
                     Some(false) | None => {}
                 }
@@ -156,7 +157,7 @@ impl Life {
         !tape.is_dead()
     }
 
-    /// What waits is written.
+    /// Lets the core write what it has deferred, as it does when idle.
     pub(crate) fn rest(&mut self) {
         if let Some(mut turns) = self.turns.take() {
             let rested = guarded(|| turns.rest());
@@ -166,7 +167,7 @@ impl Life {
         }
     }
 
-    /// Stops in good order.
+    /// Stops the engine in an orderly way.
     pub(crate) fn stop(mut self) {
         let engine = self.engine.take().expect("it lives");
         let done = Arc::new(AtomicBool::new(false));
@@ -177,13 +178,13 @@ impl Life {
         });
         self.signer.release_all();
         self.go_on();
-        // Once the core is told to stop it takes no more turns; the rest of the runtime ends by itself.
+        // The core takes no turns after it was told to stop; the rest of the runtime ends by itself.
         self.go_on();
         assert!(done.load(Ordering::SeqCst) || self.tape.is_dead(), "it does not stop");
     }
 }
 
-/// One turn of the core: whether there was something to do; `None` if it is over.
+/// Gives the core one turn. Returns whether it had work; `None` if it has ended.
 fn turn(turns: &mut Option<Turns>) -> Option<bool> {
     let mine = turns.take()?;
     let (mine, worked) = guarded(|| mine.turn())??;
@@ -191,7 +192,7 @@ fn turn(turns: &mut Option<Turns>) -> Option<bool> {
     Some(worked)
 }
 
-/// `None` if the process died meanwhile.
+/// Runs `work`; returns `None` if the process died during it.
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => Some(done),

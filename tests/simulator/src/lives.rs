@@ -1,4 +1,4 @@
-//! How a process of the world begins and ends: in good order, or in the middle of anything.
+//! The beginning and the end of a process: orderly, or in the middle of anything.
 
 use bursar_auditor::seen::Seen;
 
@@ -33,7 +33,7 @@ impl World {
         Ok(())
     }
 
-    /// The journal's disk; the process, or the machine, may die while it is mended.
+    /// Opens the journal's store. The process or the machine may die while the store is being repaired.
     fn open_disk(&mut self) -> Result<WorldStore, Trouble> {
         loop {
             if self.swarm.sectors && self.swarm.crashes && self.dice.chance(1, 8) {
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// What the process has left on its disk: all of it, unless the machine went with it.
+    /// Leaves on disk what the process has written; a power cut may lose what was not flushed.
     fn left_behind(&mut self) {
         self.disk.leave();
         if self.swarm.sectors && self.dice.chance(1, 2) {
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// The process is gone, without a word.
+    /// Kills the process and starts the next one.
     pub(crate) fn die(&mut self) -> Result<(), Trouble> {
         self.tape.kill();
         self.hear()?;
@@ -92,7 +92,7 @@ impl World {
         self.begin()
     }
 
-    /// Lets everything come to rest, and the auditor hear of it.
+    /// Runs everything until it is idle, and shows the auditor what happened.
     pub(crate) fn settle(&mut self) -> Result<(), Trouble> {
         if !self.life().go_on() {
             return self.die();

@@ -1,7 +1,9 @@
-//! Simulated worlds by their seeds: `bursar-sim [--seed N [--tell] | --from A --to B [--table]] [--plant NAME]`,
-//! `bursar-sim --plan FILE [--plant NAME]` or `bursar-sim --plants`; without arguments the first thousand. A seed
-//! that fails is told with the shortest plan that fails alike, to be kept in `tests/simulator/regressions`; `--plan`
-//! plays it again. With `--table`, what no world has reached is a failure too.
+//! Runs simulated worlds by seed: `bursar-sim [--seed N [--tell] | --from A --to B [--table]] [--plant NAME]`,
+//! `bursar-sim --plan FILE [--plant NAME]` or `bursar-sim --plants`.
+//!
+//! Without arguments it runs the first thousand seeds. A failing seed is reported with the shortest plan that fails in
+//! the same way. Keep such plans in `tests/simulator/regressions`; `--plan` runs one. With `--table`, a coverage gap is
+//! a failure too.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -9,7 +11,7 @@ use std::time::Instant;
 
 use bursar_simulator::{Failure, Plan, Plant, run, run_all, run_telling, shrink};
 
-/// A planted mistake must be found by then.
+/// Number of seeds within which a planted bug must be found.
 const PATIENCE: u64 = 2_000;
 
 #[derive(Debug, Default)]
@@ -73,7 +75,7 @@ fn read() -> Result<Wanted, String> {
     Ok(wanted)
 }
 
-/// One plan, whatever seed it came from.
+/// Runs one plan, whatever seed it came from.
 fn play(plan: &Plan, plant: Option<Plant>) -> bool {
     match run(plan, plant) {
         Ok(outcome) => {
@@ -142,7 +144,7 @@ fn explain(plan: &Plan, plant: Option<Plant>, failure: &Failure) {
     println!("\n{}: {}", short.rule, short.what);
 }
 
-/// Every planted mistake, and how many seeds it took to find it.
+/// Prints how many seeds it took to find each planted bug. Returns false if one was not found.
 fn plants() -> bool {
     let mut good = true;
     for plant in Plant::ALL {

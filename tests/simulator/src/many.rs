@@ -1,4 +1,4 @@
-//! Many worlds, as many at once as there are processors.
+//! Runs many worlds in parallel, one per processor.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,10 +9,10 @@ use crate::faults::Plant;
 use crate::plan::Plan;
 use crate::run::{Failure, run};
 
-/// After so many failures there is enough to look at.
+/// Stops after this many failures.
 const ENOUGH: usize = 50;
 
-/// Runs a world for each seed: what they reached together, and which failed.
+/// Runs a world for each seed. Returns their joint coverage and the seeds that failed.
 pub fn run_all(seeds: &[u64], plant: Option<Plant>) -> (Coverage, BTreeMap<u64, Failure>) {
     let next = AtomicUsize::new(0);
     let (total, failed) = (Mutex::new(Coverage::default()), Mutex::new(BTreeMap::new()));

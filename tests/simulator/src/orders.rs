@@ -32,7 +32,7 @@ fn label(which: usize) -> String {
 }
 
 impl World {
-    /// Gives one order and, unless more is to come together with it, waits for all that is open.
+    /// Gives one order. Waits until everything is idle, unless the next step is to run concurrently.
     pub(crate) fn order(&mut self, order: Order, line: String, right: bool) -> Result<(), Trouble> {
         let parsed = self.parsed(line);
         self.give(order, parsed, right)
@@ -47,7 +47,7 @@ impl World {
         operator.password = if right { PASSWORD } else { WRONG }.to_owned();
         let (tape, learnt) = (self.tape.clone(), Arc::clone(&self.learnt));
         self.life().spawn(async move {
-            // The link ends with the process.
+            // The link breaks when the process dies.
             let Ok(outcome) = operator.give(parsed).await else { return };
             idle.lock().unwrap().push(operator);
             learnt.lock().unwrap().extend(credentials(&outcome));
@@ -59,7 +59,7 @@ impl World {
         self.settle()
     }
 
-    /// The order as the grammar reads it. Reading takes longer than obeying, and most lines come again.
+    /// Parses a command line. Cached: parsing costs more than executing, and most lines repeat.
     fn parsed(&mut self, line: String) -> Parsed {
         LINES.with_borrow_mut(|lines| {
             if lines.len() > 4096 {
@@ -78,7 +78,7 @@ impl World {
         self.order_with_password(Order::Thaw { right }, "thaw", right)
     }
 
-    /// A program that waits for one password's turn sends no second one.
+    /// Gives an order that needs the password. Like a real program, it never has two passwords in flight.
     fn order_with_password(
         &mut self,
         order: Order,
@@ -92,7 +92,7 @@ impl World {
         self.order(order, line.to_owned(), right)
     }
 
-    /// Wallet, seed and two addresses.
+    /// Creates the wallet, its seed and two addresses.
     pub(crate) fn furnish(&mut self) -> Result<(), Trouble> {
         self.order(Order::CreateWallet, "wallet create main".to_owned(), true)?;
         self.quietly("seed import")?;
@@ -108,7 +108,7 @@ impl World {
         Ok(())
     }
 
-    /// What the auditor need not know of.
+    /// Runs a command that the auditor does not need to see.
     fn quietly(&mut self, line: &'static str) -> Result<(), Trouble> {
         let mut operator = Operator::at(self.life().attach(), PASSWORD);
         operator.phrase = PHRASE.to_owned();
@@ -222,11 +222,11 @@ impl World {
         }
     }
 
-    /// A request by its place: of those that wait, if any does.
+    /// Returns the id of a held request. If none is held, or rarely by chance, it may be any request.
     fn waiting(&mut self, pick: Pick) -> Option<String> {
         let waiting: Vec<String> =
             self.life().core().state().held.keys().map(ToString::to_string).collect();
-        // Whatever nobody was told of, nobody can name.
+        // An operator can only name a request whose id was returned or listed.
         let told = |id: &String| {
             self.ids.contains(id) || self.cards.iter().any(|(known, _card)| known == id)
         };
@@ -262,7 +262,7 @@ impl World {
         self.give(Order::Approve { id, card }, Parsed::Approve(approve), true)
     }
 
-    /// Credentials that operators were shown.
+    /// Adds credentials that operators were shown.
     pub(crate) fn learn(&mut self) {
         for agent in std::mem::take(&mut *self.learnt.lock().unwrap()) {
             match self.agents.iter_mut().find(|known| known.id == agent.id) {

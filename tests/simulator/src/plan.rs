@@ -1,12 +1,16 @@
-//! From a seed to what will happen. A step names what it works on by its place in a list that grows while the
-//! world runs, so that steps can be left out and the others still mean something.
+//! Plans: the steps of a world, drawn from its seed.
+//!
+//! A step names its object by an index into a list that grows while the world runs. So steps can be removed and the
+//! others still have a meaning.
 
 use bursar_engine::edition::{Edition, Retention};
 use bursar_tests::dice::Dice;
 use bursar_tests::engine::test_edition;
 use serde::{Deserialize, Serialize};
 
-/// A place in a list of whatever length it will have: the newest are the likeliest.
+/// An index into a list whose length is known only when the step runs.
+///
+/// Three of four picks are among the six newest entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pick(pub u64);
 
@@ -21,19 +25,19 @@ impl Pick {
     }
 }
 
-/// How much is asked for.
+/// The amount of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Size {
     Micros(u64),
-    /// Off the threshold.
+    /// Micro-dollars relative to the policy's automatic threshold.
     Threshold(i64),
-    /// Off the largest payment.
+    /// Micro-dollars relative to the policy's limit per payment.
     Largest(i64),
-    /// Off what the day has left.
+    /// Micro-dollars relative to the rest of the daily allowance.
     Left(i64),
 }
 
-/// What an agent wants to pay.
+/// A payment that an agent asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
     pub agent: Pick,
@@ -47,27 +51,28 @@ pub struct Wish {
     pub key: Option<u8>,
 }
 
+/// Something unusual about an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Oddity {
     None,
-    /// Another token than the stablecoin.
+    /// A token other than the stablecoin.
     Token,
-    /// Another domain than the table's.
+    /// An EIP-712 domain that contradicts our token table.
     Contradicts,
     ToNobody,
     ToItself,
     ToTheToken,
     OtherScheme,
     OtherMethod,
-    /// An offer on an unknown chain comes first.
+    /// An offer on an unknown chain precedes the real one.
     SecondOffer,
 }
 
-/// What is wrong with a repeated or forged call.
+/// What differs in a repeated or forged call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Twist {
     None,
-    /// With the same words, and a new signature where there is one.
+    /// The same request with a new signature, if the agent signs.
     SignedAgain,
     OtherUrl(usize),
     OtherKey(u8),
@@ -76,15 +81,17 @@ pub enum Twist {
     NobodysName,
 }
 
+/// The card that an approval names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shown {
     Now,
-    /// As some operator saw it earlier.
+    /// A card that an operator was shown earlier.
     Before(Pick),
-    /// Whatever it is: the order asks for the card itself.
+    /// No card.
     Unnamed,
 }
 
+/// One step of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     Ask(Wish),
@@ -92,12 +99,12 @@ pub enum Step {
         pick: Pick,
         twist: Twist,
     },
-    /// Copies of one ask, all at once.
+    /// Identical copies of one request, all at once.
     Copies {
         wish: Wish,
         count: u8,
     },
-    /// Many asks at once.
+    /// Several requests at once.
     Crowd {
         wish: Wish,
         count: u8,
@@ -114,7 +121,7 @@ pub enum Step {
         hash: u8,
         agent: Option<Pick>,
     },
-    /// A payment that is reported when it was asked for again.
+    /// A payment that is reported settled only after it was asked for again.
     Belated {
         wish: Wish,
         pick: Pick,
@@ -131,7 +138,7 @@ pub enum Step {
     Deny {
         pick: Pick,
     },
-    /// What follows is not waited for: the next step comes while it is open.
+    /// Does not wait for the next step: the step after it starts while that one is in flight.
     Together,
     Open {
         right: bool,
@@ -196,18 +203,18 @@ pub enum Step {
     Pass {
         ms: u64,
     },
-    /// To the last millisecond before the oldest hold ends, or to it, or beyond.
+    /// Advances time to the earliest expiry of a hold, give or take `off_ms`.
     ToExpiry {
         off_ms: i64,
     },
-    /// To the next local midnight.
+    /// Advances time to the next local midnight, give or take `off_ms`.
     ToMidnight {
         off_ms: i64,
     },
     SetClock {
         ms: i64,
     },
-    /// The clock shows the right time again.
+    /// Sets the clock to the correct time.
     RightClock,
     Zone {
         which: usize,
@@ -221,7 +228,7 @@ pub enum Step {
     },
     Restart,
     Crash,
-    /// Dies at a point, the nth time that it is reached from here.
+    /// Kills the process at a fault point, after it has passed the point `after` times.
     CrashAt {
         point: usize,
         after: u32,
@@ -241,8 +248,10 @@ pub enum Step {
 macro_rules! kinds {
     ($($kind:ident)*) => {
         impl Step {
+            /// The names of all kinds of steps.
             pub const KINDS: &'static [&'static str] = &[$(stringify!($kind),)*];
 
+            /// Returns the name of this kind of step.
             pub fn kind(&self) -> &'static str {
                 match self { $(Step::$kind { .. } => stringify!($kind),)* }
             }
@@ -258,7 +267,7 @@ kinds! {
     Reboot Block Restart Crash CrashAt DiskFails SlowSigner Release
 }
 
-/// The points at which a process may die.
+/// The fault points at which a process may die.
 pub(crate) const POINTS: [&str; 8] = [
     "disk.before_flush",
     "disk.after_flush",
@@ -272,7 +281,9 @@ pub(crate) const POINTS: [&str; 8] = [
 
 macro_rules! swarm {
     ($($field:ident)*) => {
-        /// Which kinds of trouble a run knows at all. Half of the runs know each.
+        /// The kinds of trouble that a run may contain.
+        ///
+        /// Each is drawn with probability one half; `Plan::of` then makes `sectors` rarer.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         pub struct Swarm { $(pub $field: bool,)* }
 
@@ -281,13 +292,14 @@ macro_rules! swarm {
                 Self { $($field: dice.chance(1, 2),)* }
             }
 
-            /// What is on, by name.
+            /// Returns the names of the enabled kinds.
             pub fn on(&self) -> Vec<&'static str> {
                 let mut names = Vec::new();
                 $(if self.$field { names.push(stringify!($field)); })*
                 names
             }
 
+            /// The names of all kinds of trouble.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)*];
         }
     };
@@ -295,14 +307,14 @@ macro_rules! swarm {
 
 swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edits crowds together blocks eager sectors long }
 
-/// Bounds of the journal. Production has constants, which a world of a few hundred entries would never reach.
+/// Bounds of the journal. A world of a few hundred entries would never reach the production constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     /// Entries between two snapshots.
     pub snapshot_every: u64,
     /// Days for which a signed request is remembered.
     pub signed_days: i64,
-    /// Bytes after which rows are carried over to the history.
+    /// Bytes after which rows are carried over to the history file.
     pub carry_bytes: usize,
 }
 
@@ -315,26 +327,26 @@ impl Bounds {
         }
     }
 
-    /// As every process of this world has them.
+    /// The edition of every process of this world.
     pub(crate) fn edition(self) -> Edition {
         let Self { snapshot_every, signed_days, .. } = self;
         Edition { retention: Retention { snapshot_every, signed_days }, ..test_edition() }
     }
 }
 
-/// A whole run. As JSON it is kept when it failed once, and read back.
+/// A complete run. Plans that failed once are kept as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub seed: u64,
     pub swarm: Swarm,
     pub bounds: Bounds,
-    /// The journal is replayed after every step, and not only now and then.
+    /// Replay the journal after every step instead of every 32 steps.
     pub watchful: bool,
     pub steps: Vec<Step>,
 }
 
 impl Plan {
-    /// As JSON with a step on each line.
+    /// Returns the plan as JSON, one step per line.
     pub fn text(&self) -> String {
         let json = |value: serde_json::Result<String>| value.expect("plain data");
         let steps: Vec<_> =
@@ -348,8 +360,10 @@ impl Plan {
         )
     }
 
+    /// Parses a plan.
+    ///
     /// # Errors
-    /// It is none.
+    /// If `text` is not a valid plan.
     pub fn read(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }

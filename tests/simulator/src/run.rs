@@ -1,4 +1,4 @@
-//! One world from its plan to its end.
+//! Runs one world from its plan to its end.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,41 +9,41 @@ use crate::faults::Plant;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// What a run came to.
+/// The result of a run that passed.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub seen: u64,
     pub lives: u32,
-    /// At which points the process died.
+    /// Number of deaths by fault point.
     pub deaths: BTreeMap<&'static str, u64>,
-    /// Codes that agents and operators were told.
+    /// Codes that were returned to agents and operators.
     pub codes: BTreeMap<String, u64>,
     /// What the auditor had to judge.
     pub judged: BTreeMap<&'static str, u64>,
-    /// What was seen last: the same seed gives the same.
+    /// The last observations. The same seed gives the same.
     pub tail: Vec<String>,
 }
 
 /// Why a run failed.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// The step after which it was noticed.
+    /// The step after which the failure was noticed.
     pub step: usize,
     pub rule: String,
     pub what: String,
-    /// The last that was seen before.
+    /// The last observations before the failure.
     pub tail: Vec<String>,
 }
 
 /// Runs a plan to its end.
 ///
 /// # Errors
-/// What the auditor, or the world itself, objects to.
+/// If the auditor or the world itself finds a violation, or the engine panics.
 pub fn run(plan: &Plan, plant: Option<Plant>) -> Result<Outcome, Failure> {
     run_telling(plan, plant, false)
 }
 
-/// The same, and what was seen goes into the outcome.
+/// Like [`run`], and with `tells` also returns the observations in [`Outcome::tail`].
 ///
 /// # Errors
 /// As [`run`].

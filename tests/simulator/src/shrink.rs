@@ -1,15 +1,15 @@
-//! From a run that fails to a short one that fails alike.
+//! Shrinks a failing plan to a short one that fails in the same way.
 
 use crate::faults::Plant;
 use crate::plan::{Plan, Step};
 use crate::run::{Failure, run};
 
-/// Leaves out steps for as long as the same rule is broken without them.
+/// Removes steps as long as the run still breaks the same rule. Returns the shorter plan and its failure.
 pub fn shrink(plan: &Plan, plant: Option<Plant>, failure: &Failure) -> (Plan, Failure) {
     let watchful = failure.rule == "I-c";
     let mut best = Plan { watchful, ..plan.clone() };
     let mut failed = failure.clone();
-    // What comes after the failure has no part in it, unless it is what brings everything to its end.
+    // Steps after the failure rarely matter. If the plan no longer fails without them, keep them.
     best.steps.truncate(failure.step + 1);
     match run(&best, plant) {
         Err(again) if again.rule == failed.rule => failed = again,

@@ -1,4 +1,4 @@
-//! The keys as the world sees them: the vault signs, but when is the world's business.
+//! The signer that the world controls: the vault signs, and the world decides when.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -17,17 +17,17 @@ use crate::faults::Plant;
 use crate::orders::PHRASE;
 use crate::tape::Tape;
 
-/// Signs at once, or when the world says so.
+/// Signs at once, or when the world releases the slip.
 #[derive(Debug, Default)]
 pub(crate) struct WorldSigner {
     tape: Tape,
     vault: OnceLock<Arc<Vault>>,
     held: Mutex<Held>,
-    /// A planted mistake.
+    /// Whether to sign stale slips: a planted bug.
     ignores_freeze: bool,
 }
 
-/// What a vault without epochs would sign.
+/// Signs as a vault without epochs would.
 fn anyway(slip: &Slip) -> Signature65 {
     let phrase = SecretString::from(PHRASE);
     let seed = Seed::from_phrase(&phrase).expect("a phrase");
@@ -56,7 +56,7 @@ impl WorldSigner {
         self.vault.set(Arc::clone(vault)).expect("one vault a life");
     }
 
-    /// From now on a signature waits for [`WorldSigner::release`], or does not.
+    /// Sets whether signatures wait for [`WorldSigner::release`] from now on.
     pub(crate) fn set_slow(&self, slow: bool) {
         self.held.lock().unwrap().slow = slow;
     }
@@ -65,7 +65,7 @@ impl WorldSigner {
         self.held.lock().unwrap().slow
     }
 
-    /// Lets the oldest go on, or has it refused.
+    /// Releases the oldest pending signature, or refuses it.
     pub(crate) fn release(&self, agreed: bool) {
         let mut held = self.held.lock().unwrap();
         if !held.waiting.is_empty() {

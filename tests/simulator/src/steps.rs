@@ -1,4 +1,4 @@
-//! What each step of a plan sets going.
+//! Executes the steps of a plan.
 
 use crate::plan::{POINTS, Step};
 use crate::store::Health;
@@ -16,7 +16,7 @@ impl World {
             Step::Ask(_) | Step::Repeat { .. } | Step::Poll { .. } | Step::Standing { .. } => {}
             Step::Approve { .. } | Step::Deny { .. } | Step::Freeze | Step::Lock => {}
             Step::Suspend { .. } | Step::EditPolicy { .. } | Step::Commission { .. } => {}
-            // Everything else comes alone.
+            // All other steps run alone.
             _alone if was_together => self.settle()?,
             _alone => {}
         }

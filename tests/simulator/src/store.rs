@@ -1,5 +1,6 @@
-//! The journal's disk in the world's hand: a commit is there as a whole or not at all, fails when the world says
-//! so, and may then be there or not.
+//! The store that the world controls.
+//!
+//! A commit is written completely or not at all. It fails when the world wants it to, and may be on disk even then.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,12 +14,12 @@ use bursar_engine::ports::Faults;
 use crate::disk::Disk;
 use crate::faults::{Plant, WorldFaults};
 
-/// How the disk is.
+/// The condition of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Health {
     #[default]
     Well,
-    /// Commits fail after so many more; the first that fails is on the disk all the same, or not.
+    /// Commits fail after this many more. `written` decides whether the first failed commit is on disk all the same.
     Fails {
         after: u32,
         written: bool,
@@ -32,13 +33,15 @@ pub(crate) struct WorldStore {
     below: Disk,
     health: Arc<Mutex<Health>>,
     faults: Arc<WorldFaults>,
-    /// Taken for written, and not on the disk: a planted mistake.
+    /// A commit that was reported as written but is not on disk: a planted bug.
     held_back: Option<Batch>,
-    /// Identities of asks that only this life knows: another one.
+    /// Identities of requests that only this process remembers: another planted bug.
     remembered: BTreeMap<Vec<u8>, u64>,
 }
 
 impl WorldStore {
+    /// Opens the disk for a new process.
+    ///
     /// # Errors
     /// If the disk cannot be opened.
     pub(crate) fn open(
@@ -56,7 +59,7 @@ impl WorldStore {
         })
     }
 
-    /// As if a signature left before its record was on the disk.
+    /// Planted bug: reports a signature before its record is on disk.
     fn sign_first(&self, batch: &Batch) {
         for (_seq, bytes) in &batch.records {
             let record: Request = postcard::from_bytes(bytes).expect("a record");

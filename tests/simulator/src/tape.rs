@@ -1,10 +1,12 @@
-//! What happened, in its order: the one list that everybody writes to and the auditor reads.
+//! The tape: one ordered list of everything that happened, which the auditor reads.
 
 use std::sync::{Arc, Mutex};
 
 use bursar_auditor::seen::Seen;
 
-/// Thrown at a fault point: the process is gone. No hook tells of it, and nothing that still runs is heard.
+/// The panic payload of a fault point: the process is dead.
+///
+/// It bypasses the panic hook, and nothing that still runs can write to the tape.
 #[derive(Debug)]
 pub(crate) struct Death;
 
@@ -20,7 +22,7 @@ struct Inner {
 }
 
 impl Tape {
-    /// Nothing leaves a process that is dead.
+    /// Appends an observation, unless the process is dead.
     pub(crate) fn write(&self, seen: Seen) {
         let mut inner = self.inner.lock().unwrap();
         if !inner.dead {
@@ -28,7 +30,7 @@ impl Tape {
         }
     }
 
-    /// What was written since the last time.
+    /// Takes the observations since the last call.
     pub(crate) fn take(&self) -> Vec<Seen> {
         std::mem::take(&mut self.inner.lock().unwrap().seen)
     }
@@ -37,7 +39,7 @@ impl Tape {
         self.inner.lock().unwrap().dead
     }
 
-    /// The process dies here.
+    /// Kills the process here.
     pub(crate) fn die(&self) -> ! {
         self.inner.lock().unwrap().dead = true;
         std::panic::resume_unwind(Box::new(Death))
@@ -47,7 +49,7 @@ impl Tape {
         self.inner.lock().unwrap().dead = true;
     }
 
-    /// The next life writes again.
+    /// Lets the next process write.
     pub(crate) fn revive(&self) {
         self.inner.lock().unwrap().dead = false;
     }

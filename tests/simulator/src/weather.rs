@@ -1,4 +1,4 @@
-//! What nobody in the world decides: how time passes, what clocks and blocks say of it.
+//! The passage of time, and what clocks and blocks show.
 
 use bursar_auditor::seen::{Clocks, Seen};
 use bursar_chain::ports::Clock;
@@ -9,11 +9,11 @@ use bursar_tests::engine::NEW_YEAR_S;
 use crate::plan::{Step, ZONES};
 use crate::world::{Trouble, World};
 
-/// The engine looks at its clock every second.
+/// Milliseconds after which the engine has noticed a clock change: it checks its clock every second.
 const NOTICED_MS: u64 = 1_001;
 
 impl World {
-    /// The clocks as they are now, if the auditor has not heard of it.
+    /// Shows the current clocks to the chains and the auditor.
     pub(crate) fn show_clocks(&mut self) -> Result<(), Trouble> {
         let moment = self.clock.now();
         let block = self.block_off_ms.map(|off| self.honest.plus_ms(off));
@@ -52,7 +52,7 @@ impl World {
         self.notice()
     }
 
-    /// A moment in which the wallet sees what became of the clocks.
+    /// Lets enough time pass for the wallet to notice a change of the clocks.
     fn notice(&mut self) -> Result<(), Trouble> {
         self.pass(NOTICED_MS)
     }

@@ -1,5 +1,6 @@
-//! Between the wallet's wire and what the auditor is told. Reads answers as an agent would, with a JSON parser and
-//! nothing of the wallet.
+//! Translates between the wallet's HTTP bodies and the auditor's types.
+//!
+//! It reads responses as an agent would, with a JSON parser and no code of the wallet.
 
 use bursar_auditor::seen::{Answer, Domain, Offer, Payment, Policy, Standing};
 use bursar_core::networks::{self, ChainId};
@@ -23,7 +24,7 @@ pub(crate) const URLS: [&str; 7] = [
 pub(crate) const PAYEE: &str = "0x209693bc6afc0c5328ba36faf03c514ef312287c";
 pub(crate) const TOKEN: &str = "0x00000000000000000000000000000000000000aa";
 
-/// A policy by its micros and lists.
+/// A policy: its limits in micro-dollars, and its lists.
 pub(crate) struct Limits {
     pub(crate) daily: u64,
     pub(crate) per_request: u64,
@@ -92,11 +93,11 @@ impl Limits {
     }
 }
 
-/// What a seller sends, as it is told to the auditor and as it travels.
+/// A seller's challenge, in the auditor's types and as it is sent.
 pub(crate) struct Challenge {
     pub(crate) offers: Vec<Offer>,
     pub(crate) json: Value,
-    /// `x402_data` instead of a header.
+    /// Sent as `x402_data` instead of a header.
     pub(crate) as_data: bool,
 }
 
@@ -154,7 +155,7 @@ impl Challenge {
         Self { offers, json, as_data: number.is_multiple_of(5) }
     }
 
-    /// What makes two contents the same.
+    /// Returns the text by which two contents are compared.
     pub(crate) fn content(&self) -> String {
         if self.as_data { self.json.to_string() } else { offers::header(&self.json) }
     }
@@ -187,7 +188,7 @@ fn accept(offer: &Offer, name: &str, version: &str) -> Value {
     accept
 }
 
-/// An answer of `/sign` or of a poll.
+/// Reads a response of `/sign`, of a poll or of a report.
 pub(crate) fn answer(status: u16, body: &Value) -> Answer {
     let text = |field: &str| body[field].as_str().map(str::to_owned);
     let id = || text("transaction_id").or(text("request_id")).expect("an id");
@@ -212,7 +213,7 @@ pub(crate) fn answer(status: u16, body: &Value) -> Answer {
     }
 }
 
-/// The answer of `POST /status`.
+/// Reads a response of `POST /status`.
 pub(crate) fn standing(status: u16, body: &Value) -> Answer {
     let agent = &body["agent"];
     if status != 200 {
@@ -229,7 +230,7 @@ pub(crate) fn standing(status: u16, body: &Value) -> Answer {
     })
 }
 
-/// What a payment header says, as a facilitator reads it.
+/// Reads a payment header as a facilitator does.
 fn payment(header: &str) -> Payment {
     let json = offers::opened(header);
     let version = json["x402Version"].as_u64().expect("a version");

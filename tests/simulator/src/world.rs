@@ -1,4 +1,4 @@
-//! The world: carries out a plan step by step, and lets the auditor see all of it.
+//! The world: executes a plan step by step and shows everything visible to the auditor.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -28,10 +28,10 @@ use crate::run::Outcome;
 use crate::store::Health;
 use crate::tape::Tape;
 
-/// How long a machine takes to start. A boot clock that shows zero is taken for none.
+/// Milliseconds that a machine takes to boot. Not zero, because a boot clock of zero is treated as missing.
 pub(crate) const BOOT_MS: i64 = 30_000;
 
-/// One `/sign` that was said: to be said again.
+/// One `/sign` request, kept so that it can be repeated.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     pub(crate) agent: usize,
@@ -48,7 +48,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) zone: &'static str,
     pub(crate) boot: u32,
-    /// What an honest clock would show.
+    /// The time on a correct clock.
     pub(crate) honest: Utc,
     pub(crate) block_off_ms: Option<i64>,
     pub(crate) chains: Vec<Arc<WorldChain>>,
@@ -65,9 +65,9 @@ pub(crate) struct World {
     pub(crate) at: usize,
     pub(crate) together: bool,
     pub(crate) ticket: Ticket,
-    /// The order whose password is tried, or waits for its turn.
+    /// The order whose password is being checked or queued for checking.
     pub(crate) password: Option<Ticket>,
-    /// With their credentials.
+    /// The agents and their credentials.
     pub(crate) agents: Vec<Agent>,
     pub(crate) said: Vec<Said>,
     pub(crate) ids: Vec<String>,
@@ -75,18 +75,18 @@ pub(crate) struct World {
     pub(crate) cards: Vec<(String, String)>,
     pub(crate) number: u64,
     pub(crate) next_index: u32,
-    /// Credentials that were shown and not taken up yet.
+    /// Credentials that were shown to operators and are not in `agents` yet.
     pub(crate) learnt: Arc<Mutex<Vec<Agent>>>,
-    /// Ids that were signed and of which nobody was told yet.
+    /// Ids of signed requests that no response has returned yet.
     pub(crate) untold: BTreeSet<String>,
-    /// Steps until a failed disk is noticed and the process started anew.
+    /// Steps until the failed disk is noticed and the process restarted.
     pub(crate) noticed: Option<u32>,
     pub(crate) outcome: Outcome,
     pub(crate) tail: Vec<(usize, Seen)>,
 }
 
 impl World {
-    /// With a furnished wallet.
+    /// A world with a wallet that is already set up.
     pub(crate) fn new(plan: &Plan, plant: Option<Plant>) -> Self {
         let image = Image::get(plan.swarm.sectors);
         let mut world = Self::bare(plan, plant);
@@ -96,7 +96,7 @@ impl World {
         world
     }
 
-    /// Makes the wallet that every world begins with.
+    /// Builds the wallet that every world begins with.
     pub(crate) fn furnished(mut self) -> Result<Image, Trouble> {
         self.begin()?;
         self.furnish()?;
@@ -109,7 +109,7 @@ impl World {
         Ok(Image::of(&self.folder, &self.disk, seen, self.ticket, self.next_index))
     }
 
-    /// With an empty folder.
+    /// A world with an empty data folder.
     pub(crate) fn bare(plan: &Plan, plant: Option<Plant>) -> Self {
         let tape = Tape::default();
         let shm = std::path::Path::new("/dev/shm");
@@ -222,7 +222,7 @@ impl World {
         Ok(())
     }
 
-    /// What the world remembers of what happens, to work on it later.
+    /// Keeps what later steps work on: ids, payments and cards.
     fn note(&mut self, seen: &Seen) {
         self.outcome.seen += 1;
         if self.tail.len() >= 4000 {
@@ -280,7 +280,7 @@ impl World {
         }
     }
 
-    /// The journal alone gives the state again.
+    /// Checks that a replay of the journal gives the state in memory.
     fn compare_replay(&mut self) -> Result<(), Trouble> {
         self.life().rest();
         self.settle()?;
@@ -300,7 +300,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing fails any more, time passes: everything must come to its end.
+    /// Stops all faults and lets time pass: everything pending must finish.
     fn calm_down(&mut self) -> Result<(), Trouble> {
         self.together = false;
         self.faults.disarm();
@@ -312,7 +312,7 @@ impl World {
         signer.set_slow(false);
         signer.release_all();
         self.settle()?;
-        // Passwords that wait for their turn after wrong ones have it.
+        // Long enough for queued passwords to be checked after wrong ones.
         self.pass(300_000)?;
         if !self.life().is_open() {
             self.order_open(true)?;

@@ -1,11 +1,12 @@
-//! Simulated worlds: a few hundred in every run of the tests, those that failed once before all others. The
-//! simulator itself is tested too: it is the same world every time, and it finds what is planted in it.
+//! Simulated worlds: those that failed once, and the first few hundred seeds, in every test run.
+//!
+//! The simulator itself is tested too: a seed always gives the same world, and every planted bug is found.
 
 use std::path::Path;
 
 use bursar_simulator::{Plan, Plant, run, run_all, run_telling};
 
-/// For each planted mistake a seed that finds it.
+/// A seed for each planted bug that finds it.
 const FOUND_BY: &[(Plant, u64)] = &[
     (Plant::SignedFirst, 57),
     (Plant::ForgottenSync, 0),
@@ -33,7 +34,7 @@ const FOUND_BY: &[(Plant, u64)] = &[
 ];
 
 #[test]
-fn worlds_that_failed_once_keep_every_promise() {
+fn regression_plans_pass_the_auditor() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
     let mut played = 0;
     for entry in std::fs::read_dir(folder).expect("the folder").flatten() {
@@ -49,16 +50,16 @@ fn worlds_that_failed_once_keep_every_promise() {
     assert!(played > 0);
 }
 
-/// The shortest plan that an engine failed which forgot such payments finds the mistake again.
+/// The shortest plan that failed before the bug was fixed finds the bug again when it is planted.
 #[test]
-fn a_world_that_failed_once_fails_again_when_the_mistake_is_back() {
+fn regression_plan_fails_again_when_its_bug_is_planted() {
     let text = include_str!("../regressions/settled-late.json");
     let found = run(&Plan::read(text).expect("a plan"), Some(Plant::LateSettledForgotten));
     assert_eq!(found.expect_err("it is found").rule, "I-m");
 }
 
 #[test]
-fn the_first_five_hundred_worlds_keep_every_promise() {
+fn first_five_hundred_worlds_pass_the_auditor() {
     let seeds: Vec<u64> = (0..500).collect();
     let (_coverage, failed) = run_all(&seeds, None);
     if let Some((seed, failure)) = failed.first_key_value() {
@@ -68,7 +69,7 @@ fn the_first_five_hundred_worlds_keep_every_promise() {
 }
 
 #[test]
-fn a_seed_gives_the_same_world_every_time() {
+fn a_seed_always_gives_the_same_world() {
     for seed in 0..40 {
         let told = || run_telling(&Plan::of(seed), None, true).expect("it passes").tail;
         let (first, second) = (told(), told());
@@ -78,7 +79,7 @@ fn a_seed_gives_the_same_world_every_time() {
 }
 
 #[test]
-fn every_planted_mistake_is_found() {
+fn every_planted_bug_is_found() {
     let missing: Vec<_> = Plant::ALL
         .iter()
         .filter(|plant| !FOUND_BY.iter().any(|(known, _seed)| known == *plant))

@@ -1,6 +1,7 @@
-//! The product's engine with a key derivation that costs nothing, a clock that a test moves by a file, the
-//! fault that a test wants, a history as soon as a test wants it, and the product's log where BURSAR_LOG chooses
-//! one. Never part of a release.
+//! The product's engine with cheap key derivation, for tests. Never part of a release.
+//!
+//! Environment variables choose the file that moves the clock, the faults to inject, when the journal carries rows over
+//! to the history file, and (`BURSAR_LOG`) whether it logs.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -65,7 +66,7 @@ async fn run() -> Result<(), Fault> {
     }
     engine.serve_control().await?;
     let address = engine.start_server().await?;
-    // Caught from before the word that tells others to send it.
+    // Installed before READY is printed: a test may send the signal right after it.
     let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .expect("signals can be caught");
     println!("READY http://{address}");

@@ -1,4 +1,4 @@
-//! The product's proxy, which ends itself at a named point of the test's choice. Never part of a release.
+//! The product's proxy, which kills itself at the fault point that the test names. Never part of a release.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
-//! The smallest service that sends transactions: a desk in a redb file, a key in the arguments. It has so many
-//! submissions done, each to an address of its own, says how each ended, and may be killed at any time:
-//! started again it goes on. Never part of a release.
+//! The smallest service that sends transactions: an outbox in a redb file and a key in the arguments.
+//!
+//! It submits the given number of transactions, each to its own address, and prints how each ended. A test may kill it
+//! at any time; the next start resumes. Never part of a release.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,7 +21,7 @@ use bursar_tests::service_key::ServiceKey;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Where the nth submission goes: to nobody else.
+/// The receiver of the nth submission, which no other submission pays.
 fn payee(n: u8) -> Address {
     Address::repeat_byte(0xc0 | n)
 }
@@ -36,7 +37,7 @@ async fn main() {
     let key = ServiceKey::from_hex(key);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().expect("a zone"));
     let mut config = RpcConfig::new(chain, [rpc.clone()]);
-    // A node that misbehaved once is asked again soon: a test has less patience than a service.
+    // A failed endpoint is retried soon: a test has less patience than a service.
     config.limits =
         RpcLimits { identity_retry_ms: 200, breaker_cool_down_ms: 200, ..config.limits };
     let node = RpcChain::new(config, Arc::clone(&clock)).expect("an endpoint");
@@ -46,7 +47,7 @@ async fn main() {
         chain: Arc::new(node),
         signer: Arc::new(key),
         clock,
-        // A quick chain, so that a test sees offers rise.
+        // Short times, so that a test sees gas bids rise.
         gas: Gas { patience_ms: 400, poll_ms: 20, ..row.gas },
         window: 4,
         follower: Arc::default(),
@@ -64,7 +65,7 @@ async fn main() {
             gas_limit: 21_000,
         };
         match desk.submit(SubmissionId([n + 1; 16]), call, row.gas.ceiling, None).await {
-            // Over: the process before this one saw it through.
+            // Already finished by the previous process.
             Ok(()) | Err(SubmitFault::Store(StoreFault::Over(_))) => {}
             Err(fault) => panic!("{fault}"),
         }

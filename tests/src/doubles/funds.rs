@@ -1,4 +1,4 @@
-//! Doubles of what is asked about balances.
+//! Test doubles of balance lookups.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,19 +9,20 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use tokio::sync::Semaphore;
 
-/// A chain without Multicall3 that stands still: everybody has the same balances.
+/// A chain without Multicall3 on which every address has the same balances.
 #[derive(Debug)]
 pub struct StillChain {
     pub native: U256,
-    /// By the token's address; others are no contracts.
+    /// Balance by token address; any other address has no contract.
     pub tokens: BTreeMap<Address, U256>,
-    /// How often a look-up began.
+    /// Number of lookups that began.
     pub looked: AtomicUsize,
-    /// Look-ups that may go on; the others wait.
+    /// Permits for lookups to continue; without a permit they wait.
     pub gate: Semaphore,
 }
 
 impl StillChain {
+    /// Creates a chain with these balances that never makes a lookup wait.
     pub fn new(native: u64, tokens: &[(Address, u64)]) -> Self {
         let tokens = tokens.iter().map(|(token, amount)| (*token, U256::from(*amount)));
         Self {
@@ -41,7 +42,7 @@ impl Chain for StillChain {
     fn call(&self, to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
         Box::pin(async move {
             let Some(amount) = self.tokens.get(&to) else {
-                // Multicall3 comes first: there is none here, so everything is asked alone.
+                // Lookups try Multicall3 first. It is missing here, so they ask for each balance separately.
                 self.looked.fetch_add(1, Ordering::SeqCst);
                 let pass = self.gate.acquire().await.expect("never closed");
                 pass.forget();

@@ -1,6 +1,5 @@
-//! The part of ERC-20 that is used.
+//! The ERC-20 functions that we call.
 
-// The interface is the standard's; what the macro makes of it needs no words of ours.
 alloy_sol_types::sol! {
     #[derive(Debug)]
     interface IErc20 {

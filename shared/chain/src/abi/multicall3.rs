@@ -1,4 +1,4 @@
-//! Multicall3, which answers many reads in one.
+//! Multicall3, which batches many calls into one.
 
 alloy_sol_types::sol! {
     #[derive(Debug)]

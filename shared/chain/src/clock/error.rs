@@ -1,9 +1,9 @@
-//! Why there is no clock.
+//! The error of opening the system clock.
 
-/// The reason why there is no clock.
+/// Why the system clock cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClockError {
-    /// Daily allowances begin at local midnight; assuming UTC would silently move them to another hour.
+    /// Daily allowances begin at local midnight. Assuming UTC would silently move them to another hour.
     #[error(
         "the time zone of this machine cannot be determined: {reason}. Set the environment variable TZ \
          to a zone, for example TZ=Europe/Berlin (TZ=UTC if you mean UTC), or link /etc/localtime to \

@@ -1,4 +1,4 @@
-//! A test double: a [`Clock`] that only moves when it is told to. No production code makes one.
+//! A test double: a [`Clock`] that moves only when a test moves it. Production code never creates one.
 
 use bursar_core::time::{LocalDay, Moment, Utc};
 use jiff::tz::TimeZone;
@@ -8,8 +8,7 @@ use crate::clock::ClockError;
 use crate::ports::{BoxFuture, Clock};
 use crate::zone::{day_of, midnight};
 
-/// Time by hand. Starts at a given instant in UTC with all counters at zero, and is shared by reference
-/// or `Arc`: its methods take `&self`.
+/// A clock under manual control. Share it by reference or `Arc`; its methods take `&self`.
 #[derive(Debug)]
 pub struct ManualClock {
     hands: watch::Sender<Hands>,
@@ -25,6 +24,7 @@ struct Hands {
 }
 
 impl ManualClock {
+    /// Creates a clock that stands at `utc`, with all counters at zero and the zone UTC.
     pub fn new(utc: Utc) -> Self {
         let hands = Hands {
             utc,
@@ -36,7 +36,7 @@ impl ManualClock {
         Self { hands: watch::Sender::new(hands) }
     }
 
-    /// Time passes: wall, monotonic and boot time go on together.
+    /// Advances wall, monotonic and boot time together.
     pub fn advance(&self, ms: u64) {
         self.hands.send_modify(|hands| {
             hands.utc = hands.utc.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX));
@@ -45,7 +45,7 @@ impl ManualClock {
         });
     }
 
-    /// The machine sleeps: wall and boot time go on, the monotonic clock stands.
+    /// Simulates a machine that sleeps: wall and boot time advance, monotonic time does not.
     pub fn suspend(&self, ms: u64) {
         self.hands.send_modify(|hands| {
             hands.utc = hands.utc.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX));
@@ -53,18 +53,21 @@ impl ManualClock {
         });
     }
 
-    /// Somebody sets the wall clock; nothing else moves.
+    /// Sets the wall clock; nothing else moves.
     pub fn set_utc(&self, utc: Utc) {
         self.hands.send_modify(|hands| hands.utc = utc);
     }
 
-    /// Somebody sets the wall clock back by so much.
+    /// Sets the wall clock back by `ms` milliseconds.
     pub fn jump_back(&self, ms: u64) {
         let back = i64::try_from(ms).unwrap_or(i64::MAX).saturating_neg();
         self.hands.send_modify(|hands| hands.utc = hands.utc.plus_ms(back));
     }
 
-    /// The machine moves to another zone, by its IANA name.
+    /// Moves the machine to another zone, given by its IANA name.
+    ///
+    /// # Errors
+    /// The zone is unknown.
     pub fn set_zone(&self, name: &str) -> Result<(), ClockError> {
         let zone = TimeZone::get(name)
             .map_err(|error| ClockError::ZoneUnknown { reason: error.to_string() })?;
@@ -72,7 +75,7 @@ impl ManualClock {
         Ok(())
     }
 
-    /// The machine starts anew under this id: boot time counts from zero again.
+    /// Simulates a reboot under a new boot id: boot time restarts at zero.
     pub fn set_boot_id(&self, id: &str) {
         self.hands.send_modify(|hands| {
             hands.boot_id = id.to_owned();
@@ -104,7 +107,7 @@ impl Clock for ManualClock {
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
         let mut hands = self.hands.subscribe();
         Box::pin(async move {
-            // The sender lives in `self`, which this future borrows: it cannot close.
+            // The sender lives in `self`, which this future borrows, so the channel cannot close.
             let _reached = hands.wait_for(|hands| hands.mono_ms >= mono_ms).await;
         })
     }

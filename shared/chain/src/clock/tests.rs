@@ -1,4 +1,4 @@
-//! Promises of the real clock and of its double.
+//! Tests of the system clock and of its test double.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::*;
 const HOUR_MS: u64 = 3_600_000;
 
 #[test]
-fn the_monotonic_part_counts_from_one_zero_and_never_goes_back() {
+fn monotonic_time_shares_one_zero_and_never_decreases() {
     let (a, b) = (SystemClock::new().unwrap(), SystemClock::new().unwrap());
     let (first, second, third) = (a.now(), b.now(), a.now());
     assert!(first.mono_ms <= second.mono_ms && second.mono_ms <= third.mono_ms);
@@ -21,7 +21,7 @@ fn the_monotonic_part_counts_from_one_zero_and_never_goes_back() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_boot_is_known_on_linux() {
+fn boot_id_and_boot_time_are_available_on_linux() {
     let clock = SystemClock::new().unwrap();
     let (first, second) = (clock.now(), clock.now());
     assert_eq!(first.boot_id.len(), 36, "{}", first.boot_id);
@@ -30,7 +30,7 @@ fn the_boot_is_known_on_linux() {
 }
 
 #[tokio::test]
-async fn a_sleep_of_the_real_clock_reaches_its_target() {
+async fn the_system_clock_sleeps_until_its_target() {
     let clock = SystemClock::new().unwrap();
     let target = clock.now().mono_ms + 5;
     clock.sleep_until(target).await;
@@ -38,8 +38,8 @@ async fn a_sleep_of_the_real_clock_reaches_its_target() {
     clock.sleep_until(0).await;
 }
 
-/// Not a test by itself: the body of a child process, whose `TZ` the test below chooses. A process cannot
-/// change its own environment without `unsafe`.
+/// Not a test by itself: the body of a child process whose `TZ` the test below sets. A process cannot change
+/// its own environment without `unsafe`.
 #[test]
 #[ignore = "run by the_zone_is_taken_from_tz_or_refused"]
 fn child_prints_its_zone() {
@@ -69,7 +69,7 @@ fn the_zone_is_taken_from_tz_or_refused() {
 }
 
 #[test]
-fn the_double_moves_only_what_it_is_told_to() {
+fn each_manual_clock_change_moves_only_its_counters() {
     let clock = ManualClock::new(Utc::from_seconds(86_400));
     clock.advance(HOUR_MS);
     let now = clock.now();
@@ -100,7 +100,7 @@ fn the_double_moves_only_what_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn a_sleeper_wakes_when_the_double_passes_its_time_and_not_before() {
+async fn a_sleeper_on_the_manual_clock_wakes_exactly_at_its_time() {
     let clock = Arc::new(ManualClock::new(Utc(0)));
     let mut sleep = clock.sleep_until(100);
     let pending = std::future::poll_fn(|context| {

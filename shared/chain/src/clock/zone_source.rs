@@ -1,5 +1,5 @@
-//! Which zone the machine is in: `TZ`, else `/etc/localtime`. Follows a change while the process runs,
-//! and never falls back to UTC.
+//! The machine's time zone: `TZ`, otherwise `/etc/localtime`. Follows changes while the process runs and never
+//! falls back to UTC.
 
 use std::fs::{self, Metadata};
 use std::path::Path;
@@ -16,7 +16,7 @@ const LOCALTIME: &str = "/etc/localtime";
 pub(super) struct ZoneSource {
     mark: Option<Mark>,
     zone: TimeZone,
-    /// Whether the last reading failed: it is told once, not with every look at the clock.
+    /// Whether the last read failed, so that a lasting failure is logged only once.
     unreadable: bool,
 }
 
@@ -26,10 +26,10 @@ impl ZoneSource {
         Ok(Self { mark, zone: read()?, unreadable: false })
     }
 
-    /// The zone as of now. The library keeps its answer for five minutes, which is long for a rule about
-    /// midnight; so the two marks of the file are looked at each time (two `stat`s), and a change makes
-    /// the library read again at once. When the zone has become unreadable the last one stays: the day
-    /// goes on as the operator knew it.
+    /// Returns the current zone, or the last known one if the zone has become unreadable.
+    ///
+    /// The zone library caches its result for five minutes, too long for a rule about midnight. We compare the
+    /// file's two stamps on every call (two `stat` calls) and reset that cache when they change.
     pub(super) fn current(&mut self) -> TimeZone {
         let mark = Mark::of(Path::new(LOCALTIME));
         if mark != self.mark {
@@ -56,20 +56,20 @@ fn name_of(zone: &TimeZone) -> &str {
 }
 
 fn read() -> Result<TimeZone, ClockError> {
-    // By convention an empty TZ is UTC, but it is also what `TZ=${UNSET}` leaves behind.
+    // By convention an empty TZ means UTC, but `TZ=${UNSET}` also leaves it empty.
     if std::env::var_os("TZ").is_some_and(|value| value.is_empty()) {
         return Err(ClockError::ZoneUnknown { reason: "TZ is set, but empty".to_owned() });
     }
     let zone = TimeZone::try_system()
         .map_err(|error| ClockError::ZoneUnknown { reason: error.to_string() })?;
-    // `Etc/Unknown` is a valid name, and reckons like UTC.
+    // `Etc/Unknown` is a valid zone name that behaves like UTC.
     if zone.is_unknown() {
         return Err(ClockError::ZoneUnknown { reason: "it is set to Etc/Unknown".to_owned() });
     }
     Ok(zone)
 }
 
-/// What tells one state of a file from another: the times of the link and of what it points to.
+/// Identifies a version of a file: the stamps of the link and of its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mark {
     link: Stamp,
@@ -105,7 +105,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_new_link_a_new_file_and_a_missing_one_are_noticed() {
+    fn a_changed_link_or_target_or_missing_zone_file_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("berlin"), "one").unwrap();

@@ -9,7 +9,7 @@ use bursar_core::time::Utc;
 use super::*;
 use crate::ports::{ChainReply, Receipt};
 
-/// Answers calls from a list, and notes whom they were for.
+/// Answers calls from a list and records their targets.
 #[derive(Debug, Default)]
 struct Script {
     answers: Mutex<VecDeque<Result<Bytes, ChainFault>>>,
@@ -74,7 +74,7 @@ fn reverted() -> ChainFault {
 }
 
 #[tokio::test]
-async fn everything_is_asked_in_one_call_and_each_fails_by_itself() {
+async fn balances_are_read_in_one_call_and_fail_individually() {
     let given = answer(&[
         (true, word(7)),
         (true, word(8)),
@@ -93,7 +93,7 @@ async fn everything_is_asked_in_one_call_and_each_fails_by_itself() {
 }
 
 #[tokio::test]
-async fn without_the_contract_each_is_asked_alone() {
+async fn without_multicall3_each_balance_is_read_alone() {
     for absent in [Ok(Bytes::new()), Err(reverted())] {
         let chain = Script::of([absent, Ok(word(7)), Ok(word(8)), Err(reverted())]);
         let held = holdings(&chain, OWNER, &[TOKEN, OTHER]).await.unwrap();
@@ -104,7 +104,7 @@ async fn without_the_contract_each_is_asked_alone() {
 }
 
 #[tokio::test]
-async fn silence_is_a_fault_and_nobody_is_asked_after_it() {
+async fn a_silent_chain_ends_the_remaining_reads() {
     let chain = Script::of([Err(down())]);
     assert_eq!(holdings(&chain, OWNER, &[TOKEN]).await, Err(down().into()));
     let chain = Script::of([Ok(Bytes::new()), Ok(word(7)), Err(down())]);
@@ -113,7 +113,7 @@ async fn silence_is_a_fault_and_nobody_is_asked_after_it() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_form_is_a_fault() {
+async fn a_malformed_multicall_answer_is_rejected() {
     let honest = answer(&[(true, word(7)), (true, word(8))]);
     let changed = |at: usize, byte: u8| {
         let mut bytes = honest.to_vec();
@@ -128,7 +128,7 @@ async fn an_answer_of_another_form_is_a_fault() {
         Bytes::from_static(&[1]),
         honest.slice(..honest.len() - 32),
         [honest.as_ref(), &[0; 4096]].concat().into(),
-        // The list begins elsewhere; it claims more; a flag is neither; an entry lies outside.
+        // The list starts elsewhere; it claims more entries; a flag is neither 0 nor 1; an entry lies outside.
         changed(31, 0x40),
         changed(32, 0xff),
         changed(63, 3),
@@ -142,9 +142,9 @@ async fn an_answer_of_another_form_is_a_fault() {
     }
 }
 
-/// Every entry points at the same bytes: decoding must not make more of them than an honest answer has.
+/// Every entry points at the same bytes. Decoding must not copy more than an honest answer could contain.
 #[test]
-fn an_encoding_that_multiplies_itself_is_bounded() {
+fn a_multicall_answer_with_shared_offsets_is_bounded() {
     let count = READS_MAX;
     let mut words = vec![U256::from(32), U256::from(count)];
     words.extend(std::iter::repeat_n(U256::from(count * 32), count));
@@ -159,14 +159,14 @@ fn an_encoding_that_multiplies_itself_is_bounded() {
 }
 
 #[tokio::test]
-async fn too_many_reads_are_not_asked() {
+async fn too_many_reads_are_rejected() {
     let chain = Script::default();
     let held = holdings(&chain, OWNER, &[TOKEN; READS_MAX]).await;
     assert!(matches!(held, Err(ReadFault::Malformed(_))), "{held:?}");
 }
 
 #[test]
-fn the_question_is_encoded_as_the_contract_reads_it() {
+fn a_multicall_request_matches_the_abi() {
     let asked = question(&[Read::Native(OWNER)]);
     let address = |address: Address| address.into_word().0;
     let number = |value: u64| U256::from(value).to_be_bytes::<32>();

@@ -1,5 +1,5 @@
-//! Many questions in one exchange (JSON-RPC 2.0, section 6). A node that takes no batches is asked one by
-//! one.
+//! Many questions in one exchange (JSON-RPC 2.0, section 6). Callers fall back to single requests if a node
+//! accepts no batches.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +14,8 @@ use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
 
 impl RpcChain {
-    /// Puts all questions at once; as many answers, in their order, or none at all. `decode` is told the
-    /// place of the question.
+    /// Sends all questions at once. Returns as many answers, in their order, or none. `decode` receives the
+    /// index of the question.
     pub(super) async fn ask_all<T: Send>(
         &self,
         calls: Vec<Call>,
@@ -32,7 +32,7 @@ impl RpcChain {
         self.walk(&step).await
     }
 
-    /// Puts all questions at once; each has an answer or a fault of its own.
+    /// Sends all questions at once. Each has its own answer or error.
     pub(super) async fn ask_each<T: Send>(
         &self,
         calls: Vec<Call>,
@@ -74,7 +74,7 @@ impl RpcChain {
         Ok(each)
     }
 
-    /// Sends the questions; the first of their ids, and what came back.
+    /// Sends the questions; returns the first of their ids and the response body.
     async fn put(&self, endpoint: &Endpoint, calls: &[Call]) -> Result<(u64, Vec<u8>), Setback> {
         let count = u64::try_from(calls.len()).unwrap_or(u64::MAX);
         let first = self.next_id.fetch_add(count, Ordering::Relaxed);

@@ -1,19 +1,19 @@
-//! When to leave a failing endpoint alone. Pure: the time is an argument, in monotonic milliseconds.
+//! A circuit breaker per endpoint. Pure: the time is an argument, in monotonic milliseconds.
 
 use crate::rpc::config::RpcLimits;
 
-/// Counts failures in a row; too many open it, and after a cool-down one question may try again.
+/// Counts consecutive failures. Too many open the breaker; after a cool-down it admits one trial request.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     failures: u32,
-    /// Set while open: the end of the cool-down.
+    /// The end of the cool-down; set while the breaker is open.
     open_until_ms: Option<u64>,
-    /// A trial is under way; everybody else waits for what comes of it.
+    /// A trial is in flight; other requests are refused until it ends.
     on_trial: bool,
     last_failure_ms: u64,
 }
 
-/// What one more failure did.
+/// The effect of one more failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fall {
     Stands,
@@ -22,7 +22,7 @@ pub(super) enum Fall {
 }
 
 impl Breaker {
-    /// Whether a question may be asked now. After the cool-down one is, and it is the trial.
+    /// Returns whether a request may be sent now. After the cool-down, one is admitted as the trial.
     pub(super) fn admit(&mut self, now_ms: u64) -> bool {
         match self.open_until_ms {
             None => true,
@@ -34,7 +34,7 @@ impl Breaker {
         }
     }
 
-    /// Whether it was open.
+    /// Closes the breaker; returns whether it was open.
     pub(super) fn succeeded(&mut self) -> bool {
         let before = self.open_until_ms;
         *self = Self { last_failure_ms: self.last_failure_ms, ..Self::default() };
@@ -55,8 +55,8 @@ impl Breaker {
         }
     }
 
-    /// The question ended without telling anything about the endpoint. Without this, a caller that stops
-    /// waiting would leave its trial standing for ever, and the endpoint shut.
+    /// Ends a request that showed nothing about the endpoint. Without this, a caller that stops waiting would
+    /// leave its trial in flight forever, and the breaker open.
     pub(super) fn abandoned(&mut self) {
         self.on_trial = false;
     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_at_the_third_failure_in_a_row_and_not_before() {
+    fn the_breaker_opens_at_the_third_consecutive_failure() {
         let mut breaker = Breaker::default();
         let fail_twice = |breaker: &mut Breaker| {
             assert_eq!(breaker.failed(0, &limits()), Fall::Stands);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_trial_leaves_the_next_one_free() {
+    fn an_abandoned_trial_admits_another_one() {
         let mut breaker = opened_at(0);
         assert!(breaker.admit(100));
         breaker.abandoned();

@@ -1,5 +1,5 @@
-//! What a chain over JSON-RPC is made from, and the bounds it keeps. Never shows an endpoint's URL: it
-//! holds the operator's API key.
+//! The configuration and limits of a chain over JSON-RPC. Never shows an endpoint's URL, which contains the
+//! operator's API key.
 
 use std::fmt;
 
@@ -7,38 +7,39 @@ use bursar_core::networks::ChainId;
 
 use bursar_outbound::{EndpointLabel, Plain};
 
-/// One request, from connecting to the last byte of the answer: a healthy node needs well under a second,
-/// and an agent that waits for a payment has patience for one slow endpoint, not for two.
+/// Timeout of one request, in milliseconds, from connecting to the last byte of the answer. A healthy node
+/// needs well under a second, and an agent that waits for a payment tolerates one slow endpoint, not two.
 pub const ATTEMPT_TIMEOUT_MS: u64 = 10_000;
 
-/// One question over all endpoints. Three slow ones and the caller is told; the agent API gives a whole
-/// handler the same time.
+/// Timeout of one question over all endpoints, in milliseconds: enough for three slow ones. The agent API gives
+/// a whole handler the same time.
 pub const TOTAL_TIMEOUT_MS: u64 = 30_000;
 
-/// The longest answer that is read. The largest honest one, a receipt with thousands of events, stays
-/// under 2 MiB; a hostile node may send without end.
+/// Longest answer, in bytes. The largest honest one, a receipt with thousands of events, stays below 2 MiB; a
+/// hostile node may send without end.
 pub const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Failures in a row after which an endpoint is left alone: two may be one lost connection and its echo.
+/// Consecutive failures that open the breaker: two may be one lost connection and its echo.
 pub const BREAKER_FAILURES: u32 = 3;
 
-/// How long it is left alone: a node restarts in about that time, and rate limits count by the minute.
+/// Cool-down of an open breaker, in milliseconds: a node restarts in about this time, and rate limits count per
+/// minute.
 pub const BREAKER_COOL_DOWN_MS: u64 = 30_000;
 
-/// How long a matching chain id is believed: an address may be given to another node, but seldom.
+/// How long a matching chain id is trusted, in milliseconds: an address may move to another node, but rarely.
 pub const IDENTITY_VALID_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// How long a refused endpoint is not asked again which chain it serves: a wrong setting is corrected by
-/// a person, so minutes are soon enough, and every question would delay the endpoints after it.
+/// Delay before the next identity check of an endpoint that served another chain, in milliseconds. A person
+/// corrects such a setting, so minutes are soon enough, and every check would delay the endpoints after it.
 pub const IDENTITY_RETRY_MS: u64 = 60_000;
 
-/// More endpoints than the total time could ever reach are a mistake in the settings.
+/// Most endpoints. More than the total time could ever reach are a mistake in the settings.
 pub const ENDPOINTS_MAX: usize = 8;
 
 /// Requests in one batch: the limit of public nodes.
 pub(super) const BATCH_MAX: usize = 50;
 
-/// The bounds of [`RpcChain`](super::RpcChain). Production takes the defaults; tests take smaller ones.
+/// The limits of [`RpcChain`](super::RpcChain). Production uses the defaults; tests use smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RpcLimits {
     pub attempt_timeout_ms: u64,
@@ -64,19 +65,20 @@ impl Default for RpcLimits {
     }
 }
 
-/// Which chain, and who is asked about it.
+/// The chain and its endpoints.
 #[derive(Clone)]
 pub struct RpcConfig {
-    /// What every endpoint must answer to `eth_chainId`.
+    /// The chain id that every endpoint must report (`eth_chainId`).
     pub chain: ChainId,
-    /// URLs in the order in which they are tried.
+    /// URLs, in the order in which they are tried.
     pub endpoints: Vec<String>,
     pub limits: RpcLimits,
-    /// Where an endpoint may be asked over http. This machine only, unless the operator allows more.
+    /// Where an endpoint may use http: this machine only, unless the operator allows more.
     pub plain: Plain,
 }
 
 impl RpcConfig {
+    /// Creates a configuration with the default limits and http for this machine only.
     pub fn new<I>(chain: ChainId, endpoints: I) -> Self
     where
         I: IntoIterator,
@@ -86,7 +88,7 @@ impl RpcConfig {
         Self { chain, endpoints, limits: RpcLimits::default(), plain: Plain::Here }
     }
 
-    /// Sets where an endpoint may be asked over http.
+    /// Sets where an endpoint may use http.
     #[must_use]
     pub fn over(mut self, plain: Plain) -> Self {
         self.plain = plain;
@@ -104,7 +106,7 @@ impl fmt::Debug for RpcConfig {
     }
 }
 
-/// Why the settings make no chain. Endpoints are named by their place, from 1, or by their label.
+/// Why the settings are not valid. Names endpoints by their position, from 1, or by their label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("no RPC endpoint is set for this chain")]

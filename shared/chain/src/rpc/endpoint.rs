@@ -1,5 +1,5 @@
-//! One endpoint: what may be configured as one, how it is named, and how it stands (breaker, identity).
-//! Its URL stays in its [`Target`].
+//! One endpoint: validation of its URL, its label, and its state (breaker, identity). The URL never leaves its
+//! [`Target`].
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,8 +17,8 @@ use bursar_outbound::{Plain, Target, TargetFault};
 pub(super) struct Endpoint {
     target: Target,
     limits: RpcLimits,
-    /// A mutex and not an owner behind a channel: concurrent questions read and write a few words each,
-    /// and never hold it across an await.
+    /// A mutex instead of an owning task: concurrent requests read and write a few words each, and never hold
+    /// it across an await.
     standing: Mutex<Standing>,
 }
 
@@ -72,7 +72,7 @@ impl Endpoint {
         }
     }
 
-    /// A permit in spite of the breaker, for when there is nobody else to ask.
+    /// Returns a permit in spite of the breaker, for when no other endpoint can be asked.
     pub(super) fn admit_anyway(&self) -> Permit<'_> {
         Permit { endpoint: self, settled: false }
     }
@@ -81,7 +81,8 @@ impl Endpoint {
         self.standing().breaker.last_failure_ms()
     }
 
-    /// Whether a request to it failed without an answer since `mono_ms`.
+    /// Returns whether a request failed since `mono_ms`: no answer, an invalid one, or a refusal that is not about
+    /// the request itself. A recorded time of zero means that none has failed yet.
     pub(super) fn has_failed_since(&self, mono_ms: u64) -> bool {
         self.last_failure_ms() >= mono_ms.max(1)
     }
@@ -90,7 +91,7 @@ impl Endpoint {
         self.standing().identity.check(now_ms) != Check::NotNeeded
     }
 
-    /// Takes down what `eth_chainId` answered. Whether it is the chain that it should be.
+    /// Records the answer to `eth_chainId`; returns whether it is the expected chain.
     pub(super) fn learn_identity(&self, answered: ChainId, expected: ChainId, now_ms: u64) -> bool {
         let ours = self.standing().identity.learn(answered, expected, now_ms, &self.limits);
         if !ours {
@@ -104,15 +105,15 @@ impl Endpoint {
     }
 }
 
-/// Shows the label alone: the URL holds the API key.
+/// Shows only the label: the URL contains the API key.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("label", self.label()).finish_non_exhaustive()
     }
 }
 
-/// The right to ask once. Dropped without [`Permit::settle`], as when the caller stops waiting, it counts
-/// neither for nor against the endpoint.
+/// The right to send one request. If dropped without [`Permit::settle`], for example because the caller stops
+/// waiting, it counts neither for nor against the endpoint.
 #[derive(Debug)]
 pub(super) struct Permit<'a> {
     endpoint: &'a Endpoint,
@@ -135,7 +136,7 @@ impl Permit<'_> {
                 if fall != Fall::Stands {
                     standing.identity.doubt();
                 }
-                // Once, and not with every trial until it is back.
+                // Log only once, not after every failed trial.
                 if fall == Fall::Opens {
                     warn!(
                         endpoint = %self.endpoint.label(),
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_users_and_nonsense_are_refused_without_quoting_them() {
+    fn invalid_endpoint_urls_are_refused_without_quoting_them() {
         for url in
             ["ws://127.0.0.1/KEY", "file:///KEY", "https://u:KEY@node.test", "https://KEY@a", "KEY"]
         {
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_shows_its_label_alone() {
+    fn an_endpoint_shows_only_its_label() {
         let endpoint = endpoint("https://node.test/v3/0123456789abcdef?token=fedcba9876543210");
         assert_eq!(
             format!("{endpoint:?}"),
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_question_leaves_the_trial_to_the_next() {
+    fn a_dropped_permit_frees_the_trial() {
         let endpoint = endpoint("https://node.test");
         let cool = RpcLimits::default().breaker_cool_down_ms;
         let Admission::Go(permit) = endpoint.admit(0) else { panic!("closed at first") };

@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0 around one question: written with an id, and read back only with the same id and either
-//! a result or an error. Pure: bytes in, bytes out.
+//! The JSON-RPC 2.0 envelope: requests with an id, and answers that must carry the same id and either a result
+//! or an error. Pure: bytes in, bytes out.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::rpc::quantity::Unusable;
 
-/// One method with its parameters.
+/// A method with its parameters.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) method: &'static str,
@@ -18,14 +18,14 @@ pub(super) struct Call {
     pub(super) kind: Kind,
 }
 
-/// What a method does, as far as the reading of its errors depends on it.
+/// What a method does, as far as the meaning of its errors depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It looks something up; another node may know what this one does not.
+    /// Reads data. Another node may have what this one lacks.
     Read,
-    /// It runs a contract, which may revert.
+    /// Runs a contract, which may revert.
     Execute,
-    /// It offers a transaction; the refusal is a judgement of the transaction.
+    /// Submits a transaction. An error is a judgement of the transaction.
     Broadcast,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct WireError {
     pub(super) data: Option<Value>,
 }
 
-/// What stood in a valid envelope.
+/// The content of a valid envelope.
 #[derive(Debug)]
 pub(super) enum Content<'a> {
     Result(&'a RawValue),
@@ -53,7 +53,7 @@ struct WireQuestion<'a> {
     params: &'a Value,
 }
 
-/// Unknown members are let pass, as nodes add their own; the known ones may come once.
+/// Unknown members are ignored, because nodes add their own. Duplicates of known members are rejected.
 #[derive(Deserialize)]
 struct WireAnswer<'a> {
     #[serde(borrow)]
@@ -64,7 +64,7 @@ struct WireAnswer<'a> {
     error: Option<WireError>,
 }
 
-/// `"result": null` is an answer (there is no such receipt), a missing result is none.
+/// Distinguishes `"result": null`, which is an answer (there is no such receipt), from a missing result.
 fn present<'de, D: Deserializer<'de>>(wire: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(wire).map(Some)
 }
@@ -75,7 +75,7 @@ pub(super) fn question(id: u64, call: &Call) -> Result<Vec<u8>, Unusable> {
         .map_err(|_never_for_such_values| Unusable("the request cannot be written as JSON"))
 }
 
-/// Several questions at once; their ids count from `first`.
+/// Encodes several questions as one batch; their ids count from `first`.
 pub(super) fn questions(first: u64, calls: &[Call]) -> Result<Vec<u8>, Unusable> {
     let wire: Vec<WireQuestion<'_>> = calls
         .iter()
@@ -91,7 +91,7 @@ pub(super) fn questions(first: u64, calls: &[Call]) -> Result<Vec<u8>, Unusable>
         .map_err(|_never_for_such_values| Unusable("the request cannot be written as JSON"))
 }
 
-/// The answers to as many questions, in the order of the questions: nodes may answer in any.
+/// Decodes the answers to a batch and sorts them by question: nodes may answer in any order.
 pub(super) fn answers(
     bytes: &[u8],
     first: u64,
@@ -114,7 +114,7 @@ pub(super) fn answers(
             _unasked_or_twice => return Err(Unusable("it has the id of another request")),
         }
     }
-    // As many as there are places, and none twice.
+    // There are as many answers as places, and no duplicates.
     sorted.into_iter().map(|one| one.ok_or(Unusable("an answer is missing"))).collect()
 }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_in_any_order_and_each_once() {
+    fn batch_answers_may_come_in_any_order_but_only_once() {
         let text =
             br#"[{"jsonrpc":"2.0","id":8,"result":"b"},{"jsonrpc":"2.0","id":7,"result":"a"}]"#;
         let told = answers(text, 7, 2).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_answer_to_this_question_is_read() {
+    fn an_answer_with_another_id_or_envelope_is_rejected() {
         let good = br#" {"jsonrpc":"2.0","id":3,"result":null,"extra":1} "#;
         let Ok(Content::Result(result)) = answer(good, 3) else { panic!("an answer") };
         assert_eq!(result.get(), "null");

@@ -1,11 +1,11 @@
-//! Reading one event of a contract, wherever it is told: in a receipt, by `eth_getLogs`, of a simulation.
+//! Decodes one event of a contract, from a receipt, `eth_getLogs` or a simulation.
 
 use serde::Deserialize;
 
 use crate::ports::Log;
 use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of};
 
-/// LOG4 is the largest instruction.
+/// LOG4 is the largest log instruction of the EVM.
 const TOPICS_MAX: usize = 4;
 
 #[derive(Deserialize)]

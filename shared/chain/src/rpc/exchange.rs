@@ -1,4 +1,4 @@
-//! One question to one endpoint, and the question before it: which chain do you serve?
+//! One request to one endpoint, preceded by the check of its chain id if that is due.
 
 use std::sync::atomic::Ordering;
 
@@ -13,8 +13,8 @@ use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
 
 impl RpcChain {
-    /// Lets nothing else be asked of an endpoint that has not named our chain lately. Two questions at
-    /// once may both check; that costs a request and saves a lock across an await.
+    /// Rejects an endpoint that has not reported our chain id recently. Two concurrent requests may both check;
+    /// that costs one extra request and avoids a lock across an await.
     pub(super) async fn ensure_identity(&self, endpoint: &Endpoint) -> Result<(), Setback> {
         if endpoint.identity_is_due(self.mono_ms()) {
             self.ask_identity(endpoint).await?;
@@ -53,7 +53,7 @@ impl RpcChain {
                 Content::Error(error) => Err(judge(error)),
             };
         }
-        // Some nodes send their error objects, reverts among them, under a status of failure.
+        // Some nodes send their error objects, including reverts, with an HTTP error status.
         match content {
             Ok(Content::Error(error)) => Err(judge(error)),
             Ok(Content::Result(_)) | Err(_) => {

@@ -5,7 +5,7 @@
 pub(super) enum Health {
     /// It answered.
     Well,
-    /// It did not answer, or gave an invalid answer.
+    /// It did not answer, gave an invalid answer, or refused although the request was valid.
     Ill,
     /// The outcome shows nothing about its health.
     Untold,

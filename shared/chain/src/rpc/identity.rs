@@ -1,5 +1,5 @@
-//! What is known of the chain that an endpoint serves. Pure: the time is an argument, in monotonic
-//! milliseconds. Money sent by the word of another chain's node would be judged by the wrong balances.
+//! Which chain an endpoint serves. Pure: the time is an argument, in monotonic milliseconds. A node of another
+//! chain would report balances that do not exist on ours.
 
 use bursar_core::networks::ChainId;
 
@@ -9,13 +9,13 @@ use crate::rpc::config::RpcLimits;
 pub(super) enum Identity {
     #[default]
     Unknown,
-    /// It served our chain; believed until then.
+    /// It served our chain; trusted until this time.
     Ours { until_ms: u64 },
-    /// It served another chain. It is not used until it was asked again, which is not before then.
+    /// It served another chain. It is not used before the next check, which is due at this time.
     Foreign { answered: ChainId, until_ms: u64 },
 }
 
-/// What to do before the next question.
+/// What to do before the next request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
     NotNeeded,
@@ -32,7 +32,7 @@ impl Identity {
         }
     }
 
-    /// Takes down an answer. Whether it is ours.
+    /// Records an answer; returns whether it is the expected chain.
     pub(super) fn learn(
         &mut self,
         answered: ChainId,
@@ -49,7 +49,8 @@ impl Identity {
         false
     }
 
-    /// After an outage another node may stand at the address. A refused endpoint stays refused.
+    /// Requires a new check after an outage, because another node may now answer at this address. A foreign
+    /// endpoint stays refused.
     pub(super) fn doubt(&mut self) {
         if matches!(self, Self::Ours { .. }) {
             *self = Self::Unknown;
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_is_believed_for_its_time() {
+    fn a_matching_chain_id_is_trusted_until_it_expires() {
         let mut identity = Identity::default();
         assert_eq!(identity.check(0), Check::Due);
         assert!(identity.learn(OURS, OURS, 5, &limits()));
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mismatch_is_refused_until_it_was_asked_again() {
+    fn a_foreign_endpoint_is_refused_until_its_next_check() {
         let mut identity = Identity::default();
         assert!(!identity.learn(OTHER, OURS, 5, &limits()));
         identity.doubt();

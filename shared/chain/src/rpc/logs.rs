@@ -1,4 +1,4 @@
-//! `eth_getLogs`: what is asked, and how its answer is read.
+//! `eth_getLogs`: parameters and answer.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ pub(super) fn params(wanted: &LogFilter) -> Value {
         filter["address"] = json!(wanted.addresses);
     }
     if !wanted.events.is_empty() || !wanted.indexed.is_empty() {
-        // Any event is written as null.
+        // A topic of null matches any event.
         let first = Some(&wanted.events).filter(|events| !events.is_empty());
         let mut topics = vec![json!(first)];
         topics.extend(wanted.indexed.iter().map(|topic| json!(topic)));
@@ -38,13 +38,13 @@ struct WireLog {
     removed: bool,
 }
 
-/// All that fit. One that does not makes the whole answer unusable: a node that does not heed the filter may
-/// leave out as well.
+/// Decodes all matching events. One that does not match invalidates the whole answer: a node that ignores the
+/// filter may also omit events.
 pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>, Unusable> {
     let wire: Vec<WireLog> = shape(raw)?;
     let mut found = Vec::with_capacity(wire.len());
     for one in wire.iter().filter(|one| !one.removed) {
-        // Of a block that is not made yet.
+        // The log belongs to a pending block.
         let (Some(tx_hash), Some(number), Some(block_hash), Some(index)) =
             (&one.transaction_hash, &one.block_number, &one.block_hash, &one.log_index)
         else {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_spoils_the_answer() {
+    fn a_log_outside_the_filter_rejects_the_answer() {
         for (place, value) in [
             ("/0/blockNumber", json!("0x4")),
             ("/0/blockNumber", json!("0xa")),

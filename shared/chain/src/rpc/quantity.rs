@@ -1,15 +1,15 @@
-//! The two encodings of JSON-RPC, QUANTITY and DATA, read as strictly as the specification writes them:
-//! what a lenient reader forgives is what a lying node plays with.
+//! The two JSON-RPC encodings QUANTITY and DATA, read as strictly as the specification defines them: a lying
+//! node could exploit a lenient parser.
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// Why a result is not what was asked for. Fixed texts: the reply itself is never quoted.
+/// Why a result is unusable. Fixed texts: the reply itself is never quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unusable(pub(super) &'static str);
 
-/// Reads a result of the given shape.
+/// Parses a result into the given type.
 pub(super) fn shape<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Unusable> {
     serde_json::from_str(raw.get()).map_err(|_quotes| Unusable("the result has another shape"))
 }
@@ -55,7 +55,7 @@ fn quantity_digits(text: &str) -> Result<&str, Unusable> {
 
 fn hex_digits(text: &str) -> Result<&str, Unusable> {
     let digits = text.strip_prefix("0x").ok_or(Unusable("a value lacks its 0x"))?;
-    // Checked here because the decoders behind are lenient: signs, underscores, a second 0x.
+    // Checked here because the decoders below are lenient: signs, underscores, a second 0x.
     if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(digits)
     } else {

@@ -1,4 +1,4 @@
-//! Reading a receipt: of the transaction that was asked for, whole, or not at all.
+//! Decodes a receipt, which must be complete and of the requested transaction.
 
 use alloy_primitives::{B256, U256};
 use serde::Deserialize;
@@ -12,14 +12,14 @@ use crate::rpc::quantity::{Unusable, hash_of, shape, u64_of, u256_of};
 #[serde(rename_all = "camelCase")]
 struct WireReceipt {
     transaction_hash: String,
-    // A node that knows a transaction as waiting may give a receipt without a block: that is none.
+    // A node may return a receipt without a block for a pending transaction; that counts as no receipt.
     block_number: Option<String>,
     block_hash: Option<String>,
     status: String,
     logs: Vec<WireLog>,
     gas_used: Option<String>,
     effective_gas_price: Option<String>,
-    // OP stack: the fee for the data, on top of the gas.
+    // OP stack: the data fee, on top of the gas.
     l1_fee: Option<String>,
 }
 
@@ -33,7 +33,7 @@ struct WireLog {
     removed: bool,
 }
 
-/// `null` is a transaction that the node does not know as mined.
+/// Decodes a receipt. `null` means that the node does not know the transaction as mined.
 pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>, Unusable> {
     let Some(wire) = shape::<Option<WireReceipt>>(raw)? else { return Ok(None) };
     let tx_hash = hash_of(&wire.transaction_hash)?;
@@ -59,7 +59,7 @@ pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>,
     }))
 }
 
-/// What the sender paid. A node that says something odd about it still gives a receipt.
+/// Returns the amount that the sender paid, in wei. A malformed fee does not invalidate the receipt.
 fn fee_of(wire: &WireReceipt) -> Option<U256> {
     let gas = u256_of(wire.gas_used.as_deref()?).ok()?;
     let price = u256_of(wire.effective_gas_price.as_deref()?).ok()?;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_is_read_whole() {
+    fn a_complete_receipt_is_decoded() {
         let receipt = read(&wire()).unwrap().unwrap();
         assert_eq!((receipt.block_number, receipt.status), (16, TxStatus::Succeeded));
         let log = receipt.logs.first().unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fee_is_gas_at_its_price_and_the_fee_for_the_data() {
+    fn the_fee_includes_gas_and_the_data_fee() {
         let fee = |wire: &Value| read(wire).unwrap().unwrap().fee;
         assert_eq!(fee(&wire()), None, "without a price");
         let mut paid = wire();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_with_anything_odd_is_no_receipt() {
+    fn a_malformed_receipt_is_rejected() {
         for (place, value) in [
             ("/transactionHash", json!(word(8))),
             ("/status", json!("0x2")),

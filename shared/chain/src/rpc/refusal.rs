@@ -1,5 +1,5 @@
-//! What a node's error object means: the contract reverted, the transaction was judged, or this node
-//! cannot answer and another one may. Pure.
+//! Interprets a node's error object: the contract reverted, the transaction was judged, or this node cannot
+//! answer and another one may. Pure.
 
 use alloy_primitives::Bytes;
 use serde_json::Value;
@@ -9,14 +9,14 @@ use crate::rpc::envelope::{Kind, WireError};
 use crate::rpc::quantity::bytes_of;
 use crate::rpc::setback::Setback;
 
-/// geth and its descendants: an execution reverted, with its data.
+/// geth and its descendants: execution reverted, with data.
 const REVERTED: i64 = 3;
 
-/// Judgements of an offered transaction: geth's code for everything its pool says (known, nonce too low,
+/// Judgements of a submitted transaction: geth's code for every mempool error (known, nonce too low,
 /// underpriced, no funds), EIP-1474 "transaction rejected", and Parity's transaction error.
 const JUDGEMENTS: [i64; 4] = [-32000, -32003, -32010, REVERTED];
 
-/// `scrub` makes the node's words fit for errors and logs.
+/// Interprets an error. `scrub` makes the node's text safe for errors and logs.
 pub(super) fn judge(kind: Kind, error: WireError, scrub: impl Fn(&str) -> String) -> Setback {
     let WireError { code, message, data } = error;
     match kind {
@@ -33,14 +33,15 @@ pub(super) fn judge(kind: Kind, error: WireError, scrub: impl Fn(&str) -> String
     }
 }
 
-/// Words decide only where the code does not: geth reports a revert without data under its code for
-/// everything, hardhat as an internal error, Parity as "VM execution error" with the word in the data.
+/// The text decides only if the code does not: geth reports a revert without data under its general code,
+/// hardhat as an internal error, Parity as "VM execution error" with the word in the data.
 fn is_revert(code: i64, message: &str, data: Option<&Value>) -> bool {
     let says_so = |text: &str| text.to_ascii_lowercase().contains("revert");
     code == REVERTED || says_so(message) || data.and_then(Value::as_str).is_some_and(says_so)
 }
 
-/// A hex text (geth, anvil), the same after "Reverted " (Parity), or in the member `data` (hardhat).
+/// Extracts the revert data: a hex string (geth, anvil), the same after "Reverted " (Parity), or the member
+/// `data` (hardhat).
 fn revert_data(data: &Value) -> Option<Bytes> {
     let text = data.as_str().or_else(|| data.get("data").and_then(Value::as_str))?;
     bytes_of(text.strip_prefix("Reverted ").unwrap_or(text)).ok()
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revert_is_known_in_every_dialect_and_its_data_kept() {
+    fn reverts_of_every_node_dialect_keep_their_data() {
         let data = Bytes::from_static(&[8, 195, 121, 160]);
         for (error, expected) in [
             (json!({"code": 3, "message": "execution reverted", "data": "0x08c379a0"}), &data),
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_node_may_know_better_is_not_final() {
+    fn errors_of_a_single_node_are_not_final() {
         for (kind, code, message) in [
             (Kind::Execute, -32000, "header not found"),
             (Kind::Read, -32000, "missing trie node"),

@@ -1,5 +1,5 @@
-//! Why one endpoint gave no result, what that says about the endpoint, and what all of them together
-//! come to.
+//! Why one endpoint gave no result, what that shows about its health, and how several setbacks combine into one
+//! fault.
 
 use std::fmt;
 
@@ -9,33 +9,33 @@ use crate::ports::{ChainFault, EndpointLabel};
 use crate::rpc::endpoint::Endpoint;
 use crate::rpc::health::Health;
 
-/// The outcome of one endpoint, if not a result.
+/// Why an endpoint gave no result.
 #[derive(Debug)]
 pub(super) enum Setback {
-    /// An answer that any other node would give too: it is passed on, nobody else is asked.
+    /// An answer that every other node would give too: it is returned, and no other node is asked.
     Final(ChainFault),
-    /// The node refused the question, which another one may take.
+    /// The node refused the request; another one may accept it.
     Rejected {
         code: i64,
         message: String,
     },
-    /// Something came back that is no answer.
+    /// The response is not a valid answer.
     Malformed(String),
-    /// Nothing usable came back at all.
+    /// There was no usable response.
     Unreachable(String),
     WrongChain {
         answered: ChainId,
     },
-    /// It was left alone because of earlier failures.
+    /// Skipped because of earlier failures.
     Cooling,
-    /// The time of the whole question was used up before it answered.
+    /// The total time of the question ran out before the endpoint answered.
     OutOfTime,
 }
 
 impl Setback {
     pub(super) fn health(&self) -> Health {
-        // JSON-RPC 2.0: the request is invalid, the method unknown, the parameters wrong. The endpoint
-        // works, it just does not do this.
+        // JSON-RPC 2.0: invalid request, unknown method, invalid parameters. The endpoint works, but does not
+        // support this request.
         const OURS_TO_BLAME: [i64; 3] = [-32600, -32601, -32602];
         match self {
             Self::Final(_) => Health::Well,
@@ -71,16 +71,16 @@ impl Tally {
         self.noted.push((place, endpoint.label().clone(), setback));
     }
 
-    /// Whether some endpoint was asked and serves our chain, as far as we know.
+    /// Returns whether at least one endpoint that is not known to be foreign was asked.
     pub(super) fn somebody_was_asked(&self) -> bool {
         self.noted.iter().any(|(_, _, setback)| {
             !matches!(setback, Setback::WrongChain { .. } | Setback::Cooling)
         })
     }
 
-    /// One fault for all: the cause they have in common, or the list of what happened. A refusal is only
-    /// named if every endpoint that was asked refused: after a silence it would look like the whole
-    /// truth about a broadcast that may have been accepted.
+    /// Combines the setbacks into one fault: their common cause, or the list of all. A refusal is reported only
+    /// if every endpoint that was asked refused. After a timeout it would look like the whole truth about a
+    /// broadcast that may have been accepted.
     pub(super) fn into_fault(mut self, expected: ChainId) -> ChainFault {
         self.noted.sort_by_key(|(place, _, _)| *place);
         if let Some(fault) = self.common_cause(expected) {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_named_only_when_all_that_were_asked_share_it() {
+    fn a_cause_is_reported_only_if_all_asked_endpoints_share_it() {
         let silent = || Setback::Unreachable("timed out".to_owned());
         let broken = || Setback::Malformed("not JSON".to_owned());
         let rejected = |fault| matches!(fault, ChainFault::Rejected { code: -1, .. });

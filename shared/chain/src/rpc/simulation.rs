@@ -1,4 +1,4 @@
-//! `eth_simulateV1`: what is asked, and how its answer is read.
+//! `eth_simulateV1`: parameters and answer.
 
 use alloy_primitives::Address;
 use bursar_submit::Call;
@@ -10,7 +10,7 @@ use crate::ports::CallEnd;
 use crate::rpc::event::WireEvent;
 use crate::rpc::quantity::{Unusable, bytes_of, shape, u64_of};
 
-/// One block of calls upon the newest, without checks of nonces and fees: they are not what is asked.
+/// One block of calls on top of the newest. Nonces and fees are not validated, because they do not matter here.
 pub(super) fn params(from: Address, calls: &[Call]) -> Value {
     let one = |call: &Call| json!({ "from": from, "to": call.to, "value": call.value, "input": call.data });
     let calls: Vec<Value> = calls.iter().map(one).collect();
@@ -38,7 +38,7 @@ struct WireError {
     data: Option<String>,
 }
 
-/// As many ends as there were calls, or none.
+/// Decodes one outcome for each call, or fails as a whole.
 pub(super) fn ends(raw: &RawValue, count: usize) -> Result<Vec<CallEnd>, Unusable> {
     let blocks: Vec<WireBlock> = shape(raw)?;
     let [block] = blocks.as_slice() else {
@@ -57,7 +57,7 @@ fn end(wire: &WireEnd) -> Result<CallEnd, Unusable> {
         _other => return Err(Unusable("a call has an unknown status")),
     };
     let returned = bytes_of(&wire.return_data)?;
-    // Some nodes tell the reason of a revert here, some there.
+    // Nodes put the reason of a revert into either of these fields.
     let told = wire.error.as_ref().and_then(|error| bytes_of(error.data.as_deref()?).ok());
     let data = if !ok && returned.is_empty() { told.unwrap_or_default() } else { returned };
     let logs = wire.logs.iter().map(WireEvent::read).collect::<Result<_, _>>()?;
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_call_has_its_end_and_a_revert_its_reason_wherever_it_stands() {
+    fn simulated_reverts_keep_their_data_in_either_field() {
         let call = |status: &str, data: &str, error: Value| json!({"status": status, "gasUsed": "0x5208", "returnData": data, "logs": [], "error": error});
         let read = |calls: Value, count| {
             let raw = RawValue::from_string(json!([{ "calls": calls }]).to_string()).unwrap();

@@ -1,4 +1,4 @@
-//! Reading a transaction by its hash: what it called, with which data.
+//! Decodes a transaction that was requested by its hash.
 
 use alloy_primitives::{Address, B256};
 use serde::Deserialize;
@@ -11,12 +11,12 @@ use crate::rpc::quantity::{Unusable, bytes_of, hash_of, shape};
 struct WireTransaction {
     hash: String,
     from: String,
-    // A transaction that creates a contract has none.
+    // Absent if the transaction creates a contract.
     to: Option<String>,
     input: String,
 }
 
-/// `null` is a transaction that the node does not know.
+/// Decodes a transaction. `null` means that the node does not know it.
 pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Transaction>, Unusable> {
     let Some(wire) = shape::<Option<WireTransaction>>(raw)? else { return Ok(None) };
     same(&wire.hash, asked)?;
@@ -28,8 +28,8 @@ pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Trans
     Ok(Some(Transaction { hash: asked, from, to, input: bytes_of(&wire.input)? }))
 }
 
-/// Whether the node knows the transaction. Reads only the hash: kinds of transactions that we cannot read
-/// are known, too.
+/// Returns whether the node knows the transaction. Reads only the hash, so transaction types that we cannot
+/// decode also count as known.
 pub(super) fn is_known(raw: &RawValue, asked: B256) -> Result<bool, Unusable> {
     #[derive(Deserialize)]
     struct Named {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_is_read_only_where_it_is_the_one_asked_for() {
+    fn another_transaction_than_requested_is_rejected() {
         let hash = |byte| B256::repeat_byte(byte).to_string();
         let to = Address::repeat_byte(3);
         let wire =
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_is_known_only_where_the_node_names_its_hash() {
+    fn a_transaction_is_known_only_if_its_hash_matches() {
         let known = |wire: Value| {
             let raw = RawValue::from_string(wire.to_string()).unwrap();
             is_known(&raw, B256::repeat_byte(7))

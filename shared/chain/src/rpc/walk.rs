@@ -1,4 +1,4 @@
-//! One question over all endpoints: in their order, within the time, by the leave of their breakers.
+//! Asks one question of all endpoints: in their order, within a time budget, as far as their breakers permit.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::rpc::health::Health;
 use crate::rpc::quantity::Unusable;
 use crate::rpc::setback::{Setback, Tally};
 
-/// What is asked of one endpoint after another.
+/// The request to one endpoint.
 pub(super) type Step<'a, T> =
     dyn Fn(&'a Endpoint) -> BoxFuture<'a, Result<T, Setback>> + Send + Sync + 'a;
 
@@ -31,7 +31,7 @@ impl RpcChain {
         Box::pin(async move { self.walk(&step).await })
     }
 
-    /// The same of every endpoint.
+    /// Asks every endpoint: see [`RpcChain::everywhere`].
     pub(super) fn ask_everywhere<'a, T, D>(&'a self, call: Call, decode: D) -> ChainReply<'a, T>
     where
         T: Send + 'a,
@@ -41,7 +41,7 @@ impl RpcChain {
         Box::pin(async move { self.everywhere(&step).await })
     }
 
-    /// Whether something is true at any endpoint: see [`RpcChain::anywhere`].
+    /// Returns whether something is true at any endpoint: see [`RpcChain::anywhere`].
     pub(super) fn ask_anywhere<'a, D>(&'a self, call: Call, decode: D) -> ChainReply<'a, bool>
     where
         D: Fn(&RawValue) -> Result<bool, Unusable> + Send + Sync + 'a,
@@ -50,7 +50,7 @@ impl RpcChain {
         Box::pin(async move { self.anywhere(&step).await })
     }
 
-    /// One question to one endpoint.
+    /// Builds the request to one endpoint, with its identity check.
     fn step<'a, T, D>(
         &'a self,
         call: Call,
@@ -70,7 +70,7 @@ impl RpcChain {
         }
     }
 
-    /// Asks the endpoints in their order until one settles the matter.
+    /// Asks the endpoints in their order until one gives a final answer.
     pub(super) async fn walk<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
         let total = Duration::from_millis(self.config.limits.total_timeout_ms);
         let mut budget = pin!(tokio::time::sleep(total));
@@ -93,7 +93,8 @@ impl RpcChain {
             };
             tally.note(place, endpoint, setback);
         }
-        // All that could be asked are left alone: being asked nobody helps nobody.
+        // Every usable endpoint is cooling down. Try the one that failed longest ago, because asking none
+        // cannot succeed.
         let spare = cooling.iter().min_by_key(|(_, endpoint)| endpoint.last_failure_ms()).copied();
         if let Some((place, endpoint)) = spare.filter(|_| !tally.somebody_was_asked()) {
             let permit = endpoint.admit_anyway();
@@ -110,8 +111,8 @@ impl RpcChain {
         Err(tally.into_fault(self.config.chain))
     }
 
-    /// Asks every endpoint at once, but those that are left alone. The best answer counts: a result before a
-    /// judgement, and a judgement before silence.
+    /// Asks every endpoint at once, except those that are cooling down or foreign. The best answer counts: a
+    /// result before a judgement, and a judgement before silence.
     pub(super) async fn everywhere<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
         let mut tally = Tally::default();
         let mut judgement = None;
@@ -125,11 +126,11 @@ impl RpcChain {
         Err(judgement.unwrap_or_else(|| tally.into_fault(self.config.chain)))
     }
 
-    /// Asks every endpoint at once whether something is true. `false` only where every endpoint says so.
+    /// Asks every endpoint at once whether something is true. `false` only if every endpoint denies it.
     pub(super) async fn anywhere<'a>(&'a self, step: &Step<'a, bool>) -> Result<bool, ChainFault> {
         let mut tally = Tally::default();
         let mut unknown = false;
-        // As soon as one says so: others may be frozen.
+        // Return at the first positive answer: other endpoints may hang.
         let mut ends: FuturesUnordered<_> = self.each(step).collect();
         while let Some((place, endpoint, end)) = ends.next().await {
             match end {
@@ -144,7 +145,7 @@ impl RpcChain {
         if unknown { Err(tally.into_fault(self.config.chain)) } else { Ok(false) }
     }
 
-    /// Asks each endpoint, but those that are left alone.
+    /// Asks each endpoint, except those that are cooling down or foreign.
     fn each<'a: 's, 's, T: 's>(
         &'a self,
         step: &'s Step<'a, T>,
@@ -164,7 +165,7 @@ impl RpcChain {
         })
     }
 
-    /// Asks one endpoint within what is left of the time, and takes down how it did.
+    /// Asks one endpoint within the remaining time and records its health.
     async fn attempt<'a, T>(
         &'a self,
         endpoint: &'a Endpoint,

@@ -1,4 +1,4 @@
-//! Actions and events that several inputs lead to.
+//! Actions and events that several inputs produce.
 
 use bursar_core::time::Utc;
 
@@ -6,7 +6,7 @@ use crate::desk::{Submission, SubmissionId, Trouble};
 use crate::event::Event;
 use crate::input::Action;
 
-/// Returns the event of a changed trouble.
+/// Returns the event of a change of trouble, or `None` if nothing changed.
 pub(crate) fn troubled(
     id: SubmissionId,
     one: &Submission,

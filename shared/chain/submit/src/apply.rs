@@ -1,9 +1,9 @@
-//! `event → state`. Total and deterministic: an event that does not fit changes nothing.
+//! `event → state`. Total and deterministic: an event that does not match the state changes nothing.
 
 use crate::desk::{Attempt, Desk, Included, Place, Submission};
 use crate::event::{Event, Outcome};
 
-/// Applies what has happened. The only writer of a desk.
+/// Applies an event to an outbox. Nothing else changes an outbox.
 pub fn apply(desk: &mut Desk, event: &Event) {
     match event {
         Event::Opened { id, call, ceiling, filler, until } => {

@@ -1,4 +1,4 @@
-//! What a transaction does, what it offers for gas, and its bytes: EIP-155 (legacy) and EIP-1559.
+//! The call of a transaction, its gas price, and its bytes: EIP-155 (legacy) and EIP-1559.
 
 use alloy_consensus::transaction::{RlpEcdsaDecodableTx, RlpEcdsaEncodableTx};
 use alloy_consensus::{SignableTransaction, TxEip1559, TxLegacy};
@@ -8,24 +8,24 @@ use bursar_core::networks::ChainId;
 use bursar_x402::signature::{Signature65, recover};
 use serde::{Deserialize, Serialize};
 
-/// What is to be done on the chain. Replacements of a transaction do exactly the same or nothing at all.
+/// The effect of a transaction. Its replacements have exactly the same effect or none at all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     pub to: Address,
-    /// Native coin, in its smallest unit.
+    /// Amount of the native coin, in its smallest unit.
     pub value: U256,
     pub data: Bytes,
     pub gas_limit: u64,
 }
 
 impl Call {
-    /// Nothing: the signer sends itself nothing. It only uses up a nonce.
+    /// Returns an empty transfer from the signer to itself, which only uses up a nonce.
     pub fn nothing(signer: Address, gas_limit: u64) -> Self {
         Self { to: signer, value: U256::ZERO, data: Bytes::new(), gas_limit }
     }
 }
 
-/// What is offered for a unit of gas, in wei.
+/// The offered price of a unit of gas, in wei.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fees {
     /// A type 0 transaction (EIP-155).
@@ -35,7 +35,7 @@ pub enum Fees {
 }
 
 impl Fees {
-    /// The most that a unit of gas can cost.
+    /// Returns the highest price that a unit of gas can cost, in wei.
     pub fn most(&self) -> u128 {
         match self {
             Self::Legacy { gas_price } => *gas_price,
@@ -44,7 +44,7 @@ impl Fees {
     }
 }
 
-/// A transaction that is complete but for its signature.
+/// A complete transaction without its signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsigned {
     pub chain: ChainId,
@@ -54,7 +54,7 @@ pub struct Unsigned {
 }
 
 impl Unsigned {
-    /// What is to be signed.
+    /// Returns the digest to sign.
     pub fn digest(&self) -> B256 {
         match self.fees {
             Fees::Legacy { gas_price } => self.legacy(gas_price).signature_hash(),
@@ -62,7 +62,7 @@ impl Unsigned {
         }
     }
 
-    /// The bytes to broadcast, and the hash by which the chain will know them.
+    /// Returns the bytes to broadcast and the transaction's hash.
     pub fn signed(&self, signature: &Signature65) -> Raw {
         let signature = Signature::new(
             U256::from_be_bytes(signature.r().0),
@@ -109,7 +109,7 @@ impl Unsigned {
 }
 
 impl Raw {
-    /// Whether these are the bytes of that transaction, signed by that address.
+    /// Returns whether these are the bytes of `unsigned`, signed by `signer`.
     pub fn is_of(&self, unsigned: &Unsigned, signer: Address) -> bool {
         let signature = match unsigned.fees {
             Fees::Legacy { .. } => TxLegacy::rlp_decode_with_signature(&mut &self.bytes[..])
@@ -129,7 +129,7 @@ impl Raw {
     }
 }
 
-/// A signed transaction. Whoever has it can broadcast it, again and again, to the same one effect.
+/// A signed transaction. Any holder can broadcast it repeatedly, but it takes effect at most once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Raw {
     pub hash: B256,

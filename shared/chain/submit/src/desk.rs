@@ -1,4 +1,4 @@
-//! What a host keeps: every submission that is not over.
+//! The outbox: the state that a host persists, with every submission that has not ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::{Call, Fees, Raw, Unsigned};
 
-/// One signer on one network: whose nonces these are.
+/// Identifies an outbox: one signer on one network, whose nonces it assigns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeskKey {
     pub chain: ChainId,
     pub signer: Address,
 }
 
-/// What a host calls a submission. It never uses one twice.
+/// A submission's id, chosen by the host. A host never uses one twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SubmissionId(pub [u8; 16]);
 
@@ -33,28 +33,29 @@ impl fmt::Display for SubmissionId {
     }
 }
 
-/// All that is open for one signer on one network.
+/// The outbox of one signer on one network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Desk {
     pub key: DeskKey,
-    /// The first nonce above all that ours were mined with.
+    /// The lowest nonce above those of all our mined transactions.
     pub floor: u64,
-    /// How many submissions there were: the order of the next.
+    /// The number of submissions so far, which is the turn of the next one.
     pub turns: u64,
     pub open: BTreeMap<SubmissionId, Submission>,
 }
 
 impl Desk {
+    /// Creates an empty outbox.
     pub fn new(key: DeskKey) -> Self {
         Self { key, floor: 0, turns: 0, open: BTreeMap::new() }
     }
 
-    /// The nonces that are held, each by one submission.
+    /// Returns the reserved nonces, each with the submission that holds it.
     pub fn held(&self) -> BTreeMap<u64, SubmissionId> {
         self.open.iter().filter_map(|(id, one)| Some((one.nonce?, *id))).collect()
     }
 
-    /// What an attempt of a submission would put on the chain; `None` if there is none such.
+    /// Returns the transaction of an attempt, or `None` if there is no such attempt.
     pub fn unsigned(&self, id: SubmissionId, attempt: usize) -> Option<Unsigned> {
         let one = self.open.get(&id)?;
         let tried = one.attempts.get(attempt)?;
@@ -62,42 +63,42 @@ impl Desk {
     }
 }
 
-/// One thing that is to happen on the chain once.
+/// A call that is to happen on the chain once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {
     pub call: Call,
-    /// The most that may be offered for a unit of gas, in wei.
+    /// The highest price that may be offered for a unit of gas, in wei.
     pub ceiling: u128,
-    /// The call is broadcast before this moment only. Afterwards its nonce is used by a transaction that does
-    /// nothing. `None`: no limit.
+    /// The call is only broadcast before this moment. Afterwards an empty transaction uses its nonce. `None`:
+    /// no limit.
     pub until: Option<Utc>,
-    /// Its place in the order of arrival.
+    /// Its position in the order of arrival.
     pub turn: u64,
-    /// The desk's own: it fills a gap of nonces and does nothing else.
+    /// Created by the outbox itself to fill a gap of nonces; it has no other effect.
     pub filler: bool,
     pub nonce: Option<u64>,
-    /// All that was ever allowed to be signed for it, in order.
+    /// Every transaction whose signature was ever authorized for it, in order.
     pub attempts: Vec<Attempt>,
     pub place: Place,
-    /// Somebody wants it not to happen.
+    /// The host requested its cancellation.
     pub cancel: bool,
     pub trouble: Option<Trouble>,
 }
 
 impl Submission {
-    /// Whether the call itself may be offered or broadcast: it was not cancelled and its time has not passed.
+    /// Returns whether the call itself may be offered or broadcast: it is neither cancelled nor expired.
     pub fn may_go(&self, at: Utc) -> bool {
         !self.cancel && self.until.is_none_or(|until| at < until)
     }
 
-    /// Whether a transaction that does nothing was allowed for its nonce.
+    /// Returns whether an empty transaction was authorized for its nonce.
     pub fn is_given_up(&self) -> bool {
         let for_nothing =
             |tried: &Attempt| matches!(tried.kind, Kind::Nothing { .. }) && !tried.declined;
         self.attempts.iter().any(for_nothing)
     }
 
-    /// Whether these bytes may be broadcast now. A transaction that does nothing always may.
+    /// Returns whether these bytes may be broadcast now. An empty transaction always may.
     pub fn may_send(&self, hash: B256, at: Utc) -> bool {
         let of_hash = |tried: &&Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
         match self.attempts.iter().find(of_hash).map(|tried| tried.kind) {
@@ -107,20 +108,20 @@ impl Submission {
         }
     }
 
-    /// Whether the attempt with this hash carries out the call, and not a no-op.
+    /// Returns whether the attempt with this hash carries out the call, rather than nothing.
     pub fn is_call(&self, hash: B256) -> bool {
         let of_hash = |tried: &Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
         self.attempts.iter().any(|tried| of_hash(tried) && tried.kind == Kind::Whole)
     }
 
-    /// The newest bytes that may be broadcast.
+    /// Returns the newest signed attempt, with its index and bytes.
     pub fn newest(&self) -> Option<(usize, &Attempt, &Raw)> {
         let mut tried = self.attempts.iter().enumerate().rev();
         tried.find_map(|(at, attempt)| Some((at, attempt, attempt.raw.as_ref()?)))
     }
 
-    /// Whether everything that counts as signed here was signed by the desk's signer for these very terms:
-    /// asked where entries may be anybody's.
+    /// Returns whether every signed attempt was signed by the outbox's signer for exactly these terms. For
+    /// hosts that read entries from untrusted sources.
     pub fn is_genuine(&self, key: &DeskKey) -> bool {
         self.attempts.iter().all(|tried| {
             match (&tried.raw, self.unsigned(key, tried.kind, tried.fees)) {
@@ -133,17 +134,18 @@ impl Submission {
         })
     }
 
-    /// An attempt that waits for its signature.
+    /// Returns the attempt that waits for its signature, with its index.
     pub fn unsigned_attempt(&self) -> Option<(usize, &Attempt)> {
         let waits = |attempt: &Attempt| attempt.raw.is_none() && !attempt.declined;
         self.attempts.iter().enumerate().find(|(_at, attempt)| waits(attempt))
     }
 
+    /// Returns whether any attempt is signed.
     pub fn is_signed(&self) -> bool {
         self.attempts.iter().any(|attempt| attempt.raw.is_some())
     }
 
-    /// What this submission may put on the chain: its call or nothing, on its own nonce.
+    /// Returns the transaction for this submission: its call or nothing, with its own nonce.
     pub(crate) fn unsigned(&self, key: &DeskKey, kind: Kind, fees: Fees) -> Option<Unsigned> {
         let call = match kind {
             Kind::Whole => self.call.clone(),
@@ -153,62 +155,63 @@ impl Submission {
     }
 }
 
-/// One transaction that was allowed to be signed.
+/// A transaction whose signature was authorized.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     pub kind: Kind,
     pub fees: Fees,
     pub digest: B256,
-    /// When it was allowed.
+    /// When the signature was authorized.
     pub at: Utc,
-    /// What was signed: kept before it is sent.
+    /// The signed bytes, persisted before they are broadcast.
     pub raw: Option<Raw>,
-    /// The signer refused.
+    /// The signer refused, or the signature is no longer wanted.
     pub declined: bool,
 }
 
-/// What an attempt does.
+/// The effect of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Whole,
-    /// Takes the nonce away from the others.
+    /// Only uses up the nonce.
     Nothing {
         gas_limit: u64,
     },
 }
 
-/// What the chain says of a submission.
+/// The state of a submission on the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     Waiting,
     Included(Included),
-    /// Since this block its nonce is used, and by none of ours.
+    /// Its nonce is used since this block, and by none of our transactions.
     Missed {
         head: u64,
         at: Utc,
     },
 }
 
+/// The block of a mined attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Included {
     pub attempt: usize,
     pub block: u64,
     pub block_hash: B256,
-    /// It was not reverted.
+    /// Whether it succeeded; otherwise it was reverted.
     pub ok: bool,
 }
 
-/// Why a submission does not get on. None is an end: what was signed may still be mined.
+/// Why a submission makes no progress. Never final: the signed transactions may still be mined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trouble {
-    /// The network wants more than the ceiling.
+    /// The network's price is above the ceiling.
     TooExpensive,
-    /// The nodes want a higher offer for a replacement, or for anything.
+    /// The nodes require a higher offer, to replace a transaction or at all.
     Underpriced,
-    /// The signer cannot pay for gas and value.
+    /// The signer's balance does not cover gas and value.
     Unfunded,
     /// A node refused it for another reason.
     Refused,
-    /// The node's count of transactions is further from ours than anything explains.
+    /// The node's transaction count differs implausibly from ours.
     NonceJump,
 }

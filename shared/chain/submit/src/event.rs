@@ -1,4 +1,4 @@
-//! What has happened at a desk, as its host keeps it.
+//! The events of an outbox, as a host persists them.
 
 use alloy_primitives::B256;
 use bursar_core::time::Utc;
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::call::{Call, Fees, Raw};
 use crate::desk::{Included, Kind, SubmissionId, Trouble};
 
+/// A change of an outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     Opened {
@@ -18,12 +19,12 @@ pub enum Event {
         /// See [`Submission::until`](crate::Submission::until).
         until: Option<Utc>,
     },
-    /// The nonce is its own until its end. A host keeps (network, signer, nonce) unique.
+    /// The submission holds this nonce until its end. A host keeps (network, signer, nonce) unique.
     Reserved {
         id: SubmissionId,
         nonce: u64,
     },
-    /// This digest may be signed: the right to it rests on this being durable.
+    /// This digest may be signed. The right to sign requires that this event is on disk.
     Authorized {
         id: SubmissionId,
         kind: Kind,
@@ -31,8 +32,8 @@ pub enum Event {
         digest: B256,
         at: Utc,
     },
-    /// These bytes may be broadcast, and no others. They follow from the signature, and are kept beside it so
-    /// that they are the same whatever program reads them back.
+    /// These bytes may be broadcast, and no others for this attempt. They follow from the signature; storing
+    /// both keeps the bytes the same for every version of the program.
     Signed {
         id: SubmissionId,
         attempt: usize,
@@ -55,12 +56,12 @@ pub enum Event {
         head: u64,
         at: Utc,
     },
-    /// No more than this is offered from now on.
+    /// Lowers the ceiling: no more than this is offered from now on.
     Bounded {
         id: SubmissionId,
         ceiling: u128,
     },
-    /// It is in no block any more, or its nonce is not used after all.
+    /// It is no longer in a block, or its nonce is unused after all.
     WaitsAgain {
         id: SubmissionId,
     },
@@ -75,6 +76,7 @@ pub enum Event {
 }
 
 impl Event {
+    /// Returns the id of the submission that changed.
     pub fn submission(&self) -> SubmissionId {
         match self {
             Self::Opened { id, .. }
@@ -100,19 +102,19 @@ pub enum Outcome {
         hash: B256,
         block: u64,
     },
-    /// Mined and paid for, and nothing else happened.
+    /// Mined and paid for, without any other effect.
     Reverted {
         hash: B256,
         block: u64,
     },
-    /// A transaction that does nothing took its place.
+    /// An empty transaction used its nonce.
     Cancelled {
         hash: B256,
         block: u64,
     },
     /// Nothing was ever broadcast for it.
     Dropped,
-    /// Its nonce was used by a transaction that is not ours, says the network. Where the network lied it
-    /// may still happen: whoever counts money counts it as spent.
+    /// The network reports that another transaction used its nonce. If the network lied, the call may still
+    /// happen, so callers must count its money as spent.
     Displaced,
 }

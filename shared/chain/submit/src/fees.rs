@@ -1,12 +1,12 @@
-//! What a transaction should offer for gas, from what a node says and what the network's row allows.
-//! Integer arithmetic that overflows is a fault: a node may say anything.
+//! Computes the gas price to offer from a node's report and the network's row. Overflow is an error, because a
+//! node may report any number.
 
 use alloy_primitives::U256;
 use bursar_core::networks::{FeeModel, Gas};
 
 use crate::call::{Call, Fees};
 
-/// What a node says about fees, in wei a unit of gas. Models need different ones of them.
+/// A node's report about fees, in wei per unit of gas. Each fee model needs some of these values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FeeFacts {
     /// `baseFeePerGas` of the newest block.
@@ -15,22 +15,22 @@ pub struct FeeFacts {
     pub tip: Option<u128>,
     /// `eth_gasPrice`.
     pub gas_price: Option<u128>,
-    /// The gas of all transactions of a block together, at most.
+    /// The gas limit of a block.
     pub block_gas: Option<u64>,
     /// The number of the newest block.
     pub block: Option<u64>,
 }
 
-/// What to offer now.
+/// The offer for the current state of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeeQuote {
-    /// With room for the base fee to rise.
+    /// Includes room for a rising base fee.
     pub fees: Fees,
-    /// What the next block is expected to want: an offer below it would only wait.
+    /// The expected price in the next block, in wei; a lower offer would only wait.
     pub needed: u128,
 }
 
-/// Why there is no offer.
+/// Why no offer can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FeeFault {
     #[error("the node did not report the price of gas")]
@@ -39,15 +39,16 @@ pub enum FeeFault {
     Absurd,
 }
 
-/// The offer of a network's fee model.
+/// Returns the offer that the network's fee model requires.
 ///
 /// # Errors
-/// [`FeeFault`] where the node left out what the model needs, or said nonsense.
+/// [`FeeFault`] if the node did not report the values that the model needs, or reported nonsense.
 pub fn quote(gas: &Gas, facts: &FeeFacts) -> Result<FeeQuote, FeeFault> {
     match gas.model {
         FeeModel::Eip1559 | FeeModel::OpStack => {
             let base = facts.base_fee.ok_or(FeeFault::Unknown)?;
-            // A tip is really paid: a node's idea of it is followed up to the base fee, or ten times the row's.
+            // The tip is really paid, so follow the node's value only up to the base fee or ten times the row's
+            // tip.
             let most = base.max(gas.tip.saturating_mul(10));
             let tip = facts.tip.unwrap_or(0).min(most).max(gas.tip);
             let needed = base.checked_add(base / 8).and_then(|next| next.checked_add(tip));
@@ -59,7 +60,7 @@ pub fn quote(gas: &Gas, facts: &FeeFacts) -> Result<FeeQuote, FeeFault> {
                 _overflow => Err(FeeFault::Absurd),
             }
         }
-        // The sequencer takes transactions as they come and ignores tips (Arbitrum Nitro).
+        // The sequencer orders transactions by arrival and ignores tips (Arbitrum Nitro).
         FeeModel::Arbitrum => {
             let base = facts.base_fee.ok_or(FeeFault::Unknown)?;
             let max_fee = base.checked_mul(2).ok_or(FeeFault::Absurd)?;
@@ -73,7 +74,7 @@ pub fn quote(gas: &Gas, facts: &FeeFacts) -> Result<FeeQuote, FeeFault> {
     }
 }
 
-/// The offer within a ceiling; `None` where the ceiling is below what the next block wants.
+/// Returns the offer within a ceiling, in wei, or `None` if the next block requires more.
 pub fn within(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     if quote.needed > ceiling {
         return None;
@@ -87,8 +88,9 @@ pub fn within(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     })
 }
 
-/// What replaces an offer on the same nonce: 12.5 % more in every part, which every client's mempool
-/// takes for a replacement, or what is asked now if that is more. `None` above the ceiling.
+/// Returns the offer that replaces `before` on the same nonce. It raises every part by 12.5 %, which every
+/// client's mempool accepts as a replacement, or to the current price if that is higher. `None` if it would
+/// exceed the ceiling, in wei.
 pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     let bumped = match (*before, quote.fees) {
         (Fees::Legacy { gas_price }, now) => {
@@ -102,7 +104,7 @@ pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
             };
             let max_fee = raised(max_fee)?;
             let tip = raised(tip)?;
-            // What is asked now may be above the ceiling without need: it is followed up to there.
+            // The current price may be higher than necessary; follow it only up to the ceiling.
             let wished = now.most().min(ceiling).max(max_fee);
             Fees::Dynamic { max_fee: wished, tip: asked_tip.min(wished).max(tip) }
         }
@@ -110,28 +112,28 @@ pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     (bumped.most() <= ceiling).then_some(bumped)
 }
 
-/// An eighth more, rounded up, and at least 1 wei: a replacement of nothing by nothing is refused.
+/// Raises a fee by an eighth, rounded up, and at least 1 wei: nodes reject a replacement at the same price.
 fn raised(fee: u128) -> Option<u128> {
     fee.checked_add(fee.div_ceil(8).max(1))
 }
 
-/// The most a call can cost its signer, fees of a data layer apart. `None` on overflow.
+/// Returns the highest cost of a call for its signer, in wei, without data fees. `None` on overflow.
 pub fn most_cost(call: &Call, fees: &Fees) -> Option<U256> {
     let gas = U256::from(call.gas_limit).checked_mul(U256::from(fees.most()))?;
     gas.checked_add(call.value)
 }
 
-/// Gas for a batch of calls that are each allowed to fail (Multicall3 `aggregate3`): never
-/// `eth_estimateGas`, whose search ends at a limit at which the outer call succeeds while inner ones ran
-/// out of gas. `each` is what one call used where it was simulated alone; its half is added, because
-/// the same call costs more in a block in which others touched less before it.
+/// Returns the gas limit for a batch of calls that may each fail (Multicall3 `aggregate3`), or `None` on
+/// overflow. `each` is the gas of each call in a separate simulation. Half of it is added, because a call costs
+/// more in a block in which others touched less state before it. `eth_estimateGas` does not work here: it
+/// accepts a limit at which the outer call succeeds while inner calls run out of gas.
 pub fn batch_gas(each: &[u64]) -> Option<u64> {
     const BASE: u64 = 60_000;
-    /// What a transfer by authorization is known to need, whatever a simulation said.
+    /// The known gas of a transfer by authorization, whatever the simulation reported.
     const FLOOR: u64 = 130_000;
     each.iter().try_fold(BASE, |sum, used| {
         let room = used.checked_add(used / 2)?.max(FLOOR);
-        // A call gets 63/64 of the gas that is left (EIP-150).
+        // A call receives at most 63/64 of the remaining gas (EIP-150).
         sum.checked_add(room)?.checked_add(room / 63)
     })
 }
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_keeps_below_its_ceiling_or_is_not_made() {
+    fn an_offer_stays_within_its_ceiling() {
         let asked = FeeQuote { fees: Fees::Dynamic { max_fee: 165, tip: 5 }, needed: 95 };
         assert_eq!(within(&asked, 1000), Some(asked.fees));
         assert_eq!(within(&asked, 100), Some(Fees::Dynamic { max_fee: 100, tip: 5 }));
@@ -195,8 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_gas_for_each_of_its_calls_whatever_was_estimated() {
-        // Three of six runs with an estimate of 66,600 for one and 138,843 for two paid too few.
+    fn a_batch_has_gas_for_each_call_whatever_the_estimate() {
+        // Three of six runs settled too few payments with estimates of 66,600 for one call and 138,843 for two.
         assert!(batch_gas(&[1]).unwrap() > 66_600 + 100_000);
         assert!(batch_gas(&[1, 1]).unwrap() > 138_843 + 100_000);
         assert!(batch_gas(&[400_000]).unwrap() > 600_000);

@@ -1,4 +1,4 @@
-//! What a desk is told, and what it wants done.
+//! The inputs of an outbox and the actions that it requests.
 
 use alloy_primitives::B256;
 use bursar_core::networks::Gas;
@@ -10,21 +10,21 @@ use crate::desk::SubmissionId;
 use crate::event::Event;
 use crate::fees::FeeQuote;
 
-/// What does not change while a desk works.
+/// The fixed rules of an outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// From how many blocks on, its own included, an end is final.
+    /// Blocks, including its own, after which an outcome is final.
     pub confirmations: u64,
-    /// How long an offer waits for a block before more is offered.
+    /// How long an offer waits for a block before it is raised, in milliseconds.
     pub patience_ms: i64,
-    /// How many submissions hold a nonce at a time.
+    /// How many submissions may hold a nonce at the same time.
     pub window: usize,
-    /// The most that is ever offered for a unit of gas, in wei, also for doing nothing.
+    /// The highest price ever offered for a unit of gas, in wei, also for empty transactions.
     pub ceiling: u128,
 }
 
 impl Rules {
-    /// The rules of a network's row.
+    /// Returns the rules of a network's row.
     pub fn of(gas: &Gas, window: usize) -> Self {
         Self {
             confirmations: gas.confirmations.max(1),
@@ -38,23 +38,23 @@ impl Rules {
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A host wants this done, once. The same again changes nothing. `until`: see
+    /// A host requests this call once. Repeating the request changes nothing. `until`: see
     /// [`Submission::until`](crate::Submission::until).
     Open { id: SubmissionId, call: Call, ceiling: u128, until: Option<Utc> },
-    /// A host wants it not to happen, if that is still possible.
+    /// A host requests that it does not happen, if that is still possible.
     Cancel { id: SubmissionId },
-    /// [`Action::Quote`] was answered.
+    /// The answer to [`Action::Quote`].
     Quoted(Quote),
-    /// [`Action::Sign`] was done.
+    /// The result of [`Action::Sign`].
     Signature { id: SubmissionId, attempt: usize, signature: Signature65 },
-    /// The signer will not sign this. A signer that is only not available is no reason to say so.
+    /// The signer refuses permanently. Not for a signer that is only unavailable.
     Declined { id: SubmissionId, attempt: usize },
-    /// [`Action::Send`] was done.
+    /// The result of [`Action::Send`].
     Answered { id: SubmissionId, answer: SendAnswer },
-    /// [`Action::Look`] was done. `head` is the newest block, `settled` how many transactions the signer
-    /// had sent as of the youngest block that is final by the rules: what it counts, nothing takes back.
-    /// `asked` is for how many hashes receipts were looked for: an answer that did not know of the newest
-    /// attempt says nothing about it.
+    /// The result of [`Action::Look`]. `head` is the newest block. `settled` is the signer's transaction count
+    /// as of the newest block that is final by the rules; a reorganization cannot lower it. `asked` is the
+    /// number of hashes whose receipts were requested: a result that did not cover the newest attempt shows
+    /// nothing about it.
     Seen {
         id: SubmissionId,
         asked: usize,
@@ -63,38 +63,38 @@ pub enum Input {
         head: u64,
         settled: u64,
     },
-    /// A block was made, or time has passed.
+    /// A new block arrived, or time has passed.
     Tick,
 }
 
-/// What a node says about prices, and about the signer.
+/// A node's report about prices and about the signer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quote {
     pub fee: FeeQuote,
-    /// What a transaction that does nothing needs.
+    /// The gas of an empty transaction.
     pub plain_gas: u64,
-    /// `eth_getTransactionCount` at `pending`: the first nonce that the node is missing.
+    /// `eth_getTransactionCount` at `pending`: the first nonce that the node lacks.
     pub pending: u64,
-    /// The same at `latest`: how many are mined, by whoever has the key.
+    /// `eth_getTransactionCount` at `latest`: the number of mined transactions, by any holder of the key.
     pub mined: u64,
 }
 
-/// What a node said to a broadcast.
+/// A node's answer to a broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendAnswer {
     Accepted,
     AlreadyKnown,
     /// The nonce is used, perhaps by these very bytes.
     NonceTooLow,
-    /// It offers too little, by itself or to replace another.
+    /// The price is too low, by itself or as a replacement.
     Underpriced,
     Unfunded,
     Refused,
-    /// No answer, which is no proof of anything.
+    /// No answer, which proves nothing.
     Unclear,
 }
 
-/// A receipt of one of the hashes that were looked for.
+/// The receipt of a requested hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     pub hash: B256,
@@ -103,27 +103,27 @@ pub struct Found {
     pub ok: bool,
 }
 
-/// What the host does once the events of the step are durable.
+/// What the host does after the events of the step are on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Ask what gas costs and how many transactions the signer has sent.
+    /// Query the price of gas and the signer's transaction count.
     Quote,
-    /// Have this digest signed by the desk's signer.
+    /// Have the outbox's signer sign this digest.
     Sign { id: SubmissionId, attempt: usize, digest: B256 },
     /// Broadcast these bytes.
     Send { id: SubmissionId, raw: Raw },
-    /// Look for receipts of these hashes; where there are none, whether a node knows the last of them.
+    /// Query the receipts of these hashes; without any, query whether a node knows the last hash.
     Look { id: SubmissionId, hashes: Vec<B256> },
 }
 
-/// What follows from an input.
+/// The consequences of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Step {
     pub events: Vec<Event>,
     pub actions: Vec<Action>,
 }
 
-/// Why an input is not taken. Nothing has changed.
+/// Why an input was rejected. Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("a submission with this id is already open")]

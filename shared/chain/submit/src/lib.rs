@@ -1,11 +1,11 @@
-//! One machine by which every host sends transactions: the wallet for its operator and its lanes, the
-//! facilitator for those whose payments it settles. It does no I/O: an [`Input`] says what happened, and
-//! [`step`] answers with the [`Event`]s that the host makes durable and applies, and the [`Action`]s that
-//! it performs **only after that**. What an action comes to is the next input. Actions are at-least-once:
-//! [`resume`] names them again after a crash, and doing one twice changes nothing.
+//! The state machine through which every host sends transactions: the wallet for its operator and its lanes,
+//! the facilitator for the payments that it settles. It does no I/O. An [`Input`] reports what happened, and
+//! [`step`] returns [`Event`]s and [`Action`]s. The host persists and applies the events, and **only then**
+//! performs the actions. The result of an action is the next input. Actions are at-least-once: [`resume`]
+//! returns them again after a crash, and repeating one changes nothing.
 //!
-//! A [`Desk`] is one signer on one network. It hands out nonces, and a submission that was given one
-//! keeps it until its end: all that is ever signed for it uses that nonce, so at most one of these
+//! A [`Desk`] (an outbox) belongs to one signer on one network and assigns its nonces. A submission keeps its
+//! nonce until its end. Everything that is ever signed for it uses that nonce, so at most one of these
 //! transactions can take effect.
 //!
 //! ```text
@@ -24,12 +24,12 @@
 //!                                                      its nonce is used, and by none of ours
 //! ```
 //!
-//! `Displaced` says that nobody can tell: a node claims the nonce for a transaction that is not ours. The
-//! machine never sends such a submission again with another nonce, because the claim may be a lie.
+//! `Displaced` means that the outcome is unknown: a node reports that another transaction used the nonce. The
+//! state machine never sends such a submission again with another nonce, because the report may be a lie.
 //!
-//! A nonce that nobody holds, below one of ours that was sent, keeps that one from being mined. New
-//! submissions take such gaps first, and where none come the desk fills them with transactions that do
-//! nothing. Filling a nonce that was used after all is harmless: the chain takes no nonce twice.
+//! An unused nonce below one of our broadcast transactions keeps that transaction from being mined. New
+//! submissions take such gaps first; if there are none, the outbox fills the gaps with empty transactions.
+//! Filling a nonce that was used after all is harmless, because the chain accepts each nonce once.
 
 mod actions;
 mod apply;

@@ -1,4 +1,4 @@
-//! What a fresh price makes possible: first offers, higher ones, and the filling of gaps.
+//! Reactions to a new quote: first offers, higher offers, and filling gaps.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::fees;
 use crate::input::{Action, Quote, Rules, Step};
 use crate::{apply, nonces};
 
-/// How often more is offered for one submission: with an eighth each time, forty times the first offer.
+/// Most attempts of one submission: at an eighth more each time, about forty times the first offer.
 const ATTEMPTS_MAX: usize = 32;
 
-/// Works on a copy, so that each decision sees those before it.
+/// Decides on a copy of the outbox, so that each decision sees the previous ones.
 pub(crate) fn quoted(desk: &Desk, rules: &Rules, at: Utc, quote: &Quote) -> Step {
     let mut work = Work { desk: desk.clone(), at, step: Step::default() };
     work.first_offers(rules, quote);
@@ -25,18 +25,18 @@ pub(crate) fn quoted(desk: &Desk, rules: &Rules, at: Utc, quote: &Quote) -> Step
     work.step
 }
 
-/// Whether a submission waits for a price: to offer more, or to be replaced by nothing.
+/// Returns whether a submission needs a quote: to raise its offer, or to be replaced by an empty transaction.
 pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     if !matches!(one.place, Place::Waiting) || one.unsigned_attempt().is_some() {
         return false;
     }
     let Some(last) = one.attempts.last() else { return false };
-    // One that the signer declined takes no nonce away.
+    // An attempt that the signer declined does not use up the nonce.
     if one.cancel && !one.is_given_up() && one.is_signed() {
         return true;
     }
-    // Nothing more may be offered, or it would not help: what was sent is mined, or it waits for better
-    // times.
+    // A higher offer is impossible or would not help: the signed transaction is mined, or it waits for lower
+    // prices or for funds.
     let hopeless = [Trouble::TooExpensive, Trouble::Unfunded, Trouble::Refused];
     if one.is_signed() && one.trouble.is_some_and(|trouble| hopeless.contains(&trouble)) {
         return false;
@@ -46,15 +46,15 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     impatient || (urgent && !last.declined)
 }
 
-/// Whether a submission waits longer than this: a nonce below it may be missing.
+/// Returns whether a submission waits longer than `patience_ms`: a nonce below it may be missing.
 pub(crate) fn is_stuck(one: &Submission, patience_ms: i64, at: Utc) -> bool {
     let first = one.attempts.first();
     let waited = first.is_some_and(|first| has_passed(patience_ms, first.at, at));
     waited && one.is_signed() && matches!(one.place, Place::Waiting)
 }
 
-/// Whether so much time has passed since then. A clock that was set back must not hold anything for years:
-/// it counts as passed.
+/// Returns whether `ms` milliseconds have passed since `then`. A clock that was set back must not block
+/// anything for years, so a time in the future counts as passed.
 pub(crate) fn has_passed(ms: i64, then: Utc, now: Utc) -> bool {
     !(0..ms).contains(&now.since_ms(then))
 }
@@ -121,15 +121,15 @@ impl Work {
             }
             let Some(one) = self.desk.open.get(&id) else { continue };
             let Some((_newest, tried, _raw)) = one.newest() else { continue };
-            // Once something asked for nothing, nothing else is ever offered.
+            // After an empty transaction, only further empty ones are offered.
             let nothing = Kind::Nothing { gas_limit: quote.plain_gas };
             let kind = if one.cancel || one.filler { nothing } else { tried.kind };
-            // Doing nothing is cheap, and must be possible where the operator's own ceiling is reached.
+            // An empty transaction is cheap, and must be possible even at the operator's own ceiling.
             let frees = matches!(kind, Kind::Nothing { .. }) || one.filler;
             let ceiling = if frees { one.ceiling.max(rules.ceiling) } else { one.ceiling };
             let most = if frees { ATTEMPTS_MAX.saturating_mul(2) } else { ATTEMPTS_MAX };
-            // Where the ceiling leaves no room to outbid the call, doing nothing is offered at today's price: it
-            // is needed most where no node has the call.
+            // If the ceiling leaves no room to outbid the call, offer the empty transaction at the current
+            // price. It is needed most if no node has the call.
             let first_nothing =
                 !matches!(tried.kind, Kind::Nothing { .. }) && matches!(kind, Kind::Nothing { .. });
             let plain = || fees::within(&quote.fee, ceiling).filter(|_fees| first_nothing);
@@ -147,11 +147,11 @@ impl Work {
         }
     }
 
-    /// Fills what is missing below a transaction that waits longer than it should.
+    /// Fills the gap of nonces below a transaction that waits too long.
     fn fill_gap(&mut self, rules: &Rules, quote: &Quote) {
         let above = quote.pending.max(self.desk.floor);
-        // What counts as mined may have been taken back, deeper than blocks count as final: but only what
-        // waits for very long says so.
+        // A reorganization deeper than the confirmations may have removed transactions that count as mined.
+        // Only a very long wait is evidence of that.
         let very_long = rules.patience_ms.saturating_mul(8);
         let gap = self.gap_below_stuck(above, rules.patience_ms);
         let gap = gap.or_else(|| self.gap_below_stuck(quote.pending, very_long));
@@ -176,7 +176,7 @@ impl Work {
         }
     }
 
-    /// The first gap from a nonce on, if what is above it waits longer than this.
+    /// Returns the first gap from a nonce on, if the transaction above it waits longer than `patience_ms`.
     fn gap_below_stuck(
         &self,
         from: u64,
@@ -187,7 +187,7 @@ impl Work {
         is_stuck(one, patience_ms, self.at).then_some((stuck, one, gap))
     }
 
-    /// Another one for each time that a nonce is filled.
+    /// Returns a filler's id, which differs each time a nonce is filled.
     fn filler_id(&self, nonce: u64) -> SubmissionId {
         let mut seed = self.desk.key.chain.0.to_be_bytes().to_vec();
         seed.extend(self.desk.key.signer);

@@ -1,4 +1,4 @@
-//! What the chain says of a submission.
+//! Reactions to the result of a lookup on the chain.
 
 use bursar_core::time::Utc;
 
@@ -8,11 +8,11 @@ use crate::event::{Event, Outcome};
 use crate::input::{Action, Found, Rules, Step};
 use crate::quoted::{has_passed, is_due};
 
-/// How long nobody may find any of ours in the place of a used nonce, before that is believed: blocks alone
-/// are too quick where ten of them take a second.
+/// How long a nonce must be used by none of our transactions before that is believed, in milliseconds. A number
+/// of blocks alone is too short where a chain makes ten per second.
 const DISPLACED_MS: i64 = 60_000;
 
-/// An answer to [`Action::Look`].
+/// The result of [`Action::Look`].
 pub(crate) struct Look {
     pub(crate) asked: usize,
     pub(crate) found: Option<Found>,
@@ -31,7 +31,7 @@ pub(crate) fn seen(desk: &Desk, rules: &Rules, at: Utc, id: SubmissionId, look: 
     }
 }
 
-/// A receipt counts only for bytes that were kept.
+/// Finds the attempt of a receipt. A receipt counts only for bytes that we persisted.
 fn ours<'a>(one: &'a Submission, found: &Found) -> Option<(Included, &'a Attempt)> {
     let mut tried = one.attempts.iter().enumerate();
     let (attempt, tried) =
@@ -51,13 +51,12 @@ fn in_block(
 ) -> Step {
     let mut step = Step::default();
     if one.place != Place::Included(included) {
-        // Never final at first sight: nodes that stand behind one address may differ, and another look finds
-        // out.
+        // Never final at first sight: nodes behind one address may differ, and the next lookup shows that.
         step.events.push(Event::Included { id, included });
         return step;
     }
     let depth = look.head.saturating_add(1).saturating_sub(included.block);
-    // The count as of a final block has to say the same as the receipt.
+    // The transaction count as of a final block must confirm the receipt.
     let counted = one.nonce.is_some_and(|nonce| look.settled > nonce);
     if depth >= rules.confirmations
         && counted
@@ -83,8 +82,8 @@ fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look:
     let head = look.head;
     let used = one.nonce.is_some_and(|nonce| look.settled > nonce);
     match (&one.place, used) {
-        // A node may know how many there were before it knows of each: a second look, some blocks on, has
-        // to say the same. Where the block of the first does not exist yet, this is the first.
+        // A node may know the count before it knows each transaction, so a second lookup some blocks later must
+        // agree. If its head is below that of the first lookup, it replaces the first.
         (Place::Missed { head: since, at: then }, true) if head >= *since => {
             let long = has_passed(DISPLACED_MS, *then, at);
             if long && head.saturating_sub(*since) >= rules.confirmations {
@@ -92,7 +91,7 @@ fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look:
             }
         }
         (_place, true) => step.events.push(Event::Missed { id, head, at }),
-        // A node that lags does not know the block yet: only from one that is past it, it is news.
+        // A lagging node does not know the block yet. Only a node past that block shows that it is gone.
         (Place::Included(included), false) if head <= included.block => {
             step.actions.extend(resend(id, one, at));
         }

@@ -1,5 +1,4 @@
-//! `state × time × input → events, actions`. Shows every case; quotes and looks at the chain have files of
-//! their own.
+//! `state × time × input → events, actions`. Lists every case; quotes and lookups have their own files.
 
 use bursar_core::time::Utc;
 use bursar_x402::signature::{Signature65, recover};
@@ -12,14 +11,15 @@ use crate::input::{Action, Input, Refusal, Rules, SendAnswer, Step};
 use crate::seen::Look;
 use crate::{quoted, seen};
 
-/// How many submissions a desk takes at a time.
+/// How many open submissions an outbox accepts.
 pub(crate) const OPEN_MAX: usize = 4096;
 
-/// What follows from an input. Changes nothing: the host makes the events durable, applies them, and then
+/// Returns the consequences of an input. Changes nothing: the host persists the events, applies them, and then
 /// performs the actions.
 ///
 /// # Errors
-/// [`Refusal`]: the input is not taken. Answers to what is over are no error, they come to nothing.
+/// [`Refusal`] if the input is rejected. Results for a submission that has ended are not errors; they have no
+/// consequences.
 pub fn step(desk: &Desk, rules: &Rules, at: Utc, input: Input) -> Result<Step, Refusal> {
     match input {
         Input::Open { id, call, ceiling, until } => open(desk, at, id, call, ceiling, until),
@@ -35,8 +35,8 @@ pub fn step(desk: &Desk, rules: &Rules, at: Utc, input: Input) -> Result<Step, R
     }
 }
 
-/// Everything that is to be done at a desk that was just read back: what was signed is sent again, what
-/// was allowed is signed again, and the chain is asked for all the rest.
+/// Returns every pending action of an outbox that was just read from disk: it broadcasts signed bytes again,
+/// requests authorized signatures again, and queries the chain for everything else.
 pub fn resume(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
     for (id, one) in &desk.open {
@@ -51,7 +51,7 @@ fn is_mined(one: &Submission) -> bool {
     matches!(one.place, Place::Included(_))
 }
 
-/// What is looked at whenever a block was made.
+/// Returns the actions due at each new block.
 fn tick(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
     let wants_a_price = |one: &Submission| {
@@ -66,7 +66,7 @@ fn tick(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
     actions
 }
 
-/// Ends what was not signed before its time had passed: its nonce is free again.
+/// Ends submissions that expired before they were signed; their nonces are free again.
 fn expired(desk: &Desk, at: Utc) -> Vec<Event> {
     let late = |one: &Submission| !one.is_signed() && !one.may_go(at);
     let ended = desk.open.iter().filter(|(_id, one)| late(one));
@@ -107,7 +107,7 @@ fn cancel(desk: &Desk, id: SubmissionId) -> Result<Step, Refusal> {
     let mut events = Vec::new();
     if !one.cancel {
         events.push(Event::CancelWanted { id });
-        // A higher offer that somebody is still asked for would make it happen after all.
+        // A higher offer whose signature is still requested would carry out the call after all.
         let unsigned = one.unsigned_attempt().map(|(attempt, _tried)| attempt);
         events.extend(unsigned.map(|attempt| Event::Declined { id, attempt }));
     }
@@ -121,7 +121,7 @@ fn signed(
     attempt: usize,
     signature: &Signature65,
 ) -> Result<Step, Refusal> {
-    // It may have ended while a slow signer was asked.
+    // The submission may have ended while a slow signer was asked.
     let Some(one) = desk.open.get(&id) else { return Ok(Step::default()) };
     let Some(tried) = one.attempts.get(attempt) else { return Ok(Step::default()) };
     let Some(unsigned) = desk.unsigned(id, attempt) else { return Ok(Step::default()) };
@@ -141,7 +141,7 @@ fn signed(
         return Ok(Step { events: vec![end], actions: Vec::new() });
     }
     match &tried.raw {
-        // A signer that was asked twice: the bytes that were kept first are the only ones.
+        // The signer was asked twice: only the bytes that were persisted first are used.
         Some(raw) => {
             let again = one.may_send(raw.hash, at);
             let again = again.then(|| Action::Send { id, raw: raw.clone() });
@@ -182,7 +182,7 @@ fn answered(desk: &Desk, id: SubmissionId, answer: SendAnswer) -> Step {
     };
     let mut step = Step::default();
     let trouble = match answer {
-        // Whatever a node says of the last offer, no higher one can be made.
+        // A raised offer is impossible, whatever the node answers to the last one.
         _any if matches!(one.trouble, Some(Trouble::TooExpensive | Trouble::NonceJump)) => {
             one.trouble
         }
@@ -198,12 +198,12 @@ fn answered(desk: &Desk, id: SubmissionId, answer: SendAnswer) -> Step {
             step.actions.push(Action::Quote);
         }
     }
-    // Not looked for at once, and so not sent again at once: a node that refuses and forgets would be
-    // asked without end. The next block looks.
+    // No lookup here, and so no immediate rebroadcast: a node that refuses and forgets would be asked forever.
+    // The next block triggers a lookup.
     step
 }
 
-/// Asks for everything that was ever broadcast for a submission.
+/// Queries every signed attempt of a submission.
 fn look(id: SubmissionId, one: &Submission) -> Option<Action> {
     let hashes: Vec<_> =
         one.attempts.iter().filter_map(|tried| Some(tried.raw.as_ref()?.hash)).collect();

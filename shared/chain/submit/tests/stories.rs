@@ -1,4 +1,4 @@
-//! One submission's ways, told step by step.
+//! Scenarios of single submissions, step by step.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers stand outside #[test]")]
 
@@ -55,7 +55,7 @@ impl Story {
         }))
     }
 
-    /// Signs whatever a quote asks for; what is to be broadcast.
+    /// Answers the next quote and every signature request; returns the broadcasts.
     fn signed(&mut self) -> Vec<(SubmissionId, Raw)> {
         let (_events, actions) = self.quoted();
         let mut sent = Vec::new();
@@ -77,7 +77,7 @@ impl Story {
         Signature65::new(B256::from_slice(&r), B256::from_slice(&s), parity.to_byte()).unwrap()
     }
 
-    /// Two looks, as it takes, at a block that is deep enough.
+    /// Reports the transaction twice, as required, in a block that is deep enough.
     fn mined(&mut self, n: u8, raw: &Raw, asked: usize) -> Vec<Event> {
         self.tell(seen(n, Some(raw), asked, 4, 9));
         self.tell(seen(n, Some(raw), asked, 4, 9)).0
@@ -107,7 +107,7 @@ fn seen(n: u8, found: Option<&Raw>, asked: usize, block: u64, head: u64) -> Inpu
 }
 
 #[test]
-fn from_an_order_to_a_final_block() {
+fn a_submission_succeeds_once_its_block_is_final() {
     let mut story = Story::begin();
     story.open(1);
     let sent = story.signed();
@@ -122,7 +122,7 @@ fn from_an_order_to_a_final_block() {
 }
 
 #[test]
-fn an_offer_rises_by_an_eighth_after_its_patience_and_either_may_be_mined() {
+fn an_offer_rises_by_an_eighth_and_either_attempt_may_be_mined() {
     let mut story = Story::begin();
     story.open(1);
     let first = story.signed();
@@ -135,13 +135,13 @@ fn an_offer_rises_by_an_eighth_after_its_patience_and_either_may_be_mined() {
     let dynamic = |max_fee, tip| Fees::Dynamic { max_fee, tip };
     assert_eq!(offers, [dynamic(100, 8), dynamic(113, 9)]);
     assert_ne!(first[0].1.hash, second[0].1.hash);
-    // The first was mined after all.
+    // The first attempt was mined after all.
     story.mined(1, &first[0].1, 2);
     assert!(story.desk.open.is_empty());
 }
 
 #[test]
-fn while_a_signer_is_asked_no_further_offer_is_made() {
+fn a_pending_signature_blocks_further_offers() {
     let mut story = Story::begin();
     story.open(1);
     let (events, _actions) = story.quoted();
@@ -154,7 +154,7 @@ fn while_a_signer_is_asked_no_further_offer_is_made() {
 }
 
 #[test]
-fn a_price_above_the_ceiling_waits_and_never_offers_more() {
+fn a_submission_waits_while_the_price_exceeds_its_ceiling() {
     let mut story = Story::begin();
     story.price = 5_000;
     story.open(1);
@@ -173,7 +173,7 @@ fn a_price_above_the_ceiling_waits_and_never_offers_more() {
 }
 
 #[test]
-fn no_more_than_the_window_hold_a_nonce_and_the_next_takes_its_turn() {
+fn at_most_the_window_holds_nonces_in_order_of_arrival() {
     let mut story = Story::begin();
     (1..=3).for_each(|n| story.open(n));
     story.signed();
@@ -186,7 +186,7 @@ fn no_more_than_the_window_hold_a_nonce_and_the_next_takes_its_turn() {
 }
 
 #[test]
-fn cancelling_before_it_is_signed_drops_it_and_after_takes_its_nonce() {
+fn a_cancel_drops_unsigned_calls_and_replaces_signed_ones() {
     let mut story = Story::begin();
     story.open(1);
     story.quoted();
@@ -198,7 +198,7 @@ fn cancelling_before_it_is_signed_drops_it_and_after_takes_its_nonce() {
     story.tell(Input::Cancel { id: id(2) });
     let nothing = story.signed();
     assert_eq!(nothing.len(), 1);
-    // Once only.
+    // Only once.
     assert_eq!(story.signed(), []);
     let events = story.mined(2, &nothing[0].1, 2);
     let outcome = Outcome::Cancelled { hash: nothing[0].1.hash, block: 4 };
@@ -207,7 +207,7 @@ fn cancelling_before_it_is_signed_drops_it_and_after_takes_its_nonce() {
 }
 
 #[test]
-fn what_is_in_a_block_is_not_cancelled() {
+fn a_mined_submission_cannot_be_cancelled() {
     let mut story = Story::begin();
     story.open(1);
     let sent = story.signed();
@@ -217,7 +217,7 @@ fn what_is_in_a_block_is_not_cancelled() {
 }
 
 #[test]
-fn another_order_by_the_same_id_is_refused_and_the_same_again_is_nothing() {
+fn a_reused_id_is_refused_and_a_repeated_open_has_no_effect() {
     let mut story = Story::begin();
     story.open(1);
     let again = |call| Input::Open { id: id(1), call, ceiling: 1_000, until: None };
@@ -227,7 +227,7 @@ fn another_order_by_the_same_id_is_refused_and_the_same_again_is_nothing() {
 }
 
 #[test]
-fn a_count_that_jumps_is_not_followed_by_a_desk_that_knows_better() {
+fn an_implausible_pending_count_is_not_followed() {
     let mut story = Story::begin();
     story.open(1);
     story.signed();
@@ -241,9 +241,9 @@ fn a_count_that_jumps_is_not_followed_by_a_desk_that_knows_better() {
 }
 
 #[test]
-fn a_gap_is_taken_by_what_waits_and_filled_where_nothing_does() {
+fn a_nonce_gap_is_used_by_the_queue_or_filled() {
     let mut story = Story::begin();
-    // A node counts what is not there: the first goes too far out.
+    // A node counts transactions that do not exist, so the first nonce is too high.
     story.pending = 2;
     story.open(1);
     story.signed();
@@ -263,7 +263,7 @@ fn a_gap_is_taken_by_what_waits_and_filled_where_nothing_does() {
 }
 
 #[test]
-fn what_no_answer_says_is_told_once() {
+fn a_repeated_answer_reports_its_trouble_once() {
     let mut story = Story::begin();
     story.open(1);
     story.signed();
@@ -276,20 +276,20 @@ fn what_no_answer_says_is_told_once() {
 }
 
 #[test]
-fn one_look_is_no_end_and_a_count_that_contradicts_it_neither() {
+fn one_lookup_or_a_contradicting_count_is_not_final() {
     let mut story = Story::begin();
     story.open(1);
     let sent = story.signed();
     let raw = &sent[0].1;
     let (events, _) = story.tell(seen(1, Some(raw), 1, 4, 900));
     assert_eq!(events.len(), 1, "only that it is in a block: {events:?}");
-    // The signer has sent nothing yet, says the same chain.
+    // The same node reports that the signer has sent nothing yet.
     let found = Some(Found { hash: raw.hash, block: 4, block_hash: B256::ZERO, ok: false });
     let contradicted =
         Input::Seen { id: id(1), asked: 1, found, known: true, head: 900, settled: 0 };
     story.tell(contradicted.clone());
     assert_eq!(story.tell(contradicted), (vec![], vec![]));
-    // A block above the newest is as deep as none.
+    // A block above the head has no depth.
     let mut quick = Story::begin();
     quick.open(1);
     let sent = quick.signed();
@@ -299,7 +299,7 @@ fn one_look_is_no_end_and_a_count_that_contradicts_it_neither() {
 }
 
 #[test]
-fn what_reached_its_ceiling_can_still_be_cancelled() {
+fn a_submission_at_its_ceiling_can_still_be_cancelled() {
     let mut story = Story::begin();
     story.price = 1_000;
     story.open(1);
@@ -315,7 +315,7 @@ fn what_reached_its_ceiling_can_still_be_cancelled() {
 }
 
 #[test]
-fn an_offer_that_a_signer_is_still_asked_for_is_not_sent_after_a_cancel() {
+fn a_late_signature_is_not_broadcast_after_a_cancel() {
     let mut story = Story::begin();
     story.open(1);
     story.signed();
@@ -330,7 +330,7 @@ fn an_offer_that_a_signer_is_still_asked_for_is_not_sent_after_a_cancel() {
 }
 
 #[test]
-fn what_no_price_helps_gets_no_higher_offer() {
+fn no_higher_offer_if_a_higher_price_would_not_help() {
     for answer in [SendAnswer::Unfunded, SendAnswer::Refused] {
         let mut story = Story::begin();
         story.open(1);
@@ -344,12 +344,12 @@ fn what_no_price_helps_gets_no_higher_offer() {
 }
 
 #[test]
-fn a_count_is_followed_as_far_as_a_gap_could_be_filled_or_it_is_mined() {
+fn a_pending_count_is_followed_only_within_the_fillable_gap() {
     let mut story = Story::begin();
     (story.pending, story.mined) = (33, 0);
     story.open(1);
     assert_eq!((story.signed().len(), story.trouble(1)), (0, Some(Trouble::NonceJump)));
-    // No account has sent so many (EIP-2681 ends there).
+    // No account can have sent that many (the limit of EIP-2681).
     (story.pending, story.mined) = (u64::MAX - 1, u64::MAX - 1);
     assert_eq!((story.signed().len(), story.trouble(1)), (0, Some(Trouble::NonceJump)));
     // The key was used elsewhere.
@@ -378,7 +378,7 @@ fn only_bytes_that_the_signer_signed_for_these_terms_are_genuine() {
 }
 
 #[test]
-fn a_node_that_lags_takes_nothing_out_of_its_block() {
+fn a_lagging_node_does_not_undo_an_inclusion() {
     let mut story = Story::begin();
     story.open(1);
     let sent = story.signed();
@@ -417,10 +417,10 @@ fn a_cancelled_call_is_not_broadcast_again_even_where_every_node_forgot_it() {
 }
 
 #[test]
-fn a_call_whose_time_has_passed_is_dropped_unless_it_was_signed() {
+fn an_expired_unsigned_call_is_dropped() {
     let until = Utc(1_000);
     let end = |n| Event::Finished { id: id(n), outcome: Outcome::Dropped };
-    // At the next tick, at the next price, or when its signature comes.
+    // At the next tick, at the next quote, or when its signature arrives.
     let mut story = Story::begin();
     open_until(&mut story, 1, until);
     story.now = Utc(999);
@@ -441,18 +441,18 @@ fn a_call_whose_time_has_passed_is_dropped_unless_it_was_signed() {
     let late = Input::Signature { id: *of, attempt: *attempt, signature };
     story.now = until;
     assert_eq!(story.tell(late), (vec![end(1)], vec![]));
-    // And it is not begun.
+    // An expired call is not opened.
     let again = Input::Open { id: id(2), call: call(2), ceiling: 9, until: Some(until) };
     assert_eq!(step(&story.desk, &RULES, story.now, again), Err(Refusal::Expired));
 }
 
 #[test]
-fn a_signed_call_whose_time_has_passed_gives_its_nonce_to_nothing() {
+fn an_expired_signed_call_is_replaced_by_an_empty_transaction() {
     let until = Utc(1_000);
     let mut story = Story::begin();
     open_until(&mut story, 1, until);
     let whole = story.signed();
-    // While a node has it, it stays: it was broadcast in time.
+    // While a node knows the call, it remains: it was broadcast in time.
     story.now = until;
     let known = Input::Seen { id: id(1), asked: 1, found: None, known: true, head: 5, settled: 0 };
     assert_eq!(story.tell(known), (vec![], vec![]));
@@ -468,7 +468,7 @@ fn a_signed_call_whose_time_has_passed_gives_its_nonce_to_nothing() {
 }
 
 #[test]
-fn a_higher_offer_is_not_made_for_a_call_whose_time_has_passed() {
+fn an_expired_call_gets_no_higher_offer() {
     let mut story = Story::begin();
     open_until(&mut story, 1, Utc(5_000));
     let whole = story.signed();

@@ -1,4 +1,4 @@
-//! What an endpoint answers: what is read and what is refused.
+//! Answers of an endpoint: what is accepted and what is rejected.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, TxStatus};
@@ -11,7 +11,7 @@ use crate::node::{ACCOUNT, Answer, Node, chain, chain_with, clock, limits, nobod
 
 const CONTRACT: Address = Address::repeat_byte(0x22);
 
-/// What a balance comes to when the only endpoint answers so.
+/// Returns the error of a balance query if the only endpoint gives this answer.
 async fn fault(answer: Answer) -> ChainFault {
     let node = Node::serving(ours()).await;
     node.on("eth_getBalance", answer);
@@ -23,7 +23,7 @@ fn text(status: u16, body: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn every_question_is_put_as_the_specification_says() {
+async fn every_request_matches_the_json_rpc_specification() {
     let node = Node::serving(ours()).await;
     let (hash, raw) = (B256::repeat_byte(7), Bytes::from_static(&[2, 248, 1]));
     let sent = keccak256(&raw);
@@ -71,7 +71,7 @@ async fn every_question_is_put_as_the_specification_says() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_malformed_and_the_next_endpoint_is_asked() {
+async fn after_a_malformed_answer_the_next_endpoint_is_asked() {
     for odd in [
         text(200, "<html>"),
         text(200, ""),
@@ -97,7 +97,7 @@ async fn what_is_no_answer_is_malformed_and_the_next_endpoint_is_asked() {
 }
 
 #[tokio::test]
-async fn a_block_time_is_seconds_of_this_age() {
+async fn a_block_time_after_the_year_9999_is_rejected() {
     let node = Node::serving(ours()).await;
     let chain = chain(&[&node]);
     for (timestamp, milliseconds) in [
@@ -115,11 +115,11 @@ async fn a_block_time_is_seconds_of_this_age() {
 }
 
 #[tokio::test]
-async fn an_answer_beyond_the_bound_is_not_read() {
+async fn an_answer_over_the_size_limit_is_rejected() {
     let node = Node::serving(ours()).await;
     let clock = clock();
     let body = |digits: usize| {
-        // The shortest envelope around so many digits; the id of the second question has one digit.
+        // The shortest envelope around this many digits. The second request's id has one digit.
         format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":"0x{}"}}"#, "0".repeat(digits))
     };
     let small = RpcLimits { reply_bytes_max: 1000, ..limits() };
@@ -133,14 +133,14 @@ async fn an_answer_beyond_the_bound_is_not_read() {
     assert_eq!(tried[0].1, "the answer is longer than 1000 bytes");
 }
 
-/// The length is counted, not believed: this one announces none and never ends.
+/// We count the length instead of trusting the header: this answer announces none and never ends.
 #[tokio::test]
 async fn an_endless_answer_is_cut_off() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
-        // A client takes an answer before its question for a broken connection.
+        // A client treats an answer that precedes its request as a broken connection.
         let mut question = Vec::new();
         while !question.ends_with(b"}") {
             socket.read_buf(&mut question).await.unwrap();
@@ -163,7 +163,7 @@ async fn an_endless_answer_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_node_that_names_another_transaction_knows_nothing_of_the_one_asked_for() {
+async fn a_node_that_returns_another_transaction_is_not_believed() {
     let (asked, other) = (B256::repeat_byte(7), B256::repeat_byte(8));
     let (node, next) = (Node::serving(ours()).await, Node::serving(ours()).await);
     let method = "eth_getTransactionByHash";
@@ -191,7 +191,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_nodes_error_is_rejected_once_nobody_else_can_answer() {
+async fn a_node_error_is_returned_only_if_no_other_node_may_answer() {
     let behind = Answer::Error(json!({"code": -32000, "message": "header not found"}));
     let (node, next) = (Node::serving(ours()).await, Node::rich(2).await);
     node.on("eth_getBalance", behind.clone());
@@ -199,14 +199,14 @@ async fn a_nodes_error_is_rejected_once_nobody_else_can_answer() {
     assert_eq!(both, Ok(U256::from(2)));
     let message = "header not found".to_owned();
     assert_eq!(fault(behind).await, ChainFault::Rejected { code: -32000, message });
-    // Not alone: the silence of the other may hide a better answer.
+    // One refusal is not enough: the silent node might have given a better answer.
     let mixed = chain_with(&[node.url(), nobody()], limits(), &clock());
     let mixed = mixed.balance(ACCOUNT, BlockTag::Latest).await;
     assert!(matches!(mixed, Err(ChainFault::Unavailable { .. })));
 }
 
 #[tokio::test]
-async fn a_refused_broadcast_is_the_answer_and_is_not_offered_elsewhere() {
+async fn a_refused_broadcast_is_not_sent_to_the_next_node() {
     let (node, next) = (Node::serving(ours()).await, Node::serving(ours()).await);
     let raw = Bytes::from_static(&[2, 1]);
     node.on(
@@ -221,13 +221,13 @@ async fn a_refused_broadcast_is_the_answer_and_is_not_offered_elsewhere() {
         Err(ChainFault::Rejected { code: -32000, message })
     );
     assert!(next.asked().await.is_empty());
-    // A hash of something else is not ours, whatever the node did: the same bytes go to the next.
+    // A node that returns another hash has not accepted our bytes, so they go to the next node.
     node.on("eth_sendRawTransaction", Answer::Result(json!(B256::repeat_byte(9))));
     assert_eq!(chain.send_raw(raw.clone()).await, Ok(keccak256(&raw)));
 }
 
 #[tokio::test]
-async fn a_revert_is_the_answer_with_its_data_whatever_the_status() {
+async fn a_revert_is_final_whatever_the_http_status() {
     let error = r#"{"jsonrpc":"2.0","id":$ID,
         "error":{"code":3,"message":"execution reverted","data":"0x08c379a0"}}"#;
     for status in [200, 400, 500] {
@@ -243,7 +243,7 @@ async fn a_revert_is_the_answer_with_its_data_whatever_the_status() {
 }
 
 #[tokio::test]
-async fn many_receipts_are_one_question_and_single_ones_where_no_batch_is_taken() {
+async fn receipts_are_batched_or_requested_singly_without_batch_support() {
     let node = Node::serving(ours()).await;
     let receipt =
         json!({"blockNumber": "0x10", "blockHash": B256::ZERO, "status": "0x1", "logs": []});

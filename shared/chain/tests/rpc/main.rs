@@ -1,4 +1,4 @@
-//! The chain over JSON-RPC against scripted nodes on 127.0.0.1.
+//! The JSON-RPC chain against scripted nodes on 127.0.0.1.
 
 #[cfg(test)]
 mod answers;

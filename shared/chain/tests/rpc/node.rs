@@ -1,4 +1,4 @@
-//! A scripted node on 127.0.0.1, and the parts that the tests of the RPC chain share.
+//! A scripted node on 127.0.0.1 and helpers that the RPC tests share.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -33,10 +33,10 @@ pub(crate) fn foreign() -> ChainId {
 pub(crate) enum Answer {
     Result(Value),
     Error(Value),
-    /// Whatever the template says, with the request's id in place of `$ID` in the text.
+    /// A status and a body, with `$ID` replaced by the request's id.
     Text(u16, String),
     Redirect(String),
-    /// Takes the request and never answers.
+    /// Accepts the request and never answers.
     Silence,
 }
 
@@ -68,7 +68,7 @@ impl Respond for Script {
 }
 
 impl Script {
-    /// Several questions at once, answered from the last to the first: nodes may.
+    /// Answers a batch in reverse order, as nodes may.
     fn batch(&self, questions: &[Value]) -> ResponseTemplate {
         let script = self.0.lock().unwrap();
         if let Some(Answer::Text(status, text)) = script.get("batch") {
@@ -78,7 +78,7 @@ impl Script {
             let method = question["method"].as_str().unwrap();
             let hash = &question["params"][0];
             let result = match script.get(method) {
-                // With the hash that was asked for in it.
+                // Insert the requested hash.
                 Some(Answer::Result(Value::Object(found))) => {
                     let mut found = found.clone();
                     found.insert("transactionHash".to_owned(), hash.clone());
@@ -108,14 +108,14 @@ impl Node {
         node
     }
 
-    /// A node of our chain where every account holds `balance`.
+    /// Starts a node of our chain where every account holds `balance` wei.
     pub(crate) async fn rich(balance: u64) -> Self {
         let node = Self::serving(ours()).await;
         node.on("eth_getBalance", Answer::Result(json!(format!("{balance:#x}"))));
         node
     }
 
-    /// From now on, `method` (or "*" for all that have no answer of their own) is answered so.
+    /// Sets the answer to `method`; "*" is the default for all methods without their own answer.
     pub(crate) fn on(&self, method: &str, answer: Answer) {
         self.script.0.lock().unwrap().insert(method.to_owned(), answer);
     }
@@ -130,7 +130,7 @@ impl Node {
         format!("{}/v2/{SECRET}?apikey={SECRET}", self.server.uri())
     }
 
-    /// Every question that reached it, in order.
+    /// Returns every request that reached the node, in order.
     pub(crate) async fn questions(&self) -> Vec<Value> {
         let requests = self.server.received_requests().await.unwrap();
         requests.iter().map(|request| request.body_json().unwrap()).collect()
@@ -146,7 +146,7 @@ impl Node {
     }
 }
 
-/// A URL on which nobody listens.
+/// Returns a URL on which no process listens.
 pub(crate) fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/{SECRET}", listener.local_addr().unwrap())

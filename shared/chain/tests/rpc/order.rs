@@ -1,4 +1,4 @@
-//! Which endpoint is asked: order, time-outs, breakers, and the chain that each one serves.
+//! The choice of endpoint: order, timeouts, breakers, and the chain that each endpoint serves.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn endpoints_are_asked_in_their_order_until_one_answers() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_does_not_answer_in_time_is_passed_over() {
+async fn a_slow_endpoint_is_skipped() {
     let (slow, quick) = (Node::rich(1).await, Node::rich(2).await);
     let hasty = RpcLimits { attempt_timeout_ms: 1_000, ..limits() };
     let urls = [slow.url(), quick.url()];
@@ -52,9 +52,9 @@ async fn an_endpoint_that_does_not_answer_in_time_is_passed_over() {
     assert_eq!(slow.count("eth_getBalance").await, 1, "not asked before it named its chain");
 }
 
-/// It may receive late what it was sent, also where the next one has answered.
+/// The silent endpoint may still receive the request, although the next one has answered.
 #[tokio::test]
-async fn who_gave_no_answer_is_remembered_beside_one_who_did() {
+async fn a_silent_endpoint_is_remembered_although_another_answered() {
     let (slow, quick) = (Node::rich(1).await, Node::rich(2).await);
     let hasty = RpcLimits { attempt_timeout_ms: 1_000, ..limits() };
     let clock = clock();
@@ -69,7 +69,7 @@ async fn who_gave_no_answer_is_remembered_beside_one_who_did() {
 }
 
 #[tokio::test]
-async fn a_question_ends_when_its_time_is_used_up() {
+async fn a_question_ends_at_its_total_timeout() {
     let (slow, spare) = (Node::serving(ours()).await, Node::rich(2).await);
     slow.on("eth_chainId", Answer::Silence);
     let short = RpcLimits { total_timeout_ms: 100, ..limits() };
@@ -80,7 +80,7 @@ async fn a_question_ends_when_its_time_is_used_up() {
 }
 
 #[tokio::test]
-async fn a_failing_endpoint_is_left_alone_and_tried_once_after_the_cool_down() {
+async fn a_failing_endpoint_gets_one_trial_after_its_cool_down() {
     let (first, second, clock) = (Node::rich(1).await, Node::rich(2).await, clock());
     let chain = chain_with(&[first.url(), second.url()], limits(), &clock);
     first.fail_all();
@@ -108,7 +108,7 @@ async fn a_failing_endpoint_is_left_alone_and_tried_once_after_the_cool_down() {
 }
 
 #[tokio::test]
-async fn an_endpoint_is_asked_for_its_chain_again_after_an_outage() {
+async fn the_chain_id_is_checked_again_after_an_outage() {
     let (node, clock) = (Node::rich(1).await, clock());
     let chain = chain_with(&[node.url()], limits(), &clock);
     assert_eq!(balance(&chain).await, wei(1));
@@ -125,7 +125,7 @@ async fn an_endpoint_is_asked_for_its_chain_again_after_an_outage() {
 }
 
 #[tokio::test]
-async fn when_all_are_left_alone_the_one_that_failed_first_is_asked_anyway() {
+async fn if_all_endpoints_cool_down_the_oldest_failure_is_retried() {
     let (first, second, clock) = (Node::rich(1).await, Node::rich(2).await, clock());
     let once = RpcLimits { breaker_failures: 1, ..limits() };
     let chain = chain_with(&[first.url(), second.url()], once, &clock);
@@ -142,7 +142,7 @@ async fn when_all_are_left_alone_the_one_that_failed_first_is_asked_anyway() {
     assert!(first.asked().await.len() > before_first);
     assert_eq!(second.asked().await.len(), before_second);
 
-    // The first has failed again meanwhile, so it is the second's turn.
+    // The first endpoint has failed again meanwhile, so the second is tried.
     clock.advance(10);
     second.on("eth_getBalance", Answer::Result(json!("0x2")));
     let _failed = balance(&chain).await;
@@ -150,7 +150,7 @@ async fn when_all_are_left_alone_the_one_that_failed_first_is_asked_anyway() {
 }
 
 #[tokio::test]
-async fn an_endpoint_left_alone_stays_so_while_another_one_can_be_asked() {
+async fn a_cooling_endpoint_is_skipped_while_another_can_be_asked() {
     let (first, second, clock) = (Node::rich(1).await, Node::rich(2).await, clock());
     let chain = chain_with(&[first.url(), second.url()], limits(), &clock);
     first.fail_all();
@@ -164,7 +164,7 @@ async fn an_endpoint_left_alone_stays_so_while_another_one_can_be_asked() {
 }
 
 #[tokio::test]
-async fn an_endpoint_of_another_chain_is_asked_nothing_but_its_chain() {
+async fn a_foreign_endpoint_is_asked_only_for_its_chain_id() {
     let (stranger, node, clock) = (Node::rich(99).await, Node::rich(1).await, clock());
     stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
     let chain = chain_with(&[stranger.url(), node.url()], limits(), &clock);
@@ -184,7 +184,7 @@ async fn an_endpoint_of_another_chain_is_asked_nothing_but_its_chain() {
 }
 
 #[tokio::test]
-async fn when_all_serve_another_chain_that_is_the_answer() {
+async fn if_all_endpoints_are_foreign_the_error_is_wrong_chain() {
     let (a, b) = (Node::rich(1).await, Node::rich(2).await);
     for stranger in [&a, &b] {
         stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
@@ -222,7 +222,7 @@ async fn the_chain_is_checked_before_the_first_use_daily_and_on_demand() {
 }
 
 #[test]
-fn settings_that_cannot_be_right_make_no_chain() {
+fn invalid_endpoint_settings_are_rejected() {
     let make = |urls: &[&str]| {
         RpcChain::new(RpcConfig::new(ours(), urls.iter().copied()), clock()).map(|_chain| ())
     };
@@ -235,14 +235,14 @@ fn settings_that_cannot_be_right_make_no_chain() {
 }
 
 #[tokio::test]
-async fn localhost_is_this_machine() {
+async fn plain_http_to_localhost_works() {
     let node = Node::rich(1).await;
     let url = node.url().replace("127.0.0.1", "localhost");
     assert_eq!(balance(&chain_with(&[url], limits(), &clock())).await, wei(1));
 }
 
 #[tokio::test]
-async fn a_caller_that_stops_waiting_leaves_the_endpoint_usable() {
+async fn a_cancelled_request_leaves_the_endpoint_usable() {
     let (node, clock) = (Node::rich(1).await, clock());
     let chain = Arc::new(chain_with(&[node.url()], limits(), &clock));
     node.on("eth_getBalance", Answer::Silence);
@@ -260,7 +260,7 @@ async fn a_caller_that_stops_waiting_leaves_the_endpoint_usable() {
 }
 
 #[tokio::test]
-async fn what_is_sent_again_goes_to_every_node_and_the_best_answer_counts() {
+async fn a_rebroadcast_goes_to_every_node_and_the_best_answer_counts() {
     let raw = Bytes::from_static(&[2, 248, 1]);
     let hash = alloy_primitives::keccak256(&raw);
     let refuses = || Answer::Error(json!({"code": -32000, "message": "already known"}));

@@ -1,4 +1,4 @@
-//! What is never shown: the path and query of an endpoint, which hold the operator's key.
+//! Secrecy: the path and query of an endpoint contain the operator's key and are never shown.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Transactions that go to endpoints of their own, such as a private relay.
+//! Transactions that go to separate endpoints, such as a private relay.
 
 use alloy_primitives::{B256, Bytes, U256, keccak256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault};
@@ -9,7 +9,7 @@ use crate::node::{ACCOUNT, Answer, Node, chain, chain_with, clock, foreign, limi
 
 const RAW: Bytes = Bytes::from_static(&[2, 248, 1]);
 
-/// A node that takes [`RAW`].
+/// Starts a node that accepts [`RAW`].
 async fn taking() -> Node {
     let node = Node::rich(1).await;
     node.on("eth_sendRawTransaction", Answer::Result(json!(keccak256(RAW))));
@@ -24,7 +24,7 @@ fn split(read: &[&Node], submit: &[&Node]) -> RpcChain {
 }
 
 #[tokio::test]
-async fn a_transaction_goes_only_to_the_submit_endpoint_and_no_read_does() {
+async fn the_submit_endpoint_gets_every_broadcast_and_no_read() {
     let (node, relay) = (taking().await, taking().await);
     let chain = split(&[&node], &[&relay]);
     assert_eq!(chain.balance(ACCOUNT, BlockTag::Latest).await, Ok(U256::from(1)));
@@ -43,7 +43,7 @@ async fn a_transaction_goes_only_to_the_submit_endpoint_and_no_read_does() {
 }
 
 #[tokio::test]
-async fn a_submit_endpoint_of_another_chain_gets_no_transaction_and_no_node_gets_it_instead() {
+async fn a_foreign_submit_endpoint_gets_no_transaction_and_there_is_no_fallback() {
     let (node, stranger) = (taking().await, taking().await);
     stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
     let chain = split(&[&node], &[&stranger]);
@@ -70,7 +70,7 @@ async fn submit_endpoints_are_tried_in_their_order() {
     assert!(node.asked().await.is_empty());
 }
 
-/// What a relay took and did not answer may still be mined.
+/// A transaction that a relay received without answering may still be mined.
 #[tokio::test]
 async fn a_silent_submit_endpoint_counts_as_silent() {
     let (node, clock) = (taking().await, clock());
@@ -87,7 +87,7 @@ async fn a_silent_submit_endpoint_counts_as_silent() {
 }
 
 #[tokio::test]
-async fn without_submit_endpoints_the_nodes_that_are_read_get_the_transaction() {
+async fn without_submit_endpoints_broadcasts_go_to_the_read_endpoints() {
     let node = taking().await;
     let chain = chain(&[&node]);
     assert_eq!(chain.send_raw(RAW).await, Ok(keccak256(RAW)));

@@ -1,16 +1,20 @@
-//! A small theatre: says what was seen in the words of a test.
+//! Drives the auditor through the steps of a test.
 #![allow(dead_code, unreachable_pub, clippy::panic, clippy::unwrap_used)]
 
 use bursar_auditor::seen::*;
 use bursar_auditor::{Auditor, Facts, NetworkFact, Violation};
 
 pub const BASE: u64 = 8453;
+/// The stablecoin of Base.
 pub const COIN: &str = "0xc000000000000000000000000000000000000001";
+/// The wallet's address.
 pub const MAIN: &str = "0xa000000000000000000000000000000000000001";
+/// The payee.
 pub const SHOP: &str = "0xb000000000000000000000000000000000000001";
-/// 2026-03-10 12:00 in UTC.
+/// 2026-03-10 12:00 UTC, in milliseconds.
 pub const NOON: i64 = 1_773_144_000_000;
 
+/// An auditor, and the clocks that the test moves.
 #[derive(Debug)]
 pub struct Play {
     pub auditor: Auditor,
@@ -19,6 +23,7 @@ pub struct Play {
     signatures: u32,
 }
 
+/// A policy that allows every network and domain; limits in millionths of a dollar.
 pub fn policy(daily: u64, per_request: u64, auto_below: u64) -> Policy {
     Policy {
         payments: true,
@@ -31,6 +36,7 @@ pub fn policy(daily: u64, per_request: u64, auto_below: u64) -> Policy {
     }
 }
 
+/// An offer that can be paid and is valid for 60 seconds.
 pub fn offer(amount: u128) -> Offer {
     Offer {
         version: 2,
@@ -48,7 +54,7 @@ pub fn offer(amount: u128) -> Offer {
 }
 
 impl Play {
-    /// A wallet with one address, one policy "p" and two agents under it: HHH111 (hmac) and BBB111 (bearer).
+    /// Starts with one address, one policy "p", and two agents under it: HHH111 (HMAC) and BBB111 (bearer).
     pub fn new(p: Policy) -> Self {
         let networks = vec![NetworkFact { chain: BASE, on: true, stablecoin: COIN.into() }];
         let clocks =
@@ -69,12 +75,14 @@ impl Play {
         play
     }
 
+    /// Shows an observation that the auditor must accept.
     pub fn ok(&mut self, seen: Seen) {
         if let Err(v) = self.auditor.see(&seen) {
             panic!("{v}");
         }
     }
 
+    /// Shows an observation that the auditor must reject, and returns the violation.
     pub fn bad(&mut self, seen: Seen) -> Violation {
         match self.auditor.see(&seen) {
             Err(v) => v,
@@ -82,60 +90,69 @@ impl Play {
         }
     }
 
+    /// Returns a new ticket.
     pub fn ticket(&mut self) -> Ticket {
         self.next += 1;
         self.next
     }
 
+    /// Gives an order and leaves it open.
     pub fn ordered(&mut self, order: Order) -> Ticket {
         let ticket = self.ticket();
         self.ok(Seen::Ordered { ticket, order });
         ticket
     }
 
+    /// Gives an order that must be allowed to end like this.
     pub fn order(&mut self, order: Order, end: End) {
         let ticket = self.ordered(order);
         self.ok(Seen::Obeyed { ticket, end });
     }
 
+    /// Gives an order that must not be allowed to end like this.
     pub fn order_bad(&mut self, order: Order, end: End) -> Violation {
         let ticket = self.ordered(order);
         self.bad(Seen::Obeyed { ticket, end })
     }
 
+    /// Makes a call and leaves it open.
     pub fn called(&mut self, call: Call) -> Ticket {
         let ticket = self.ticket();
         self.ok(Seen::Called { ticket, call });
         ticket
     }
 
+    /// Makes a call that must be allowed to get this answer.
     pub fn call(&mut self, call: Call, answer: Answer) {
         let ticket = self.called(call);
         self.ok(Seen::Answered { ticket, answer });
     }
 
+    /// Makes a call that must not be allowed to get this answer.
     pub fn call_bad(&mut self, call: Call, answer: Answer) -> Violation {
         let ticket = self.called(call);
         self.bad(Seen::Answered { ticket, answer })
     }
 
+    /// Advances both clocks.
     pub fn later(&mut self, ms: i64) {
         self.clocks.wall_ms += ms;
         self.clocks.boot_ms += u64::try_from(ms).unwrap();
         self.ok(Seen::Clocks(self.clocks.clone()));
     }
 
-    /// Only the wall clock is set.
+    /// Sets the wall clock only.
     pub fn set_wall(&mut self, wall_ms: i64) {
         self.clocks.wall_ms = wall_ms;
         self.ok(Seen::Clocks(self.clocks.clone()));
     }
 
+    /// Returns the wall clock in Unix seconds.
     pub fn second(&self) -> u64 {
         u64::try_from(self.clocks.wall_ms / 1000).unwrap()
     }
 
-    /// A new ask of the hmac agent, signed now.
+    /// Returns a new `/sign` call of the HMAC agent, signed now.
     pub fn hmac(&mut self, amount: u128) -> Ask {
         self.signatures += 1;
         let timestamp_s = self.clocks.wall_ms / 1000;
@@ -144,10 +161,12 @@ impl Play {
         ask("HHH111", proof, offer(amount))
     }
 
+    /// Returns a `/sign` call of the bearer agent; equal amounts are the same request.
     pub fn bearer(&self, amount: u128) -> Ask {
         ask("BBB111", Proof::Bearer { right: true }, offer(amount))
     }
 
+    /// Returns the payment of a call that is authorized now.
     pub fn payment(&self, ask: &Ask, nonce: &str) -> Payment {
         let o = ask.offers.first().unwrap();
         let after = if o.version == 1 { self.second() - 600 } else { 0 };
@@ -166,7 +185,7 @@ impl Play {
         }
     }
 
-    /// The ask is let through, under this id; the id is also its nonce and its digest.
+    /// Plays an authorized call. The request's id is also its nonce and its digest.
     pub fn pays(&mut self, ask: &Ask, id: &str) -> Payment {
         let payment = self.payment(ask, id);
         let ticket = self.called(sign(ask));
@@ -175,6 +194,7 @@ impl Play {
         payment
     }
 
+    /// Like [`Self::pays`], but the auditor must reject the signature or the answer.
     pub fn pays_bad(&mut self, ask: &Ask, id: &str) -> Violation {
         let payment = self.payment(ask, id);
         let ticket = self.called(sign(ask));
@@ -184,10 +204,12 @@ impl Play {
         }
     }
 
+    /// Plays a call that is held.
     pub fn holds(&mut self, ask: &Ask, id: &str) {
         self.call(sign(ask), Answer::Pending { id: id.into() });
     }
 
+    /// Plays the approval of a held call, and a poll that returns its payment.
     pub fn approves(&mut self, ask: &Ask, id: &str) -> Payment {
         let ticket = self.ordered(approve(id));
         self.ok(signed(id, id));
@@ -197,19 +219,21 @@ impl Play {
         payment
     }
 
+    /// Stops the process in an orderly way, starts it and opens the wallet.
     pub fn stop_and_start(&mut self) {
         self.ok(Seen::Stopped);
         self.ok(Seen::Started);
         self.order(Order::OpenWallet { right: true }, End::Done);
     }
 
+    /// Kills the process, starts it and opens the wallet.
     pub fn restart(&mut self) {
         self.ok(Seen::Died);
         self.ok(Seen::Started);
         self.order(Order::OpenWallet { right: true }, End::Done);
     }
 
-    /// Reads the standing of an agent.
+    /// Reads the standing of an agent, with these numbers.
     pub fn standing(
         &mut self,
         agent: &str,
@@ -276,11 +300,12 @@ pub fn refuses(code: &str) -> End {
     End::Refused { code: code.into() }
 }
 
-/// A request of the hmac agent that waits.
+/// Returns a held request of the HMAC agent.
 pub fn listed(id: &str, card: &str) -> Listed {
     listed_for(id, card, 30)
 }
 
+/// Returns a held request of the HMAC agent for this amount.
 pub fn listed_for(id: &str, card: &str, amount: u128) -> Listed {
     let (agent, asset) = ("HHH111".into(), COIN.into());
     Listed { id: id.into(), card: card.into(), agent, amount, asset }

@@ -1,5 +1,5 @@
-//! `cargo xtask devnet` ends up here: makes the local chains ready, or compiles their contracts anew. The
-//! last line on stdout is the path of what was asked for.
+//! The program behind `cargo xtask devnet`: prepares the local chains, or compiles their contracts again. The
+//! last line of stdout is the path of the result.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not by returning it: that would bury the one line that helps under a backtrace.
+            // Not returned from `main`, which would bury the useful line under a backtrace.
             eprintln!("bursar-devnet: {error:#}");
             ExitCode::FAILURE
         }

@@ -1,18 +1,18 @@
-//! Where the contracts of a full chain stand: where the network that it plays has them. Of a network without
-//! a row here nobody has written them down, or it has none; on its local chain they stand where Base has them.
+//! The contract addresses of full chains, which are those of the network that the chain stands for. A network
+//! without a row here has no known addresses; its local chain uses those of Base.
 
 use alloy_primitives::{Address, address};
 use bursar_core::networks::{self, ChainId, MULTICALL3};
 
-/// What a full chain has besides its stablecoin.
+/// The contracts of a full chain, in addition to its stablecoin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contracts {
     /// The wrapped native coin.
     pub weth: Address,
     pub permit2: Address,
-    /// x402's proxy for exact payments by Permit2, a stand-in.
+    /// A stand-in for x402's proxy for exact payments by Permit2.
     pub exact_permit2_proxy: Address,
-    /// Primer's Prism, a stand-in: anyone may say who its facilitators are.
+    /// A stand-in for Primer's Prism: any account may change its facilitators.
     pub prism: Address,
     pub multicall3: Address,
     pub v3: UniswapV3,
@@ -32,8 +32,8 @@ pub struct UniswapV3 {
     pub quoter: Address,
 }
 
-/// Uniswap v4, with a pool of the native coin and the stablecoin at [`POOL_FEE`] and [`TICK_SPACING`],
-/// without hooks.
+/// Uniswap v4, with a pool of the native coin and the stablecoin at [`POOL_FEE`] and [`TICK_SPACING`], without
+/// hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UniswapV4 {
     pub pool_manager: Address,
@@ -45,11 +45,11 @@ pub struct UniswapV4 {
 /// Universal Routers by version, because their calldata differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Routers {
-    /// The real one: five fields in the parameters of a single swap.
+    /// The real contract: five fields in the parameters of a single swap.
     pub v2_1_0: Address,
     /// A stand-in: six fields, with `minHopPriceX36`.
     pub v2_1_1: Address,
-    /// The same stand-in: the calldata did not change.
+    /// The same stand-in, because the calldata did not change.
     pub v2_1_2: Address,
 }
 
@@ -57,30 +57,30 @@ pub struct Routers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lending {
     pub morpho: Address,
-    /// Utilization is the yearly rate: simpler than what the network has there.
+    /// An interest model whose yearly rate is the utilization: simpler than the one on the real network.
     pub irm: Address,
-    /// Of our own making.
+    /// Our own price oracle.
     pub oracle: Address,
-    /// The stand-in of a vault that is in use on the network.
+    /// A stand-in for a vault in use on the real network.
     pub vault: Address,
-    /// Vaults of the second kind answer 0 to every question for a limit, by design.
+    /// Whether the vault reports limits: a Vault V2 returns 0 for every limit, by design.
     pub vault_tells_limits: bool,
 }
 
-/// Hundredths of a basis point: 0.05 %.
+/// The pool fee in hundredths of a basis point: 0.05 %.
 pub const POOL_FEE: u32 = 500;
-/// Of pools with that fee.
+/// The tick spacing of pools with that fee.
 pub const TICK_SPACING: i32 = 10;
-/// The share of the collateral's value that may be lent, as a fraction of 10^18.
+/// Most that may be borrowed against collateral, as a fraction of its value times 10^18.
 pub const LLTV: u128 = 860_000_000_000_000_000;
 
-/// No network has an oracle of ours.
+/// An address of our own choice, because no real network has this oracle.
 const ORACLE: Address = address!("0x000000000000000000000000000000000bACC1E0");
 /// These three are the same on every network.
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
 const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
-/// Base has 2.1.0 there; Robinhood Chain began with 2.1.1.
+/// Base has 2.1.0 at this address; Robinhood Chain began with 2.1.1.
 const ROUTER_2_1_0: Address = address!("0xf3A4F4094bD2c6C06cA2F61789D8727B8D1E7259");
 
 const ROBINHOOD: (UniswapV3, UniswapV4, Routers, Lending) = (
@@ -137,11 +137,11 @@ const BASE: (UniswapV3, UniswapV4, Routers, Lending) = (
     },
 );
 
-/// The networks with contracts of their own; the others borrow Base's.
+/// The networks with their own addresses; the others use those of Base.
 pub const CHAINS: [ChainId; 2] = [ChainId(8453), ChainId(4663)];
 
 impl Contracts {
-    /// What stands on the full chain of a network in the table.
+    /// Returns the contracts of a network's full chain, or `None` if the network is not in the table.
     pub fn of(chain: ChainId) -> Option<Self> {
         let network = networks::by_chain(chain)?;
         let [base, robinhood] = CHAINS;
@@ -163,7 +163,7 @@ impl Contracts {
         })
     }
 
-    /// All of them.
+    /// Returns the addresses of all contracts.
     pub fn addresses(&self) -> Vec<Address> {
         let Self { v3, v4, routers, lending, .. } = self;
         vec![
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wrapped_coin_is_the_one_of_the_network_table() {
+    fn weth_matches_the_network_table() {
         for chain in CHAINS {
             let network = networks::by_chain(chain).unwrap();
             let listed = network.tokens.iter().find(|token| token.symbol == "WETH").unwrap();

@@ -1,4 +1,4 @@
-//! Makes a full chain out of an empty one. Each market is a file of its own; this one has what they share.
+//! Builds a full chain from an empty one. Each market has its own file; this one has what they share.
 
 use alloy_primitives::{Address, Bytes, U160, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -21,21 +21,21 @@ sol! {
     }
 }
 
-/// Who owns the liquidity. Nobody has the key, and no test uses the address.
+/// The owner of the liquidity. Its key is unknown, and no test uses the address.
 const MAKER: Address = Address::repeat_byte(0x4d);
 
 /// One ether and one dollar, in smallest units. Every network's dollar token has six decimals.
 pub(super) const ETHER: u128 = 1_000_000_000_000_000_000;
 pub(super) const DOLLAR: u128 = 1_000_000;
-/// What one ether costs in every market of the chain when it begins.
+/// The initial price of one ether in every market of the chain.
 pub(super) const ETHER_PRICE: u128 = 3_000 * DOLLAR;
 
-/// What the maker starts with: more than the markets together take.
+/// The maker's initial funds: more than all markets together take.
 const MAKER_ETHER: u128 = 10_000 * ETHER;
 const MAKER_WETH: u128 = 2_000 * ETHER;
 const MAKER_DOLLARS: u128 = 20_000_000 * DOLLAR;
 
-/// A chain in the making.
+/// A chain under construction.
 #[derive(Debug)]
 pub(super) struct Builder<'a> {
     pub(super) devnet: &'a Devnet,
@@ -49,7 +49,7 @@ impl<'a> Builder<'a> {
         Self { devnet, contracts, packages, maker: MAKER }
     }
 
-    /// Puts everything in its place and fills it.
+    /// Deploys and fills all contracts.
     pub(super) async fn build(&self) -> Result<(), DevnetError> {
         self.place_tokens().await?;
         self.place_settling().await?;
@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
         self.fill_lending().await
     }
 
-    /// The address of the chain's dollar token.
+    /// Returns the address of the chain's dollar token.
     pub(super) fn dollar(&self) -> Address {
         self.devnet.network.stablecoin.address
     }
@@ -72,8 +72,8 @@ impl<'a> Builder<'a> {
         self.devnet.place_stablecoin().await?;
         self.devnet.place_tokens(Some(weth)).await?;
         self.place(weth, own::WETH.creation_code(&[])?).await?;
-        // Permit2 reckons its domain anew on any chain but the one that it was compiled for, so the code is
-        // all that there is of it; of Multicall3 too.
+        // Permit2 recomputes its domain on any chain other than the one that it was compiled for, so copying
+        // its code is enough. The same holds for Multicall3.
         let code = self.packages.permit2()?;
         self.devnet.request("anvil_setCode", json!([permit2, code])).await?;
         self.devnet.place_multicall().await
@@ -93,13 +93,13 @@ impl<'a> Builder<'a> {
         self.devnet.deploy_at(at, creation).await
     }
 
-    /// The maker calls a contract.
+    /// Sends a call from the maker.
     pub(super) async fn send(&self, to: Address, call: &impl SolCall) -> Result<(), DevnetError> {
         self.devnet.send(&Call::new(self.maker, to, call)).await?;
         Ok(())
     }
 
-    /// Lets a contract take all that the maker has of a token.
+    /// Lets `spender` transfer all of the maker's balance of a token.
     pub(super) async fn approve(
         &self,
         token: Address,
@@ -109,8 +109,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The price of a pool that holds these amounts, as Uniswap writes it: the root of their ratio, with 96
-/// binary digits after the point.
+/// Returns the price of a pool that holds these amounts in Uniswap's format: the square root of their ratio,
+/// with 96 fractional bits.
 pub(super) fn price_of(amount0: u128, amount1: u128) -> Result<U160, DevnetError> {
     let wrong = || DevnetError::Contract(format!("{amount1} for {amount0} is no price"));
     let scaled = U256::from(amount1).checked_shl(192).ok_or_else(wrong)?;
@@ -126,7 +126,7 @@ mod tests {
     fn a_price_is_the_root_of_a_ratio() {
         assert_eq!(price_of(1, 1).unwrap(), U160::from(1) << 96);
         assert_eq!(price_of(7, 28).unwrap(), U160::from(2) << 96);
-        // 3000 dollars of six decimals for an ether, by another machine.
+        // 3000 dollars of six decimals for one ether, computed independently.
         let known: U160 = "4339505179874779489431521".parse().unwrap();
         assert_eq!(price_of(ETHER, ETHER_PRICE).unwrap(), known);
         assert!(price_of(0, 1).is_err());

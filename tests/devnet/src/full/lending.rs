@@ -1,5 +1,5 @@
-//! Morpho Blue on a full chain: the real contract, one market of WETH against the dollar token with a
-//! borrower in it, and a vault that lends through the market.
+//! Morpho Blue on a full chain: the real contract, one market of WETH against the dollar token with a borrower,
+//! and a vault that lends through the market.
 
 use alloy_primitives::{Bytes, U256};
 use alloy_sol_types::{SolValue, sol};
@@ -31,17 +31,17 @@ sol! {
     }
 }
 
-/// An ether's price, scaled as Morpho asks: 3000 * 10^(36 + 6 - 18).
+/// The price of one ether, scaled as Morpho requires: 3000 * 10^(36 + 6 - 18).
 const ORACLE_PRICE: u128 = 3_000 * 1_000_000_000_000_000_000_000_000;
 
-/// What is lent, and what of it is borrowed against so much ether: a tenth, so that interest accrues and
-/// nearly everything can be taken out again.
+/// The deposit, the loan and its collateral. A tenth is borrowed, so interest accrues and nearly everything can
+/// be withdrawn.
 const DEPOSIT: u128 = 1_000_000 * DOLLAR;
 const BORROWED: u128 = 100_000 * DOLLAR;
 const COLLATERAL: u128 = 100 * ETHER;
 
 impl Builder<'_> {
-    /// The market that everything here is about.
+    /// Returns the parameters of the chain's only market.
     fn market(&self) -> MarketParams {
         let Lending { irm, oracle, .. } = self.contracts.lending;
         MarketParams {

@@ -1,5 +1,5 @@
-//! The bytecode of contracts that are not ours. It comes from npm when a chain is made, pinned by a lock
-//! file, and stays in the target folder: not all of their licences let us pass it on.
+//! The bytecode of third-party contracts. It comes from npm when a chain is built, pinned by a lock file, and
+//! stays in the target folder: some of the licences forbid us to distribute it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ pub(super) const KIT: Kit = Kit {
     proof: "node_modules/solc/soljson.js",
 };
 
-/// Compiles Morpho Blue, whose package has sources only.
+/// Compiles Morpho Blue, whose package contains only sources.
 pub(super) const COMPILE_MORPHO: &str = include_str!("../../kit/packages/morpho.mjs");
 
-/// The canonical bytecode is a literal in this file, and in no artifact of a package.
+/// This file contains the canonical bytecode as a literal; no package has it as an artifact.
 const PERMIT2: &str = "@uniswap/v4-periphery/lib/permit2/test/utils/DeployPermit2.sol";
 
-/// Installed packages, with what had to be compiled of them.
+/// The installed packages and the contracts compiled from them.
 #[derive(Debug)]
 pub(super) struct Packages {
     root: PathBuf,
@@ -42,7 +42,7 @@ struct Morpho {
     irm_mock: Bytes,
 }
 
-/// What compilers write: Hardhat the code itself, Foundry an object with the code.
+/// Two compiler formats: Hardhat writes the code itself, Foundry an object with the code.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Creation {
@@ -64,12 +64,12 @@ impl Packages {
         morpho_file(&KIT.folder(around)).is_file()
     }
 
-    /// Installs the packages unless they are there.
+    /// Installs the packages unless they are installed.
     pub(super) fn install(around: &Surroundings) -> Result<(), MissingChain> {
         KIT.install(around).map(|_proof| ())
     }
 
-    /// Installs and compiles what is not there yet.
+    /// Installs and compiles whatever is missing.
     pub(super) fn ready(around: &Surroundings) -> Result<Self, DevnetError> {
         Self::install(around)?;
         let root = KIT.folder(around);
@@ -77,7 +77,7 @@ impl Packages {
         Ok(Self { root: root.join("node_modules"), morpho })
     }
 
-    /// The code that creates the contract of an artifact, given its constructor's encoded arguments.
+    /// Returns the creation code of an artifact's contract with its encoded constructor arguments.
     pub(super) fn creation_code(
         &self,
         artifact: &str,
@@ -96,7 +96,7 @@ impl Packages {
         self.morpho.irm_mock.clone()
     }
 
-    /// The code of Permit2 as it stands on networks.
+    /// Returns the code of Permit2 as deployed on real networks.
     pub(super) fn permit2(&self) -> Result<Bytes, DevnetError> {
         let file = self.root.join(PERMIT2);
         let text = fs::read_to_string(&file).map_err(|error| wrong(&file, &error))?;
@@ -107,14 +107,14 @@ impl Packages {
     }
 }
 
-/// Where Morpho is kept once it is compiled. Another way to compile it is another file.
+/// Returns the file of the compiled Morpho. A changed compile script means another file.
 fn morpho_file(root: &Path) -> PathBuf {
     let mut digest = hex::encode(Sha256::digest(COMPILE_MORPHO));
     digest.truncate(16);
     root.join(format!("morpho-{digest}.json"))
 }
 
-/// The file with what was compiled, after compiling it if need be.
+/// Returns the file of the compiled Morpho, after compiling it if necessary.
 fn compiled(root: &Path, around: &Surroundings) -> Result<PathBuf, MissingChain> {
     let file = morpho_file(root);
     let _guard = Lock::wait(&file.with_extension("lock"))?;

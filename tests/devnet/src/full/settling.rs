@@ -1,5 +1,5 @@
-//! What carries x402 payments out on a full chain where the token alone does not: the proxy in front of
-//! Permit2, and Prism, which begins with no facilitator on its list and without a fee.
+//! The contracts that settle x402 payments that the token alone cannot: the proxy for Permit2, and Prism, which
+//! starts with no facilitators and no fee.
 
 use alloy_sol_types::SolValue;
 

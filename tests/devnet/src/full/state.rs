@@ -1,5 +1,5 @@
-//! The recorded states of full chains: one file a chain in the target folder, made once from what its name
-//! is the hash of, and read by every chain that starts after.
+//! The recorded states of full chains: one file for each chain in the target folder. Its name contains a hash
+//! of everything that determines its content. It is built once and loaded by every later chain.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::own;
 use crate::process::Origin;
 use crate::surroundings::Surroundings;
 
-/// Every file that says what is built: a change of one makes another state.
+/// Every file that determines the content of a chain: a change of any produces another state.
 const RECIPE: &[(&str, &str)] = &[
     ("addresses.rs", include_str!("addresses.rs")),
     ("builder.rs", include_str!("builder.rs")),
@@ -38,11 +38,11 @@ const RECIPE: &[(&str, &str)] = &[
     ("Multicall3.json", include_str!("../../kit/Multicall3.json")),
 ];
 
-/// So long before it is recorded a chain begins. Whoever loads a state has to bring its clock up to date,
-/// also one that is a second old: a mistake there shows at once, and not a day later.
+/// How far before its recording a chain begins. Every loader must bring the clock up to date, even for a state
+/// that is a second old, so a mistake there shows at once and not a day later.
 const PAST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The file of a chain's state, after building it if need be. One process builds, the others wait for it.
+/// Returns the file of a chain's state, after building it if necessary. One process builds it; others wait.
 pub(super) async fn ready(anvil: &Path, network: &'static Network) -> Result<PathBuf, DevnetError> {
     ready_in(Surroundings::read(), anvil, network).await
 }
@@ -68,7 +68,7 @@ async fn ready_in(
         .map_err(|error| DevnetError::Start(error.to_string()))??;
     if !file.is_file() {
         let partial = file.with_extension("partial");
-        // One that a killed build left must not pass for this one's.
+        // A partial file from a killed build must not be mistaken for this one.
         remove(&partial)?;
         record(anvil, network, &packages, &partial).await?;
         fs::rename(&partial, &file).map_err(blame(&file))?;
@@ -76,7 +76,7 @@ async fn ready_in(
     Ok(file)
 }
 
-/// Whether [`ready`] would find the state.
+/// Returns whether [`ready`] would find the state.
 pub(super) fn is_there(anvil: &Path, network: &Network) -> Result<bool, DevnetError> {
     Ok(place(anvil, network, &Surroundings::read())?.is_file())
 }
@@ -97,13 +97,13 @@ async fn record(
     devnet.finish().await
 }
 
-/// The machine's time in seconds, as the local chain counts it.
+/// Returns the machine's time in seconds, the unit of the local chain.
 pub(super) fn now_s() -> u64 {
     jiff::Timestamp::now().as_second().unsigned_abs()
 }
 
 fn place(anvil: &Path, network: &Network, around: &Surroundings) -> Result<PathBuf, DevnetError> {
-    let folder = around.target.join("kit").join("states");
+    let folder = around.target.join("devnet").join("states");
     fs::create_dir_all(&folder).map_err(blame(&folder))?;
     let mut key = hex::encode(key(anvil, network)?);
     key.truncate(16);
@@ -130,7 +130,8 @@ fn key(anvil: &Path, network: &Network) -> Result<Vec<u8>, MissingChain> {
     Ok(digest.finalize().to_vec())
 }
 
-/// Another anvil may write states that this one cannot read. Its 40 MB are not read for that.
+/// Identifies an anvil binary by size and time, because hashing its 40 MB is slow. Another anvil may write
+/// states that this one cannot read.
 fn stamp(anvil: &Path) -> Result<String, MissingChain> {
     let about = fs::metadata(anvil).map_err(blame(anvil))?;
     let changed = about.modified().map_err(blame(anvil))?;
@@ -144,25 +145,25 @@ mod tests {
     use bursar_core::networks::{ChainId, by_chain};
     use std::os::unix::fs::{MetadataExt, symlink};
 
-    /// A target folder of its own with the packages of the real one.
+    /// A separate target folder with the packages of the real one.
     fn empty_target(folder: &Path) -> Surroundings {
         let around = Surroundings::read();
         Packages::ready(&around).unwrap();
         let own = Surroundings { target: folder.to_owned(), ..around.clone() };
-        fs::create_dir(folder.join("kit")).unwrap();
+        fs::create_dir(folder.join("devnet")).unwrap();
         symlink(packages::KIT.folder(&around), packages::KIT.folder(&own)).unwrap();
         own
     }
 
     #[tokio::test]
-    async fn many_who_start_at_once_build_one_state() {
+    async fn concurrent_starts_build_one_state() {
         let Some(anvil) = crate::install::chain_or_skip() else { return };
         let folder = tempfile::tempdir().unwrap();
         let around = empty_target(folder.path());
         let base = by_chain(ChainId(8453)).unwrap();
         let start = || async {
             let file = ready_in(around.clone(), &anvil, base).await.unwrap();
-            // Whoever builds again puts another file in its place.
+            // A second build would replace the file, which changes its inode.
             (fs::metadata(&file).unwrap().ino(), file)
         };
         let (one, two, three) = tokio::join!(start(), start(), start());
@@ -189,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_recipe_counts() {
+    fn every_source_file_is_in_the_recipe() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/full");
         for entry in fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            // What a run took says nothing about what it made.
+            // Timing code does not affect the content of a chain.
             let counts = RECIPE.iter().any(|(counted, _)| *counted == name) || name == "times.rs";
             assert!(counts, "{name} is missing in RECIPE");
         }

@@ -1,4 +1,4 @@
-//! What it takes to have full chains ready, step by step: `cargo xtask devnet` shows it.
+//! Prepares full chains and measures each step; `cargo xtask devnet` prints the result.
 
 use std::fmt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::install;
 use crate::node::Devnet;
 use crate::surroundings::Surroundings;
 
-/// How long each step took; what was there already took no time worth telling.
+/// How long each step took. Steps that were already done take next to no time.
 #[derive(Debug)]
 pub struct Times {
     steps: Vec<Step>,
@@ -24,11 +24,14 @@ pub struct Times {
 struct Step {
     name: String,
     took: Duration,
-    /// Whether the step did its work, or found it done.
+    /// Whether the step did its work, rather than finding it done.
     done: bool,
 }
 
-/// Makes everything ready, and measures it.
+/// Prepares everything and measures it.
+///
+/// # Errors
+/// A tool or package is missing, or a chain cannot be built.
 pub async fn measure() -> Result<Times, DevnetError> {
     let around = Surroundings::read();
     let mut times = Times { steps: Vec::new() };

@@ -33,10 +33,10 @@ const ROUTER: &str =
 const QUOTER: &str =
     "@uniswap/swap-router-contracts/artifacts/contracts/lens/QuoterV2.sol/QuoterV2.json";
 
-/// The widest range that a spacing of ten allows.
+/// The widest range that a tick spacing of ten allows.
 pub(super) const WIDEST: i32 = 887_270;
 
-/// What lies in the pool of either protocol: three million dollars and as much ether.
+/// The content of each protocol's pool, in ether: a thousand ether and three million dollars.
 pub(super) const POOL_ETHER: u128 = 1_000;
 
 impl Builder<'_> {
@@ -45,7 +45,7 @@ impl Builder<'_> {
         let (weth, none) = (self.contracts.weth, Address::ZERO);
         let code = |artifact, arguments: Vec<u8>| self.packages.creation_code(artifact, &arguments);
         self.place(factory, code(FACTORY, Vec::new())?).await?;
-        // Without a contract that draws positions, and without Uniswap v2.
+        // No contract that draws positions, and no Uniswap v2.
         let arguments = (factory, weth, none).abi_encode_params();
         self.place(positions, code(POSITIONS, arguments)?).await?;
         let arguments = (none, factory, positions, weth).abi_encode_params();

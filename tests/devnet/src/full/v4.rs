@@ -1,5 +1,5 @@
 //! Uniswap v4 on a full chain: the real contracts, a pool of the native coin and the dollar token, and a
-//! Universal Router of each calldata version.
+//! Universal Router for each calldata version.
 
 use alloy_primitives::aliases::{U24, U48};
 use alloy_primitives::{Address, B256, Bytes, U160, U256, b256, hex};
@@ -41,14 +41,14 @@ const STATE_VIEW: &str = "@uniswap/v4-periphery/foundry-out/StateView.sol/StateV
 const ROUTER: &str =
     "@uniswap/universal-router/artifacts/contracts/UniversalRouter.sol/UniversalRouter.json";
 
-/// The hash of the code that creates a v3 pool: routers reckon a pool's address from it.
+/// The hash of the creation code of a v3 pool, from which routers compute a pool's address.
 const V3_POOL_CODE: B256 =
     b256!("0xe34f199b19b2b4f47f68442619d555527d244f78a3297ea89325f843f87b8b54");
 
-/// Gas that the PositionManager leaves to a subscriber who is told of a change.
+/// Gas that the PositionManager leaves for notifying a subscriber.
 const UNSUBSCRIBE_GAS: u64 = 300_000;
 
-/// Of a position: mint it, pay both sides, and take back what was too much of the native coin.
+/// The actions that create a position: mint it, pay both sides, and return the excess native coin.
 const MINT_SETTLE_SWEEP: [u8; 3] = hex!("02 0d 14");
 
 impl Builder<'_> {
@@ -58,7 +58,7 @@ impl Builder<'_> {
         let code = |artifact, arguments: Vec<u8>| self.packages.creation_code(artifact, &arguments);
         let manager = (pool_manager,).abi_encode_params();
         self.place(pool_manager, code(POOL_MANAGER, (self.maker,).abi_encode_params())?).await?;
-        // Without a contract that draws positions.
+        // No contract that draws positions.
         let arguments = (pool_manager, permit2, U256::from(UNSUBSCRIBE_GAS), Address::ZERO, weth);
         self.place(positions, code(POSITIONS, arguments.abi_encode_params())?).await?;
         self.place(quoter, code(QUOTER, manager.clone())?).await?;
@@ -117,7 +117,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The words that make the pool's one position, and the native coin that goes with them.
+    /// Returns the encoded actions that create the pool's only position, and the native coin to send along.
     fn position(&self, key: &PoolKey, price: U160) -> Result<(Bytes, U256), DevnetError> {
         let pool = U256::from(POOL_ETHER);
         let ether = U256::from(ETHER).saturating_mul(pool);
@@ -145,8 +145,8 @@ impl Builder<'_> {
     }
 }
 
-/// The liquidity of the widest range that needs no more than these amounts, and a thousandth less, because
-/// the range is not quite without end.
+/// Returns the liquidity of the widest range that these amounts cover, minus a thousandth because that range is
+/// not quite infinite.
 fn liquidity(amount0: U256, amount1: U256, price: U256) -> Result<U256, DevnetError> {
     let one = U256::from(1) << 96;
     let by0 = amount0.checked_mul(price).and_then(|product| product.checked_div(one));

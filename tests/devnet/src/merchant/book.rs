@@ -1,4 +1,4 @@
-//! What the merchant remembers: the payments that came in, and which authorizations were used up.
+//! The merchant's memory: received payments and used authorizations.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,24 +12,24 @@ use crate::stable::Authorization;
 #[derive(Debug, Clone)]
 pub struct Received {
     pub path: String,
-    /// The decoded header, if it was JSON at all: for tests of what a wallet writes.
+    /// The decoded header, if it was valid JSON: for tests of what a wallet writes.
     pub payload: Option<Value>,
     pub outcome: Outcome,
 }
 
-/// What became of it.
+/// The result of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The money moved.
     Settled { terms: Authorization, transaction: B256 },
-    /// The merchant has no chain: nothing but the signature was verified.
+    /// The merchant has no chain: only the signature was verified.
     VerifiedOnly { terms: Authorization },
-    /// No goods, and why.
+    /// The goods were refused, for this reason.
     Refused { reason: String },
 }
 
 impl Outcome {
-    /// Whether the goods were handed out.
+    /// Returns whether the goods were handed out.
     pub fn is_paid(&self) -> bool {
         match self {
             Self::Settled { .. } | Self::VerifiedOnly { .. } => true,
@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// A mutex and not an owner with a queue: each visit is one insertion, and nothing is awaited inside.
+/// A mutex instead of an owning task: each access is one insertion, and nothing is awaited inside.
 #[derive(Debug, Default)]
 pub(super) struct Book(Mutex<Pages>);
 
@@ -49,12 +49,13 @@ struct Pages {
 }
 
 impl Book {
-    /// Marks an authorization as used; `false` if it was already, so that of two twins one is served.
+    /// Marks an authorization as used. Returns `false` if it already was, so that only one of two duplicates is
+    /// served.
     pub(super) fn claim(&self, terms: &Authorization) -> bool {
         self.pages().used.insert((terms.from, terms.nonce))
     }
 
-    /// Takes a claim back: the settlement failed, and the payer may try again.
+    /// Releases a claim after a failed settlement, so that the payer may try again.
     pub(super) fn release(&self, terms: &Authorization) {
         self.pages().used.remove(&(terms.from, terms.nonce));
     }

@@ -1,5 +1,5 @@
-//! The EIP-712 digest of an authorization and who signed it. The merchant's own: written without the
-//! wallet's code, so that an error in one is not an error in both.
+//! The EIP-712 digest of an authorization and its signer. Written without the wallet's code, so that an error
+//! in one is not repeated in the other.
 
 use alloy_primitives::{Address, B256, Signature, U256};
 use alloy_sol_types::{Eip712Domain, SolStruct, sol};
@@ -18,7 +18,7 @@ sol! {
     }
 }
 
-/// What the payer has to sign on that network.
+/// Returns the digest that the payer must sign on this network.
 pub(super) fn digest(network: &Network, terms: &Authorization) -> B256 {
     let coin = &network.stablecoin;
     let domain = Eip712Domain::new(
@@ -39,8 +39,8 @@ pub(super) fn digest(network: &Network, terms: &Authorization) -> B256 {
     .eip712_signing_hash(&domain)
 }
 
-/// Who signed the digest; `None` for what no stablecoin accepts either: not 65 bytes, a `v` out of range,
-/// or the higher of the two signatures that fit (EIP-2).
+/// Returns the signer of the digest. `None` for signatures that no stablecoin accepts either: not 65 bytes, a
+/// `v` out of range, or the higher of the two valid `s` values (EIP-2).
 pub(super) fn signer(digest: &B256, signature: &[u8]) -> Option<Address> {
     let [.., 0 | 1 | 27 | 28] = signature else { return None };
     let signature = Signature::from_raw(signature).ok()?;
@@ -56,7 +56,7 @@ mod tests {
     use alloy_primitives::{address, b256, hex};
     use bursar_core::networks::{ChainId, by_chain};
 
-    /// From the handbook's vectors, made by two other implementations.
+    /// From the handbook's vectors, which two other implementations produced.
     #[test]
     fn a_known_authorization_has_the_known_digest_and_signer() {
         let terms = Authorization {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_higher_twin_of_a_signature_counts_for_nothing() {
+    fn a_high_s_signature_is_rejected() {
         let digest = B256::repeat_byte(1);
         let order = U256::from_be_bytes(hex!(
             "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"

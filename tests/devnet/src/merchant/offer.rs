@@ -1,4 +1,4 @@
-//! What the merchant asks for, as either version of x402 writes it.
+//! The merchant's offer in either version of x402.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::shop::{Shop, Ware};
 use super::version::Version;
 
 impl Shop {
-    /// The one way to pay for what is at `path` (`PaymentRequirements`).
+    /// Returns the only way to pay for the resource at `path` (`PaymentRequirements`).
     pub(super) fn requirement(&self, path: &str, ware: Ware) -> Value {
         let coin = &self.network.stablecoin;
         let mut offer = json!({
@@ -30,7 +30,7 @@ impl Shop {
         offer
     }
 
-    /// The whole challenge (`PaymentRequired`).
+    /// Returns the whole challenge (`PaymentRequired`).
     pub(super) fn challenge(&self, path: &str, ware: Ware, error: &str) -> Value {
         let mut challenge = json!({
             "x402Version": ware.version.number(),

@@ -1,5 +1,5 @@
-//! Reads a payment header and says whether it pays the price. Strict on purpose: what a merchant on the
-//! network might refuse is refused here, so that a test sees it.
+//! Decodes a payment header and checks whether it pays the price. Deliberately strict: tests should see
+//! anything that a real merchant might refuse.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use base64::Engine;
@@ -12,10 +12,10 @@ use super::shop::{Shop, Ware};
 use super::version::Version;
 use crate::stable::Authorization;
 
-/// What is left of an authorization when it arrives must suffice for a block or two.
+/// Shortest remaining validity on arrival, in seconds: enough for a block or two.
 const MARGIN_S: u64 = 6;
 
-/// Why a payment buys nothing. The text begins with the code that x402 facilitators use, where there is one.
+/// Why a payment is refused. The text begins with the error code of x402 facilitators, if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("invalid_payload: the header is not base64 of JSON")]
@@ -58,10 +58,10 @@ pub(super) struct Payment {
 struct Written {
     x402_version: u64,
     payload: Payload,
-    /// What version 2 repeats of the offer.
+    /// Version 2 repeats the offer here.
     #[serde(default)]
     accepted: Value,
-    /// Version 1 names these two alone.
+    /// Version 1 only repeats these two fields.
     #[serde(default)]
     scheme: Value,
     #[serde(default)]
@@ -74,7 +74,7 @@ struct Payload {
     authorization: WrittenTerms,
 }
 
-/// Numbers are decimal strings: the official types know no other form.
+/// Numbers are decimal strings, the only form in the official types.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenTerms {
@@ -86,13 +86,13 @@ struct WrittenTerms {
     nonce: B256,
 }
 
-/// The JSON of a payment header.
+/// Decodes the JSON of a payment header.
 pub(super) fn decode(header: &[u8]) -> Result<Value, Refusal> {
     let text = STANDARD.decode(header).map_err(|_not_base64| Refusal::NotJson)?;
     serde_json::from_slice(&text).map_err(|_not_json| Refusal::NotJson)
 }
 
-/// Checks all that can be checked without a chain and without memory.
+/// Performs every check that needs neither a chain nor memory.
 pub(super) fn check(
     shop: &Shop,
     (path, ware): (&str, Ware),
@@ -120,7 +120,7 @@ pub(super) fn check(
     Ok(Payment { terms, signature })
 }
 
-/// The payer must name our offer as we wrote it. The two usual mistakes get words of their own.
+/// The payer must repeat our offer exactly. The two usual mistakes have their own errors.
 fn check_accepted(offered: &Value, accepted: &Value) -> Result<(), Refusal> {
     let field = |name: &str| accepted.get(name).unwrap_or(&Value::Null);
     check_named(offered, field("scheme"), field("network"))?;
@@ -148,7 +148,7 @@ fn check_terms(shop: &Shop, price: U256, terms: &Authorization, now_s: u64) -> R
     if terms.valid_before < U256::from(now_s.saturating_add(MARGIN_S)) {
         return Err(Refusal::ValidBefore(terms.valid_before));
     }
-    // Strict, as in the contract, which would refuse an authorization of this very second.
+    // Strict, as in the contract, which refuses an authorization that becomes valid this very second.
     if terms.valid_after >= U256::from(now_s) {
         return Err(Refusal::ValidAfter(terms.valid_after));
     }

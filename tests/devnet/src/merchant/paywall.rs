@@ -21,7 +21,7 @@ use crate::stable::Authorization;
 
 const OFFER: &str = "payment-required";
 
-/// Said wherever a payment is taken without a chain: nobody should believe that money moved.
+/// Sent with every sale without a chain, so that no reader believes that money moved.
 const VERIFIED_ONLY: &str = "only the signature was verified; no money moved";
 
 pub(super) fn router(shop: Arc<Shop>) -> Router {
@@ -39,14 +39,14 @@ async fn answer(State(shop): State<Arc<Shop>>, request: Request<Body>) -> Respon
     let Some(payment) = payment_in(request.headers(), ware.version) else {
         return shop.ask(&path, ware, "Payment required", &json!({}));
     };
-    // A task of its own: a payer who hangs up does not stop a settlement halfway.
+    // A separate task, so that a payer who disconnects does not stop a settlement halfway.
     let sale = tokio::spawn(async move { shop.sell(&path, ware, &payment).await });
     sale.await.unwrap_or_else(|_died| {
         reply(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": "the sale broke off" }))
     })
 }
 
-/// The payment header; two of them count as a broken one.
+/// Returns the payment header. Two of them count as one malformed header.
 fn payment_in(headers: &HeaderMap, version: Version) -> Option<Vec<u8>> {
     let all = headers.get_all(version.payment_header());
     let all: Vec<&[u8]> = all.iter().map(|value| value.as_bytes()).collect();
@@ -54,7 +54,7 @@ fn payment_in(headers: &HeaderMap, version: Version) -> Option<Vec<u8>> {
 }
 
 impl Shop {
-    /// Takes a payment in, books it, and answers.
+    /// Processes a payment, records it, and responds.
     async fn sell(&self, path: &str, ware: Ware, header: &[u8]) -> Response {
         let payload = payment::decode(header);
         let checked =
@@ -79,7 +79,7 @@ impl Shop {
         response
     }
 
-    /// Makes sure that an authorization buys once, and settles it if there is a chain.
+    /// Ensures that an authorization buys only once, and settles it if there is a chain.
     async fn take(
         &self,
         version: Version,
@@ -129,7 +129,7 @@ impl Shop {
         (headers, reply(StatusCode::OK, &goods)).into_response()
     }
 
-    /// 402 with the offer once more, a receipt that says no, and the reason.
+    /// Responds with 402, the offer again, a failed receipt, and the reason.
     fn turn_away(&self, path: &str, ware: Ware, reason: &str) -> Response {
         let receipt = json!({
             "success": false, "transaction": "", "network": ware.version.name_of(self.network),
@@ -139,7 +139,7 @@ impl Shop {
         ([(ware.version.receipt_header(), packed(&receipt))], again).into_response()
     }
 
-    /// The challenge is the body in version 1, and a header beside any body in version 2.
+    /// Version 1 puts the challenge into the body; version 2 puts it into a header, with any body.
     fn ask(&self, path: &str, ware: Ware, error: &str, body: &Value) -> Response {
         let challenge = self.challenge(path, ware, error);
         let fresh = [(header::CACHE_CONTROL, "no-store")];
@@ -157,7 +157,7 @@ fn reply(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-/// JSON as a header carries it.
+/// Encodes JSON for a header.
 fn packed(value: &Value) -> String {
     STANDARD.encode(value.to_string())
 }
@@ -167,6 +167,6 @@ fn packed(value: &Value) -> String {
     reason = "the merchant stands for a stranger's machine, whose clock is not ours to inject"
 )]
 fn now_s() -> u64 {
-    // A clock before 1970 makes every authorization "not yet valid": a refusal, as it should be.
+    // A clock before 1970 makes every authorization "not yet valid", which is correctly a refusal.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

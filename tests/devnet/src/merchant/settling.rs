@@ -1,4 +1,4 @@
-//! How the merchant gets its money: by its own transaction on a local chain, or by a facilitator.
+//! How the merchant settles: by its own transaction on a local chain, or through a facilitator.
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
@@ -7,20 +7,20 @@ use super::version::Version;
 use crate::node::Devnet;
 use crate::stable::Authorization;
 
-/// Who carries payments out.
+/// How payments are settled.
 #[derive(Debug, Clone)]
 pub enum Settling {
-    /// The merchant itself.
+    /// By the merchant itself.
     Chain(Devnet),
-    /// An x402 facilitator at this URL, without a slash at the end.
+    /// By an x402 facilitator at this URL, without a trailing slash.
     Facilitator { url: String, client: reqwest::Client },
 }
 
-/// How often a facilitator is asked about a payment that is on its way.
+/// How often a facilitator is asked about a pending settlement.
 const ASKED_MAX: usize = 5;
 
 impl Settling {
-    /// Carries a payment out, or says why not.
+    /// Settles a payment and returns the transaction, or the reason of the failure.
     pub(super) async fn settle(
         &self,
         version: Version,
@@ -55,7 +55,7 @@ async fn by_facilitator(client: &reqwest::Client, url: &str, body: &Value) -> Re
         }
         let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
         reason = format!("{}: {}", text("errorReason"), text("errorMessage"));
-        // On its way: the same request learns its end.
+        // Pending: repeating the request returns the outcome.
         if told["errorReason"] != "settlement_pending" {
             break;
         }

@@ -1,4 +1,4 @@
-//! The shared state of a merchant's requests.
+//! The state that all of a merchant's requests share.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::book::Book;
 use super::settling::Settling;
 use super::version::Version;
 
-/// What a path costs, and in which version of x402 it is asked for.
+/// The price of a resource and its x402 version.
 #[derive(Debug, Clone, Copy)]
 pub struct Ware {
     /// In smallest units of the network's stablecoin.
@@ -17,7 +17,7 @@ pub struct Ware {
     pub version: Version,
 }
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Debug)]
 pub(super) struct Shop {
     pub(super) url: String,

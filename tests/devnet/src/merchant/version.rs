@@ -1,13 +1,13 @@
-//! The two versions of x402: how each calls its headers and the network.
+//! The two versions of x402 and their names for headers and networks.
 
 use bursar_core::networks::Network;
 
-/// The version in which something is sold.
+/// The x402 version of an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// Asks in the body.
+    /// The offer is in the body.
     V1,
-    /// Asks in a header.
+    /// The offer is in a header.
     V2,
 }
 
@@ -19,7 +19,7 @@ impl Version {
         }
     }
 
-    /// The header that carries a payment.
+    /// Returns the name of the payment header.
     pub(super) fn payment_header(self) -> &'static str {
         match self {
             Self::V1 => "x-payment",
@@ -27,7 +27,7 @@ impl Version {
         }
     }
 
-    /// The header that says what became of it.
+    /// Returns the name of the receipt header.
     pub(super) fn receipt_header(self) -> &'static str {
         match self {
             Self::V1 => "x-payment-response",
@@ -35,7 +35,7 @@ impl Version {
         }
     }
 
-    /// What offers, payments and receipts call the network: a short name, or CAIP-2.
+    /// Returns the name of the network in offers, payments and receipts: a short name, or CAIP-2.
     pub(super) fn name_of(self, network: &Network) -> String {
         match self {
             Self::V1 => network.v1_names.first().copied().unwrap_or_default().to_owned(),

@@ -1,5 +1,5 @@
-//! The example agents, in Python and in Node, against a stand-in for the wallet that checks what they send
-//! and signs with a throw-away key.
+//! The example agents in Python and Node, against a stand-in for the wallet that checks their requests and
+//! signs with a throw-away key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -43,7 +43,7 @@ struct Wallet {
     polls: AtomicUsize,
     asks: AtomicUsize,
     challenge: Mutex<Value>,
-    /// The second of the latest HMAC.
+    /// The timestamp of the latest HMAC, in seconds.
     stamp: AtomicU64,
 }
 
@@ -114,8 +114,8 @@ impl Wallet {
         })
     }
 
-    /// The token itself, with a key that was never used before; or an HMAC over the canonical message,
-    /// which is written out here by hand.
+    /// Checks the bearer token with a fresh idempotency key, or the HMAC over the canonical message, which is
+    /// written out by hand here.
     fn check_proof(&self, body: &BTreeMap<String, Value>) {
         let proof = body["signature"].as_str().unwrap();
         assert_eq!(body["agent_id"], AGENT);
@@ -151,7 +151,7 @@ fn network() -> &'static Network {
     by_chain(ChainId(8453)).unwrap()
 }
 
-/// Opens a shop and a wallet, runs every agent, and returns what each printed and its exit code.
+/// Starts a shop and a wallet, runs every agent, and returns each exit code and output.
 async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Value)> {
     let goods = MerchantConfig::new(network().chain, SHOP);
     let config = goods.sell("/small", 10_000).sell_in(Version::V1, "/old/small", 10_000);
@@ -180,7 +180,7 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
             .env("WALLET_AGENT_ID", AGENT)
             .env("WALLET_AGENT_TOKEN", TOKEN)
             .env("WALLET_AUTH_MODE", mode)
-            // Would be asked for everything if the agents heeded it.
+            // Agents that used this proxy would fail.
             .env("http_proxy", "http://127.0.0.1:9")
             .stderr(Stdio::inherit())
             .output()
@@ -188,7 +188,7 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
             .unwrap_or_else(|error| {
                 panic!("{program}: {error}; apt-get install -y nodejs python3")
             });
-        // Whoever runs it again buys again: no second process can repeat this one's proof.
+        // Every run is another purchase: a second process cannot repeat this one's proof.
         assert!(now_s() > state.stamp.load(Ordering::Relaxed), "{script} ended too early");
         let printed = String::from_utf8(done.stdout).unwrap();
         assert_eq!(printed.lines().count(), 1, "{script}: {printed}");
@@ -205,7 +205,7 @@ async fn agents_pay_with_either_proof_and_after_an_approval() {
         (Operator::Automatic, "bearer"),
         (Operator::ApprovesAtTheThirdPoll, "hmac"),
     ];
-    // A query with a letter beyond ASCII: signed in its escaped form.
+    // A query with a non-ASCII letter, which is signed in escaped form.
     let paths = ["/small?q=é&n=1", "/old/small?q=é&n=1"];
     for ((operator, mode), path) in cases.iter().flat_map(|case| paths.map(|path| (*case, path))) {
         for (exit, told) in run(operator, mode, path).await {
@@ -218,7 +218,7 @@ async fn agents_pay_with_either_proof_and_after_an_approval() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agents_tell_why_nothing_was_paid() {
+async fn agents_report_why_nothing_was_paid() {
     let cases = [
         (Operator::Rejects, "/small", "rejected", 200, json!(null), json!("User rejected")),
         (Operator::Sleeps, "/small", "timeout", 202, json!(null), json!("nobody approved in time")),

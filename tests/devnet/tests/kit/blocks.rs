@@ -1,4 +1,4 @@
-//! Tests decide when the local chain makes a block.
+//! Tests control when the local chain mines a block.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn a_transaction_waits_for_a_block() {
 }
 
 #[tokio::test]
-async fn blocks_come_by_the_clock() {
+async fn blocks_are_mined_at_the_set_interval() {
     let Some(devnet) = start().await else { return };
     devnet.set_block_time(1).await.unwrap();
     let before = number(&devnet).await;

@@ -1,4 +1,5 @@
-//! The coin of the local chain refuses in the words of the coin it stands for, and asks payers with code.
+//! The coin of the local chain reverts with the messages of the real one, and verifies payers with code by
+//! EIP-1271.
 
 use crate::payer::{Payer, now_s};
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -10,7 +11,7 @@ use serde_json::json;
 const TO: Address = Address::repeat_byte(0x22);
 
 #[tokio::test]
-async fn a_refused_authorization_says_why() {
+async fn a_refused_authorization_reverts_with_the_coins_reason() {
     let Some(anvil) = chain_or_skip() else { return };
     let network = by_chain(ChainId(8453)).unwrap();
     let devnet = Devnet::start_at(&anvil, network.chain).await.unwrap();
@@ -40,7 +41,7 @@ async fn a_refused_authorization_says_why() {
         let error = devnet.settle(&terms, &signature).await.unwrap_err().to_string();
         assert!(error.ends_with(reason), "{error} is not {reason}");
     }
-    // A bare parity is accepted by the kit and written as the coin wants it.
+    // The kit accepts a bare parity and writes it as the coin requires.
     devnet.settle(&good, &last(signature[64] - 27)).await.unwrap();
     let error = devnet.settle(&good, &signature).await.unwrap_err().to_string();
     assert!(error.ends_with("FiatTokenV2: authorization is used or canceled"), "{error}");
@@ -48,7 +49,7 @@ async fn a_refused_authorization_says_why() {
 }
 
 #[tokio::test]
-async fn a_payer_with_code_is_asked_and_its_key_counts_no_more() {
+async fn a_payer_with_code_is_verified_by_its_contract_only() {
     let Some(anvil) = chain_or_skip() else { return };
     let network = by_chain(ChainId(8453)).unwrap();
     let devnet = Devnet::start_at(&anvil, network.chain).await.unwrap();
@@ -58,11 +59,11 @@ async fn a_payer_with_code_is_asked_and_its_key_counts_no_more() {
         |code: &'static str| devnet.request("anvil_setCode", json!([payer.address(), code]));
     let terms = payer.terms(TO, 10, 1);
 
-    // Returns nothing: says no.
+    // Code that returns nothing, which means no.
     set_code("0x60006000f3").await.unwrap();
     let error = devnet.settle(&terms, &payer.sign(network, &terms)).await.unwrap_err();
     assert!(error.to_string().ends_with("FiatTokenV2: invalid signature"), "{error}");
-    // Returns the word of EIP-1271: says yes to anything, of any length.
+    // Code that returns the EIP-1271 magic value, which means yes to any signature of any length.
     set_code("0x631626ba7e60e01b60005260206000f3").await.unwrap();
     devnet.settle(&terms, b"any proof").await.unwrap();
     assert!(devnet.authorization_used(terms.from, terms.nonce).await.unwrap());

@@ -1,5 +1,5 @@
-//! A full chain as tests use it: a trader of their own on it, and the words of the contracts, written from
-//! their documents. Then what is true of the chain as a whole.
+//! A full chain with a trader for tests, with interfaces written from the contracts' documentation, and tests
+//! of the chain as a whole.
 
 use alloy_primitives::aliases::U24;
 use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
@@ -45,7 +45,7 @@ sol! {
 pub(crate) const ETHER: u128 = 1_000_000_000_000_000_000;
 pub(crate) const DOLLAR: u128 = 1_000_000;
 
-/// Somebody with a thousand of everything on a chain of their own.
+/// An account with a thousand of everything, on its own chain.
 #[derive(Debug)]
 pub(crate) struct Trader {
     pub(crate) devnet: Devnet,
@@ -54,7 +54,7 @@ pub(crate) struct Trader {
     pub(crate) me: Address,
 }
 
-/// A report of a contract.
+/// An event of a contract.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Log {
     pub(crate) address: Address,
@@ -63,7 +63,7 @@ pub(crate) struct Log {
 }
 
 impl Trader {
-    /// `None` if tests with a chain are left out.
+    /// Starts a chain with a trader; `None` if chain tests are skipped.
     pub(crate) async fn on(chain: ChainId) -> Option<Self> {
         Self::with_address(chain, Address::repeat_byte(0x71)).await
     }
@@ -92,7 +92,7 @@ impl Trader {
         self.devnet.send_as(call).await.unwrap()
     }
 
-    /// What a contract reverts a call with.
+    /// Returns the data with which a contract reverts a call.
     pub(crate) async fn refusal(&self, call: &Call) -> Vec<u8> {
         match self.devnet.look_as(call).await.unwrap_err() {
             DevnetError::Reverted { data, .. } => data.to_vec(),
@@ -100,7 +100,7 @@ impl Trader {
         }
     }
 
-    /// What contracts reported in a transaction.
+    /// Returns the events of a transaction.
     pub(crate) async fn logs(&self, receipt: &Receipt) -> Vec<Log> {
         let found = self.devnet.request("eth_getTransactionReceipt", json!([receipt.hash])).await;
         serde_json::from_value(found.unwrap()["logs"].clone()).unwrap()
@@ -115,7 +115,7 @@ impl Trader {
         self.devnet.read(token, IErc20::balanceOfCall { owner }).await.unwrap()
     }
 
-    /// What I have of a token; of the native coin for the zero address.
+    /// Returns the trader's balance of a token; of the native coin for the zero address.
     pub(crate) async fn mine(&self, token: Address) -> U256 {
         if token != Address::ZERO {
             return self.balance(token, self.me).await;
@@ -124,7 +124,7 @@ impl Trader {
         serde_json::from_value(balance.unwrap()).unwrap()
     }
 
-    /// What a transaction brought me of a token, its fee not counted.
+    /// Returns how much of a token a transaction gained the trader, without its fee.
     pub(crate) async fn gain(&self, token: Address, call: &Call) -> U256 {
         let before = self.mine(token).await;
         let receipt = self.must(call).await;
@@ -133,12 +133,12 @@ impl Trader {
     }
 }
 
-/// What a contract reverts with that has an error of that name and nothing else to say.
+/// Returns the revert data of a named error without arguments.
 pub(crate) fn named(error: &str) -> [u8; 4] {
     keccak256(error)[..4].try_into().unwrap()
 }
 
-/// The trader of each network in the table of contracts.
+/// Starts a trader on each network in the table of contracts.
 pub(crate) async fn traders() -> Vec<Trader> {
     let mut all = Vec::new();
     for chain in CHAINS {
@@ -149,7 +149,7 @@ pub(crate) async fn traders() -> Vec<Trader> {
 
 #[tokio::test]
 async fn the_coin_has_the_domain_of_its_row_on_any_network() {
-    // One beside the two with contracts of their own, and one without a wrapped coin in its row.
+    // Includes a network without its own contracts, and one without a wrapped coin in its row.
     for chain in [8453, 4663, 1_187_947_933, 46_630].map(ChainId) {
         let Some(trader) = Trader::on(chain).await else { return };
         let coin = trader.network.stablecoin;
@@ -160,14 +160,14 @@ async fn the_coin_has_the_domain_of_its_row_on_any_network() {
 }
 
 #[tokio::test]
-async fn what_is_signed_now_is_valid_on_a_loaded_chain() {
+async fn an_authorization_signed_now_is_valid_on_a_loaded_chain() {
     for chain in CHAINS {
         let Some(devnet) = full_chain_or_skip(chain).await else { return };
         let network = by_chain(chain).unwrap();
         let payer = Payer::new(0x31);
         assert_on_time(&devnet).await;
         devnet.mint(payer.address(), 100).await.unwrap();
-        // Two in a row: not only the first block after the loading has the right time.
+        // Two payments in a row: not only the first block after loading must have the right time.
         for nonce in [1, 2] {
             let terms = payer.terms(Address::repeat_byte(0x22), 50, nonce);
             devnet.settle(&terms, &payer.sign(network, &terms)).await.unwrap();
@@ -176,7 +176,7 @@ async fn what_is_signed_now_is_valid_on_a_loaded_chain() {
     }
 }
 
-/// The newest block is as old as it may be on a busy machine.
+/// Asserts that the newest block is recent, with tolerance for a busy machine.
 async fn assert_on_time(devnet: &Devnet) {
     let head = devnet.request("eth_getBlockByNumber", json!(["latest", false])).await.unwrap();
     let time: U256 = serde_json::from_value(head["timestamp"].clone()).unwrap();
@@ -208,7 +208,7 @@ async fn many_reads_are_one_call_on_a_full_chain() {
             allowFailure: true,
             callData: IErc20::balanceOfCall { owner }.abi_encode().into(),
         };
-        // Nobody's balance is asked of a router: it has no such question.
+        // The router has no `balanceOf`, so this read must fail.
         let calls = vec![
             balance(trader.dollar(), trader.me),
             balance(trader.contracts.v3.router, trader.me),

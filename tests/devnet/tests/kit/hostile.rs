@@ -1,4 +1,4 @@
-//! Wallets that mean ill whoever asks them: each does what its mode says.
+//! Wallets that attack signature verifiers: each behaves as its mode specifies.
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use alloy_sol_types::{SolCall, sol};
@@ -16,10 +16,10 @@ sol! {
 const TO: Address = Address::repeat_byte(0x22);
 const YES: [u8; 4] = hex!("1626ba7e");
 const INVALID: &str = "FiatTokenV2: invalid signature";
-/// What the kit gives every transaction.
+/// Gas of every transaction of the kit.
 const GAS: u64 = 10_000_000;
 
-/// A hostile wallet with money on a chain of its own, and its owner.
+/// A hostile wallet with money on its own chain, and its owner.
 struct Scene {
     devnet: Devnet,
     network: &'static Network,
@@ -42,7 +42,7 @@ impl Scene {
         Authorization { from: self.wallet, ..self.owner.terms(TO, 10, nonce) }
     }
 
-    /// Has the wallet pay. What it cost in gas, or what was said against it.
+    /// Lets the wallet pay; returns the gas used, or the error.
     async fn pay(&self, nonce: u8) -> Result<u64, String> {
         let terms = self.terms(nonce);
         let settled = self.devnet.settle(&terms, &self.owner.sign(self.network, &terms)).await;
@@ -54,7 +54,7 @@ impl Scene {
         number(&receipt.unwrap()["gasUsed"])
     }
 
-    /// What the wallet itself answers to its owner's signature, asked with so much gas.
+    /// Returns the wallet's answer to its owner's signature, called with this much gas.
     async fn answer(&self, gas: u64) -> Result<Vec<u8>, String> {
         let (domain, words) = (B256::repeat_byte(1), [B256::repeat_byte(2)]);
         let question = isValidSignatureCall {
@@ -96,7 +96,7 @@ async fn an_honest_mode_pays_and_a_mode_can_be_changed() {
 }
 
 #[tokio::test]
-async fn one_reverts() {
+async fn a_hostile_wallet_can_revert() {
     let Some(scene) = Scene::with(WalletMode::Reverts).await else { return };
     let error = scene.answer(GAS).await.unwrap_err();
     assert!(error.ends_with("the wallet refuses"), "{error}");
@@ -104,24 +104,24 @@ async fn one_reverts() {
 }
 
 #[tokio::test]
-async fn one_answers_with_something_else() {
+async fn a_hostile_wallet_can_return_nonsense() {
     let Some(scene) = Scene::with(WalletMode::WrongAnswer).await else { return };
     assert_eq!(scene.answer(GAS).await.unwrap()[..4], hex!("deadbeef"));
     assert!(scene.pay(1).await.unwrap_err().ends_with(INVALID));
 }
 
 #[tokio::test]
-async fn one_answers_at_great_length() {
+async fn a_hostile_wallet_can_return_a_megabyte() {
     let Some(scene) = Scene::with(WalletMode::HugeAnswer).await else { return };
     let answer = scene.answer(GAS).await.unwrap();
     assert_eq!((answer.len(), &answer[..4]), (1 << 20, &YES[..]));
-    // It says yes, and whoever reads all of it pays for that.
+    // The answer is yes, but a caller that copies all of it pays for that.
     assert!(scene.pay(1).await.unwrap() > 4_000_000);
     scene.assert_paid(10).await;
 }
 
 #[tokio::test]
-async fn one_burns_all_that_it_is_given() {
+async fn a_hostile_wallet_can_burn_all_gas() {
     let Some(scene) = Scene::with(WalletMode::BurnsGas).await else { return };
     assert!(scene.answer(100_000).await.is_err());
     assert!(scene.answer(GAS).await.is_err());
@@ -129,10 +129,10 @@ async fn one_burns_all_that_it_is_given() {
 }
 
 #[tokio::test]
-async fn one_is_honest_until_the_payment_is_sent() {
+async fn a_hostile_wallet_can_burn_gas_only_when_sent() {
     let Some(scene) = Scene::with(WalletMode::BurnsWhenSent).await else { return };
     assert_eq!(scene.answer(GAS).await.unwrap()[..4], YES);
-    // The kit looks before it sends: that it was sent at all shows that the look went well.
+    // The kit simulates before it sends: that it sent shows that the simulation succeeded.
     let error = scene.pay(1).await.unwrap_err();
     assert!(error.ends_with("was reverted"), "{error}");
     let hash = error.split(' ').find_map(|word| word.parse::<B256>().ok()).unwrap();
@@ -142,7 +142,7 @@ async fn one_is_honest_until_the_payment_is_sent() {
 }
 
 #[tokio::test]
-async fn one_goes_by_the_gas_that_it_is_given() {
+async fn a_hostile_wallet_can_depend_on_the_gas_limit() {
     let Some(scene) = Scene::with(WalletMode::BurnsAbove(200_000)).await else { return };
     for (mode, little, much) in [
         (WalletMode::BurnsAbove(200_000), true, false),
@@ -157,7 +157,7 @@ async fn one_goes_by_the_gas_that_it_is_given() {
 }
 
 #[tokio::test]
-async fn one_agrees_at_a_price() {
+async fn a_hostile_wallet_can_burn_gas_and_then_agree() {
     let price = 3_000_000;
     let Some(scene) = Scene::with(WalletMode::BurnsThenAnswers(price)).await else { return };
     let cost = scene.pay(1).await.unwrap();
@@ -167,9 +167,9 @@ async fn one_agrees_at_a_price() {
 }
 
 #[tokio::test]
-async fn one_tries_to_move_more_than_it_signed() {
+async fn a_hostile_wallet_cannot_move_more_by_reentering() {
     let Some(scene) = Scene::with(WalletMode::ReentersQuietly).await else { return };
-    // The attempt alone costs what it was given.
+    // The attempt alone costs the gas that it received.
     assert!(scene.pay(1).await.unwrap() > 100_000);
     scene.assert_paid(10).await;
     scene.devnet.set_hostile_mode(scene.wallet, WalletMode::ReentersLoudly).await.unwrap();

@@ -1,4 +1,4 @@
-//! The local chain, and a merchant who is paid on it.
+//! The local chain, and a merchant that is paid on it.
 
 use crate::payer::{Payer, now_s, pack, payload, unpack};
 use alloy_primitives::{Address, U256, address};
@@ -15,7 +15,7 @@ fn robinhood() -> &'static Network {
     by_chain(ChainId(4663)).unwrap()
 }
 
-/// A merchant of the first chain with two goods.
+/// A merchant on the first chain with two goods.
 fn goods() -> MerchantConfig {
     let config = MerchantConfig::new(robinhood().chain, SHOP);
     config.sell("/small", SMALL.into()).sell("/large", 2_000_000)
@@ -81,7 +81,7 @@ async fn a_signed_payment_moves_money_once() {
     assert_eq!(devnet.balance_of(terms.from).await.unwrap(), U256::from(1_000_000 - SMALL));
     assert_eq!(devnet.balance_of(SHOP).await.unwrap(), U256::from(SMALL));
 
-    // The same payment again: refused by the merchant's memory, and by the coin without it.
+    // The same payment again: refused by the merchant's memory, and without that by the coin.
     let again = get(&url, Some(&header)).await;
     assert_eq!(again.status, 402);
     assert_reason(&again, "invalid_exact_evm_nonce_already_used");
@@ -228,12 +228,12 @@ async fn whatever_is_wrong_with_a_payment_is_named() {
         assert_reason(&answer, code);
     }
     assert_eq!(merchant.payments().len(), cases.len());
-    // None of them has used the authorization up.
+    // None of the refused payments used up the authorization.
     assert_eq!(get(&url, Some(&signed(&good))).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_chain_of_another_process_is_attached_to_and_outlives_us() {
+async fn an_attached_chain_outlives_its_handle() {
     let Some(anvil) = chain_or_skip() else { return };
     let devnet = Devnet::start_at(&anvil, ChainId(8453)).await.unwrap();
     let guest = Devnet::attach(devnet.url(), ChainId(8453)).await.unwrap();
@@ -250,7 +250,7 @@ async fn a_chain_of_another_process_is_attached_to_and_outlives_us() {
 }
 
 #[tokio::test]
-async fn what_is_not_an_anvil_fails_with_its_own_words() {
+async fn a_binary_that_is_not_anvil_fails_with_its_output() {
     let error = Devnet::start_at("/bin/false".as_ref(), ChainId(8453)).await.unwrap_err();
     assert!(error.to_string().starts_with("anvil did not start"), "{error}");
     let error = Devnet::start_at("/bin/ls".as_ref(), ChainId(8453)).await.unwrap_err();
@@ -259,7 +259,7 @@ async fn what_is_not_an_anvil_fails_with_its_own_words() {
     assert!(matches!(unknown, Err(DevnetError::UnknownChain(ChainId(5)))));
 }
 
-/// The reason stands in the body, in the renewed offer and in the receipt.
+/// Asserts the reason in the body, in the renewed offer and in the receipt.
 fn assert_reason(answer: &Answer, code: &str) {
     let offer = answer.offer.as_ref().unwrap();
     let receipt = answer.receipt.as_ref().unwrap();

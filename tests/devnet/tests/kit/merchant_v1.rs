@@ -1,4 +1,4 @@
-//! The merchant in version 1 of x402: an offer in the body, and headers of their own.
+//! The merchant in version 1 of x402: the offer in the body, and different headers.
 
 use crate::payer::{Payer, pack, unpack};
 use alloy_primitives::{Address, U256};
@@ -23,7 +23,7 @@ fn goods() -> MerchantConfig {
 struct Answer {
     status: u16,
     receipt: Option<Value>,
-    /// The names of x402's headers in it.
+    /// The names of its x402 headers.
     headers: Vec<String>,
     body: Value,
 }
@@ -64,7 +64,7 @@ async fn version_1_asks_in_the_body_and_settles() {
     let payer = Payer::new(0x21);
     devnet.mint(payer.address(), 1_000_000).await.unwrap();
     let header = payer.header_v1(base(), &json!("base"), &payer.terms(SHOP, PRICE, 1));
-    // In the other version's header it is no payment at all.
+    // In the other version's header it does not count as a payment.
     assert_eq!(get(&url, Some(("PAYMENT-SIGNATURE", &header))).await.body, challenge);
 
     let paid = get(&url, Some(("X-PAYMENT", &header))).await;
@@ -113,14 +113,14 @@ async fn whatever_is_wrong_with_a_payment_is_named() {
         assert_refused(&get(&url, Some(("X-PAYMENT", header))).await, code);
     }
     assert_eq!(get(&url, Some(("X-PAYMENT", &header))).await.status, 200);
-    // What pays in one version does not pay in the other, which sells the same.
+    // A payment of one version does not buy the same ware in the other.
     let new = format!("{}/new", merchant.url());
     let other = payer.header_v1(base(), &json!("base"), &payer.terms(SHOP, PRICE, 2));
     assert_eq!(get(&new, Some(("X-PAYMENT", &other))).await.status, 402);
     assert_eq!(get(&new, Some(("PAYMENT-SIGNATURE", &other))).await.status, 402);
 }
 
-/// The reason stands in the renewed offer and in the receipt.
+/// Asserts the reason in the renewed offer and in the receipt.
 fn assert_refused(answer: &Answer, code: &str) {
     assert_eq!(answer.status, 402, "{code}");
     assert_eq!(answer.body["accepts"].as_array().unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! Multicall3 answers on the local chain as it does on the network that the chain stands for.
+//! Multicall3 answers on the local chain as on the network that the chain stands for.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -25,7 +25,7 @@ async fn read<C: SolCall>(devnet: &Devnet, call: C) -> C::Return {
 }
 
 #[tokio::test]
-async fn many_reads_are_one_call_and_a_failed_one_spoils_none() {
+async fn a_failed_read_in_a_multicall_does_not_affect_the_others() {
     let Some(anvil) = chain_or_skip() else { return };
     let network = by_chain(ChainId(8453)).unwrap();
     let devnet = Devnet::start_at(&anvil, network.chain).await.unwrap();

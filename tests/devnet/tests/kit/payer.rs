@@ -1,5 +1,5 @@
-//! A payer for tests, written from the standards by hand: it shares no code with the merchant, and none
-//! with the wallet, so that agreement between them proves something.
+//! A payer for tests, written by hand from the standards. It shares no code with the merchant or the wallet, so
+//! that their agreement proves something.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ impl Payer {
         Address::from_slice(&keccak256(&point.as_bytes()[1..])[12..])
     }
 
-    /// Terms that are valid from a minute ago for a minute.
+    /// Returns terms that are valid from a minute ago until a minute from now.
     pub(crate) fn terms(&self, to: Address, value: u64, nonce: u8) -> Authorization {
         Authorization {
             from: self.address(),
@@ -53,19 +53,19 @@ impl Payer {
         self.sign_struct(network, &words)
     }
 
-    /// Signs an EIP-712 struct, given as its type hash and its words, under the coin's domain.
+    /// Signs an EIP-712 struct, given as its type hash and its words, in the coin's domain.
     pub(crate) fn sign_struct(&self, network: &Network, words: &[B256]) -> Vec<u8> {
         self.sign_under(network.stablecoin.domain_separator, words)
     }
 
-    /// The same under any domain.
+    /// Signs an EIP-712 struct in any domain.
     pub(crate) fn sign_under(&self, domain: B256, words: &[B256]) -> Vec<u8> {
         let digest = digest(domain, words);
         let (signature, recovery) = self.key.sign_prehash_recoverable(digest.as_slice()).unwrap();
         [&signature.to_bytes()[..], &[27 + recovery.to_byte()]].concat()
     }
 
-    /// The signed payment header for an offer.
+    /// Returns the signed payment header for an offer.
     pub(crate) fn header(
         &self,
         network: &Network,
@@ -75,7 +75,7 @@ impl Payer {
         pack(&payload(accepted, terms, &self.sign(network, terms)))
     }
 
-    /// The same in version 1, which repeats nothing of the offer but the network's name.
+    /// Returns the header for version 1, which repeats only the network's name of the offer.
     pub(crate) fn header_v1(
         &self,
         network: &Network,
@@ -89,13 +89,13 @@ impl Payer {
     }
 }
 
-/// What of an EIP-712 struct is signed.
+/// Returns the EIP-712 digest of a struct.
 pub(crate) fn digest(domain: B256, words: &[B256]) -> B256 {
     let content = keccak256(words.concat());
     keccak256([b"\x19\x01", domain.as_slice(), content.as_slice()].concat())
 }
 
-/// The x402 payload of an authorization.
+/// Returns the x402 payload of an authorization.
 pub(crate) fn payload(accepted: &Value, terms: &Authorization, signature: &[u8]) -> Value {
     json!({
         "x402Version": 2,

@@ -1,4 +1,4 @@
-//! Permit2 on a full chain: money moves by a signature, once, and a router is allowed by one.
+//! Permit2 on a full chain: a signature moves money once, and a signature grants a router its allowance.
 
 use alloy_primitives::aliases::{U48, U160};
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
@@ -32,7 +32,7 @@ sol! {
 
 const TO: Address = Address::repeat_byte(0x33);
 
-/// The domain of Permit2, which has no version, from the standard's own words.
+/// The domain of Permit2, which has no version, computed from the EIP-712 text.
 fn domain(chain: ChainId, permit2: Address) -> B256 {
     let kind = keccak256("EIP712Domain(string name,uint256 chainId,address verifyingContract)");
     keccak256((kind, keccak256("Permit2"), U256::from(chain.0), permit2).abi_encode_params())
@@ -48,7 +48,7 @@ async fn owner(chain: ChainId, payer: &Payer) -> Option<Trader> {
 }
 
 #[tokio::test]
-async fn money_moves_by_a_signature_and_only_once() {
+async fn a_permit2_signature_moves_money_once() {
     let payer = Payer::new(0x51);
     for chain in CHAINS {
         let Some(trader) = owner(chain, &payer).await else { return };
@@ -120,7 +120,7 @@ async fn a_signature_in_front_of_a_swap_allows_the_router() {
             };
             let good = payer.sign_under(domain(chain, trader.contracts.permit2), &words(&single));
             let wrong = payer.sign_under(B256::ZERO, &words(&single));
-            // ExecutionFailed(uint256,bytes), around what Permit2 said.
+            // ExecutionFailed(uint256,bytes), which wraps the error of Permit2.
             let refusal = trader.refusal(&permit(wrong)).await;
             assert_eq!(refusal[..4], hex!("2c4029e9"));
             let told = <(U256, Bytes)>::abi_decode_params(&refusal[4..]).unwrap();
@@ -128,7 +128,7 @@ async fn a_signature_in_front_of_a_swap_allows_the_router() {
 
             let quoted = swap.quote(&trader).await;
             assert_eq!(trader.gain(Address::ZERO, &permit(good)).await, quoted);
-            // It was for that amount, and is used up.
+            // The allowance was for this amount and is used up.
             let refusal = trader.refusal(&swap.call(&trader, router)).await;
             assert_eq!(refusal[..4], hex!("f96fb071"), "InsufficientAllowance(uint256)");
         }

@@ -1,4 +1,4 @@
-//! Prism on a full chain: payments in order, by facilitators of its list, for a fee or for none.
+//! Prism on a full chain: payments in order, by listed facilitators, with or without a fee.
 
 use alloy_primitives::{Address, B256, U256, b256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -31,7 +31,7 @@ const FACILITATOR: Address = Address::repeat_byte(0x70);
 const PAYMENT: B256 = b256!("0xc7bf020550e52cb0e18cf51eb8f69e350b9009c8aa383fa02ea332638e5df4a4");
 const SETTLED: B256 = b256!("0xf606286dbcfcd175b8b22c61b8e1da14bf5b5776d73aa1f32d6f328599af957b");
 
-/// A payment that somebody signs.
+/// A payment to be signed.
 #[derive(Debug, Clone)]
 pub(crate) struct Payment {
     pub(crate) token: Address,
@@ -94,7 +94,7 @@ fn domain(trader: &Trader) -> B256 {
     keccak256((kind, name, version, chain, trader.contracts.prism).abi_encode_params())
 }
 
-/// Somebody whose dollars Prism may take, on a chain with a facilitator that has coin for gas.
+/// An account whose dollars Prism may transfer, on a chain with a facilitator that has native coin for gas.
 async fn owner(chain: ChainId, key: &Payer) -> Option<Trader> {
     let trader = Trader::with_address(chain, key.address()).await?;
     trader.approve(trader.dollar(), trader.contracts.prism).await;
@@ -119,7 +119,7 @@ async fn prism_has_the_interface_and_the_domain_that_are_known() {
         assert_eq!(format!("{prism:?}"), "0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
         let found = trader.devnet.read(prism, IPrism::DOMAIN_SEPARATORCall {}).await;
         assert_eq!(found.unwrap(), domain(&trader));
-        // Nobody is a facilitator until a test says so.
+        // There is no facilitator until a test adds one.
         for is_one in [false, true] {
             let asked = IPrism::isFacilitatorCall { who: FACILITATOR };
             assert_eq!(trader.devnet.read(prism, asked).await.unwrap(), is_one);
@@ -160,7 +160,7 @@ async fn a_payment_is_reported_with_its_fee() {
         let payment = Payment::new(&trader, number);
         let receipt = trader.must(&payment.signed(&trader, &key)).await;
         let logs = trader.logs(&receipt).await;
-        // One transfer without a fee, two with one, and the report.
+        // One transfer without a fee, two with a fee, and the settlement event.
         assert_eq!(logs.len(), if fee == 0 { 2 } else { 3 });
         let report = logs.last().unwrap();
         assert_eq!(report.address, prism);
@@ -186,7 +186,7 @@ async fn a_payment_is_reported_with_its_fee() {
 }
 
 #[tokio::test]
-async fn prism_says_why_it_refuses() {
+async fn prism_reverts_with_named_errors() {
     let key = Payer::new(0x67);
     let Some(trader) = owner(ChainId(8453), &key).await else { return };
     let good = Payment::new(&trader, 0);
@@ -213,19 +213,19 @@ async fn prism_says_why_it_refuses() {
     trader.devnet.unpause_prism().await.unwrap();
     let more = Payment { value: u128::MAX, ..good };
     let refusal = trader.refusal(&more.signed(&trader, &key)).await;
-    // What the token says is passed on.
+    // Prism passes on the token's error.
     let words = b"ERC20: transfer amount exceeds balance";
     assert!(refusal.windows(words.len()).any(|part| part == words), "{refusal:?}");
     trader.must(&call).await;
 }
 
 #[tokio::test]
-async fn of_the_two_signatures_that_fit_only_the_lower_one_counts() {
+async fn prism_rejects_high_s_signatures() {
     let key = Payer::new(0x68);
     let Some(trader) = owner(ChainId(8453), &key).await else { return };
     let payment = Payment::new(&trader, 0);
     let low = payment.sign(&trader, &key);
-    // The curve's order, from its standard (SEC 2).
+    // The order of the curve, from its standard (SEC 2).
     let order = U256::from_be_bytes(hex!(
         "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
     ));
@@ -237,7 +237,7 @@ async fn of_the_two_signatures_that_fit_only_the_lower_one_counts() {
 }
 
 #[tokio::test]
-async fn a_payer_with_code_is_not_asked() {
+async fn prism_does_not_support_eip_1271() {
     let key = Payer::new(0x69);
     let Some(trader) = owner(ChainId(8453), &key).await else { return };
     let wallet = trader.devnet.deploy_wallet(key.address()).await.unwrap();

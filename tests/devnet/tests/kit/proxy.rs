@@ -1,4 +1,4 @@
-//! x402's proxy for exact payments by Permit2: the numbers of its interface, and what it carries out.
+//! x402's proxy for exact payments by Permit2: the constants of its interface, and its settlements.
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -31,12 +31,12 @@ sol! {
 
 const TO: Address = Address::repeat_byte(0x33);
 
-/// Of the whole of what is signed, and of its parts, as x402's documents give them.
+/// The type hashes of the signed struct and of its parts, from x402's documentation.
 const PERMIT: B256 = b256!("0xebc156cd23678a74c94df13d772ef5478420637f0c94bd10d509e1dc98f521c7");
 const WITNESS: B256 = b256!("0xd97b3239a7f32295517bd14cb074edfdd188dfe5eb42f802bb26d4fd1eb12c37");
 const DOMAIN: B256 = b256!("0x8cad95687ba82c2ce50e74f7b754645e5117c3a5bec8151c0726d5857980a866");
 
-/// A payment that somebody signs.
+/// A payment to be signed.
 #[derive(Debug, Clone)]
 pub(crate) struct Payment {
     pub(crate) owner: Address,
@@ -87,7 +87,7 @@ impl Payment {
     }
 }
 
-/// Somebody on a full chain whose tokens Permit2 may take.
+/// An account on a full chain whose tokens Permit2 may transfer.
 async fn owner(chain: ChainId, key: &Payer) -> Option<Trader> {
     let trader = Trader::with_address(chain, key.address()).await?;
     trader.approve(trader.dollar(), trader.contracts.permit2).await;
@@ -114,7 +114,7 @@ async fn the_proxy_has_the_interface_that_x402_documents() {
 }
 
 #[tokio::test]
-async fn a_payment_moves_money_once_whoever_carries_it_out() {
+async fn a_proxy_payment_moves_money_once_from_any_sender() {
     let key = Payer::new(0x61);
     for chain in CHAINS {
         let Some(trader) = owner(chain, &key).await else { return };
@@ -133,7 +133,7 @@ async fn a_payment_moves_money_once_whoever_carries_it_out() {
 }
 
 #[tokio::test]
-async fn what_was_not_signed_is_refused() {
+async fn the_proxy_refuses_unsigned_terms() {
     let key = Payer::new(0x63);
     let Some(trader) = owner(ChainId(8453), &key).await else { return };
     let good = Payment::new(key.address(), trader.dollar());
@@ -156,7 +156,7 @@ async fn what_was_not_signed_is_refused() {
 }
 
 #[tokio::test]
-async fn the_proxy_refuses_in_words_of_its_own() {
+async fn the_proxy_reverts_with_named_errors() {
     let key = Payer::new(0x64);
     let Some(trader) = owner(ChainId(8453), &key).await else { return };
     let good = Payment::new(key.address(), trader.dollar());
@@ -170,7 +170,7 @@ async fn the_proxy_refuses_in_words_of_its_own() {
         let refusal = trader.refusal(&payment.call(&trader, &payment.sign(&trader, &key))).await;
         assert_eq!(refusal, named(error), "{error}");
     }
-    // Its first slot says that a payment is under way.
+    // The first storage slot marks a payment in progress.
     let within = json!([trader.contracts.exact_permit2_proxy, "0x0", B256::with_last_byte(1)]);
     trader.devnet.request("anvil_setStorageAt", within).await.unwrap();
     let refusal = trader.refusal(&good.call(&trader, &good.sign(&trader, &key))).await;

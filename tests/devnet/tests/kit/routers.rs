@@ -1,4 +1,4 @@
-//! The two calldata versions of Universal Router: which takes what, and what happens to the wrong one.
+//! The two calldata versions of Universal Router: which router accepts which, and the effect of a mismatch.
 
 use alloy_primitives::aliases::{I24, U24, U48, U160};
 use alloy_primitives::{Address, Bytes, U256, hex};
@@ -41,7 +41,7 @@ sol! {
     }
 }
 
-/// V4_SWAP, and with it SWEEP.
+/// V4_SWAP, alone and followed by SWEEP.
 const SWAP: &[u8] = &[0x10];
 const SWAP_AND_SWEEP: &[u8] = &[0x10, 0x04];
 /// SWAP_EXACT_IN_SINGLE, SETTLE_ALL, TAKE_ALL.
@@ -49,7 +49,7 @@ const ACTIONS: [u8; 3] = [0x06, 0x0c, 0x0f];
 /// V4TooLittleReceivedPerHopSingle(uint256,uint256)
 const TOO_LITTLE_PER_HOP: [u8; 4] = hex!("4713c18b");
 
-/// The pool of the native coin and the dollar token.
+/// Returns the pool of the native coin and the dollar token.
 pub(crate) fn pool_key(trader: &Trader) -> PoolKey {
     PoolKey {
         currency0: Address::ZERO,
@@ -64,7 +64,7 @@ pub(crate) fn pool_key(trader: &Trader) -> PoolKey {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fields {
     Five,
-    /// With the least price, in tokens received for one given, times 10^36.
+    /// With the least price: tokens received per token given, times 10^36.
     Six(U256),
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Swap {
 }
 
 impl Swap {
-    /// What a trader signs off once: the dollar token to Permit2, and Permit2 to the router.
+    /// Grants the allowances once: the dollar token to Permit2, and Permit2 to the router.
     pub(crate) async fn prepare(trader: &Trader, router: Address) {
         let permit2 = trader.contracts.permit2;
         trader.approve(trader.dollar(), permit2).await;
@@ -119,7 +119,7 @@ impl Swap {
         U256::from(if self.sell_ether { self.amount } else { 0 })
     }
 
-    /// What goes with V4_SWAP.
+    /// Returns the input of V4_SWAP.
     pub(crate) fn input(&self, trader: &Trader) -> Bytes {
         let sold = if self.sell_ether { Address::ZERO } else { trader.dollar() };
         let params: Vec<Bytes> = vec![
@@ -153,13 +153,13 @@ impl Swap {
     }
 }
 
-/// The price of a swap as the newer routers reckon it: of smallest units, rounded down.
+/// Returns the price of a swap as the newer routers compute it: in smallest units, rounded down.
 fn price(received: U256, given: u128) -> U256 {
     received * U256::from(10).pow(U256::from(36)) / U256::from(given)
 }
 
 #[tokio::test]
-async fn a_newer_router_keeps_the_least_price_to_the_last_digit() {
+async fn newer_routers_enforce_the_least_price_exactly() {
     for trader in traders().await {
         let routers = trader.contracts.routers;
         for router in [routers.v2_1_1, routers.v2_1_2] {
@@ -191,10 +191,10 @@ async fn the_older_router_takes_the_newer_calldata_only_without_a_price() {
         for (sell_ether, amount) in [(false, 3_000 * DOLLAR), (true, ETHER)] {
             let mut swap = Swap { fields: Fields::Five, sell_ether, amount, least: 1 };
             let quoted = swap.quote(&trader).await;
-            // It reads the price as the place of the hook's data: far behind the end.
+            // The router reads the price as the offset of the hook's data, far behind the end.
             swap.fields = Fields::Six(price(quoted, amount));
             assert_eq!(trader.refusal(&swap.call(&trader, router)).await, b"");
-            // Without a price the mistake passes in silence: a test that leaves it out proves nothing.
+            // Without a price the mismatch has no effect, so a test that omits the price proves nothing.
             swap.fields = Fields::Six(U256::ZERO);
             let call = swap.call(&trader, router);
             assert_eq!(trader.gain(swap.bought(&trader), &call).await, quoted);

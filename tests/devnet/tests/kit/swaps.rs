@@ -1,4 +1,4 @@
-//! Quotes and swaps on a full chain: what a quoter says is what a router gives.
+//! Quotes and swaps on a full chain: the router gives exactly what the quoter reports.
 
 use alloy_primitives::aliases::{U24, U160};
 use alloy_primitives::{Address, U256};
@@ -64,11 +64,11 @@ async fn the_v3_quote_is_what_the_router_gives() {
             let swap = ISwapRouter02::exactInputSingleCall { params: params.clone() };
             let swap = trader.call(trader.contracts.v3.router, &swap);
             assert_eq!(trader.gain(to, &swap).await, quoted);
-            // The same again is dearer, so the router keeps the floor.
+            // The same swap again is more expensive, so the router enforces the minimum.
             let refusal = trader.refusal(&swap).await;
             assert!(String::from_utf8_lossy(&refusal).contains("Too little received"));
         }
-        // 3000 dollars bought the first ether, less the fee and the price that they moved.
+        // 3000 dollars bought the first ether, minus the fee and the price movement.
         let bought = quote_v3(&trader, dollar, weth, U256::from(3_000 * DOLLAR)).await;
         assert!(bought < U256::from(ETHER) && bought > U256::from(ETHER / 1_000 * 997));
     }
@@ -87,7 +87,7 @@ async fn the_v4_quote_is_what_the_router_gives() {
             swap.least = quoted.to::<u128>();
             let call = swap.call(&trader, router);
             assert_eq!(trader.gain(swap.bought(&trader), &call).await, quoted);
-            // V4TooLittleReceived(uint256,uint256): the same again is dearer.
+            // V4TooLittleReceived(uint256,uint256): the same swap again is more expensive.
             assert_eq!(trader.refusal(&call).await[..4], [0x8b, 0x06, 0x3d, 0x73]);
         }
     }

@@ -1,4 +1,4 @@
-//! Tokens that lie, and tokens of the older kind: each does what its mode says.
+//! Misbehaving tokens and tokens without authorizations: each behaves as its mode specifies.
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -29,7 +29,7 @@ sol! {
 }
 
 const TO: Address = Address::repeat_byte(0x33);
-/// EIP-3009's type of what is signed.
+/// The EIP-3009 type hash of a transfer.
 const TRANSFER: B256 =
     B256::new(hex!("7c7c6cdb67a18743f49ec6fa9b35f50d52ed05cbed4cc592e13b44501c1a2267"));
 
@@ -41,7 +41,7 @@ fn domain(token: Address) -> B256 {
     keccak256((kind, name, version, U256::from(8453), token).abi_encode_params())
 }
 
-/// Somebody who has a million of a token.
+/// An account with a million of a token.
 struct Holder {
     key: Payer,
     trader: Trader,
@@ -57,7 +57,7 @@ impl Holder {
         Some(Self { key, trader, token })
     }
 
-    /// An authorization for 1001, in the form for keys or in the one for anything.
+    /// Returns a call with an authorization of 1001, in the form for keys or in the `bytes` form.
     fn authorized(&self, nonce: u8, of_key: bool) -> Call {
         let Authorization { from, to, value, valid_after, valid_before, nonce } =
             self.key.terms(TO, 1001, nonce);
@@ -111,8 +111,7 @@ impl Holder {
         self.trader.devnet.balance_of_token(self.token, of).await.unwrap().to()
     }
 
-    /// Carries a call out and says what the payer lost by it, what the payee got, and what transfers to the
-    /// payee were reported.
+    /// Sends a call; returns the payer's loss, the payee's gain, and the reported transfers to the payee.
     async fn effect(&self, call: &Call) -> (u128, u128, Vec<u128>) {
         let before = (self.balance(self.trader.me).await, self.balance(TO).await);
         let receipt = self.trader.must(call).await;
@@ -131,7 +130,7 @@ impl Holder {
         (before.0 - after.0, after.1 - before.1, reported)
     }
 
-    /// A payment by Permit2 and one by Prism, whose facilitator is the payer.
+    /// Returns a payment by Permit2 and one by Prism, with the payer as its facilitator.
     async fn indirect(&self) -> [Call; 2] {
         let devnet = &self.trader.devnet;
         let contracts = &self.trader.contracts;
@@ -153,7 +152,7 @@ impl Holder {
 }
 
 #[tokio::test]
-async fn a_token_with_authorizations_lies_as_it_was_told() {
+async fn a_token_with_authorizations_follows_its_mode() {
     let cases = [
         (TokenMode::Honest, true, (1001, 1001, vec![1001])),
         (TokenMode::DoesNothing, false, (0, 0, vec![])),
@@ -176,7 +175,7 @@ async fn a_token_with_authorizations_lies_as_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_token_turns_from_honest_to_lying() {
+async fn a_token_mode_can_be_changed() {
     let Some(holder) = Holder::of(TokenMode::Honest).await else { return };
     let devnet = &holder.trader.devnet;
     let found = devnet.read(holder.token, IToken::DOMAIN_SEPARATORCall {}).await.unwrap();
@@ -185,7 +184,7 @@ async fn a_token_turns_from_honest_to_lying() {
     devnet.look_as(&call).await.unwrap();
     devnet.set_token_mode(holder.token, TokenMode::OnlyReports).await.unwrap();
     assert_eq!(holder.effect(&call).await, (0, 0, vec![1001]));
-    // Of what it once was it keeps the signatures that it takes.
+    // The token still verifies signatures, as before.
     assert!(devnet.set_token_mode(holder.token, TokenMode::Plain).await.is_err());
     let mut forged = holder.authorized(2, true);
     forged.data = [&forged.data[..4 + 8 * 32], &[1; 32]].concat().into();
@@ -193,7 +192,7 @@ async fn a_token_turns_from_honest_to_lying() {
 }
 
 #[tokio::test]
-async fn a_plain_token_knows_no_authorizations() {
+async fn a_plain_token_has_no_authorizations() {
     for mode in [TokenMode::Plain, TokenMode::PlainWithoutAnswer, TokenMode::PlainRefusing] {
         let Some(holder) = Holder::of(mode).await else { return };
         let devnet = &holder.trader.devnet;
@@ -224,7 +223,7 @@ async fn a_plain_token_is_moved_by_an_allowance_whatever_it_answers() {
 }
 
 #[tokio::test]
-async fn a_token_that_says_no_is_heard() {
+async fn a_transfer_that_returns_false_is_refused() {
     let Some(holder) = Holder::of(TokenMode::PlainRefusing).await else { return };
     let [by_permit2, by_prism] = holder.indirect().await;
     let refusal = holder.trader.refusal(&by_permit2).await;
@@ -234,13 +233,13 @@ async fn a_token_that_says_no_is_heard() {
     let token = holder.token.into_word();
     let error = [&named("SafeERC20FailedOperation(address)"), token.as_slice()].concat();
     assert_eq!(refusal, error);
-    // It is asked anew each time.
+    // The mode is read at each call.
     holder.trader.devnet.set_token_mode(holder.token, TokenMode::Plain).await.unwrap();
     assert_eq!(holder.effect(&by_prism).await, (1001, 1001, vec![1001]));
 }
 
 #[tokio::test]
-async fn two_tokens_have_nothing_in_common() {
+async fn two_tokens_share_no_state() {
     let Some(holder) = Holder::of(TokenMode::Honest).await else { return };
     let devnet = &holder.trader.devnet;
     let other = devnet.deploy_token("Liar", "7", TokenMode::Honest).await.unwrap();

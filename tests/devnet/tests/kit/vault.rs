@@ -1,4 +1,4 @@
-//! The vault and the market of a full chain: what is lent earns, and can be taken out again.
+//! The vault and the market of a full chain: deposits earn interest and can be withdrawn.
 
 use alloy_primitives::{Address, B256, U256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -60,7 +60,7 @@ async fn ask<C: SolCall>(trader: &Trader, question: C) -> C::Return {
     trader.devnet.read(trader.contracts.lending.vault, question).await.unwrap()
 }
 
-/// The next block comes at that time, with whatever is in it.
+/// Sets the time of the next block.
 async fn next_block_at(trader: &Trader, time: u64) {
     trader.devnet.request("evm_setNextBlockTimestamp", json!([time])).await.unwrap();
 }
@@ -70,7 +70,7 @@ async fn head_time(trader: &Trader) -> u64 {
     serde_json::from_value::<U256>(head.unwrap()["timestamp"].clone()).unwrap().to()
 }
 
-/// What the vault says at the time of the newest block.
+/// Returns the vault's total assets as of the newest block.
 async fn assets_at_head(trader: &Trader) -> U256 {
     let data = alloy_primitives::Bytes::from(IVault::totalAssetsCall {}.abi_encode());
     let call = json!({ "to": trader.contracts.lending.vault, "data": data });
@@ -90,7 +90,7 @@ async fn a_deposit_earns_what_the_market_pays_and_comes_back_whole() {
         assert_eq!(trader.mine(trader.dollar()).await, before - deposit);
         let shares = ask(&trader, IVault::balanceOfCall { owner: me }).await;
         let worth = ask(&trader, IVault::previewRedeemCall { shares }).await;
-        // Rounded for the vault, and no interest to speak of yet.
+        // Rounded in favour of the vault, with next to no interest yet.
         assert!(
             worth + U256::from(2) >= deposit && worth < deposit + U256::from(DOLLAR),
             "{worth}"
@@ -98,7 +98,8 @@ async fn a_deposit_earns_what_the_market_pays_and_comes_back_whole() {
 
         next_block_at(&trader, head_time(&trader).await + MONTH).await;
         trader.devnet.request("evm_mine", json!([])).await.unwrap();
-        // A little under a tenth is borrowed at as much a year, and an eleventh of that is ours: 68 dollars.
+        // A little less than a tenth is borrowed, at as much per year, and an eleventh of that is ours: 68
+        // dollars.
         let earned = ask(&trader, IVault::previewRedeemCall { shares }).await - deposit;
         let dollars = |count: u128| U256::from(count * DOLLAR);
         assert!(earned > dollars(60) && earned < dollars(80), "{earned}");
@@ -111,7 +112,7 @@ async fn a_deposit_earns_what_the_market_pays_and_comes_back_whole() {
         trader.must(&trader.call(vault, &rest)).await;
         assert_eq!(ask(&trader, IVault::balanceOfCall { owner: me }).await, U256::ZERO);
         let left = trader.mine(trader.dollar()).await - before;
-        // A second or two of interest passes while it is taken out.
+        // A second or two of interest accrues during the withdrawal.
         assert!(left + U256::from(2) >= earned && left < earned + dollars(1), "{left} of {earned}");
     }
 }
@@ -139,7 +140,7 @@ async fn the_vault_counts_interest_before_the_market_books_it() {
 }
 
 #[tokio::test]
-async fn nobody_takes_out_more_than_they_own_or_than_is_there() {
+async fn withdrawals_are_bounded_by_shares_and_liquidity() {
     for trader in traders().await {
         let Lending { vault, morpho, vault_tells_limits, .. } = trader.contracts.lending;
         let me = trader.me;
@@ -156,7 +157,7 @@ async fn nobody_takes_out_more_than_they_own_or_than_is_there() {
         };
         assert!(trader.devnet.look_as(&trader.call(vault, &theft)).await.is_err());
 
-        // What is lent out is not there to be taken, and one kind of vault says so.
+        // Borrowed money cannot be withdrawn, and one kind of vault reports that.
         let told =
             trader.devnet.read(morpho, IMorpho::marketCall { id: id(&trader) }).await.unwrap();
         let free = U256::from(told.totalSupplyAssets - told.totalBorrowAssets);
@@ -172,7 +173,7 @@ async fn nobody_takes_out_more_than_they_own_or_than_is_there() {
 }
 
 #[tokio::test]
-async fn the_vault_and_its_market_are_what_they_say() {
+async fn the_vault_and_market_report_their_parameters() {
     for trader in traders().await {
         assert_eq!(ask(&trader, IVault::assetCall {}).await, trader.dollar());
         assert_eq!(ask(&trader, IVault::decimalsCall {}).await, 18);

@@ -1,4 +1,4 @@
-//! Smart wallets pay as keys do: by an authorization, by Permit2, and before they are there.
+//! Smart wallets pay as keys do: by an authorization, by Permit2, and before they are deployed.
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use alloy_sol_types::{SolCall, sol};
@@ -38,7 +38,7 @@ async fn light() -> Option<Devnet> {
     Some(Devnet::start_at(&anvil, BASE).await.unwrap())
 }
 
-/// Terms of a wallet's payment.
+/// Returns terms of a payment by the wallet.
 fn terms_of(wallet: Address, owner: &Payer, nonce: u8) -> Authorization {
     Authorization { from: wallet, ..owner.terms(TO, 10, nonce) }
 }
@@ -86,7 +86,7 @@ async fn a_wallet_pays_by_either_form_of_an_authorization() {
     let long = [owner.sign(network, &terms), vec![0]].concat();
     devnet.settle(&terms, &long).await.unwrap();
     assert_eq!(devnet.balance_of(TO).await.unwrap(), U256::from(20));
-    // The key behind the wallet has nothing to say in another's name.
+    // A key other than the owner's cannot sign for the wallet.
     let terms = terms_of(wallet, &owner, 3);
     let signature = Payer::new(0x74).sign(network, &terms);
     assert!(devnet.settle(&terms, &signature).await.is_err());
@@ -114,7 +114,7 @@ async fn a_wallet_pays_by_permit2() {
 }
 
 #[tokio::test]
-async fn a_wallet_does_what_its_owner_says_and_nobody_else() {
+async fn a_wallet_executes_only_its_owners_calls() {
     let Some(devnet) = light().await else { return };
     let owner = Payer::new(0x77).address();
     let wallet = devnet.deploy_wallet(owner).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_wallet_does_what_its_owner_says_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn an_approval_in_somebodys_name_costs_them_nothing() {
+async fn an_impersonated_approval_costs_its_owner_nothing() {
     let Some(devnet) = light().await else { return };
     let coin = devnet.network().stablecoin.address;
     let owner = Payer::new(0x78).address();
@@ -148,7 +148,7 @@ async fn an_approval_in_somebodys_name_costs_them_nothing() {
 }
 
 #[tokio::test]
-async fn the_factory_makes_a_wallet_where_it_said_and_only_once() {
+async fn the_factory_deploys_at_the_predicted_address_once() {
     let Some(devnet) = light().await else { return };
     let owner = Payer::new(0x79).address();
     let salt = U256::from(5);
@@ -174,7 +174,7 @@ async fn the_factory_makes_a_wallet_where_it_said_and_only_once() {
 }
 
 #[tokio::test]
-async fn a_wallet_is_made_and_pays_in_one_transaction() {
+async fn a_wallet_is_deployed_and_pays_in_one_transaction() {
     let Some(devnet) = light().await else { return };
     let network = by_chain(BASE).unwrap();
     let owner = Payer::new(0x7b);
@@ -182,7 +182,7 @@ async fn a_wallet_is_made_and_pays_in_one_transaction() {
     devnet.mint(made.wallet, 100).await.unwrap();
     let terms = terms_of(made.wallet, &owner, 1);
     let signature = owner.sign(network, &terms);
-    // While there is no code, the coin takes the wallet's address for that of a key.
+    // Without code, the coin treats the wallet's address as that of a key.
     let error = devnet.settle(&terms, &signature).await.unwrap_err().to_string();
     assert!(error.ends_with("FiatTokenV2: invalid signature"), "{error}");
 

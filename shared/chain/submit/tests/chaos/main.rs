@@ -1,6 +1,6 @@
-//! Any input in any order, a chain that reorganises, nodes that lie, a host that is killed: no submission
-//! takes effect twice, nothing is sent that was not kept, and once nodes tell the truth everything ends
-//! and no nonce is left out.
+//! Random inputs in random order, reorganizations, lying nodes and host crashes. No submission takes effect
+//! twice, and nothing is broadcast before it is persisted. Once nodes are truthful, every submission ends and
+//! no nonce gap remains.
 
 #![expect(clippy::unwrap_used, reason = "helpers stand outside #[test]")]
 
@@ -15,7 +15,7 @@ const STEPS: u64 = 1_000_000;
 const STEPS_A_RUN: u64 = 2_000;
 
 #[test]
-fn a_million_steps_of_chaos_pay_nothing_twice_and_leave_no_gap() {
+fn a_million_random_steps_pay_nothing_twice_and_leave_no_gap() {
     let runs = STEPS / STEPS_A_RUN;
     let mut tally = world::Tally::default();
     for seed in 0..runs {
@@ -34,7 +34,7 @@ fn a_million_steps_of_chaos_pay_nothing_twice_and_leave_no_gap() {
         world.calm();
         tally.add(&world.tally);
     }
-    // A workload that never gets anywhere proves nothing.
+    // A workload that reaches nothing proves nothing.
     println!("{tally:#?}");
     tally.assert_covers();
 }

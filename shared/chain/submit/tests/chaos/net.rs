@@ -1,4 +1,4 @@
-//! One chain as its nodes hold it, and how they answer. It reads the bytes it is sent by itself.
+//! A chain and its node's mempool. Decodes the broadcast bytes independently of the code under test.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use bursar_submit::{Found, SendAnswer};
 pub(crate) struct Tx {
     pub(crate) hash: B256,
     pub(crate) nonce: u64,
-    /// Every call of a test moves another value; zero is a transaction that does nothing.
+    /// Identifies the call: each test call moves another value, and zero is an empty transaction.
     pub(crate) value: U256,
     pub(crate) offer: u128,
 }
@@ -32,29 +32,29 @@ impl Tx {
 #[derive(Debug, Default)]
 struct Block {
     hash: B256,
-    /// With whether they succeeded.
+    /// Transactions, and whether each succeeded.
     txs: Vec<(Tx, bool)>,
 }
 
-/// The signer's view of a chain: only its own transactions count.
+/// A chain as the signer sees it: only the signer's transactions count.
 #[derive(Debug, Default)]
 pub(crate) struct Net {
     blocks: Vec<Block>,
-    /// All that was ever broadcast: some miner may have kept it.
+    /// Everything that was ever broadcast: a miner may still include it.
     pub(crate) ever: BTreeMap<B256, Tx>,
     pool: BTreeMap<B256, Tx>,
     made: u64,
-    /// The highest that the chain ever was: what lies three blocks below stays.
+    /// The greatest height so far. Blocks that had three confirmations at that height are never removed.
     highest: u64,
 }
 
 impl Net {
-    /// How many of the signer's transactions are mined: its next nonce.
+    /// Returns the number of the signer's mined transactions, which is its next nonce.
     pub(crate) fn count(&self) -> u64 {
         self.blocks.iter().map(|block| block.txs.len() as u64).sum()
     }
 
-    /// The same as of a block so many below the newest.
+    /// Returns the same as of `depth` blocks below the newest.
     pub(crate) fn count_below(&self, depth: usize) -> u64 {
         let blocks = self.blocks.iter().rev().skip(depth);
         blocks.map(|block| block.txs.len() as u64).sum()
@@ -108,7 +108,7 @@ impl Net {
         })
     }
 
-    /// A block of what fits, out of the pool or out of a miner's memory.
+    /// Mines a block of all transactions that fit, from the mempool or from everything ever broadcast.
     pub(crate) fn mine(&mut self, from_memory: bool, foreign: bool, ok: bool) {
         self.made += 1;
         let mut block = Block { hash: B256::from(U256::from(self.made)), txs: Vec::new() };
@@ -129,7 +129,7 @@ impl Net {
         self.pool.retain(|_hash, tx| tx.nonce >= next);
     }
 
-    /// The newest blocks never were; most of what was in them waits again.
+    /// Removes the newest blocks; unless `forget` is set, their transactions return to the mempool.
     pub(crate) fn reorganise(&mut self, depth: usize, forget: bool) {
         for _block in 0..depth {
             if self.head() + 2 <= self.highest {
@@ -144,7 +144,7 @@ impl Net {
         }
     }
 
-    /// How often a value was moved, and what it was moved by.
+    /// Returns, for each value, the mined transactions that moved it.
     pub(crate) fn effects(&self) -> BTreeMap<U256, Vec<B256>> {
         let mut effects: BTreeMap<U256, Vec<B256>> = BTreeMap::new();
         for (tx, _ok) in self.blocks.iter().flat_map(|block| &block.txs) {

@@ -1,4 +1,4 @@
-//! A host of one desk, killed at any point, between a chain and its nodes.
+//! The host of one outbox that may crash at any point, with its chain and nodes.
 
 mod promises;
 mod surroundings;
@@ -29,7 +29,7 @@ const CEILING: u128 = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lies {
     None,
-    /// Prices, nonces that wait, answers to broadcasts, what they have heard of.
+    /// Lies about prices, pending nonces, answers to broadcasts and known transactions.
     NotAboutBlocks,
     AboutAll,
 }
@@ -42,13 +42,13 @@ pub(crate) struct World {
     now: Utc,
     base_fee: u128,
     key: SigningKey,
-    /// Everything durable.
+    /// Everything on disk.
     journal: Vec<Event>,
     authorized: BTreeSet<(SubmissionId, B256)>,
     kept: BTreeSet<(SubmissionId, Bytes)>,
     desk: Desk,
     queue: Vec<Action>,
-    /// Answers that are under way.
+    /// Answers in flight.
     late: Vec<Input>,
     values: BTreeMap<U256, SubmissionId>,
     opened: u64,
@@ -102,7 +102,7 @@ impl World {
         self.lies == Lies::AboutAll && self.lies()
     }
 
-    /// One random thing happens.
+    /// Performs one random step.
     pub(crate) fn chaos(&mut self) {
         match self.below(20) {
             0 => self.open(),
@@ -151,11 +151,11 @@ impl World {
         }
     }
 
-    /// The nodes tell the truth, nobody is killed, and blocks are made: everything has to end.
+    /// Nodes are truthful, crashes stop, and blocks arrive: every submission must end.
     pub(crate) fn calm(&mut self) {
         self.calm = true;
         self.base_fee = 10;
-        // Actions that a host loses without being killed come back when it is started again.
+        // A restart restores the actions that the host lost without a crash.
         self.killed();
         for _round in 0..1_000 {
             if self.desk.open.is_empty() {
@@ -163,7 +163,7 @@ impl World {
             }
             self.now = self.now.plus_ms(1_500);
             self.input(Input::Tick);
-            // Whatever is answered, a round comes to rest without a new block.
+            // Whatever the nodes answer, a round must come to rest without a new block.
             let mut acts = 0;
             while !self.queue.is_empty() {
                 self.act();
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// An answer to nothing that was asked.
+    /// Feeds the answer to a request that was never made.
     fn garbage(&mut self) {
         let Some(id) = self.some() else { return };
         let attempt = self.below(4);
@@ -248,7 +248,7 @@ impl World {
         all[self.below(all.len())]
     }
 
-    /// Decide, commit, apply, act: killed in between now and then.
+    /// Decides, commits, applies and acts, with possible crashes in between.
     fn input(&mut self, input: Input) {
         let signature = matches!(input, Input::Signature { .. });
         let Ok(taken) = step(&self.desk, &RULES, self.now, input.clone()) else {
@@ -272,7 +272,7 @@ impl World {
             return;
         }
         self.queue.extend(taken.actions);
-        // Hosts may do things twice, in any order, and late.
+        // Hosts may repeat, reorder and delay actions.
         if mortal && self.one_in(10) && !self.queue.is_empty() {
             let at = self.below(self.queue.len());
             let twice = self.queue[at].clone();
@@ -313,7 +313,7 @@ impl World {
         }
     }
 
-    /// What is not durable is gone.
+    /// Loses everything that is not on disk.
     fn killed(&mut self) {
         let mut desk = Desk::new(self.desk.key);
         for event in &self.journal {

@@ -1,4 +1,4 @@
-//! What must hold whatever happens.
+//! Invariants that hold in every run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ impl World {
         }
     }
 
-    /// The point of it all.
+    /// Asserts that no submission took effect twice: the central guarantee.
     pub(super) fn once(&self) {
         for (value, hashes) in self.net.effects() {
             let submission = self.values.get(&value);
@@ -30,7 +30,8 @@ impl World {
         }
     }
 
-    /// Where nobody lied about blocks, ends are what the chain says, and nothing waits behind a gap.
+    /// Asserts that outcomes match the chain and that no transaction waits behind a nonce gap, unless nodes
+    /// lied about blocks.
     pub(super) fn ends_are_true(&self) {
         if self.lies == Lies::AboutAll {
             return;

@@ -1,4 +1,4 @@
-//! Nodes and signers: what they answer to what a desk wants done, truly or not.
+//! Nodes and signers, which answer the actions of an outbox truthfully or not.
 
 use alloy_primitives::{B256, Bytes};
 use bursar_submit::fees::FeeQuote;
@@ -43,7 +43,8 @@ impl World {
             base = [0, 1, 1_000_000_000_000][self.below(3)];
         }
         if self.lies() {
-            // Far jumps are refused, but for a desk that has never sent anything: that one is tested apart.
+            // Implausible jumps are refused unless the outbox has never sent anything, which a separate test
+            // covers.
             let near = pending.saturating_add(self.below(9) as u64);
             let known = self.desk.floor > 0 || !self.desk.held().is_empty();
             let far = [0, near, u64::MAX, 1 << 40][self.below(4)];
@@ -85,7 +86,7 @@ impl World {
         assert!(kept, "{id} is sent although it was not kept");
         self.one_nonce_each(&Tx::read(raw));
         if !self.calm && self.one_in(10) {
-            // Dropped on the way.
+            // Lost in transit.
             return Some(Input::Answered { id, answer: SendAnswer::Unclear });
         }
         let mut answer = self.net.take(raw);

@@ -1,8 +1,8 @@
-//! What the runs came to see: a workload that never gets anywhere proves nothing.
+//! Coverage of the runs: a workload that reaches nothing proves nothing.
 
 use std::collections::BTreeMap;
 
-/// What the runs came to see.
+/// Counts what happened in the runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally(BTreeMap<&'static str, u64>);
 
