@@ -36,7 +36,16 @@ pub fn apply(desk: &mut Desk, event: &Event) {
             }
             return;
         }
-        _of_one_submission => {}
+        Event::Reserved { .. }
+        | Event::Authorized { .. }
+        | Event::Signed { .. }
+        | Event::Declined { .. }
+        | Event::CancelWanted { .. }
+        | Event::Included { .. }
+        | Event::Missed { .. }
+        | Event::Bounded { .. }
+        | Event::WaitsAgain { .. }
+        | Event::Troubled { .. } => {}
     }
     let Some(one) = desk.open.get_mut(&event.submission()) else { return };
     match event {

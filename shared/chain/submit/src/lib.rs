@@ -31,6 +31,17 @@
 //! submissions take such gaps first; if there are none, the outbox fills the gaps with empty transactions.
 //! Filling a nonce that was used after all is harmless, because the chain accepts each nonce once.
 
+// Nonces and fees are counted here: an overflow is an error, and a new event must be handled everywhere.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 mod actions;
 mod apply;
 mod call;
