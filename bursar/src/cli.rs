@@ -30,7 +30,7 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 }
 
-/// Options of the console, which is what runs when no command is given.
+/// Options of the console, which runs if no command is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Options of the console (no command)")]
 pub(crate) struct Screen {
@@ -40,7 +40,7 @@ pub(crate) struct Screen {
     /// Draw with ASCII only; the default where the locale is not UTF-8.
     #[arg(long)]
     pub(crate) ascii: bool,
-    /// Colours; `auto` obeys NO_COLOR.
+    /// When to use colours; `auto` respects NO_COLOR.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) color: Color,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Global {
     /// Print one JSON object on standard output, also on failure.
     #[arg(long, short, global = true)]
     pub(crate) json: bool,
-    /// Answer questions with yes; a large amount still needs --confirm.
+    /// Answer yes to questions; a large amount still needs --confirm.
     #[arg(long, short, global = true)]
     pub(crate) yes: bool,
     /// Never ask: fail with exit code 8 and name the option that answers the question.
@@ -104,7 +104,7 @@ pub(crate) enum Command {
     Pay(PayArgs),
     /// Run the engine in the foreground without a console, for example as a service.
     Engine(EngineArgs),
-    /// Show the whole loop on this machine: a local chain, a merchant, an agent (a separate program).
+    /// Run a demo on this machine: a local chain, a merchant and an agent (separate program).
     Demo(DemoArgs),
     /// Print the completions of a shell.
     Completions {
@@ -135,7 +135,7 @@ pub(crate) struct PayArgs {
     /// The HTTP method [default: GET, or POST with a body].
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub(crate) method: Option<String>,
-    /// The body: text, @FILE, or @- for standard input. A JSON body gets the content type of JSON.
+    /// The body: text, @FILE, or @- for standard input. A JSON body is sent with content type application/json.
     // Not `--data`, which names the data folder in every command.
     #[arg(long, short = 'd', value_name = "TEXT|@FILE|@-", allow_hyphen_values = true)]
     pub(crate) body: Option<String>,

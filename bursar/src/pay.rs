@@ -57,7 +57,7 @@ pub(crate) async fn run(global: &Global, args: &PayArgs) -> u8 {
 /// Checks everything that can be wrong before anything is sent.
 async fn prepare(global: &Global, args: &PayArgs) -> Result<Purchase, Failure> {
     if global.data.is_some() {
-        let message = "`bursar pay` has no --data: to send a body, use -d or --body.";
+        let message = "``bursar pay` does not use --data: to send a body, use -d or --body.";
         return Err(Fault::because(Code::BadInput, message).into());
     }
     let wallet = Wallet::of(Agent::from_environment(|name| std::env::var_os(name))?)?;

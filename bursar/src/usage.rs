@@ -14,7 +14,7 @@ use crate::cli::{Cli, Global};
 const FIRST_STEPS: &str = "\
 bursar: a self-custodial wallet that pays for AI agents, within limits you set.
 
-In a terminal `bursar` alone opens the console; here is none. Step by step:
+In a terminal, `bursar` without a command opens the console. This is not a terminal. First steps:
   bursar wallet create <name>           an encrypted wallet in your data folder
   bursar engine                         the engine that agents call; leave it running
 and in another terminal:

@@ -91,7 +91,8 @@ impl Challenge {
                     format!("the server asks for {}, a token with unknown decimals", price.told())
                 }
             };
-            let message = format!("{refused}, and --max is {}: nothing was signed.", most.text);
+            let message =
+                format!("{refused}, , which is over --max {}: nothing was signed.", most.text);
             return Err(Fault::because(Code::OfferAboveMax, message));
         }
         Ok(())

@@ -77,7 +77,7 @@ impl Purchase {
     pub(super) async fn make(&mut self) -> Result<(), Fault> {
         let mut first = self.request.send(&self.client, None).await.map_err(|why| {
             let label = self.request.target.label();
-            let message = format!("{label} gave no answer: {why}. Nothing was paid.");
+            let message = format!("{label} did not answer: {why}. Nothing was paid.");
             Fault::because(Code::ResourceUnreachable, message)
         })?;
         self.look_at(&first);
@@ -113,7 +113,7 @@ impl Purchase {
         let not_x402 = |why: String| {
             Fault::because(
                 Code::NotX402,
-                format!("The server asks for a payment but makes no valid offer: {why}."),
+                format!("The server asks for a payment, but its offer is not valid: {why}."),
             )
         };
         if let Some(challenge) = Challenge::in_header(&answer.headers) {
@@ -146,7 +146,7 @@ impl Purchase {
         self.account.request = Some(id);
         let short = id.short();
         self.tell(&format!(
-            "held: request {short} waits for the operator (bursar approve {short})"
+            "held: request {short} needs the operator's approval (bursar approve {short})"
         ));
         let longest = Duration::from_millis(HOLD_MS.unsigned_abs()).saturating_add(GRACE);
         let wait = self.wait.unwrap_or(longest).min(longest);
@@ -370,5 +370,5 @@ fn is_in_use(body: &[u8]) -> bool {
 /// Reads a body that may hold an offer, with bounds on size and time.
 async fn offer_body(answer: Answered) -> Result<Vec<u8>, String> {
     let whole = timeout(OFFER_WAIT, answer.whole(PAYMENT_HEADER_BYTES)).await;
-    whole.map_err(|_elapsed| "it does not end".to_owned())?
+    whole.map_err(|_elapsed| "it did not end within 60 seconds".to_owned())?
 }

@@ -179,9 +179,12 @@ impl Wallet {
             Code::RequestDenied => format!("The operator denied it: {said}."),
             Code::RequestExpired => "The operator did not approve in time.".to_owned(),
             Code::InternalError => {
-                format!("{} does not answer like a wallet: {said}.", self.agent.wallet.label())
+                format!(
+                    "{} is not a wallet or answered with an error: {said}.",
+                    self.agent.wallet.label()
+                )
             }
-            _wallets_own => format!("The wallet refuses ({code}): {said}."),
+            _wallets_own => format!("The wallet refused ({code}): {said}."),
         };
         if code == Code::AuthFailed && !self.agent.is_bearer() {
             message.push_str(

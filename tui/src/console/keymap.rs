@@ -229,7 +229,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Words [UP, ch('k', "k")], Deed::Up, "", "One line up"),
     bind!(Words [PAGE_DOWN, ch(' ', "space")], Deed::PageDown, "", "One page down"),
     bind!(Words[PAGE_UP], Deed::PageUp, "", "One page up"),
-    bind!(Words[ENTER], Deed::Check, "on paper: check", "Check three of the words"),
+    bind!(Words[ENTER], Deed::Check, "noted: check", "Check three of the words"),
     bind!(Words [ESC, ctrl('c', "^C")], Deed::Close, "leave unchecked", "Leave without checking the words"),
     bind!(Line[ENTER], Deed::Enter, "run", "Run the command"),
     bind!(Line[TAB], Deed::Complete, "complete", "Complete the word"),

@@ -103,7 +103,9 @@ impl Export {
             if let Some(wanted) = sha256 {
                 let found = digest::sha256(File::open(&self.fresh)?)?;
                 if hex::encode(found) != wanted {
-                    return Err(io::Error::other("it does not read back as it was written"));
+                    return Err(io::Error::other(
+                        "the file read back differs from what was written",
+                    ));
                 }
             }
             self.name()?;

@@ -191,8 +191,7 @@ fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
             secret: text.ok_or("it is shown only with --reveal"),
         }),
         (_, Some(SecretField::Token)) | (Answer::Credentials(_), None) => {
-            let reason =
-                "only its hash is stored: agent instructions <agent> --regenerate issues a new one";
+            let reason = "only its hash is stored: `bursar agent instructions <agent> --regenerate` issues a new one";
             Some(Extra { field: "token", secret: text.ok_or(reason) })
         }
         (_, None) => None,

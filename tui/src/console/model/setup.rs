@@ -75,7 +75,9 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
             },
             about: match &wallet.recoverable {
                 None => "Choose any name; you are asked for the password twice.",
-                Some(_name) => "A wallet file that the journal does not know: this takes it in.",
+                Some(_name) => {
+                    "The journal does not contain this wallet file: this command adds it."
+                }
             },
         },
         seed(model, wallet.seeds > 0),

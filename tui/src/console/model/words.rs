@@ -95,7 +95,7 @@ impl WordCheck {
         let same = wanted == Some(self.field.text().trim().to_lowercase().as_str());
         self.field.clear();
         if !same {
-            self.fault = Some("This word is wrong: look at your paper.".to_owned());
+            self.fault = Some("This word is wrong: check what you wrote down.".to_owned());
             return Checked::Wrong;
         }
         self.fault = None;

@@ -72,7 +72,10 @@ fn refused_payment_is_noted_on_the_approvals_pane() {
     };
     told(&mut stage, 41, 1);
     let screen = stage.screen();
-    assert!(screen.contains("Refused: 1.500000 USDC from report bot. 5 shows why."), "{screen}");
+    assert!(
+        screen.contains("Refused: 1.500000 USDC from report bot. Press 5 to see why."),
+        "{screen}"
+    );
     assert!(screen.contains("(1 refused)"), "{screen}");
     told(&mut stage, 42, 2);
     assert!(

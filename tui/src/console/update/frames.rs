@@ -85,8 +85,8 @@ fn tell_refused(model: &mut Model, refused: &[String]) {
     }
     match refused {
         [] => {}
-        [one] => model.note(format!("Refused: {one}. 5 shows why.")),
-        more => model.note(format!("Refused: {} payments. 5 shows why.", more.len())),
+        [one] => model.note(format!("Refused: {one}. Press 5 to see why.")),
+        more => model.note(format!("Refused: {} payments. Press 5 to see why.", more.len())),
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
                 question.guard(now_ms);
                 // For a yes that came too early the dialog already shows to wait.
                 if other.is_none() {
-                    question.fault = Some("Press only y to agree, or n not to.".to_owned());
+                    question.fault = Some("Press only y for yes or n for no.".to_owned());
                 }
             }
         },
@@ -112,7 +112,7 @@ fn in_word(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent>
         Some(Deed::Enter) => {
             if check.enter() == Checked::All {
                 model.unchecked_seed = None;
-                model.note("Checked: your paper has the words.");
+                model.note("Checked: you have written down the words.");
                 return vec![Intent::Redraw];
             }
         }

@@ -115,8 +115,8 @@ fn open_card(model: &mut Model, prefix: &str) {
         .collect();
     let [place] = found.as_slice() else {
         return model.complain(match found.len() {
-            0 => format!("No request here begins with {prefix}."),
-            _several => format!("Several requests begin with {prefix}: type more of the id."),
+            0 => format!("No request starts with {prefix}."),
+            _several => format!("Several requests start with {prefix}: type more of the id."),
         });
     };
     model.under = None;

@@ -87,7 +87,7 @@ fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
 fn lost(fault: &Fault) -> String {
     match fault.code {
         Code::EngineDown => "ENGINE GONE: start it with `bursar engine`; retrying".to_owned(),
-        Code::VersionMismatch => "THE ENGINE HAS ANOTHER VERSION: restart bursar".to_owned(),
+        Code::VersionMismatch => "THE ENGINE IS A DIFFERENT VERSION: restart bursar".to_owned(),
         _other => format!("NOT CONNECTED, retrying: {}", fault.message),
     }
 }

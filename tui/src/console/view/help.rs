@@ -12,11 +12,11 @@ const WIDTH: u16 = 100;
 
 /// Words on cards and in commands that need an explanation.
 const WORDS: [(&str, &str); 6] = [
-    ("waiting", "Of a payment: it is not made unless you approve it before its time is up"),
+    ("waiting", "A payment that is made only if you approve it before it expires"),
     ("leaves", "On a card: the amount that you would pay, and the network"),
     ("held", "On a card: why this payment needs your approval"),
     ("card", "On a card: the fingerprint of its terms. You approve exactly these terms"),
-    ("auto below", "Of a policy: payments below this are signed without your approval"),
+    ("auto below", "In a policy: payments below this are signed without your approval"),
     ("commission", "To give an agent its policy and its paying address"),
 ];
 

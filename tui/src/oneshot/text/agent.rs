@@ -112,7 +112,7 @@ pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Co
     match handed.and_then(|handed| handed.text.as_deref()) {
         Some(token) => token_line(to, token),
         None => {
-            to.line("# WALLET_AGENT_TOKEN: only its hash is stored. Issue a new one, which replaces the old, with");
+            to.line("# WALLET_AGENT_TOKEN: only its hash is stored. To replace it with a new token, run");
             to.line(&format!("#   bursar agent instructions {} --regenerate", word(name)));
         }
     }

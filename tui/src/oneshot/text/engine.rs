@@ -46,7 +46,7 @@ pub(super) fn networks(to: &mut Sheet, networks: &[NetworkAnswer]) {
 
 pub(super) fn frozen(to: &mut Sheet, frozen: bool) {
     if frozen {
-        to.line("Frozen: every agent is refused and nothing is signed, also after a restart.");
+        to.line("Frozen: every agent is refused and nothing is signed, even after a restart.");
         to.next("Let them work again with", "bursar thaw");
     } else {
         to.line("Agents may work again.");

@@ -100,7 +100,7 @@ fn told(path: &str, answer: &ReceiptAnswer) -> String {
         ("rejection.reason", _) if let Some(refused) = &answer.refused => refused.why.clone(),
         // Otherwise it would look like another URL than the one that was called.
         ("payment.requestUrl" | "payment.resource", Some(url)) => {
-            let path = if answer.origins_only { "  (path not kept)" } else { "" };
+            let path = if answer.origins_only { "  (path not stored)" } else { "" };
             format!("{}{path}", with_host(url))
         }
         ("payment.otherResources", _) => {
@@ -210,7 +210,7 @@ mod tests {
         let form = json!({ "payment": { "requestUrl": "https://a.example", "resource": null } });
         for (origins_only, count) in [(true, 1), (false, 0)] {
             let told = told_by(&ReceiptAnswer { form: form.clone(), refused: None, origins_only });
-            assert_eq!(told.matches("(path not kept)").count(), count, "{told}");
+            assert_eq!(told.matches("(path not stored)").count(), count, "{told}");
         }
     }
 

@@ -12,7 +12,7 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
     if !wallet.exists {
         to.line(match &wallet.recoverable {
             None => "There is no wallet in this data folder yet.",
-            Some(_name) => "The journal knows no wallet.",
+            Some(_name) => "The journal contains no wallet.",
         });
         let (what, command) = first(wallet);
         return to.next(&what, &command);
@@ -40,7 +40,7 @@ pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
     match &wallet.recoverable {
         None => ("Create a wallet with".to_owned(), "bursar wallet create <name>".to_owned()),
         Some(name) => (
-            format!("Take in the wallet file of {name} with"),
+            format!("Recover the wallet file of {name} with"),
             format!("bursar wallet recover {}", word(name)),
         ),
     }
@@ -95,7 +95,7 @@ pub(super) fn backup(to: &mut Sheet, backup: &BackupAnswer) {
         ("head", backup.head.clone()),
         ("size", format!("{} bytes", backup.bytes)),
     ]);
-    to.line("The wallet's password opens it. Keep it on another machine.");
+    to.line("It is protected by the wallet's password. Keep it on another machine.");
     to.next("Restore it with", &format!("bursar wallet restore {}", word(&backup.file)));
 }
 
@@ -122,7 +122,7 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
     let handed = context.handed.filter(|handed| handed.field == SecretField::AddressKey);
     if let Some(key) = handed.and_then(|handed| handed.text.as_deref()) {
         to.blank();
-        to.line("Whoever has this private key has the money.");
+        to.line("Anyone who has this private key can take the money.");
         to.blank();
         to.secret("", key);
     }

@@ -58,7 +58,7 @@ pub(super) fn lines(
         lines.push((format!("{why}   n deny"), Role::Alarm));
         return lines;
     } else if model.now_ms < view.armed_at_ms {
-        "wait a moment for y and n   esc not now".to_owned()
+        "y and n work in a moment   esc not now".to_owned()
     } else if view.card.obstacle.is_some() {
         "n deny   esc not now   (it cannot be approved)".to_owned()
     } else if model.server.is_locked() {
