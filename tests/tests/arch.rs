@@ -12,8 +12,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Returns the normal dependencies of each crate of the workspace.
-fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+/// Returns the packages of the workspace, as cargo describes them.
+fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root())
@@ -21,14 +21,49 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// Returns the normal dependencies of each crate of the workspace.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let mut all = BTreeMap::new();
-    for package in metadata["packages"].as_array().unwrap() {
+    for package in packages() {
         let normal =
             package["dependencies"].as_array().unwrap().iter().filter(|d| d["kind"].is_null());
         let names = normal.map(|d| d["name"].as_str().unwrap().to_owned()).collect();
         all.insert(package["name"].as_str().unwrap().to_owned(), names);
     }
     all
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let mut unused = Vec::new();
+    for package in packages() {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let folder = manifest.parent().unwrap().strip_prefix(root()).unwrap().to_owned();
+        let words = |names: &[&str]| -> BTreeSet<String> {
+            let folders = names.iter().map(|name| folder.join(name));
+            let there = folders.filter(|folder| root().join(folder).is_dir());
+            let files = there.flat_map(|folder| every_file(folder.to_str().unwrap()));
+            let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            files
+                .flat_map(|(_file, text)| {
+                    text.split(|c| !is_word(c)).map(str::to_owned).collect::<Vec<_>>()
+                })
+                .collect()
+        };
+        let (normal, all) = (words(&["src"]), words(&["src", "tests", "benches"]));
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let name = dependency["name"].as_str().unwrap().replace('-', "_");
+            // The crate of tests has its tests next to its library.
+            let in_tests = dependency["kind"] == "dev" || folder == Path::new("tests");
+            if !(if in_tests { &all } else { &normal }).contains(&name) {
+                unused.push(format!("{}: {name}", folder.display()));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "unused dependencies: {unused:#?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Agents: who they are, what they may use, what they have spent.
+//! Agents: their credentials, commissions, spending and usage.
 
 use bursar_core::grammar::AuthMode;
 use bursar_core::ids::{AgentId, Name};
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::allowance::Window;
 
-/// How an agent's proof is checked. The secret of an HMAC agent is in the wallet file.
+/// How an agent is authenticated. The secret of an HMAC agent is in the wallet file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Credential {
     Hmac {
-        /// A hash of code and secret: an older wallet file must not bring a replaced secret back. The
-        /// secret has 256 random bits, so the hash tells nothing of it.
+        /// A hash of code and secret, so that an older wallet file cannot bring back a replaced secret. The secret
+        /// has 256 random bits, so the hash reveals nothing about it.
         check: [u8; 32],
     },
     /// SHA-256 of the whole token text, `AT_` included.
@@ -23,6 +23,7 @@ pub enum Credential {
 }
 
 impl Credential {
+    /// Returns how the agent proves its requests.
     pub fn mode(&self) -> AuthMode {
         match self {
             Credential::Hmac { .. } => AuthMode::Hmac,
@@ -39,17 +40,17 @@ pub struct Agent {
     pub credential: Credential,
     pub created: Utc,
     pub suspended: bool,
-    /// Policy and address; an agent without them can do nothing.
+    /// Policy and address. Without them the agent can do nothing.
     pub commission: Option<Commission>,
-    /// Value of its requests that wait for the operator.
+    /// Total value of its held requests.
     pub reserved: Usd,
     pub refusals: Refusals,
-    /// Its payments that may still be redeemed.
+    /// Number of its payments that can still be redeemed.
     pub open: u32,
     pub usage: Usage,
 }
 
-/// How many of an agent's asks were refused in the latest minute in which one was.
+/// Number of an agent's refused requests in the latest minute that had one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Refusals {
     minute: i64,
@@ -63,14 +64,15 @@ impl Refusals {
         *self = Self { minute, count: before.saturating_add(1) };
     }
 
-    /// Whether another one is only told, not recorded: an agent must not fill the journal with asks that
-    /// come to nothing.
+    /// Returns whether the next refusal goes unrecorded.
+    ///
+    /// It is still returned to the agent. An agent must not fill the journal with requests that come to nothing.
     pub(crate) fn are_too_many(&self, at: Utc) -> bool {
         self.minute == at.seconds().div_euclid(60) && self.count >= REFUSALS_PER_MINUTE
     }
 }
 
-/// What an agent has used of a day's bounds, by UTC.
+/// What an agent has used of its daily bounds. Days are UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     day: i64,
@@ -79,7 +81,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Requests, and bytes of padding, on the day of `at`.
+    /// Returns the requests, and the bytes of padding, on the day of `at`.
     pub fn on(&self, at: Utc) -> (u32, u64) {
         if day(at) == self.day { (self.requests, self.padding) } else { (0, 0) }
     }
@@ -98,7 +100,7 @@ fn day(at: Utc) -> i64 {
     at.seconds().div_euclid(86_400)
 }
 
-/// What an agent was given to work with.
+/// What an agent works with: policy, paying address and allowance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commission {
     pub policy: Name,
@@ -108,7 +110,7 @@ pub struct Commission {
     pub payments: Window,
 }
 
-/// An agent's status as the specification words it.
+/// An agent's status, as the specification names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentStatus {
     Uncommissioned,
@@ -118,6 +120,7 @@ pub enum AgentStatus {
 }
 
 impl AgentStatus {
+    /// Returns the specification's word for the status.
     pub fn text(self) -> &'static str {
         match self {
             AgentStatus::Uncommissioned => "uncommissioned",
@@ -129,8 +132,10 @@ impl AgentStatus {
 }
 
 impl Agent {
-    /// `limit_reached` is derived: what is spent (not what is reserved) has reached the daily limit.
-    /// `spent` is that of the allowance in force, which the caller has renewed if it was due.
+    /// Returns the agent's status.
+    ///
+    /// `limit_reached` is derived: the amount spent (not reserved) has reached the daily limit. `spent` belongs to
+    /// the allowance in force; the caller has renewed it if it was due.
     pub fn status(&self, policy: Option<&Policy>, spent: Usd) -> AgentStatus {
         match (&self.commission, policy) {
             (None, _) | (_, None) => AgentStatus::Uncommissioned,
@@ -141,11 +146,11 @@ impl Agent {
     }
 }
 
-/// A policy as the journal keeps it.
+/// A policy with its name and version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRecord {
     pub name: Name,
-    /// Counts over all policies, so that two versions are never equal by chance.
+    /// Counted over all policies, so that two versions are never equal by chance.
     pub version: u64,
     pub policy: Policy,
 }

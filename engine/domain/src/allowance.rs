@@ -1,11 +1,13 @@
-//! The daily allowance: when it renews and what is left of it. This module alone knows the rule; the day, the boot and
-//! the clock come in the [`Moment`].
+//! The daily allowance: when it renews and how much of it is left. Only this module knows the rule. The day, the boot
+//! and the clock readings come in the [`Moment`].
 //!
-//! An allowance begins at a local midnight, the first at the midnight of the day of commissioning. It renews at a later
-//! local midnight that is 20 hours or more after its own, and at no other time: no date has two allowances, a clock that
-//! is set back gives none, and a flight to the east renews none early. Within one boot of the machine the boot clock must
-//! agree that the time between the two midnights has passed. Where the platform has no boot identity, the time of a chain
-//! must be known. Otherwise the renewal waits for the operator.
+//! An allowance begins at a local midnight, the first one at the midnight of the day of commissioning. It renews at a
+//! later local midnight that is at least 20 hours after its start, and at no other time. So no date has two
+//! allowances, setting the clock back grants none, and a flight to the east renews none early.
+//!
+//! Within one boot of the machine, the boot clock must agree that the time between the two midnights has passed.
+//! Where the platform has no boot identity, the time of a chain must be known. A wall clock more than an hour ahead of
+//! a known chain time blocks the renewal too. A blocked renewal must be granted by the operator.
 
 use bursar_core::limits::{ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LASTS_MS, CLOCK_AHEAD_OF_CHAIN_MS};
 use bursar_core::money::Usd;
@@ -19,31 +21,31 @@ pub struct Window {
     pub spent: Usd,
 }
 
-/// When an allowance began, on every clock we have.
+/// When an allowance began, on every clock that we have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowStart {
-    /// The local date that it belongs to.
+    /// The local date of the allowance.
     pub day: LocalDay,
     pub utc: Utc,
-    /// The boot in which it was granted; empty where unknown.
+    /// The boot in which it was granted; empty if unknown.
     pub boot_id: String,
-    /// What the boot clock showed at `utc`; negative if that was before the boot.
+    /// The boot clock's reading at `utc`, in milliseconds; negative if that was before the boot.
     pub boot_ms: i64,
 }
 
-/// What becomes of an allowance now.
+/// What happens to an allowance now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Renewal {
-    /// It runs on.
+    /// It continues.
     Keep,
     /// A new one begins.
     Renew(WindowStart),
-    /// The date says yes, another clock says no: the operator decides (`agent renew`).
+    /// The date is due, but another clock disagrees: the operator decides (`agent renew`).
     HeldBack(WindowStart),
 }
 
 impl WindowStart {
-    /// The first allowance is that of its day.
+    /// Returns the start of a first allowance: the midnight of the current day.
     pub fn first(moment: &Moment) -> Self {
         Self::at(moment, moment.day_start)
     }
@@ -57,7 +59,7 @@ impl WindowStart {
         }
     }
 
-    /// The rule, on the dates and instants alone.
+    /// Decides whether the allowance renews now, from dates and instants alone.
     pub fn renewal(&self, moment: &Moment) -> Renewal {
         let lasted = moment.day_start.since_ms(self.utc);
         if moment.local_day <= self.day || lasted < ALLOWANCE_LASTS_MS {
@@ -66,13 +68,13 @@ impl WindowStart {
         // Not "now": a late first request must not delay the next day.
         let mut next = Self::at(moment, moment.day_start);
         let disagrees = self.is_of_boot(moment) && {
-            // What the boot clock shows at the end of this allowance, at least. `next` began no earlier, and no later
-            // than now, whatever the wall clock was set to.
+            // Lower bound of the boot clock's reading at the end of this allowance. `next` began no earlier than
+            // that, and no later than now, whatever the wall clock was set to.
             let over = self.boot_ms.saturating_add(lasted.saturating_sub(ALLOWANCE_BOOT_SLACK_MS));
             next.boot_ms = next.boot_ms.max(over).min(boot_now(moment));
             boot_now(moment) < over
         };
-        // Without a boot identity no clock of this machine can contradict its wall clock.
+        // Without a boot identity, no clock of this machine can contradict its wall clock.
         let unproven = moment.boot_id.is_empty() && moment.chain_hint.is_none();
         if disagrees || unproven || ahead_of_the_chain(moment) {
             Renewal::HeldBack(next)
@@ -81,8 +83,10 @@ impl WindowStart {
         }
     }
 
-    /// When the next allowance begins: the first local midnight not before the instant and after the date.
-    /// `None` while a renewal is held back, because then the operator decides.
+    /// Returns the earliest start of the next allowance, as instant and date.
+    ///
+    /// It begins at the first local midnight that is not before the instant and is after the date. `None` while a
+    /// renewal is held back, because then the operator decides.
     pub fn renews_after(&self, moment: &Moment) -> Option<(Utc, LocalDay)> {
         let running = match self.renewal(moment) {
             Renewal::Keep => self.clone(),
@@ -106,11 +110,12 @@ fn ahead_of_the_chain(moment: &Moment) -> bool {
 }
 
 impl Window {
+    /// Returns the first, unspent allowance of an agent.
     pub fn first(moment: &Moment) -> Self {
         Self { start: WindowStart::first(moment), spent: Usd::ZERO }
     }
 
-    /// What has been spent of the allowance in force at `moment`.
+    /// Returns what has been spent of the allowance in force at `moment`.
     pub fn spent_at(&self, moment: &Moment) -> Usd {
         match self.start.renewal(moment) {
             Renewal::Renew(_) => Usd::ZERO,
@@ -142,7 +147,7 @@ mod tests {
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 160)), Renewal::HeldBack(_)));
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 86_500)), Renewal::Renew(_)));
         assert!(matches!(first.renewal(&moment(86_400, 1, "other", 5)), Renewal::Renew(_)));
-        // A boot clock that shows nothing says nothing.
+        // A boot clock that reads zero proves nothing.
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 0)), Renewal::Renew(_)));
     }
 
@@ -168,7 +173,7 @@ mod tests {
         assert!(matches!(first.renewal(&now), Renewal::Renew(_)));
         now.chain_hint = Some(Utc::from_seconds(86_400 - 3_601));
         assert!(matches!(first.renewal(&now), Renewal::HeldBack(_)));
-        // Within the day nothing is to be confirmed.
+        // Within the day there is nothing to confirm.
         assert_eq!(first.renewal(&moment(86_399, 0, "", 0)), Renewal::Keep);
     }
 

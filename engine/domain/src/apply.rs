@@ -1,6 +1,6 @@
-//! `event → state`. Total, deterministic, and the only writer of [`State`]: it cannot fail, reads nothing
-//! but the event, and so gives the same state in every replay. Sums saturate here because `decide` has
-//! checked them; `check` would notice.
+//! Applies events to the [`State`], of which this module is the only writer. Total and deterministic: it cannot fail
+//! and reads nothing but the event, so every replay gives the same state. Sums saturate here because `decide` has
+//! checked them; `check` would detect a mistake.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,15 +19,16 @@ use crate::settlement::Settlement;
 use crate::state::State;
 use crate::wallets::{PayingAddress, Seed, Wallet};
 
-/// What an entry touched, as it now stands.
+/// The record that an entry changed, as it is afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Touched {
     Request(Arc<Request>),
     Settlement(Arc<Settlement>),
 }
 
-/// Applies one entry of the journal. Answers what it touched: the journal's index keeps that record, also
-/// of requests that are over and leave the state.
+/// Applies one journal entry and returns the record that it changed.
+///
+/// The journal's index keeps that record, including requests that are finished and leave the state.
 pub fn apply(state: &mut State, entry: &Entry) -> Option<Touched> {
     state.seq = entry.seq;
     state.clock = state.clock.max(entry.at);
@@ -88,7 +89,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             with_agent(state, agent, |agent| {
                 let running = agent.commission.take().map(|given| given.payments);
                 let first = start.clone().map(|start| {
-                    // What it spent of this day may be lost with the journal.
+                    // What the agent spent that day may be lost with the journal.
                     let lost = restored.is_some_and(|at| at >= start.utc && at >= agent.created);
                     let spent = if lost { daily.unwrap_or(Usd::ZERO) } else { Usd::ZERO };
                     Window { start, spent }
@@ -117,7 +118,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         Event::JournalAccepted => {
             state.wallet_noted = 0;
             Arc::make_mut(&mut state.desks).accepted(at);
-            // Whoever accepts a journal does not accept unsigned cheques in it. They stay spent.
+            // Accepting a journal does not accept the unsigned authorizations in it. They stay spent.
             let signed = |request: &Request| {
                 matches!(request.status, Status::Authorized { signature: Some(_), .. })
             };
@@ -202,7 +203,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         Event::PasswordRefused { times } => state.passwords_refused = *times,
         Event::JournalRestored { start } => restored(state, start, at),
         Event::RestoreDated { at } => state.restored = Some(*at),
-        // For the reader of the journal.
+        // Recorded for readers of the journal only.
         Event::PasswordChanged | Event::EngineStarted => {}
         Event::PaymentSigned { id, signature } => {
             let request = Arc::make_mut(state.authorized.get_mut(id)?);
@@ -215,8 +216,9 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
     None
 }
 
-/// What was spent since the backup is not known: the day's allowances count as spent. Nothing is reserved, because what
-/// waited for the operator has ended.
+/// Counts the day's allowances as spent, because spending since the backup is unknown.
+///
+/// Nothing stays reserved: held requests have ended.
 fn restored(state: &mut State, start: &WindowStart, at: Utc) {
     state.restored = Some(at);
     let policies = Arc::clone(&state.policies);
@@ -315,7 +317,7 @@ fn hold(
     held
 }
 
-/// Takes a request out of the queue and gives its reservation back.
+/// Takes a request out of the queue and releases its reservation.
 fn release(state: &mut State, id: &RequestId) -> Option<Request> {
     let request = Arc::make_mut(&mut state.held).remove(id)?;
     with_agent(state, &request.agent, |agent| {
@@ -324,7 +326,7 @@ fn release(state: &mut State, id: &RequestId) -> Option<Request> {
     Some((*request).clone())
 }
 
-/// Keeps a settlement in view for as long as the chain is to be asked about it.
+/// Keeps a settlement in the state while its chain lookup is pending.
 fn follow(state: &mut State, settlement: Arc<Settlement>) -> Arc<Settlement> {
     let settling = Arc::make_mut(&mut state.settling);
     if settlement.pending_since().is_some() {
@@ -337,7 +339,7 @@ fn follow(state: &mut State, settlement: Arc<Settlement>) -> Arc<Settlement> {
 
 fn await_redemption(state: &mut State, request: Request) -> Arc<Request> {
     let request = Arc::new(request);
-    // Both callers have just authorized it.
+    // Always `Some`: both callers have just authorized the request.
     state.lapses.insert((request.lapses_at().unwrap_or(u64::MAX), request.id));
     state.authorized.insert(request.id, Arc::clone(&request));
     with_agent(state, &request.agent, |agent| agent.open = agent.open.saturating_add(1));
@@ -348,7 +350,7 @@ fn close(state: &mut State, request: &Request) {
     with_agent(state, &request.agent, |agent| agent.open = agent.open.saturating_sub(1));
 }
 
-/// Authorizations leave the state once nobody can redeem them, by the journal's own time.
+/// Removes authorizations that can no longer be redeemed, by the journal's own time.
 fn forget_lapsed(state: &mut State) {
     let now = u64::try_from(state.clock.seconds()).unwrap_or(0);
     while let Some(&(lapses_at, id)) = state.lapses.first() {

@@ -1,4 +1,4 @@
-//! Whether an agent may work now, and what an approval of its waiting request would come to.
+//! Whether an agent may make requests now, and what approving its held request would result in.
 
 use bursar_core::codes::Code;
 use bursar_core::time::Moment;
@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
 
-/// Whether an agent may ask for anything at all now.
+/// Returns the commission of an agent that may make requests now.
 pub(crate) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commission, Refusal> {
     let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     if agent.suspended {
@@ -23,14 +23,14 @@ pub(crate) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commis
     Ok(commission)
 }
 
-/// What an approval would be refused for at this moment.
+/// Returns why an approval would be refused at this moment, if it would be.
 pub(crate) fn obstacle(state: &State, request: &Request, moment: &Moment) -> Option<Refusal> {
-    // Distrust of the journal holds a request; it refuses none.
+    // An untrusted journal holds requests but never refuses them.
     let verdict = || fresh_verdict(state, moment, true, request).1;
     may_be_approved(state, request).and_then(|()| verdict()).err()
 }
 
-/// What stands against an approval and leaves the request waiting.
+/// Refuses an approval for a reason that keeps the request held.
 pub(crate) fn may_be_approved(state: &State, request: &Request) -> Result<(), Refusal> {
     if request.ask.unpriced {
         return Err(Refusal::new(Code::Unpriced));
@@ -44,8 +44,9 @@ pub(crate) fn may_be_approved(state: &State, request: &Request) -> Result<(), Re
     Ok(())
 }
 
-/// Today's policy on a request that was held: tightened limits and suspended agents take effect. With it
-/// the renewals of the allowance that it has counted on.
+/// Applies the current policy to a held request.
+///
+/// Tightened limits and suspensions thus take effect. Also returns the allowance renewals that the verdict counts on.
 pub(crate) fn fresh_verdict(
     state: &State,
     moment: &Moment,
@@ -69,13 +70,13 @@ pub(crate) fn fresh_verdict(
             clock_off: clock_is_off(moment),
             max_validity_s: state.settings.max_validity_s,
             spent,
-            // Its own reservation is what it is about to spend.
+            // The request's own reservation is what it is about to spend.
             reserved: agent.reserved.left_after(request.ask.usd),
             held_by_agent: 0,
             held_in_all: 0,
         });
         match verdict {
-            // Whatever a hold asks for, the operator has just given.
+            // The operator has just given the approval that a hold requires.
             Verdict::Act | Verdict::Hold(_) => Ok(()),
             Verdict::Refuse(refusal) => Err(refusal),
         }

@@ -1,4 +1,4 @@
-//! What a policy says of one ask. One file per lane; all of them pure.
+//! Applies a policy to one request. One file per lane; all of them pure.
 
 pub mod payments;
 pub mod rehearsal;

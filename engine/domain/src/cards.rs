@@ -1,4 +1,4 @@
-//! The card of a held request: decoded here once, so that every screen says the same.
+//! The card of a held request, built only here, so that every screen shows the same.
 
 use alloy_primitives::Address;
 use bursar_core::card::{self, Balance, Card, Change, Lane, Terms};
@@ -12,21 +12,21 @@ use crate::approval::obstacle;
 use crate::requests::{Request, Status};
 use crate::state::State;
 
-/// Below it no amount is typed, unless the operator set it so.
+/// Below this amount the operator need not type it, unless the setting is lower.
 pub const TYPED_FROM: Usd = Usd::dollars(5);
 
-/// The label of an address of this wallet.
+/// Returns the label of an address of this wallet.
 pub fn own(state: &State, address: Address) -> Option<Name> {
     let mut known = state.wallet.as_ref()?.addresses.values();
     known.find(|known| known.address == address).map(|known| known.label.clone())
 }
 
-/// The label that the paying address has now: another one may have taken the one it had.
+/// Returns the current label of the paying address: its old label may belong to another address now.
 fn label_now(state: &State, request: &Request) -> Name {
     own(state, request.from).unwrap_or_else(|| request.label.clone())
 }
 
-/// What the paying address holds of the request's asset, and what it would hold after.
+/// Returns the paying address's balance before and after the payment, in the request's asset.
 pub fn balance(request: &Request, held: TokenAmount, symbol: &str, read: Utc) -> Balance {
     let after = held.atoms.0.checked_sub(request.ask.amount.0);
     let after = after.map(|left| TokenAmount { atoms: Atoms(left), decimals: held.decimals });
@@ -38,8 +38,9 @@ pub fn balance(request: &Request, held: TokenAmount, symbol: &str, read: Utc) ->
     }
 }
 
-/// What an approval of `request` would do now. `None` if the request does not wait, or if its agent or
-/// policy is gone: then there is nothing to approve.
+/// Returns the card of what an approval of `request` would do now.
+///
+/// `None` if the request is not held, or if its agent or policy no longer exists: then there is nothing to approve.
 pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     let Status::Held { reason, deadline } = &request.status else { return None };
     let agent = state.agents.get(&request.agent)?;
@@ -61,7 +62,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         other_urls: request.ask.other_urls.clone(),
     };
     let digest = card::digest(&terms, *reason, policy.version);
-    // A tenth of the largest payment the policy allows: beyond it a slip of the finger is dear.
+    // A tenth of the policy's largest payment: above that, an accidental approval is expensive.
     let tenth = Usd(payments.per_request.0.checked_div(10).unwrap_or(0));
     let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(TYPED_FROM));
     Some(Card {
@@ -86,7 +87,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         type_amount: request.ask.usd >= typed_from,
         digest,
         payee_label: own(state, request.ask.payee),
-        // Whoever shows the card adds what he knows: no decision may rest on either.
+        // The caller that shows the card adds these: no decision may depend on them.
         paid_before: None,
         paid_before_unknown_reason: None,
         balance: None,

@@ -1,5 +1,5 @@
-//! What must hold after every step. A violation is a bug of ours: the engine stops rather than go on with
-//! money on a state that cannot be.
+//! Invariants that must hold after every step. A violation is a bug in the wallet: the engine stops rather than spend
+//! money from an impossible state.
 
 use bursar_core::money::Usd;
 
@@ -11,19 +11,21 @@ use crate::state::State;
 #[error("the state cannot be: {0}")]
 pub struct Violation(pub String);
 
-/// Looks at the whole state.
+/// Checks the whole state.
 ///
 /// # Errors
-/// The first invariant that does not hold.
+/// Returns the first invariant that does not hold.
 pub fn check(state: &State) -> Result<(), Violation> {
     queue(state)?;
     authorized(state)
 }
 
-/// Looks at the queue and what it holds back: bounded, so cheap enough for every step.
+/// Checks the held requests, what they reserve, and the outboxes.
+///
+/// Their number is bounded, so this is cheap enough for every step.
 ///
 /// # Errors
-/// The first invariant that does not hold.
+/// Returns the first invariant that does not hold.
 pub fn queue(state: &State) -> Result<(), Violation> {
     for agent in state.agents.values() {
         let held = state.held.values().filter(|request| request.agent == agent.id);

@@ -1,4 +1,4 @@
-//! What the outside wants, with everything that it would otherwise have to be asked for.
+//! Commands from outside, with all the input that their decision needs.
 
 use alloy_primitives::B256;
 use bursar_core::client::Client;
@@ -22,13 +22,14 @@ use crate::settlement::{Check, News, Settlement, Stage};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     pub moment: Moment,
-    /// Whether the wallet is open now: what loosens needs it.
+    /// Whether the wallet is unlocked now. Commands that loosen a rule need it.
     pub unlocked: bool,
-    /// Whether the journal fits the wallet; if not, nothing is approved automatically.
+    /// Whether the journal matches the wallet; if not, nothing is approved automatically.
     pub trusted: bool,
     pub action: Action,
 }
 
+/// What a command requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     CreateWallet {
@@ -71,7 +72,7 @@ pub enum Action {
     Resume {
         agent: AgentId,
     },
-    /// Grant an allowance that a jump of the clock held back.
+    /// Grants an allowance that a clock jump held back.
     Renew {
         agent: AgentId,
     },
@@ -90,27 +91,27 @@ pub enum Action {
         enabled: bool,
     },
     Set(Setting),
-    /// For the record: the wallet was opened, and its file was told of this entry.
+    /// Records an unlock. `noted` is the entry that the wallet file now names.
     NoteOpened {
         noted: Option<u64>,
     },
-    /// For the record: another password opens the wallet from now on.
+    /// Records a password change.
     NotePassword,
-    /// For the record: a wrong password was given.
+    /// Records a wrong password.
     NoteRefused,
-    /// For the record: an engine begins its work.
+    /// Records an engine start.
     NoteStarted,
-    /// For the record: this journal comes from a backup.
+    /// Records that this journal was restored from a backup.
     NoteRestored,
-    /// The wallet file is removed next. The password was given again.
+    /// Records the deletion of the wallet, whose file is removed next. The password was entered again.
     DeleteWallet {
-        /// Its file is gone already, so no password can be asked for.
+        /// The wallet file is already gone, so no password can be checked.
         lost: bool,
     },
-    /// Takes the contents of a wallet file into a journal that knows no wallet.
+    /// Imports the contents of a wallet file into a journal without a wallet.
     RecoverWallet(Box<RecoveredWallet>),
     Freeze,
-    /// The password was given again.
+    /// Ends a freeze. The password was entered again.
     Thaw,
     AcceptJournal,
     Ask(Box<Ask>),
@@ -130,25 +131,25 @@ pub enum Action {
         signature: Signature65,
     },
     Report(Box<Report>),
-    /// What the chain says of a settlement that waits for it.
+    /// The result of a pending settlement's chain lookup.
     Checked {
         id: RequestId,
-        /// The transaction that was looked for.
+        /// The transaction that was looked up.
         tx_hash: B256,
         found: Check,
     },
-    /// The operator moves money away.
+    /// The operator sends money from an address of the wallet.
     Send(Box<Send>),
-    /// Something happened at a desk.
+    /// An input for an outbox.
     Desk {
         key: DeskKey,
         input: Box<bursar_submit::Input>,
     },
-    /// The engine was started or the wallet opened: what is open at this desk goes on.
+    /// The engine started or the wallet was unlocked: resume the open submissions of this outbox.
     ResumeDesk(DeskKey),
-    /// Time has passed: expire what is due, renew what is due.
+    /// Time has passed: expire the holds and renew the allowances that are due.
     Tick,
-    /// The wallet was opened or the agents thawed: what is authorized and unsigned may be signed now.
+    /// The wallet was unlocked or the agents thawed: sign authorized requests that are still unsigned.
     Reissue,
 }
 
@@ -159,49 +160,49 @@ pub struct Report {
     pub identity: Identity,
     pub id: RequestId,
     pub news: News,
-    /// Whether the settings want a settled payment to be looked up on the chain.
+    /// Whether the settings require a chain lookup of a settled payment.
     pub look: bool,
     pub known: Known,
 }
 
-/// What the indexes know of a report; looked up by the core before it decides.
+/// What the indexes know about a report. The core looks it up before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known {
     pub request: Option<Request>,
     pub settlement: Option<Settlement>,
-    /// The answer that this very report got before.
+    /// The reply to an earlier, identical report.
     pub answered: Option<Stage>,
 }
 
-/// An agent's authenticated ask.
+/// An agent's authenticated payment request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     pub agent: AgentId,
     pub identity: Identity,
     pub payment: PaymentAsk,
     pub prior: Prior,
-    /// The id and the EIP-3009 nonce, in case they are needed.
+    /// The id and the EIP-3009 nonce, drawn in case they are needed.
     pub id: RequestId,
     pub nonce: [u8; 32],
     pub bounds: AskBounds,
 }
 
-/// How many payments and requests an agent may have. `None` where the operator has switched the rate limit off.
+/// Bounds on an agent's payments and requests. `None` where the operator has disabled the rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AskBounds {
-    /// Payments that may still be redeemed.
+    /// Most payments that may be redeemable at once.
     pub open: Option<u32>,
-    /// New requests in a day (UTC).
+    /// Most new requests in a day (UTC).
     pub today: Option<u32>,
 }
 
-/// What a wallet file holds, without its secrets.
+/// The contents of a wallet file, without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWallet {
     pub name: Name,
     pub wallet_id: [u8; 16],
-    /// Each seed with the number of its words.
+    /// Each seed with its number of words.
     pub seeds: Vec<(SeedId, u8)>,
-    /// Agents in hmac mode, each with the check of its secret.
+    /// Agents in HMAC mode, each with the hash that identifies its secret.
     pub agents: Vec<(AgentId, [u8; 32])>,
 }

@@ -1,4 +1,4 @@
-//! `command → events, effects, reply`. Shows every case; what each does stands in the files below it.
+//! Turns a command into events, effects and a reply. This file lists every case; the files below implement them.
 
 mod agents;
 mod desks;
@@ -16,10 +16,10 @@ use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::state::State;
 
-/// Decides one command against the state. Changes nothing.
+/// Decides one command against the state, without changing it.
 ///
 /// # Errors
-/// The refusal, when nothing at all is to be recorded.
+/// Returns the refusal if there is nothing at all to record.
 pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
     match &command.action {
         Action::CreateWallet { name, wallet_id } => wallets::create(state, name, *wallet_id),
@@ -70,7 +70,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             let event = Event::SettingChanged { from, to: setting.clone() };
             Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
         }
-        // No seal covers what is added to a journal that does not fit the wallet.
+        // No seal covers entries added to a journal that does not match the wallet.
         Action::NoteOpened { noted } if command.unlocked && command.trusted => {
             let mut events = vec![Event::WalletOpened { noted: *noted }];
             events.extend(renewals(state, &command.moment));
@@ -84,7 +84,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             let times = state.passwords_refused.saturating_add(1);
             Ok(Decision::done(vec![Event::PasswordRefused { times }]))
         }
-        // Before there is a wallet nothing is worth telling apart.
+        // Before there is a wallet, a start is not worth an entry.
         Action::NoteStarted => Ok(Decision::done(match state.wallet {
             Some(_) => vec![Event::EngineStarted],
             None => Vec::new(),

@@ -1,4 +1,4 @@
-//! What a decision consists of: events to record, work for the outside, and what the caller is told.
+//! The result of a decision: events to record, effects to perform, and the reply to the caller.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::settlement::Stage;
 
-/// What follows from a command, if it is not refused.
+/// The result of a command that is not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub events: Vec<Event>,
@@ -18,28 +18,28 @@ pub struct Decision {
     pub reply: Reply,
 }
 
-/// Work for the outside once the events are on disk. At least once: a restart asks for it again.
+/// Work to perform after the events are on disk. At least once: a restart requests it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Sign what this authorized request says.
+    /// Sign the terms of this authorized request.
     Sign(RequestId),
-    /// Do this for a desk.
+    /// Perform this action for an outbox.
     Desk(DeskKey, bursar_submit::Action),
 }
 
-/// What the caller is told.
+/// The reply to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     Done,
-    /// The request as it stands once the events are applied.
+    /// The request, in its state after the events are applied.
     Request(RequestId),
-    /// The answer of an earlier ask.
+    /// The request repeats this earlier one and gets its answer.
     Earlier(Box<Request>),
-    /// The ask repeats a payment that was made: this one.
+    /// The request repeats this payment, which is settled.
     Settled(Box<Request>),
-    /// How far a reported payment has come.
+    /// The stage of a reported payment.
     Reported(Stage),
-    /// Refused, although something else had to be recorded first.
+    /// Refused, but other events are recorded first.
     Refused(Refusal),
 }
 
@@ -53,7 +53,7 @@ impl Decision {
     }
 }
 
-/// What loosens anything needs the key that seals the journal.
+/// Refuses a locked wallet: loosening a rule needs the key that seals the journal.
 pub(crate) fn needs_open_wallet(command: &Command) -> Result<(), Refusal> {
     if command.unlocked { Ok(()) } else { Err(Refusal::new(Code::WalletLocked)) }
 }

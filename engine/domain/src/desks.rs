@@ -1,5 +1,5 @@
-//! What the operator sends, and the desks by which transactions leave: the wallet's side of
-//! [`bursar_submit`]. The machine decides about nonces, offers and ends.
+//! The operator's sends, and the outboxes that carry their transactions: the wallet's side of [`bursar_submit`],
+//! which decides nonces, gas offers and endings.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use bursar_core::time::Utc;
 use bursar_submit::{Call, Desk, DeskKey, Event as DeskEvent, Outcome, Rules, SubmissionId};
 use serde::{Deserialize, Serialize};
 
-/// How many of an address's submissions hold a nonce at a time.
+/// How many submissions of an address hold a nonce at a time.
 const WINDOW: usize = 16;
 
-/// How many sends that are over are remembered beside the journal.
+/// How many finished sends stay in the state.
 const RECENT: usize = 20;
 
-/// Money that the operator moves away from an address of the wallet.
+/// Money that the operator sends from an address of the wallet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Send {
     pub id: RequestId,
-    /// The label that the paying address had then.
+    /// The label of the paying address at that time.
     pub label: Name,
     pub from: Address,
     pub chain: ChainId,
@@ -32,56 +32,60 @@ pub struct Send {
     pub symbol: String,
     pub to: Address,
     pub amount: TokenAmount,
-    /// What is put on the chain for it.
+    /// The call that is put on the chain.
     pub call: Call,
-    /// The most that may be offered for a unit of gas, in wei.
+    /// The most to offer for a unit of gas, in wei.
     pub ceiling: u128,
     pub by: Client,
 }
 
 impl Send {
+    /// Returns the key of the outbox: network and signer.
     pub fn key(&self) -> DeskKey {
         DeskKey { chain: self.chain, signer: self.from }
     }
 
+    /// Returns the id of the submission, which is that of the send.
     pub fn submission(&self) -> SubmissionId {
         SubmissionId(*self.id.as_bytes())
     }
 
-    /// Like `1.500000 USDC` or `0.25 ETH`.
+    /// Formats the amount, like `1.500000 USDC` or `0.25 ETH`.
     pub fn amount_text(&self) -> String {
         format!("{} {}", self.amount.told(), self.symbol)
     }
 }
 
-/// A send and what became of it.
+/// A send and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendRecord {
     pub send: Send,
     pub at: Utc,
     pub ended: Option<(Outcome, Utc)>,
-    /// The newest that was broadcast for it when it ended: what may still be mined where the end is not known.
+    /// The last transaction broadcast for it when it ended. If the outcome is unknown, it may still be mined.
     pub last: Option<B256>,
 }
 
-/// Every desk, and the sends that go through them.
+/// All outboxes, and the sends that go through them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Desks {
     pub each: BTreeMap<DeskKey, Arc<Desk>>,
-    /// The open ones, and the latest of those that are over.
+    /// The open ones, and the latest of the finished ones.
     pub sends: BTreeMap<RequestId, Arc<SendRecord>>,
-    /// Those that are over, the latest last.
+    /// The finished ones, oldest first.
     over: VecDeque<RequestId>,
 }
 
 impl Desks {
-    /// The desk of a signer on a network; an empty one where nothing was ever sent.
+    /// Returns the outbox of a signer on a network; an empty one if nothing was ever sent.
     pub fn get(&self, key: &DeskKey) -> Arc<Desk> {
         self.each.get(key).cloned().unwrap_or_else(|| Arc::new(Desk::new(*key)))
     }
 
-    /// What is already on its way from an address: of the native coin, with all that gas may cost for it, and
-    /// of a token, as far as sends move it. `None` where it is more than there can be.
+    /// Returns the amount in flight from an address, in the smallest unit.
+    ///
+    /// For the native coin this includes the most that gas can cost; for a token it is what sends move. `None` on
+    /// overflow.
     pub fn on_its_way(&self, key: &DeskKey, token: Option<Address>) -> Option<U256> {
         let desk = self.get(key);
         match token {
@@ -100,7 +104,7 @@ impl Desks {
         }
     }
 
-    /// Those at which something is open.
+    /// Returns the outboxes that have open submissions.
     pub fn busy(&self) -> impl Iterator<Item = &Arc<Desk>> {
         self.each.values().filter(|desk| !desk.open.is_empty())
     }
@@ -132,8 +136,9 @@ impl Desks {
         }
     }
 
-    /// The operator accepts a journal that did not fit the wallet: what it allows to be signed is not
-    /// accepted with it. What was signed may be mined whatever anybody accepts.
+    /// Drops unsigned submissions after the operator accepted a mismatched journal.
+    ///
+    /// Accepting a journal does not accept its permissions to sign. What was signed may be mined in any case.
     pub(crate) fn accepted(&mut self, at: Utc) {
         let unsigned: Vec<(DeskKey, SubmissionId)> = self
             .each
@@ -153,7 +158,7 @@ impl Desks {
                 events.extend(
                     unsigned.map(|(attempt, _tried)| DeskEvent::Declined { id: *id, attempt }),
                 );
-                // Its ceiling may be anybody's word: what was signed is offered, and nothing above it.
+                // The stored ceiling may be forged: the highest fee that was signed becomes the ceiling.
                 let offered = one.attempts.iter().filter(|tried| tried.raw.is_some());
                 let ceiling = offered.map(|tried| tried.fees.most()).max().unwrap_or(0);
                 events.push(DeskEvent::Bounded { id: *id, ceiling });
@@ -165,7 +170,7 @@ impl Desks {
     }
 }
 
-/// The rules of a desk's network; `None` for a network that is in no row.
+/// Returns the rules of an outbox's network; `None` if no row has this network.
 pub fn rules(key: &DeskKey) -> Option<Rules> {
     by_chain(key.chain).map(|row| Rules::of(&row.gas, WINDOW))
 }

@@ -1,4 +1,4 @@
-//! What is due at a moment: the end of requests that waited too long, and the renewal of allowances.
+//! Work that is due at a moment: ending expired holds and renewing allowances.
 
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
@@ -10,23 +10,23 @@ use crate::event::Event;
 use crate::requests::{Deadline, Request};
 use crate::state::State;
 
-/// The end of a request that nobody decided.
+/// Returns the event that ends an undecided request.
 pub(crate) fn end(id: RequestId, moment: &Moment) -> Event {
     Event::PaymentExpired { id, told_until: Deadline::after(moment) }
 }
 
-/// The same, where its time is over.
+/// Returns the event that ends a held request, if its deadline has passed.
 pub(crate) fn expired(request: &Request, moment: &Moment) -> Option<Event> {
     request.is_over(moment).then(|| end(request.id, moment))
 }
 
-/// The allowances that are due.
+/// Returns the renewals of all allowances that are due.
 pub(crate) fn renewals(state: &State, moment: &Moment) -> Vec<Event> {
     let given = state.agents.values().filter_map(|agent| Some((agent, agent.commission.as_ref()?)));
     given.flat_map(|(agent, commission)| renewed(agent, commission, moment).0).collect()
 }
 
-/// The renewal that is due, and what is spent once it has happened.
+/// Returns the renewal if it is due, and the amount spent after it.
 pub(crate) fn renewed(
     agent: &Agent,
     commission: &Commission,

@@ -1,4 +1,4 @@
-//! What has happened, as the journal keeps it. Past tense, complete: `apply` needs nothing else.
+//! What happened, as the journal stores it. Events use the past tense and are complete: `apply` reads nothing else.
 
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
@@ -22,15 +22,16 @@ use crate::requests::{Deadline, PaymentAsk};
 use crate::settlement::{Check, Settlement};
 use crate::wallets::Backing;
 
-/// An event with its place in the journal.
+/// An event with its position in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Counts from 1 without gaps.
+    /// Starts at 1 and has no gaps.
     pub seq: u64,
     pub at: Utc,
     pub event: Event,
 }
 
+/// One recorded change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     WalletCreated {
@@ -46,7 +47,7 @@ pub enum Event {
         name: Name,
         version: u64,
         policy: Box<Policy>,
-        /// As it was, where there was one: whoever reads this entry alone sees what it changed.
+        /// The policy before, if there was one, so that this entry alone shows what changed.
         before: Option<Box<Policy>>,
     },
     PolicyDeleted {
@@ -61,13 +62,13 @@ pub enum Event {
         agent: AgentId,
         credential: Credential,
     },
-    /// `start` is given where the agent had no allowance yet.
+    /// `start` is set if the agent had no allowance yet.
     AgentCommissioned {
         agent: AgentId,
         policy: Name,
         label: Name,
         start: Option<WindowStart>,
-        /// What it worked with until then.
+        /// The policy and address that it used until then.
         before: Option<Given>,
     },
     AgentSuspended {
@@ -86,7 +87,7 @@ pub enum Event {
     },
     Frozen,
     Thawed,
-    /// The operator accepted a journal that did not fit the wallet at unlock.
+    /// The operator accepted a journal that did not match the wallet at unlock.
     JournalAccepted,
     PaymentAuthorized {
         asked: Box<Asked>,
@@ -106,7 +107,7 @@ pub enum Event {
         terms: Authorization,
         by: Client,
     },
-    /// `told_until`: a bearer agent that asks the same hears of this ending until then.
+    /// Until `told_until`, an identical request of a bearer agent gets this result.
     PaymentDenied {
         id: RequestId,
         reason: Option<String>,
@@ -117,7 +118,7 @@ pub enum Event {
         id: RequestId,
         told_until: Deadline,
     },
-    /// Approved, but refused by the policy in force at that moment.
+    /// The operator approved it, but the policy in force at that moment refused it.
     PaymentRejected {
         id: RequestId,
         refusal: Refusal,
@@ -126,33 +127,33 @@ pub enum Event {
         from: Setting,
         to: Setting,
     },
-    /// An agent reported what became of its payment: the settlement as it stands since.
+    /// An agent reported on its payment. Holds the settlement after the report.
     SettlementReported {
         settlement: Box<Settlement>,
         identity: Identity,
     },
-    /// Our own look at the chain ended.
+    /// The chain lookup of a settlement ended.
     SettlementChecked {
         id: RequestId,
         found: Check,
     },
-    /// For the record: the authorization was signed. Nothing waits for it to be on disk.
+    /// Records the signature of an authorization. Nothing waits for this entry to be on disk.
     PaymentSigned {
         id: RequestId,
         signature: Signature65,
     },
-    /// The operator moves money away. What puts it on the chain follows as events of a desk.
+    /// The operator sends money from the wallet. The outbox events that put it on the chain follow.
     SendOrdered(Box<Send>),
-    /// Something happened to a transaction.
+    /// A transaction of an outbox changed.
     Desk {
         key: DeskKey,
         event: bursar_submit::Event,
     },
-    /// Its records stay.
+    /// The agent was deleted; its records remain.
     AgentDeleted {
         agent: AgentId,
     },
-    /// The agents that pay from it go on.
+    /// An address was relabelled. Agents that pay from it continue under the new label.
     AddressRenamed {
         from: Name,
         to: Name,
@@ -160,34 +161,34 @@ pub enum Event {
     AddressDeleted {
         label: Name,
     },
-    /// The right password was given, and the journal fits the wallet.
+    /// The correct password was entered, and the journal matches the wallet.
     WalletOpened {
-        /// The entry that the wallet file was told of at this unlock; `None` where the file could not be written.
+        /// The entry that this unlock wrote into the wallet file; `None` if the file could not be written.
         noted: Option<u64>,
     },
-    /// The files of the wallet are removed after this. Its agents are suspended.
+    /// The wallet was deleted. Its files are removed after this entry, and its agents are suspended.
     WalletDeleted,
     WalletLocked {
         cause: LockCause,
-        /// The entry that the wallet file was told of before.
+        /// The entry that was written into the wallet file just before; `None` if it could not be written.
         noted: Option<u64>,
     },
-    /// Nobody may have opened it with the old one since.
+    /// The password changed: the old one no longer opens the wallet.
     PasswordChanged,
-    /// Somebody gave a wrong password, for this many times since the wallet was opened last.
+    /// A wrong password was entered. `times` counts since the last unlock.
     PasswordRefused {
         times: u32,
     },
-    /// The entries before this one come from a backup: what came after them is lost.
+    /// The entries before this one come from a backup. Entries written after the backup are lost.
     JournalRestored {
         /// The allowance that counts as spent.
         start: WindowStart,
     },
-    /// An engine that serves agents began its work. The entries before it tell how the one before ended: one
-    /// that was stopped has locked its wallet.
+    /// An engine that serves agents started. The entries before show how the previous engine ended: a stop locks the
+    /// wallet.
     EngineStarted,
-    /// The clock showed a later time when the journal was restored. Only requests that were signed until `at` are
-    /// refused.
+    /// Corrects the time of a restore that was recorded with a clock ahead of time. Only requests signed until `at`
+    /// are refused.
     RestoreDated {
         at: Utc,
     },
@@ -199,13 +200,14 @@ pub enum LockCause {
     Operator,
     /// The engine stopped.
     Stop,
-    /// Nobody used the wallet for as long as the setting `lock.idle` allows.
+    /// The wallet was not used for as long as the setting `lock.idle` allows.
     Idle,
     /// The machine had slept.
     Sleep,
 }
 
 impl LockCause {
+    /// Returns the cause in words, for the operator.
     pub fn text(self) -> &'static str {
         match self {
             LockCause::Operator => "by the operator",
@@ -216,13 +218,14 @@ impl LockCause {
     }
 }
 
-/// The names of what an agent works with.
+/// The names of an agent's policy and paying address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
     pub policy: Name,
     pub label: Name,
 }
 
+/// A new paying address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressAdded {
     pub label: Name,
@@ -233,7 +236,7 @@ pub struct AddressAdded {
     pub address: Address,
 }
 
-/// A request as it came in.
+/// A payment request as received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     pub id: RequestId,

@@ -1,5 +1,5 @@
-//! Same ask, same answer. An ask is recognised by its identity, kept in the journal: the answer to a
-//! repeat does not depend on memory, and hardly on the clock.
+//! Idempotency: the same request gets the same answer. A request is recognised by its identity, which the journal
+//! keeps, so the answer to a repeat does not depend on memory, and hardly on the clock.
 
 use bursar_core::codes::Code;
 use bursar_core::time::{Moment, Utc};
@@ -7,30 +7,32 @@ use bursar_core::time::{Moment, Utc};
 use crate::identity::Identity;
 use crate::requests::{Request, Status};
 
-/// What the indexes know of an ask; looked up by the core before it decides.
+/// What the indexes know about a request. The core looks it up before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prior {
-    /// The newest request of the same identity.
+    /// The newest request with the same identity.
     pub same: Option<Request>,
-    /// A request of the same identity that is a payment and was settled, be it that one or an earlier one.
+    /// A settled payment with the same identity: the newest request or an earlier one.
     pub paid: Option<Request>,
     /// The request that last used the same idempotency key.
     pub claimed: Option<Request>,
 }
 
-/// What a repeated ask gets.
+/// How a request that may be a repeat is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repeat {
-    /// It is no repeat.
+    /// It is not a repeat.
     New,
-    /// The answer of the first.
+    /// It gets the answer of this earlier request.
     Same(Box<Request>),
-    /// The first was a payment, and it was made.
+    /// It repeats this payment, which is settled.
     Settled(Box<Request>),
     Refuse(Code),
 }
 
-/// The table of decisions.md, "Same ask, same answer".
+/// Decides whether a request is a repeat, and of what.
+///
+/// Implements the table "Same ask, same answer" of the specification (decisions.md).
 pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
     if let (Some(claim), Some(first)) = (identity.claim(), &prior.claimed) {
         let other = first.identity.claim().is_some_and(|first| first.content != claim.content);
@@ -49,14 +51,14 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
     } else if signed {
         Repeat::Refuse(Code::PaymentExpired)
     } else if let Some(paid) = &prior.paid {
-        // It was over when it was asked again, and its report came after that.
+        // An earlier payment lapsed, was requested again as `first`, and was reported as settled after that.
         Repeat::Settled(Box::new(paid.clone()))
     } else {
         Repeat::New
     }
 }
 
-/// Whether a bearer agent's repeat of `first` gets its answer. A signed ask is remembered for good.
+/// Returns whether a bearer agent's repeat of `first` gets its answer. A signed request has no such time limit.
 fn is_remembered(first: &Request, moment: &Moment) -> bool {
     match &first.status {
         Status::Held { .. } => true,
@@ -68,9 +70,9 @@ fn is_remembered(first: &Request, moment: &Moment) -> bool {
     }
 }
 
-/// Whether a signed timestamp lies within `window_s` seconds of the clock, both ends included.
+/// Returns whether a signed timestamp is at most `window_s` seconds off the clock.
 pub fn is_fresh(timestamp_s: i64, now: Utc, window_s: u64) -> bool {
-    // Compared by subtraction in i128: a timestamp may be any number an agent can write.
+    // Compared in i128, so that no timestamp that an agent can write overflows.
     let apart = i128::from(timestamp_s).abs_diff(i128::from(now.seconds()));
     apart <= u128::from(window_s)
 }

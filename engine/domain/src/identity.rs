@@ -1,18 +1,19 @@
-//! What makes two asks one. Kept in the journal, so that an ask is recognised for as long as it is remembered.
+//! The identity of a request, by which a repeat is recognised. Kept in the journal for as long as the request is
+//! remembered.
 
 use serde::{Deserialize, Serialize};
 
-/// What makes two asks one.
+/// Identifies a request: two requests with the same identity are one request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Identity {
-    /// The signature itself: whoever repeats the signed body repeats the ask. `day` is that of the signed
-    /// timestamp, which keeps the index in order of time.
+    /// The signature itself: repeating the signed body repeats the request. `day` is the UTC day of the signed
+    /// timestamp (days since 1970); it keeps the index in time order.
     Hmac { day: u32, digest: [u8; 32] },
     /// The content, and the idempotency key if one was given.
     Bearer { digest: [u8; 32], key: Option<KeyClaim> },
 }
 
-/// A bearer agent's idempotency key, bound to the content it came with while that is remembered.
+/// A bearer agent's idempotency key, bound to the content of its request while that is remembered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeyClaim {
     /// Hash of agent, endpoint and key.
@@ -22,8 +23,10 @@ pub struct KeyClaim {
 }
 
 impl Identity {
-    /// The form in which the index keeps it: signed asks under their day, which is flat in cost however
-    /// many there are, and lets a day be forgotten as a whole.
+    /// Returns the index key of this identity.
+    ///
+    /// Signed requests sort by day: the cost stays flat however many there are, and a whole day can be dropped at
+    /// once.
     pub fn index_key(&self) -> Vec<u8> {
         let mut key = Vec::with_capacity(37);
         match self {
@@ -40,7 +43,7 @@ impl Identity {
         key
     }
 
-    /// The index key of the idempotency key, if there is one.
+    /// Returns the index key of the idempotency key, if one was given.
     pub fn claim_key(&self) -> Option<Vec<u8>> {
         let claim = self.claim()?;
         let mut key = Vec::with_capacity(33);
@@ -49,6 +52,7 @@ impl Identity {
         Some(key)
     }
 
+    /// Returns the idempotency key and its content hash; `None` for signed requests.
     pub fn claim(&self) -> Option<&KeyClaim> {
         match self {
             Identity::Hmac { .. } => None,

@@ -1,9 +1,9 @@
-//! The rules of the wallet: what an agent may do, what the operator decides, what is remembered. Pure:
-//! nothing here awaits, reads a clock, draws an id or touches a disk. Whatever is undetermined (time,
-//! entropy, what the indexes know) arrives inside the [`Command`].
+//! The rules of the wallet: what an agent may do, what the operator decides, and what the journal records. Pure:
+//! nothing here awaits, reads a clock, draws an id or touches a disk. Everything nondeterministic (time, entropy,
+//! index lookups) arrives inside the [`Command`].
 //!
-//! `decide` turns a command into events and a reply, `apply` is the only writer of [`State`], and `check`
-//! holds the invariants after every step.
+//! `decide` turns a command into events and a reply, `apply` is the only writer of [`State`], and `check` verifies
+//! the invariants after every step.
 
 pub mod agents;
 pub mod allowance;

@@ -1,8 +1,8 @@
-//! Whom the wallet has paid before: for the cards, never for deciding.
+//! Payees that the wallet has paid before: shown on cards, never used in a decision.
 //!
-//! Not part of [`State`]: agents choose payees freely within their limits, and every entry of a
-//! state is copied into its snapshots. The journal keeps one row for each payee instead, which is small beside
-//! the entry and the record of the payment that made it.
+//! Not part of [`State`]: agents choose payees freely within their limits, and every snapshot copies the whole state.
+//! The journal keeps one row per payee instead, which is small next to the entry and the record of the payment that
+//! adds it.
 
 use std::collections::BTreeMap;
 
@@ -30,24 +30,25 @@ pub struct Payee {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paid {
     pub times: u64,
-    /// How many of them an operator approved: what a policy lets through is the agent's choice alone.
+    /// How many of them an operator approved. Payments that a policy allowed were the agent's choice alone.
     pub approved: u64,
     pub first: Utc,
     pub last: Utc,
     pub usd: Usd,
 }
 
-/// What was authorized to everybody.
+/// What was authorized to each payee.
 pub type Tally = BTreeMap<Payee, Paid>;
 
 impl Payee {
+    /// Returns the payee of a request.
     pub fn of(request: &Request) -> Self {
         Self { chain: request.ask.chain, address: request.ask.payee }
     }
 }
 
 impl Paid {
-    /// With a later payment. Saturates: it is shown and decides nothing.
+    /// Adds a later payment. Saturates: the totals are only shown.
     #[must_use]
     pub fn and(self, later: Self) -> Self {
         Self {
@@ -59,7 +60,7 @@ impl Paid {
         }
     }
 
-    /// In the words of a card; of nobody the wallet has paid there is nothing.
+    /// Converts the totals for a card; all zero for a payee that was never paid.
     pub fn told(paid: Option<Self>) -> PaidBefore {
         PaidBefore {
             times: paid.map_or(0, |paid| paid.times),
@@ -71,8 +72,9 @@ impl Paid {
     }
 }
 
-/// The payment that an entry authorized, if it did. What is held, denied, refused or expired is none, and
-/// neither is the record of a signature.
+/// Returns the payment that an entry authorized, if any.
+///
+/// Held, denied, refused and expired requests are not payments, and neither is the record of a signature.
 pub fn payment(entry: &Entry, touched: Option<&Touched>) -> Option<(Payee, Paid)> {
     let approved = match &entry.event {
         Event::PaymentAuthorized { .. } => 0,
@@ -84,7 +86,7 @@ pub fn payment(entry: &Entry, touched: Option<&Touched>) -> Option<(Payee, Paid)
     Some((Payee::of(request), paid))
 }
 
-/// Counts what entries authorized, each after the one before.
+/// Counts the payments of consecutive entries by replaying them.
 #[derive(Debug)]
 pub struct Count {
     state: State,
@@ -92,18 +94,19 @@ pub struct Count {
 }
 
 impl Count {
-    /// `state` is the one before the first entry.
+    /// Starts at `state`, the one before the first entry.
     pub fn from(state: State) -> Self {
         Self { state, tally: Tally::new() }
     }
 
+    /// Applies the next entry and counts its payment.
     pub fn next(&mut self, entry: &Entry) {
         let touched = apply(&mut self.state, entry);
         count(&mut self.tally, entry, touched.as_ref());
     }
 }
 
-/// Counts the payment that an entry authorized.
+/// Adds the payment that an entry authorized, if any, to the tally.
 pub fn count(tally: &mut Tally, entry: &Entry, touched: Option<&Touched>) {
     if let Some((payee, paid)) = payment(entry, touched) {
         tally.entry(payee).and_modify(|known| *known = known.and(paid)).or_insert(paid);

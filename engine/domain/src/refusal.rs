@@ -1,44 +1,46 @@
-//! A rule's "no", with the figures that make it exact.
+//! Why a rule refuses a command, with the exact amounts.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use serde::{Deserialize, Serialize};
 
-/// Why a command is refused. It changes nothing by itself; a refused payment of an agent is recorded.
+/// Why a command is refused. A refusal changes nothing by itself; an agent's refused payment is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub code: Code,
-    /// Replaces the code's sentence where more is known.
+    /// Replaces the code's default sentence where more is known.
     pub message: Option<String>,
-    /// What was asked, where a limit refused it.
+    /// The requested amount, if a limit refused it.
     pub requested: Option<Usd>,
-    /// What the limit leaves.
+    /// The amount that the limit leaves.
     pub bound: Option<Usd>,
 }
 
 impl Refusal {
+    /// Creates a refusal with the code's default sentence.
     pub fn new(code: Code) -> Self {
         Self { code, message: None, requested: None, bound: None }
     }
 
+    /// Creates a refusal with its own sentence.
     pub fn because(code: Code, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..Self::new(code) }
     }
 
-    /// A limit's refusal.
+    /// Creates the refusal of a limit: `requested` is over `bound`.
     pub fn over(code: Code, requested: Usd, bound: Usd) -> Self {
         Self { requested: Some(requested), bound: Some(bound), ..Self::new(code) }
     }
 
-    /// The sentence its reader gets.
+    /// Returns the sentence to show: the message, or else the code's default.
     pub fn sentence(&self) -> &str {
         self.message.as_deref().unwrap_or(self.code.sentence())
     }
 }
 
 impl Refusal {
-    /// For the operator, who knows the limits: with the figures that met.
+    /// Returns the sentence with the amounts, for the operator, who may know the limits.
     pub fn told(&self) -> String {
         match (self.requested, self.bound) {
             (Some(asked), Some(left)) => {

@@ -1,5 +1,5 @@
-//! Requests of agents: what was asked, under which terms, and what became of it. This module alone knows
-//! the 15 minutes.
+//! Requests of agents: what was requested, on which terms, and the result. Only this module knows the limit of 15
+//! minutes.
 
 use alloy_primitives::{Address, B256};
 use bursar_core::card::HoldReason;
@@ -19,37 +19,38 @@ use serde::{Deserialize, Serialize};
 use crate::identity::Identity;
 use crate::refusal::Refusal;
 
-/// One payment that an agent asked for: the immutable value that is checked, recorded, shown and signed.
+/// One payment that an agent requested: the immutable value that is checked, recorded, shown and signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentAsk {
     pub chain: ChainId,
-    /// The network's reference stablecoin, or a token without a price.
+    /// The network's reference stablecoin, or a token without a known price.
     pub asset: Address,
     pub amount: Atoms,
-    /// The amount in dollars, one to one for a reference stablecoin; zero where nobody can say.
+    /// The amount in dollars, one to one for a reference stablecoin; zero if the price is unknown.
     pub usd: Usd,
-    /// Nobody can say what it is worth: no limit can judge it, so it is never signed.
+    /// The price is unknown: no limit can apply to it, so it is never signed.
     pub unpriced: bool,
     pub payee: Address,
-    /// Seconds the authorization is to stay valid (`maxTimeoutSeconds`, at least 30).
+    /// How long the authorization stays valid, in seconds (`maxTimeoutSeconds`, at least 30).
     pub valid_seconds: u64,
     pub request_url: Option<String>,
     pub resource_url: Option<String>,
     /// Further URLs that the challenge names, in its order.
     pub other_urls: Vec<String>,
-    /// The offer names another EIP-712 domain than our table, and the chain did not confirm ours.
+    /// The offer names an EIP-712 domain other than our table's, and the chain did not confirm ours.
     pub domain_contradicted: bool,
-    /// Bytes of the payment header beyond what an honest offer has; see [`bursar_core::limits::PADDING_A_DAY`].
+    /// Bytes of the payment header beyond those of an honest offer; see [`bursar_core::limits::PADDING_A_DAY`].
     pub padding: u32,
-    /// What of the offer goes back with the payment. Requests in the state have none: it is in their records.
+    /// The parts of the offer that are sent back with the payment. Requests in the state have none: it is in their
+    /// records.
     pub echo: Echo,
 }
 
-/// A request with everything that is fixed when it is made.
+/// A request and everything that is fixed when it is created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub id: RequestId,
-    /// The entry of the journal that made it: requests in the order of their making.
+    /// The journal entry that created it; orders requests by creation.
     pub seq: u64,
     pub agent: AgentId,
     pub created: Utc,
@@ -62,16 +63,16 @@ pub struct Request {
     pub status: Status,
 }
 
-/// Where a request stands. It never goes back.
+/// The status of a request. It never moves back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
-    /// Waits for the operator.
+    /// Held for the operator.
     Held {
         reason: HoldReason,
         deadline: Deadline,
     },
-    /// May be signed, and counts as spent whatever happens next: the terms are fixed, so the same
-    /// signature can be made again after a crash.
+    /// May be signed, and counts as spent whatever happens next. The terms are fixed, so the same signature can be
+    /// made again after a crash.
     Authorized {
         terms: Authorization,
         at: Utc,
@@ -86,7 +87,7 @@ pub enum Status {
         reason: Option<String>,
         at: Utc,
         by: Client,
-        /// A bearer agent that asks the same hears the same until then.
+        /// Until then, an identical request of a bearer agent gets the same answer.
         told_until: Deadline,
     },
     Expired {
@@ -95,15 +96,16 @@ pub enum Status {
     },
 }
 
-/// Who let a payment through.
+/// The approver of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Approver {
     Policy,
     Operator(Client),
 }
 
-/// The end of a hold, or of the memory of how one ended, on both clocks: setting the wall clock back does not
-/// lengthen it within a boot.
+/// The end of a hold, or of the period in which its result is returned.
+///
+/// Kept on both clocks: setting the wall clock back does not extend it within a boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
     pub utc: Utc,
@@ -112,7 +114,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// 15 minutes from `moment`: the same for both.
+    /// Returns the end of a hold, or of a result's period: 15 minutes after `moment`.
     pub fn after(moment: &Moment) -> Self {
         Self {
             utc: moment.utc.plus_ms(HOLD_MS),
@@ -121,7 +123,7 @@ impl Deadline {
         }
     }
 
-    /// Milliseconds left; at exactly zero the hold has ended.
+    /// Returns the milliseconds left. At exactly zero the hold has ended.
     pub fn left_ms(&self, moment: &Moment) -> u64 {
         let wall = self.utc.since_ms(moment.utc);
         let same_boot = !self.boot_id.is_empty() && self.boot_id == moment.boot_id;
@@ -130,23 +132,24 @@ impl Deadline {
         if same_boot { wall.min(boot) } else { wall }
     }
 
+    /// Returns whether the deadline is over.
     pub fn has_passed(&self, moment: &Moment) -> bool {
         self.left_ms(moment) == 0
     }
 }
 
 impl PaymentAsk {
-    /// Every URL that the challenge names.
+    /// Returns every URL that the challenge names.
     pub fn challenge_urls(&self) -> impl Iterator<Item = &str> {
         self.resource_url.iter().chain(&self.other_urls).map(String::as_str)
     }
 
-    /// The network's row; `None` only if the table lost a network that the journal knows.
+    /// Returns the network's row; `None` only if the table lost a network that the journal knows.
     pub fn network(&self) -> Option<&'static Network> {
         networks::by_chain(self.chain)
     }
 
-    /// Like `1.500000 USDC`, or bare units of a token that the table does not know.
+    /// Formats the amount, like `1.500000 USDC`; an unpriced token in its smallest unit.
     pub fn amount_text(&self) -> String {
         match self.network().filter(|_known| !self.unpriced) {
             Some(network) => {
@@ -158,21 +161,24 @@ impl PaymentAsk {
         }
     }
 
-    /// Who asks for the money: the host of the URL that the agent called, else of the one that the offer
-    /// names. Never more of it, for path and query may be private.
+    /// Returns the host that asks for the money: that of the URL that the agent called, else of the offer's URL.
+    ///
+    /// Only the host, because path and query may be private.
     pub fn host(&self) -> Option<String> {
         self.host_url().and_then(|url| hosts::host_of(url).ok())
     }
 
-    /// The URL that [`PaymentAsk::host`] is of.
+    /// Returns the URL from which [`PaymentAsk::host`] takes the host.
     pub fn host_url(&self) -> Option<&str> {
         self.request_url.as_deref().or(self.resource_url.as_deref())
     }
 }
 
 impl Request {
-    /// What is signed for `terms`: the EIP-712 digest of EIP-3009's `TransferWithAuthorization` under the
-    /// token domain of our table, never of the offer.
+    /// Returns the digest to sign, if the request is authorized and has a price.
+    ///
+    /// It is the EIP-712 digest of EIP-3009's `TransferWithAuthorization`, under the token domain of our table, never
+    /// the offer's.
     pub fn digest(&self) -> Option<B256> {
         let Status::Authorized { terms, .. } = &self.status else { return None };
         if self.ask.unpriced {
@@ -181,21 +187,22 @@ impl Request {
         Some(TokenDomain::of_stablecoin(self.ask.network()?).digest(terms))
     }
 
-    /// Whether a refusal left nothing of its URLs but their origins.
+    /// Returns whether a refusal kept nothing of the request's URLs but their origins.
     pub fn keeps_origins_only(&self) -> bool {
         matches!(self.status, Status::Refused { .. }) && self.ask.echo == Echo::none()
     }
 
-    /// Whether it waited until its time ran out: it waits no more, also before anybody has noted that.
+    /// Returns whether the hold is past its deadline, also before its expiry is recorded.
     pub fn is_over(&self, moment: &Moment) -> bool {
         matches!(&self.status, Status::Held { deadline, .. } if deadline.has_passed(moment))
     }
 
+    /// Returns whether the request is held for the operator.
     pub fn is_held(&self) -> bool {
         matches!(self.status, Status::Held { .. })
     }
 
-    /// The second from which an authorization is worthless.
+    /// Returns the Unix second from which the authorization cannot be redeemed.
     pub fn valid_before(&self) -> Option<u64> {
         match &self.status {
             Status::Authorized { terms, .. } => Some(terms.valid_before),
@@ -206,8 +213,9 @@ impl Request {
         }
     }
 
-    /// The second of the journal's own time from which nobody needs the authorization any more. That time
-    /// may run ahead of the clock that `valid_before` was counted by: a clock that was put back.
+    /// Returns the second of journal time from which the authorization may be dropped.
+    ///
+    /// That time may be ahead of the clock that fixed `valid_before`, if the clock was set back.
     pub fn lapses_at(&self) -> Option<u64> {
         let Status::Authorized { terms, at, .. } = &self.status else { return None };
         let at = u64::try_from(at.seconds()).unwrap_or(0);
@@ -215,7 +223,7 @@ impl Request {
         Some(terms.valid_before.max(at.saturating_add(lasts)))
     }
 
-    /// Whether an authorization can still be redeemed at `now`.
+    /// Returns whether the authorization can still be redeemed at `now`.
     pub fn is_redeemable(&self, now: Utc) -> bool {
         let now = u64::try_from(now.seconds()).unwrap_or(0);
         self.valid_before().is_some_and(|before| now < before)

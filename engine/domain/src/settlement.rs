@@ -1,5 +1,5 @@
-//! What becomes of a payment after it was signed: what its agent reports, and what our own look at the chain
-//! finds. A settlement never goes back, and moves no allowance.
+//! What happens to a payment after it is signed: the agent's reports and the result of our own chain lookup. A
+//! settlement never moves back, and changes no allowance.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::codes::Code;
@@ -16,25 +16,25 @@ use crate::requests::{Request, Status};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
     pub id: RequestId,
-    /// Whose payment it is.
+    /// The agent that made the payment.
     pub agent: AgentId,
-    /// The entry that made the request.
+    /// The entry that created the request.
     pub request_seq: u64,
     pub claim: Claim,
     pub stage: Stage,
     pub tx_hash: Option<B256>,
-    /// What the agent said of a failure.
+    /// The agent's reason for a failure.
     pub error: Option<String>,
-    /// The latest report.
+    /// When the latest report arrived.
     pub reported: Utc,
-    /// The first time it was settled.
+    /// When it was first reported as settled.
     pub settled: Option<Utc>,
     pub check: Check,
-    /// Reports that changed something.
+    /// Number of reports that changed this settlement.
     pub reports: u8,
 }
 
-/// What a transaction must hold to be this payment (EIP-3009 events).
+/// What a transaction must contain to be this payment (EIP-3009 events).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub chain: ChainId,
@@ -43,22 +43,22 @@ pub struct Claim {
     pub to: Address,
     pub value: U256,
     pub nonce: B256,
-    /// Unix seconds; from then on nobody can pay by it any more.
+    /// Unix seconds. From then on the authorization cannot be redeemed.
     pub valid_before: u64,
 }
 
-/// How far a payment has come. The order is that of the decisions: signed, which has no stage yet, then
-/// these.
+/// How far a payment has come, in order. A signed payment without a report has no stage yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
     Submitted,
     Failed,
     Settled,
-    /// Our own look at the chain found it.
+    /// Our own chain lookup found it.
     Verified,
 }
 
 impl Stage {
+    /// Returns the stage in one word, for responses and history.
     pub fn text(self) -> &'static str {
         match self {
             Stage::Submitted => "submitted",
@@ -69,10 +69,10 @@ impl Stage {
     }
 }
 
-/// What our own look at the chain says.
+/// The result of our own chain lookup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Check {
-    /// Nobody looks: nothing is to be found, or the setting says so.
+    /// No lookup: there is nothing to find, or the setting disables it.
     Off,
     Pending {
         since: Utc,
@@ -80,44 +80,45 @@ pub enum Check {
     Verified {
         block: u64,
     },
-    /// The reported transaction reverted in a final block, and the nonce is unused. Until `validBefore` another
-    /// transaction may still make the payment.
+    /// The reported transaction reverted in a final block, and the nonce is unused. Until `validBefore`, another
+    /// transaction can still make the payment.
     Reverted {
         block: u64,
     },
-    /// It succeeded, and is not this payment.
+    /// The transaction succeeded but is not this payment.
     Mismatch {
         block: u64,
     },
-    /// It was not found for as long as one may look.
+    /// Not found within the lookup period.
     NotFound,
-    /// Nobody could be asked for as long.
+    /// No endpoint answered within the lookup period.
     Unavailable,
 }
 
-/// How far a signed payment has come, as receipts and the history report it: an agent's report alone completes
-/// nothing.
+/// How far a signed payment has come, as shown in receipts and history.
+///
+/// An agent's report alone completes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// The agent reported that it was sent.
     Submitted,
-    /// The agent reported that it was settled; our own look-up has not found it, or not yet.
+    /// The agent reported that it was settled; our own lookup has not found it, or not yet.
     Reported,
-    /// Our own look-up ended, and the reported transaction is not this payment or does not exist.
+    /// Our own lookup ended: the reported transaction is not this payment or does not exist.
     Refuted,
     /// The agent reported a failure, or the chain shows one.
     Failed,
-    /// Our own look-up found it.
+    /// Our own lookup found it.
     Verified,
 }
 
 impl Check {
-    /// Whether the chain contradicts the report that the payment was settled.
+    /// Returns whether the chain contradicts the report that the payment was settled.
     pub fn refutes(&self) -> bool {
         matches!(self, Check::Mismatch { .. } | Check::NotFound)
     }
 
-    /// The original's words for it.
+    /// Returns the status word for receipts; `None` without a lookup.
     pub fn text(&self) -> Option<&'static str> {
         match self {
             Check::Off => None,
@@ -129,6 +130,7 @@ impl Check {
         }
     }
 
+    /// Returns the block of the transaction, if the lookup found one.
     pub fn block(&self) -> Option<u64> {
         match self {
             Check::Verified { block } | Check::Reverted { block } | Check::Mismatch { block } => {
@@ -138,7 +140,7 @@ impl Check {
         }
     }
 
-    /// One sentence for the receipt.
+    /// Returns one sentence for the receipt.
     pub fn detail(&self) -> Option<&'static str> {
         match self {
             Check::Off | Check::Verified { .. } => None,
@@ -151,7 +153,7 @@ impl Check {
     }
 }
 
-/// What an agent reports.
+/// The kind of an agent's report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reported {
     Submitted,
@@ -169,7 +171,7 @@ impl Reported {
     }
 }
 
-/// An agent's report about a payment of its own.
+/// An agent's report about one of its own payments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
     pub event: Reported,
@@ -178,7 +180,9 @@ pub struct News {
 }
 
 impl Settlement {
-    /// Before any report. Only what was signed can settle.
+    /// Returns the settlement of a request before any report.
+    ///
+    /// Only an authorized request can settle.
     ///
     /// # Errors
     /// `INVALID_REQUEST` for a request that was never authorized.
@@ -212,13 +216,14 @@ impl Settlement {
         })
     }
 
-    /// The settlement after a report; `None` if the report changes nothing. `look` says whether a settled
-    /// payment is to be looked up on the chain.
+    /// Returns the settlement after a report; `None` if the report changes nothing.
+    ///
+    /// `look` enables the chain lookup of a settled payment.
     pub fn after(&self, news: &News, now: Utc, look: bool) -> Option<Self> {
         let to = news.event.stage();
         let fresh = self.reports == 0;
         let other_hash = news.tx_hash.is_some() && news.tx_hash != self.tx_hash;
-        // What our own look has found stands against every report about the same transaction.
+        // The lookup's result overrides every report about the same transaction.
         let final_now = match self.check {
             Check::Verified { .. } => true,
             Check::Reverted { .. } => !other_hash || to != Stage::Settled,
@@ -246,7 +251,7 @@ impl Settlement {
         Some(next)
     }
 
-    /// The settlement after our own look at the chain.
+    /// Returns the settlement after our own chain lookup.
     #[must_use]
     pub fn checked(&self, found: &Check) -> Self {
         let stage = match found {
@@ -261,7 +266,7 @@ impl Settlement {
         Self { stage, check: found.clone(), ..self.clone() }
     }
 
-    /// What is reported of it to operator and agent.
+    /// Returns the standing that operator and agent see.
     pub fn standing(&self) -> Standing {
         match self.stage {
             Stage::Submitted => Standing::Submitted,
@@ -272,12 +277,12 @@ impl Settlement {
         }
     }
 
-    /// Whether the payment may not be made again.
+    /// Returns whether the payment must not be made again.
     pub fn is_settled(&self) -> bool {
         self.stage >= Stage::Settled
     }
 
-    /// Whether the chain is still to be asked, and since when.
+    /// Returns since when the chain lookup is pending, if it is.
     pub fn pending_since(&self) -> Option<Utc> {
         match self.check {
             Check::Pending { since } => Some(since),
@@ -290,7 +295,7 @@ impl Settlement {
         }
     }
 
-    /// Whether the search has lasted as long as it may.
+    /// Returns whether the lookup has lasted as long as it may.
     pub fn is_given_up(&self, now: Utc) -> bool {
         self.pending_since().is_some_and(|since| now.since_ms(since) >= CHECK_LASTS_MS)
     }

@@ -1,6 +1,5 @@
-//! Everything that is open: who exists, what they may do, what waits and what may still be redeemed.
-//! What is over lives in the journal's indexes. Sections are shared behind `Arc`, so that publishing a
-//! view copies pointers.
+//! The live state: agents, policies, held requests and authorizations that can still be redeemed. Finished requests
+//! are in the journal's indexes only. Sections are shared behind `Arc`, so publishing a view copies pointers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,57 +18,60 @@ use crate::requests::Request;
 use crate::settlement::Settlement;
 use crate::wallets::Wallet;
 
+/// The live state of the wallet, as replaying the journal gives it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct State {
-    /// The newest entry of the journal that this state contains.
+    /// The newest journal entry that this state contains.
     pub seq: u64,
-    /// The latest time an entry carries; only ever moves forward.
+    /// The latest time of any entry. Never moves back.
     pub clock: Utc,
     pub wallet: Option<Arc<Wallet>>,
-    /// By the key of the name.
+    /// Keyed by [`Name::key`].
     pub policies: Arc<BTreeMap<String, Arc<PolicyRecord>>>,
     pub policy_versions: u64,
     pub agents: Arc<BTreeMap<AgentId, Arc<Agent>>>,
-    /// Codes of agents that were deleted: their history is theirs, so nobody else gets them.
+    /// Codes of deleted agents. They are never given out again, because the history under a code belongs to its
+    /// agent.
     pub retired: Arc<BTreeSet<AgentId>>,
-    /// What the operator said of networks; the others stand as the edition has them.
+    /// Networks that the operator switched on or off; the others keep the edition's default.
     pub networks: Arc<BTreeMap<ChainId, bool>>,
-    /// Networks that the edition has on.
+    /// Networks that are on by default in the edition.
     pub networks_on: Arc<BTreeSet<ChainId>>,
     pub frozen: Option<Utc>,
-    /// Wrong passwords since the wallet was opened last.
+    /// Wrong passwords since the last unlock.
     pub passwords_refused: u32,
-    /// The newest entry that the wallet file is known to name: a file that names an older one is an older file.
+    /// The newest entry that the wallet file is known to name. A file that names an older one is an older copy.
     pub wallet_noted: u64,
-    /// When the journal was restored from a backup: requests that were signed until then are refused, because it may
+    /// When the journal was restored from a backup. Requests signed until then are refused, because the journal may
     /// have lost them.
     pub restored: Option<Utc>,
     pub settings: Arc<Settings>,
-    /// Requests that wait for the operator.
+    /// Requests held for the operator.
     pub held: Arc<BTreeMap<RequestId, Arc<Request>>>,
-    /// Authorizations that may still be redeemed.
+    /// Authorizations that can still be redeemed.
     pub authorized: BTreeMap<RequestId, Arc<Request>>,
-    /// When each of them ends, in seconds since 1970.
+    /// When each authorization lapses, in Unix seconds.
     pub lapses: BTreeSet<(u64, RequestId)>,
-    /// Settlements that are to be looked up on the chain.
+    /// Settlements with a pending chain lookup.
     pub settling: Arc<BTreeMap<RequestId, Arc<Settlement>>>,
-    /// Transactions on their way.
+    /// Outboxes, their transactions, and the operator's sends.
     pub desks: Arc<Desks>,
 }
 
 impl State {
-    /// The empty state of an edition.
+    /// Creates the empty state of an edition, with the networks that are on in it.
     pub fn new(networks_on: impl IntoIterator<Item = ChainId>) -> Self {
         Self { networks_on: Arc::new(networks_on.into_iter().collect()), ..Self::default() }
     }
 
-    /// The networks that the full edition has on.
+    /// Returns the networks that are on in the full edition.
     pub fn default_networks() -> impl Iterator<Item = ChainId> {
         NETWORKS.iter().filter(|row| row.on_by_default).map(|row| row.chain)
     }
 
-    /// A copy of what is published: everything but the authorizations, which only the core needs. Copies
-    /// pointers, whatever the sizes.
+    /// Returns the copy to publish.
+    ///
+    /// It lacks the authorizations, which only the core needs. The copy costs pointers only, whatever the sizes.
     pub fn published(&self) -> Self {
         Self {
             seq: self.seq,
@@ -94,35 +96,40 @@ impl State {
         }
     }
 
+    /// Returns whether payments on a network are enabled.
     pub fn network_enabled(&self, chain: ChainId) -> bool {
         self.networks.get(&chain).copied().unwrap_or_else(|| self.networks_on.contains(&chain))
     }
 
+    /// Returns the policy of this name, in any case.
     pub fn policy(&self, name: &Name) -> Option<&Arc<PolicyRecord>> {
         self.policies.get(&name.key())
     }
 
-    /// By code or by name.
+    /// Returns the agent with this code or, failing that, this name.
     pub fn find_agent(&self, text: &Name) -> Option<&Arc<Agent>> {
         let by_code = text.as_str().parse().ok().and_then(|id: AgentId| self.agents.get(&id));
         by_code.or_else(|| self.agents.values().find(|agent| agent.name.key() == text.key()))
     }
 
+    /// Returns the policy that an agent works under.
     pub fn policy_of(&self, agent: &Agent) -> Option<&Policy> {
         let commission = agent.commission.as_ref()?;
         self.policy(&commission.policy).map(|record| &record.policy)
     }
 
-    /// What an agent has spent of the allowance in force.
+    /// Returns what an agent has spent of the allowance in force.
     pub fn spent(&self, agent: &Agent, moment: &Moment) -> Usd {
         agent.commission.as_ref().map_or(Usd::ZERO, |c| c.payments.spent_at(moment))
     }
 
-    /// When an agent's next allowance begins, as [`crate::allowance::WindowStart::renews_after`] has it; `None` also without a commission.
+    /// Returns when an agent's next allowance begins, as [`crate::allowance::WindowStart::renews_after`] does. `None`
+    /// also without a commission.
     pub fn renews_after(&self, agent: &Agent, moment: &Moment) -> Option<(Utc, LocalDay)> {
         agent.commission.as_ref()?.payments.start.renews_after(moment)
     }
 
+    /// Returns an agent's status at a moment.
     pub fn status(&self, agent: &Agent, moment: &Moment) -> AgentStatus {
         agent.status(self.policy_of(agent), self.spent(agent, moment))
     }

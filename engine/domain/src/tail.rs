@@ -1,7 +1,6 @@
-//! What may follow the last seal of the journal. Seals are made while the wallet is open, so whatever comes
-//! after the last one was written while it was locked, and must be what a locked wallet lets happen. This
-//! is asked of entries that anybody with the file could have appended: the rule is about the change, not
-//! about the kind of event.
+//! Which entries may follow the last seal of the journal. Seals are made while the wallet is unlocked. Later entries
+//! were written while it was locked, and must be changes that a locked wallet allows. Any process that can write the
+//! file could have appended them, so the rule judges the change, not the kind of event.
 
 use bursar_submit::{DeskKey, Event as DeskEvent};
 use bursar_x402::signature::recover;
@@ -11,34 +10,36 @@ use crate::requests::Status;
 use crate::settlement::Check;
 use crate::state::State;
 
-/// Whether `entry` may follow on `before` without the key that makes seals.
+/// Returns whether `entry` may follow `before` without the key that makes seals.
 pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
     match &entry.event {
         Event::WalletCreated { .. } => before.wallet.is_none(),
-        // What it says was before must be what was: else it tells the operator of another change.
+        // The recorded policy before the change must match the state, or the entry would show the operator another
+        // change.
         Event::PolicySet { name, policy, before: told, .. } => {
             before.policy(name).is_some_and(|record| {
                 !policy.loosens(&record.policy) && told.as_deref() == Some(&record.policy)
             })
         }
-        // An engine starts with a locked wallet. It changes nothing.
+        // An engine starts with a locked wallet, and its start changes nothing.
         Event::EngineStarted
         | Event::PolicyDeleted { .. }
         | Event::AgentSuspended { .. }
         | Event::Frozen
         | Event::NetworkSet { enabled: false, .. } => true,
-        // Only of what waits for nothing: a request without its agent could not be decided.
+        // Only without held requests: a request without its agent could not be decided.
         Event::AgentDeleted { agent } => {
             before.held.values().all(|request| request.agent != *agent)
         }
         Event::SettingChanged { from, to } => {
             !to.loosens(&before.settings) && *from == to.standing(&before.settings)
         }
-        // Passwords are tried on a locked wallet. The others are sealed as they are written.
+        // Wrong passwords are recorded while the wallet is locked; those for an unlocked wallet are sealed as they
+        // are written.
         Event::PasswordRefused { times } => {
             *times == before.passwords_refused.saturating_add(1)
         }
-        // Only about a transaction that an agent named while the wallet was open.
+        // Only about a transaction that an agent reported while the wallet was unlocked.
         Event::SettlementChecked { id, found } => {
             let ends = !matches!(found, Check::Pending { .. } | Check::Off);
             ends && before.settling.contains_key(id)
@@ -57,7 +58,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
             })
         }
         Event::Desk { key, event } => may_happen_locked(before, key, event),
-        // A locked wallet has nobody who could spend it: it renews when it is opened.
+        // A locked wallet cannot spend: the allowance renews at the next unlock.
         Event::AllowanceRenewed { .. }
         | Event::SeedAdded { .. }
         | Event::SendOrdered(_)
@@ -75,7 +76,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::JournalAccepted
         | Event::JournalRestored { .. }
         | Event::RestoreDated { .. }
-        // Labels tell the operator where money is and goes.
+        // Labels show the operator where money is and where it goes.
         | Event::AddressRenamed { .. }
         | Event::AddressDeleted { .. }
         | Event::SettlementReported { .. }
@@ -87,10 +88,11 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
     }
 }
 
-/// Whether this may happen without the key that seals the journal. A locked wallet broadcasts what it has
-/// signed and learns where it is; it allows nothing to be signed, and takes nothing for over: who could write
-/// an end into the file could have the operator pay a second time. The end comes with the next look of an
-/// open wallet.
+/// Returns whether an outbox event may be recorded without the sealing key.
+///
+/// A locked wallet broadcasts what it has signed and learns where the transactions are. It allows no signature and
+/// ends no submission: a forged end in the file could make the operator pay a second time. The next probe with an
+/// unlocked wallet records the end.
 pub(crate) fn may_happen_locked(state: &State, key: &DeskKey, event: &DeskEvent) -> bool {
     let desk = state.desks.get(key);
     let Some(one) = desk.open.get(&event.submission()) else { return false };

@@ -1,5 +1,5 @@
-//! What the journal knows of the wallet: names and addresses, readable while it is locked. The secrets
-//! themselves are in the wallet file alone.
+//! What the journal knows of the wallet: names and addresses, readable while it is locked. The secrets are in the
+//! wallet file only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wallet {
     pub name: Name,
-    /// The id in the wallet file's header: another file of the same name is not this wallet.
+    /// The id in the wallet file's header. Another file with the same name is not this wallet.
     pub wallet_id: [u8; 16],
     pub created: Utc,
     pub seeds: BTreeMap<SeedId, Seed>,
-    /// By the key of the label.
+    /// Keyed by [`Name::key`] of the label.
     pub addresses: BTreeMap<String, Arc<PayingAddress>>,
 }
 
+/// A seed of the wallet, without its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seed {
     pub words: u8,
@@ -34,25 +35,26 @@ pub struct PayingAddress {
     pub description: String,
     pub index: u32,
     pub backing: Backing,
-    /// BIP-32 path, `m/44'/60'/0'/0/0`.
+    /// BIP-32 path, such as `m/44'/60'/0'/0/0`.
     pub path: String,
     pub address: Address,
     pub created: Utc,
 }
 
-/// Where the key of an address lives.
+/// Where the key of an address comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
     Seed(SeedId),
 }
 
 impl Wallet {
-    /// The id of the next seed.
+    /// Returns the id of the next seed.
     pub fn next_seed(&self) -> SeedId {
         let last = self.seeds.keys().next_back().map_or(0, |id| id.0);
         SeedId(last.saturating_add(1))
     }
 
+    /// Returns the address with this label, in any case.
     pub fn address(&self, label: &Name) -> Option<&Arc<PayingAddress>> {
         self.addresses.get(&label.key())
     }

@@ -1,5 +1,5 @@
-//! The daily allowance against the handbook's vectors (`allowance.json`) and its rule 8: once as a pure
-//! function, once through the engine's own door. A file that is missing or shorter fails.
+//! The daily allowance against the specification's vectors (`allowance.json`) and its rule 8: as a pure function, and
+//! through the engine's commands. A file that is missing or shortened fails.
 
 #![expect(
     clippy::unwrap_used,
@@ -49,7 +49,7 @@ fn instant(row: &Value, key: &str) -> Utc {
     utc(text(row, key))
 }
 
-/// A moment right after a start of the machine: the vectors know only dates and instants.
+/// A moment right after the machine started: the vectors only have dates and instants.
 fn moment(row: &Value, zone: &str) -> Moment {
     let moment = Clock::at(text(row, "now_utc"), text(row, zone)).just_booted().moment();
     assert_eq!(moment.local_day, day(row, "now_local_date"), "{row}");
@@ -60,7 +60,7 @@ fn started(day: LocalDay, utc: Utc) -> WindowStart {
     WindowStart { day, utc, boot_id: String::new(), boot_ms: 0 }
 }
 
-/// The date and start after the rule has spoken, and whether it renewed.
+/// Applies the rule. Returns whether it renewed, and the date and start afterwards.
 fn after(start: &WindowStart, moment: &Moment) -> (bool, LocalDay, Utc) {
     match start.renewal(moment) {
         Renewal::Keep => (false, start.day, start.utc),
@@ -70,7 +70,7 @@ fn after(start: &WindowStart, moment: &Moment) -> (bool, LocalDay, Utc) {
 }
 
 #[test]
-fn each_single_decision_of_the_vectors() {
+fn every_renewal_decision_matches_the_vectors() {
     let (cases, mut wrong) = (rows("cases"), Vec::new());
     assert_eq!(cases.len(), 48);
     for case in &cases {
@@ -90,7 +90,7 @@ fn each_single_decision_of_the_vectors() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Every step of every sequence as `(id and place, step)`; the first of each commissions.
+/// Every step of every sequence as `(id and index, step)`. The first step of each commissions.
 fn sequences() -> Vec<Vec<(String, Value)>> {
     let sequences: Vec<Vec<(String, Value)>> = rows("sequences")
         .iter()
@@ -111,7 +111,7 @@ fn wanted(step: &Value) -> (bool, LocalDay, Utc) {
 }
 
 #[test]
-fn each_sequence_of_the_vectors() {
+fn every_renewal_sequence_matches_the_vectors() {
     for steps in sequences() {
         let (place, first) = &steps[0];
         let mut start = WindowStart::first(&moment(first, "tz"));
@@ -137,7 +137,7 @@ fn ten_at_once() -> Policy {
 
 const ALL_OF_IT: u64 = 10_000_000;
 
-/// The allowance is spent before each step; it can be spent again exactly where the vectors renew.
+/// Runs a sequence. The spent allowance can be spent again exactly where the vectors renew.
 fn through_the_engine(
     steps: &[(String, Value)],
     mut before_asking: impl FnMut(&mut World),
@@ -164,12 +164,12 @@ fn through_the_engine(
 }
 
 #[test]
-fn each_sequence_through_the_engine_lazily_and_by_the_timer() {
+fn requests_and_ticks_renew_as_the_vector_sequences_do() {
     for steps in sequences() {
         let lazy = through_the_engine(&steps, |_world| {});
         let timed = through_the_engine(&steps, |world| {
             world.tick();
-            // A second tick at the same moment has nothing to do.
+            // A second tick at the same moment does nothing.
             assert_eq!(world.tick().events, []);
         });
         assert_eq!(lazy.state, timed.state, "{}", steps[0].0);
@@ -178,7 +178,7 @@ fn each_sequence_through_the_engine_lazily_and_by_the_timer() {
 }
 
 #[test]
-fn the_timer_renews_every_agent_that_works_and_no_other() {
+fn a_tick_renews_every_commissioned_agent_and_no_other() {
     let mut world = build::ordinary();
     build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac { check: [7; 32] });
     build::register(&mut world, 2, bursar_domain::agents::Credential::Hmac { check: [7; 32] });
@@ -243,7 +243,7 @@ fn yesterdays_spending_does_not_count_at_an_approval_after_midnight() {
 }
 
 #[test]
-fn another_policy_does_not_give_another_day() {
+fn a_new_policy_does_not_grant_a_new_allowance() {
     let mut world = build::world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &ten_at_once());
     world.signs(payment(ALL_OF_IT));
     world.clock.pass(MINUTE);
@@ -280,12 +280,12 @@ fn suspension_never_ends_by_time() {
 }
 
 #[test]
-fn a_date_that_is_over_does_not_come_again_by_a_flight_to_the_west() {
+fn flying_west_does_not_grant_a_past_date_again() {
     let clock = Clock::at("2026-06-01T10:00:00Z", "Pacific/Kiritimati").just_booted();
     let mut world = build::world(clock, &ten_at_once());
     world.signs(payment(ALL_OF_IT));
     world.clock.zone = TimeZone::get("Pacific/Honolulu").unwrap();
-    // 20 hours later it is the first of June there; the allowance was that of the second.
+    // 20 hours later it is June 1 in Honolulu, but the allowance was that of June 2.
     world.clock.pass_until("2026-06-02T06:00:00Z");
     assert!(world.now().local_day < world.commission().payments.start.day);
     assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
@@ -295,8 +295,8 @@ fn a_date_that_is_over_does_not_come_again_by_a_flight_to_the_west() {
     world.signs(payment(ALL_OF_IT));
 }
 
-/// Commissioned two hours before midnight: the first allowance is that of its day, and the second that of the next.
-/// Neither date has two.
+/// Commissioned two hours before midnight: the first allowance belongs to that day, the second to the next. Neither
+/// date has two.
 #[test]
 fn an_allowance_renews_at_midnight_and_at_no_other_time() {
     let mut world = build::world(Clock::at("2026-01-15T22:00:00Z", "UTC"), &ten_at_once());
@@ -318,7 +318,7 @@ fn an_allowance_renews_at_midnight_and_at_no_other_time() {
 mod hardening {
     use super::*;
 
-    /// Spent at midnight, in a boot that began an hour before.
+    /// A world whose allowance is spent at midnight, in a boot that began an hour before.
     fn spent_at_midnight() -> World {
         let mut world = build::world(Clock::at("2026-01-15T00:00:00Z", "UTC"), &ten_at_once());
         world.signs(payment(ALL_OF_IT));
@@ -335,7 +335,7 @@ mod hardening {
     }
 
     #[test]
-    fn the_boot_clock_must_have_counted_from_midnight_to_midnight_less_five_minutes() {
+    fn a_renewal_needs_a_day_on_the_boot_clock_less_five_minutes() {
         let mut world = spent_at_midnight();
         world.clock.pass(DAY - 5 * MINUTE - 1);
         world.clock.set_by(6 * MINUTE);
@@ -345,7 +345,7 @@ mod hardening {
     }
 
     #[test]
-    fn twenty_hours_of_the_boot_clock_are_not_enough_for_a_midnight_that_has_not_come() {
+    fn twenty_boot_clock_hours_do_not_renew_before_midnight() {
         let mut world = spent_at_midnight();
         world.clock.pass(20 * HOUR);
         world.clock.set_by(4 * HOUR);
@@ -353,7 +353,7 @@ mod hardening {
     }
 
     #[test]
-    fn another_boot_has_no_clock_to_compare_with() {
+    fn a_new_boot_renews_by_the_wall_clock() {
         let mut world = spent_at_midnight();
         world.clock.reboot(DAY);
         world.signs(payment(ALL_OF_IT));
@@ -382,7 +382,7 @@ mod hardening {
     }
 
     #[test]
-    fn what_is_held_back_is_granted_by_the_operator_with_an_open_wallet() {
+    fn the_operator_grants_a_blocked_renewal_with_an_unlocked_wallet() {
         let mut world = spent_at_midnight();
         world.clock.set_by(DAY);
         world.unlocked = false;
@@ -397,9 +397,9 @@ mod hardening {
             (now.local_day, now.day_start)
         });
         world.signs(payment(ALL_OF_IT));
-        // Once granted, the date is used up: the operator cannot grant it twice.
+        // The grant uses up the date: the operator cannot grant it twice.
         assert_eq!(world.refused(renew()).code, Code::BadInput);
-        // The clock is put right again, and the real tomorrow gives none.
+        // The clock is corrected, and the real next day grants nothing.
         world.clock.set_by(-DAY);
         world.clock.pass(DAY);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
@@ -408,7 +408,7 @@ mod hardening {
     }
 
     #[test]
-    fn nothing_can_be_granted_before_the_date_says_yes() {
+    fn the_operator_cannot_grant_a_renewal_before_its_date() {
         let mut world = spent_at_midnight();
         let renew = || Action::Renew { agent: build::agent(0) };
         assert_eq!(world.refused(renew()).code, Code::BadInput);
@@ -424,7 +424,7 @@ mod hardening {
     }
 
     #[test]
-    fn a_grant_keeps_what_is_reserved() {
+    fn a_granted_renewal_keeps_reservations() {
         let mut world = spent_at_midnight();
         world.edit(|policy| policy.payments.daily = Usd::dollars(16)).unwrap();
         world.edit(|policy| policy.payments.auto_below = Usd::dollars(1)).unwrap();
@@ -432,7 +432,7 @@ mod hardening {
         let held = world.holds(payment(6_000_000));
         world.clock.set_by(DAY);
         world.must(Action::Renew { agent: build::agent(0) });
-        // The jump ended the hold too, and only its end gives the reservation back.
+        // The jump ended the hold too, and only the record of its end releases the reservation.
         assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(6)));
         world.tick();
         assert_eq!(world.reserved(), Usd::ZERO);
@@ -451,7 +451,7 @@ mod hardening {
     }
 
     #[test]
-    fn a_clock_behind_the_chain_or_without_a_chain_is_no_reason_to_hold_back() {
+    fn a_clock_behind_the_chain_or_no_chain_time_still_renews() {
         for hint in [None, Some(utc("2027-01-01T00:00:00Z"))] {
             let mut world = spent_at_midnight();
             world.clock.pass(DAY);
@@ -461,7 +461,7 @@ mod hardening {
     }
 
     #[test]
-    fn what_the_chain_holds_back_the_operator_may_grant() {
+    fn the_operator_may_grant_a_renewal_blocked_by_chain_time() {
         let mut world = spent_at_midnight();
         world.clock.reboot(DAY);
         world.clock.chain_hint = Some(utc("2026-01-15T00:10:00Z"));
@@ -470,7 +470,9 @@ mod hardening {
         assert_eq!(world.spent(), Usd::ZERO);
     }
 
-    /// A whole allowance is granted: paying would ask the operator, for the clock is off the chain's.
+    /// Asserts that a whole allowance is granted.
+    ///
+    /// Removes the chain's time first: while the clock is off it, a payment is held.
     fn renews(world: &mut World) {
         world.tick();
         assert_eq!(world.spent(), Usd::ZERO);
@@ -478,10 +480,11 @@ mod hardening {
         world.signs(payment(ALL_OF_IT));
     }
 
-    /// At the next midnight the wall clock runs on to 23:00, and an hour later to the date after it: the second renewal
-    /// must wait for a day of its own.
+    /// At the next midnight the wall clock jumps to 23:00, and then by an hour to the date after it.
+    ///
+    /// The second renewal must wait for its own day.
     #[test]
-    fn one_jump_to_the_evening_does_not_pay_for_the_date_after_it() {
+    fn a_jump_to_the_evening_does_not_bring_the_next_renewal_forward() {
         let mut world = spent_at_midnight();
         world.clock.pass(DAY);
         world.clock.set_by(23 * HOUR);
@@ -491,7 +494,7 @@ mod hardening {
     }
 }
 
-/// However the wall clock and the zone are moved within one boot, the boot clock bounds what is granted.
+/// A change of wall clock or zone within one boot. The boot clock bounds the allowances granted.
 #[derive(Debug, Clone)]
 enum Move {
     Pass(i64),
@@ -518,7 +521,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 1..40)
 }
 
-/// 256 cases, or what `PROPTEST_CASES` says; a failing seed is kept beside this file and tried first.
+/// 256 cases, or `PROPTEST_CASES`. A failing seed is kept next to this file and tried first.
 fn config() -> ProptestConfig {
     let kept = FileFailurePersistence::WithSource("regressions");
     ProptestConfig { failure_persistence: Some(Box::new(kept)), ..ProptestConfig::default() }
@@ -528,7 +531,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn within_a_boot_no_more_is_granted_than_the_boot_clock_allows(moves in moves()) {
+    fn the_boot_clock_bounds_the_allowances_granted_within_a_boot(moves in moves()) {
         let mut world = build::world(Clock::at("2026-03-27T09:00:00Z", "UTC"), &ten_at_once());
         let began = world.clock.boottime_ms;
         let (mut granted, mut dates) = (1u64, vec![world.now().local_day]);
@@ -544,18 +547,19 @@ proptest! {
                 dates.push(world.now().local_day);
             }
             let least = (20 * HOUR - 5 * MINUTE).unsigned_abs();
-            // The first one began at midnight, nine hours before.
+            // The first allowance began at midnight, nine hours before.
             let lasted = world.clock.boottime_ms - began + (9 * HOUR).unsigned_abs();
             prop_assert!(granted <= 1 + lasted / least);
         }
-        // Never two on a date, and never back.
+        // Never two on a date, and never an earlier date.
         prop_assert!(dates.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", dates);
     }
 
-    /// With honest clocks and a start at midnight it does not matter whether the timer or an ask comes
-    /// first, nor how often the timer rings.
+    /// With honest clocks and a start at midnight, timer and request grant the same allowance.
+    ///
+    /// Neither their order nor the number of ticks matters.
     #[test]
-    fn the_timer_and_the_next_ask_give_the_same_allowance(
+    fn a_tick_and_the_next_request_renew_alike(
         zone in prop::sample::select(&ZONES[..]),
         spans in prop::collection::vec(1..9 * HOUR, 1..24),
         reboots in any::<bool>(),

@@ -1,5 +1,5 @@
-//! What a payer signs to pay (EIP-3009), and for how long it holds. Never reads a clock and never makes up
-//! a nonce: both arrive from outside.
+//! The EIP-3009 terms that a payer signs, and how long they are valid. Never reads a clock and never draws a nonce:
+//! both arrive from outside.
 
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
@@ -7,40 +7,46 @@ use serde::{Deserialize, Serialize};
 use crate::error::X402Error;
 use crate::required::Version;
 
-/// Shortest time that a payment is good for. Below it an honest server's own delays, or a clock that is
-/// a little off, would make a paid request fail after it was signed.
+/// Shortest validity of a payment, in seconds.
+///
+/// With less, an honest server's delays or a slightly wrong clock would make a payment fail after it was signed.
 pub const MIN_VALIDITY_SECONDS: u64 = 30;
 
-/// One EIP-3009 `TransferWithAuthorization`: a cheque that anybody may cash until `valid_before`, and that
-/// the wallet cannot take back. Kept whole in the journal, so that the same one is signed again after a
-/// crash.
+/// One EIP-3009 `TransferWithAuthorization`.
+///
+/// Any party may redeem it until `valid_before`, and the wallet cannot take it back. The journal keeps it whole, so
+/// that the same one is signed again after a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authorization {
     pub from: Address,
     pub to: Address,
     /// In the smallest unit of the token.
     pub value: U256,
-    /// Unix seconds; the token wants a block time later than this.
+    /// Unix seconds; the token requires a later block time.
     pub valid_after: u64,
-    /// Unix seconds; the token wants a block time earlier than this.
+    /// Unix seconds; the token requires an earlier block time.
     pub valid_before: u64,
     pub nonce: B256,
 }
 
-/// The window of an authorization, in Unix seconds.
+/// The validity of an authorization, in Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     pub after: u64,
     pub before: u64,
 }
 
-/// How far back a version 1 payment begins, as official clients of that version sign it.
+/// How far a version 1 payment is backdated, in seconds, as official clients do.
 const V1_BACKDATED_SECONDS: u64 = 600;
 
-/// The window of a payment, until the offer's time is over. It begins as official clients sign it: with the
-/// beginning of time in version 2 (a token compares strictly, so "now" could fail in the very next block),
-/// ten minutes ago in version 1. Whether an offer asks for too long a time is the policy's question; it is
-/// never shortened here.
+/// Returns the validity of a payment, which ends with the offer's timeout.
+///
+/// It begins as official clients sign it. In version 2 that is zero: a token compares strictly, so "now" could fail
+/// in the very next block. In version 1 it is ten minutes ago. A timeout that is too long is for the policy to judge;
+/// it is never shortened here.
+///
+/// # Errors
+/// `InvalidFormat` if the end does not fit into 64 bits.
 pub fn validity(
     version: Version,
     now_seconds: u64,

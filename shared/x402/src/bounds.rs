@@ -1,18 +1,20 @@
-//! How large a challenge may be, whichever way it came. A resource server is a stranger: what it sends is
-//! kept, shown to the operator and sent back, so it is small or it is refused.
+//! Size limits of a challenge, from a header or a body. Resource servers are untrusted, and their challenges are
+//! stored, shown to the operator and sent back. A large challenge is therefore refused.
 
 use bursar_core::json::{Object, Value};
 use bursar_core::limits::{PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
 
 use crate::error::X402Error;
 
-/// Offers in one challenge. Honest servers list one for each network and token they take.
+/// Most offers in one challenge. Honest servers list one for each network and token they take.
 pub const OFFERS: usize = 32;
-/// One string or key anywhere in a challenge; as long as the longest URL.
+/// Most bytes of a string or key in a challenge; as long as the longest URL.
 pub const STRING_BYTES: usize = 4 << 10;
 
-/// Holds a value that did not come through [`crate::header::decode`], the `x402_data` of a request body, to
-/// the same bounds, and either kind to the bound on strings.
+/// Checks the size, the depth and the strings of a challenge.
+///
+/// The `x402_data` of a request body did not pass [`crate::header::decode`], which checks size and depth but not
+/// strings.
 pub(crate) fn check(challenge: &Value) -> Result<(), X402Error> {
     walk(challenge, PAYMENT_HEADER_DEPTH)?;
     if challenge.to_compact().len() > PAYMENT_HEADER_BYTES {
@@ -21,7 +23,7 @@ pub(crate) fn check(challenge: &Value) -> Result<(), X402Error> {
     Ok(())
 }
 
-/// Recursion ends after as many steps as levels are allowed.
+/// Recurses at most `levels` deep.
 fn walk(value: &Value, levels: usize) -> Result<(), X402Error> {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),

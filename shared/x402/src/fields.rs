@@ -1,5 +1,5 @@
-//! Reads members of objects that strangers sent by type, with refusals that name the member. `null` counts as
-//! absent: Python servers write optional fields that way.
+//! Reads members of untrusted objects by type, with errors that name the member. `null` counts as absent: Python
+//! servers write optional fields that way.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::json::{Object, Value};
@@ -8,7 +8,7 @@ use bursar_core::money::Atoms;
 use crate::error::X402Error;
 use crate::offer::address;
 
-/// An object and its place in what was sent, like `accepts[0].`, empty at the top.
+/// An object and its path in the input, like `accepts[0].`; empty at the top.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'a> {
     object: &'a Object,
@@ -16,25 +16,32 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Creates a reader of `object`, whose path is `place`.
     pub fn new(object: &'a Object, place: &'a str) -> Self {
         Self { object, place }
     }
 
-    /// Says what is wrong with a member.
+    /// Returns the error that a member has this fault.
     pub fn refuse(&self, key: &str, fault: &str) -> X402Error {
         X402Error::format(format!("{}{key} {fault}", self.place))
     }
 
+    /// Returns a member, unless it is absent or `null`.
     pub fn value(&self, key: &str) -> Option<&'a Value> {
         self.object.get(key).filter(|value| **value != Value::Null)
     }
 
+    /// Returns a string, if present.
+    ///
+    /// # Errors
+    /// `InvalidFormat` for another type, as in all methods below.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, X402Error> {
         let read =
             |value: &'a Value| value.as_str().ok_or_else(|| self.refuse(key, "is not a string"));
         self.value(key).map(read).transpose()
     }
 
+    /// Returns an object, if present.
     pub fn object(&self, key: &str) -> Result<Option<&'a Object>, X402Error> {
         let read = |value: &'a Value| {
             value.as_object().ok_or_else(|| self.refuse(key, "is not an object"))
@@ -42,7 +49,7 @@ impl<'a> Fields<'a> {
         self.value(key).map(read).transpose()
     }
 
-    /// A number of plain digits: `300`, not `3e2`, `300.0` or `"300"`.
+    /// Returns a number of plain digits, if present: `300`, not `3e2`, `300.0` or `"300"`.
     pub fn count(&self, key: &str) -> Result<Option<u64>, X402Error> {
         let read = |value: &Value| {
             let number = value.as_number().and_then(|number| number.as_u64());
@@ -51,8 +58,10 @@ impl<'a> Fields<'a> {
         self.value(key).map(read).transpose()
     }
 
-    /// A string, or an integer by its digits: some servers write amounts and chain ids as numbers.
-    /// What the digits mean is for the caller to check; nothing passes through a float.
+    /// Returns a string or the digits of an integer, if present.
+    ///
+    /// Some servers write amounts and chain ids as numbers. The caller checks what the digits mean; nothing passes
+    /// through a float.
     pub fn digits(&self, key: &str) -> Result<Option<&'a str>, X402Error> {
         let read = |value: &'a Value| match value {
             Value::String(text) => Ok(text.as_str()),
@@ -66,7 +75,7 @@ impl<'a> Fields<'a> {
         self.value(key).map(read).transpose()
     }
 
-    /// A number below 2^256, in plain decimal digits.
+    /// Returns a number below 2^256 in plain decimal digits, if present.
     pub fn amount(&self, key: &str) -> Result<Option<U256>, X402Error> {
         let read = |text: &str| {
             Atoms::parse(text)
@@ -76,13 +85,15 @@ impl<'a> Fields<'a> {
         self.digits(key)?.map(read).transpose()
     }
 
-    /// An address, which must be there. Its checksum is not looked at: official clients do not.
+    /// Returns an address, which must be present.
+    ///
+    /// Its checksum is not verified, because official clients do not verify it either.
     pub fn address(&self, key: &str) -> Result<Address, X402Error> {
         let text = self.required(key, self.text(key)?)?;
         address(text).ok_or_else(|| self.refuse(key, "is not 0x and 40 hex digits"))
     }
 
-    /// 32 bytes, where they are written as such.
+    /// Returns 32 bytes, if they are written as `0x` and 64 hex digits.
     pub fn word(&self, key: &str) -> Result<Option<B256>, X402Error> {
         let read = |text: &str| {
             let mut word = [0; 32];
@@ -93,7 +104,7 @@ impl<'a> Fields<'a> {
         Ok(self.text(key)?.and_then(read))
     }
 
-    /// Bytes of any length, which must be there.
+    /// Returns bytes of any length, which must be present.
     pub fn bytes(&self, key: &str) -> Result<Bytes, X402Error> {
         let text = self.required(key, self.text(key)?)?;
         let digits = text.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
@@ -102,6 +113,7 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| self.refuse(key, "is not 0x and an even number of hex digits"))
     }
 
+    /// Returns `found`, or the error that the member is missing.
     pub fn required<T>(&self, key: &str, found: Option<T>) -> Result<T, X402Error> {
         found.ok_or_else(|| self.refuse(key, "is missing"))
     }

@@ -1,4 +1,4 @@
-//! The text form of x402 headers: base64 of JSON. Knows nothing of what the JSON says.
+//! The text form of x402 headers: base64 of JSON. Does not interpret the JSON.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -8,25 +8,31 @@ use bursar_core::limits::{BODY_VALUES, PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPT
 
 use crate::error::X402Error;
 
-/// The longest text that can hold [`PAYMENT_HEADER_BYTES`]: four characters for every three bytes begun.
+/// Length of the longest text that can hold [`PAYMENT_HEADER_BYTES`].
+///
+/// Four characters encode three bytes, rounded up.
 pub const TEXT_BYTES: usize = PAYMENT_HEADER_BYTES.div_ceil(3) * 4;
 
-/// The standard alphabet (RFC 4648 section 4), as every x402 SDK writes it. Padding may be missing, as the
-/// SDKs' own readers allow; the url-safe alphabet, white space and stray bits in the last character are
-/// refused, so that no two spellings but the padding stand for one challenge.
+/// The standard alphabet (RFC 4648 section 4), as every x402 SDK writes it.
+///
+/// Padding may be missing, as the SDKs' own readers allow. The URL-safe alphabet, white space and stray bits in the
+/// last character are rejected, so that padding is the only difference between two spellings of a challenge.
 const CODEC: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Reads the value of a `PAYMENT-REQUIRED` header. A text that is too long is refused before any work.
+/// Reads the value of a `PAYMENT-REQUIRED` header.
+///
+/// # Errors
+/// `InvalidHeader` if the text is not base64 of JSON or exceeds a bound. Too long a text is rejected before any work.
 pub fn decode(text: &str) -> Result<Value, X402Error> {
     const TOO_LONG: &str = "it is longer than 64 KiB";
     if text.len() > TEXT_BYTES {
         return Err(X402Error::header(TOO_LONG));
     }
     let bytes = CODEC.decode(text).map_err(|_base64| X402Error::header("it is not base64"))?;
-    // The text's bound rounds up to whole groups of three bytes.
+    // The bound on the text rounds up to whole groups of three bytes.
     if bytes.len() > PAYMENT_HEADER_BYTES {
         return Err(X402Error::header(TOO_LONG));
     }
@@ -64,12 +70,12 @@ mod tests {
         for bad in ["====", "e", "e30=e30=", "e30*", &url_safe, &spaced, &broken, &over, &inner] {
             assert_eq!(refused(bad), "it is not base64", "{bad}");
         }
-        // `e30` is `{}`; `e31` differs only in bits that no byte has.
+        // `e30` is `{}`; `e31` differs only in bits that belong to no byte.
         assert!(decode("e30").is_ok() && decode("e31").is_err());
     }
 
     #[test]
-    fn what_is_not_json_is_refused_by_the_byte() {
+    fn invalid_json_is_refused_with_its_byte_offset() {
         for (json, reason) in [
             ("", "the text ends too early (byte 0)"),
             ("{\"a\":1,\"a\":2}", "duplicate key (byte 7)"),
@@ -86,7 +92,7 @@ mod tests {
         let filled = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
         assert!(decode(&encode(&filled(PAYMENT_HEADER_BYTES))).is_ok());
         assert_eq!(encode(&filled(PAYMENT_HEADER_BYTES)).len(), TEXT_BYTES);
-        // Both of these fit the bound on the text; the second is refused by the bound on the bytes.
+        // Both fit the bound on the text; the second exceeds the bound on the bytes.
         let above = encode(&filled(PAYMENT_HEADER_BYTES + 1));
         assert_eq!(
             (above.len(), refused(&above).as_str()),

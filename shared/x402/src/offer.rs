@@ -1,5 +1,5 @@
-//! One of the ways in which a resource server takes its money. Says what was offered and judges nothing:
-//! whether the wallet can pay it is the business of [`crate::requirements`].
+//! One offer of a resource server. Reports what was offered and judges nothing: [`crate::requirements`] decides
+//! whether the wallet can pay it.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::json::{Object, Value};
@@ -9,7 +9,7 @@ use crate::error::X402Error;
 use crate::fields::Fields;
 use crate::required::Version;
 
-/// What an offer without `maxTimeoutSeconds` asks for; official servers' own default.
+/// Validity of an offer without `maxTimeoutSeconds`, in seconds; the default of official servers.
 pub const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
 
 /// The name of the amount in version 1.
@@ -20,40 +20,42 @@ pub(crate) const V2_AMOUNT: &str = "amount";
 /// One element of `accepts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// `exact` where the offer does not say.
+    /// `exact` if the offer names none.
     pub scheme: String,
-    /// As offered.
+    /// As written in the offer.
     pub network_text: String,
-    /// The row that the text names, if any.
+    /// The row of the network table that the text names, if any.
     pub network: Option<&'static Network>,
     /// In the smallest unit of the asset.
     pub amount: U256,
-    /// As offered: on other kinds of chain it is no EVM address.
+    /// As written in the offer. On other kinds of chain it is not an EVM address.
     pub asset: String,
-    /// As offered, like `asset`.
+    /// As written in the offer, like `asset`.
     pub pay_to: String,
     pub max_timeout_seconds: u64,
     pub extra: Extra,
     /// The URL of the resource, which version 1 offers name.
     pub resource: Option<String>,
-    /// The offer itself, to be sent back as it came: servers compare it whole.
+    /// The offer itself, to send back unchanged: servers compare it as a whole.
     pub raw: Value,
 }
 
-/// The members of `extra` that mean something to us.
+/// The members of `extra` that this wallet reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extra {
-    /// What the offer claims to be `name` of the token's EIP-712 domain.
+    /// The `name` that the offer claims for the token's EIP-712 domain.
     pub name: Option<String>,
-    /// What it claims to be `version` there.
+    /// The `version` that the offer claims for it.
     pub version: Option<String>,
     /// `assetTransferMethod`: `eip3009`, `permit2` and so on.
     pub transfer_method: Option<String>,
 }
 
 impl Offer {
-    /// Reads the element number `index`. An offer that we could never pay (another scheme, another kind of
-    /// chain) must have the same shape, as official clients demand it too.
+    /// Reads element `index` of `accepts`.
+    ///
+    /// Offers that the wallet can never pay (another scheme, another kind of chain) must have the same shape:
+    /// official clients require it too.
     pub(crate) fn parse(raw: &Value, version: Version, index: usize) -> Result<Self, X402Error> {
         let place = format!("accepts[{index}].");
         let object = raw
@@ -78,17 +80,17 @@ impl Offer {
         })
     }
 
-    /// Paid by EIP-3009: the way of an offer that does not say how.
+    /// Returns whether the offer is paid by EIP-3009, which is the default.
     pub fn is_eip3009(&self) -> bool {
         self.extra.transfer_method.as_deref().is_none_or(|method| method == "eip3009")
     }
 
-    /// The asset as an EVM address, where it is one.
+    /// Returns the asset as an EVM address, if it is one.
     pub fn asset_address(&self) -> Option<Address> {
         address(&self.asset)
     }
 
-    /// The payee as an EVM address, where it is one.
+    /// Returns the payee as an EVM address, if it is one.
     pub fn payee_address(&self) -> Option<Address> {
         address(&self.pay_to)
     }
@@ -108,8 +110,10 @@ impl Extra {
     }
 }
 
-/// Only the field of the challenge's own version counts. The other version's may stand beside it with the
-/// same digits, for clients that read both; alone or with other digits it contradicts the version.
+/// Reads the amount from the field of the challenge's own version.
+///
+/// The other version's field may be present with the same digits, for clients that read both. Alone or with other
+/// digits, it contradicts the version.
 fn amount(fields: &Fields<'_>, version: Version) -> Result<U256, X402Error> {
     let (ours, theirs) = match version {
         Version::V1 => (V1_AMOUNT, V2_AMOUNT),
@@ -122,8 +126,9 @@ fn amount(fields: &Fields<'_>, version: Version) -> Result<U256, X402Error> {
     fields.required(ours, fields.amount(ours)?)
 }
 
-/// `0x` and 40 hex digits in any case. Checksums are not demanded: official clients do not, and servers
-/// exist that write them wrong.
+/// Parses `0x` and 40 hex digits in any case.
+///
+/// Checksums are not verified: official clients do not verify them, and some servers write wrong ones.
 pub(crate) fn address(text: &str) -> Option<Address> {
     let digits = text.strip_prefix("0x")?;
     let mut bytes = [0; 20];

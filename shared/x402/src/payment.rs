@@ -1,5 +1,5 @@
-//! The header that carries a payment, in both versions of x402, built from stored pieces: a wallet that was
-//! restarted writes the same text again. Never signs.
+//! The header that carries a payment, in both versions of x402. It is built from stored pieces, so that a restarted
+//! wallet writes the same text again. Never signs.
 
 use bursar_core::json::Value;
 use bursar_core::limits::ECHO_BYTES;
@@ -12,23 +12,24 @@ use crate::offer::Offer;
 use crate::required::{PaymentRequired, Version};
 use crate::signature::Signature65;
 
-/// What of a challenge goes back with the payment, as compact JSON. Servers compare it with what they
-/// offered, so nothing in it is normalised.
+/// The parts of a challenge that go back with the payment, as compact JSON.
 ///
-/// The fields are private because [`payment_header`] puts the texts together without reading them again:
-/// an echo is only made from JSON values. Reading it from the journal does not check them anew, for a
-/// stricter reader must not make an old journal unreadable.
+/// Servers compare them with their offer, so nothing in them is normalised.
+///
+/// The fields are private because [`payment_header`] joins the texts without parsing them again: an echo can only be
+/// made from JSON values. Reading one from the journal does not check it again, because a stricter reader must not
+/// make an old journal unreadable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Echo(Kept);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Kept {
     Nothing,
-    /// Version 1 names the scheme and the network of the offer, in the offer's own spelling.
+    /// Version 1 names the scheme, and the network in the offer's own spelling.
     V1 {
         network: String,
     },
-    /// Version 2 repeats the whole offer, and what stood beside the offers.
+    /// Version 2 repeats the whole offer, and the resource and extensions of the challenge.
     V2 {
         accepted: String,
         resource: Option<String>,
@@ -37,12 +38,15 @@ enum Kept {
 }
 
 impl Echo {
-    /// Of an offer that nothing is sent back for.
+    /// Returns the echo of an offer for which nothing is sent back.
     pub fn none() -> Self {
         Self(Kept::Nothing)
     }
 
-    /// Fails on a challenge whose parts are too long to be kept with every payment.
+    /// Keeps the parts of a challenge that go back with the payment for `offer`.
+    ///
+    /// # Errors
+    /// `InvalidFormat` if they are longer than [`ECHO_BYTES`] together.
     pub fn new(challenge: &PaymentRequired, offer: &Offer) -> Result<Self, X402Error> {
         let compact = |value: &Option<Value>| value.as_ref().map(Value::to_compact);
         let echo = match challenge.version {
@@ -62,7 +66,7 @@ impl Echo {
         Ok(echo)
     }
 
-    /// Without what is sent back, which its record keeps: the version alone.
+    /// Returns the version alone, without the parts to send back, which the record keeps.
     #[must_use]
     pub fn stripped(&self) -> Self {
         match self.0 {
@@ -71,12 +75,12 @@ impl Echo {
         }
     }
 
-    /// Whether there is nothing to send back.
+    /// Returns whether there is nothing to send back.
     pub fn is_stripped(&self) -> bool {
         *self == self.stripped()
     }
 
-    /// The version in which the payment is written.
+    /// Returns the version in which the payment is written.
     pub fn version(&self) -> Version {
         match self.0 {
             Kept::V1 { .. } => Version::V1,
@@ -84,7 +88,7 @@ impl Echo {
         }
     }
 
-    /// The name of the header that carries the payment.
+    /// Returns the name of the header that carries the payment.
     pub fn header_name(&self) -> &'static str {
         match self.version() {
             Version::V1 => "X-PAYMENT",
@@ -105,7 +109,7 @@ impl Echo {
     }
 }
 
-/// The value of the header that carries the payment.
+/// Returns the value of the header that carries the payment.
 pub fn payment_header(
     echo: &Echo,
     authorization: &Authorization,
@@ -114,8 +118,10 @@ pub fn payment_header(
     header::encode(&payment_json(echo, authorization, signature))
 }
 
-/// The same before base64. Put together as text, so that the echoed parts stay byte for byte what they
-/// were; what we add is hex and digits, which need no escapes.
+/// Returns the header's JSON, before base64.
+///
+/// Joined as text, so that the echoed parts stay identical byte for byte. What we add is hex and digits, which need
+/// no escapes.
 fn payment_json(echo: &Echo, authorization: &Authorization, signature: &Signature65) -> String {
     let payload = payload_json(authorization, signature);
     match &echo.0 {
@@ -136,8 +142,10 @@ fn payment_json(echo: &Echo, authorization: &Authorization, signature: &Signatur
     }
 }
 
-/// All numbers are decimal strings: strict facilitators take nothing else, and a 256-bit number would not
-/// survive a JSON reader that thinks in doubles. Addresses are checksummed (EIP-55).
+/// Returns the signature and the signed terms as JSON.
+///
+/// All numbers are decimal strings: strict facilitators accept nothing else, and JSON readers that use doubles would
+/// change a 256-bit number. Addresses are checksummed (EIP-55).
 fn payload_json(terms: &Authorization, signature: &Signature65) -> String {
     let Authorization { from, to, value, valid_after, valid_before, nonce } = terms;
     format!(
@@ -186,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_says_exactly_this() {
+    fn the_v2_header_has_exactly_these_members() {
         let top =
             ",\"resource\":{\"url\":\"https://a.example\"},\"extensions\":{\"b\":{\"info\":[]}}";
         let one = "0000000000000000000000000000000000000000000000000000000000000001";
@@ -243,7 +251,7 @@ mod tests {
     fn sixteen_kibibytes_are_kept_and_one_byte_more_is_not() {
         let room = ECHO_BYTES - OFFER.len();
         let of = |bytes: usize| {
-            // Several strings, since one may have 4 KiB only.
+            // Several strings, because one may have 4 KiB only.
             let parts = ["a".repeat(4050), "b".repeat(4050), "c".repeat(4050)];
             let json = |fill: usize| {
                 let last = "d".repeat(fill);

@@ -1,5 +1,5 @@
-//! A payment challenge as read: which version, which resource, which offers. Never chooses and never fills
-//! in what money depends on.
+//! A payment challenge as read: version, resource and offers. Never chooses an offer and never fills in a value that
+//! decides about money.
 
 use bursar_core::json::{Object, Value};
 
@@ -15,21 +15,22 @@ pub enum Version {
     V2,
 }
 
-/// One challenge, read once: what is checked, journaled, shown and signed is this same value.
+/// One challenge, read once: this same value is checked, journaled, shown and signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentRequired {
     pub version: Version,
-    /// The top-level resource as offered, to be sent back.
+    /// The top-level resource as offered, to send back.
     pub resource: Option<Value>,
     /// The URL in it.
     resource_url: Option<String>,
-    /// As offered, to be sent back.
+    /// As offered, to send back.
     pub extensions: Option<Value>,
     /// At least one.
     pub offers: Vec<Offer>,
 }
 
 impl Version {
+    /// Returns the number in `x402Version`.
     pub fn number(self) -> u64 {
         match self {
             Version::V1 => 1,
@@ -40,6 +41,9 @@ impl Version {
 
 impl PaymentRequired {
     /// Reads a decoded header, or the `x402_data` of a request.
+    ///
+    /// # Errors
+    /// `InvalidFormat`, whose text names the member.
     pub fn parse(challenge: &Value) -> Result<Self, X402Error> {
         bounds::check(challenge)?;
         let object =
@@ -59,8 +63,9 @@ impl PaymentRequired {
         })
     }
 
-    /// What the challenge says is paid for. The top level names it in version 2, the offer in version 1;
-    /// each stands in for the other where it is silent.
+    /// Returns the URL of the resource that an offer sells.
+    ///
+    /// Version 2 names it at the top level, version 1 in the offer. If that one is missing, the other counts.
     pub fn resource_url<'a>(&'a self, offer: &'a Offer) -> Option<&'a str> {
         let (top, own) = (self.resource_url.as_deref(), offer.resource.as_deref());
         match self.version {
@@ -69,10 +74,10 @@ impl PaymentRequired {
         }
     }
 
-    /// Every other URL that the challenge names as a resource, at the top or in any offer, each once.
+    /// Returns the other resource URLs, at the top level or in any offer, each once.
     ///
     /// # Errors
-    /// There are more than [`OTHER_URLS`].
+    /// `InvalidFormat` if there are more than [`OTHER_URLS`].
     pub fn other_urls(&self, offer: &Offer) -> Result<Vec<String>, X402Error> {
         let mut urls: Vec<&str> = self.resource_url(offer).into_iter().collect();
         let first = urls.len();
@@ -90,7 +95,7 @@ impl PaymentRequired {
     }
 }
 
-/// Further URLs of a challenge are few: all of them are judged and shown.
+/// Most further URLs that a challenge may name: all of them are checked and shown.
 pub const OTHER_URLS: usize = 7;
 
 fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
@@ -103,7 +108,7 @@ fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
     }
 }
 
-/// The declared version rules. Without one the name of the amount tells, if it tells one thing.
+/// Returns the declared version. Without one, the name of the amounts implies it, if they all agree.
 fn version(fields: &Fields<'_>, accepts: &[Value]) -> Result<Version, X402Error> {
     match fields.value("x402Version") {
         Some(_) => match fields.count("x402Version") {
@@ -129,7 +134,7 @@ fn inferred(accepts: &[Value]) -> Option<Version> {
     }
 }
 
-/// An object with `url`, or the URL itself. An empty one says nothing.
+/// Returns the URL of `resource`, which is an object with `url` or the URL itself. An empty one counts as missing.
 fn resource_url<'a>(fields: &Fields<'a>) -> Result<Option<&'a str>, X402Error> {
     let url = match fields.value("resource") {
         None => None,

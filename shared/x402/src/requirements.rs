@@ -1,5 +1,5 @@
-//! Which offer is taken, and what in it may not be trusted. Never asks a chain and never names a price: it
-//! compares the offers with the network table.
+//! Chooses an offer, and checks the claims in it that may not be trusted. Never asks a chain and never sets a price:
+//! it compares the offers with the network table.
 
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, Network, Stablecoin};
@@ -7,26 +7,27 @@ use bursar_core::networks::{ChainId, Network, Stablecoin};
 use crate::error::X402Error;
 use crate::offer::{Extra, Offer};
 
-/// The offer that is taken, with what it says about EVM addresses as addresses. The payee is neither
-/// nobody nor the token itself.
+/// The chosen offer, with its EVM addresses parsed. The payee is neither the zero address nor the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice<'a> {
     pub offer: &'a Offer,
     pub network: &'static Network,
     pub asset: Address,
     pub payee: Address,
-    /// Whether the asset is the network's reference stablecoin: only then name, version and decimals are
-    /// known without asking the chain, and the amount is dollars.
+    /// Whether the asset is the network's reference stablecoin. Only then are name, version and decimals known
+    /// without asking the chain, and the amount is in dollars.
     pub reference: bool,
 }
 
-/// Takes the first offer in the reference stablecoin of a network that is `usable` (enabled, and allowed by
-/// the policy); else the first on any known chain, so that the refusal that follows tells the agent what is
-/// wrong with it. Only scheme `exact` is ever taken.
+/// Chooses the first offer in the reference stablecoin of a `usable` network.
+///
+/// Usable means enabled, and allowed by the policy. If there is none, takes the first offer on any known network, so
+/// that the refusal that follows shows the agent what is wrong with it. Only the scheme `exact` is ever chosen.
 ///
 /// # Errors
-/// `NoExactOffer` where every offer has another scheme, `NoKnownNetwork` where no offer of scheme `exact` is
-/// on a network of the table, `InvalidPayment` where asset or payee of the taken offer cannot be paid.
+/// - `NoExactOffer` if every offer has another scheme.
+/// - `NoKnownNetwork` if no offer with scheme `exact` is on a network of the table.
+/// - `InvalidPayment` if the asset or the payee of the chosen offer cannot be paid.
 pub fn choose<'a>(
     offers: &'a [Offer],
     usable: impl Fn(ChainId) -> bool,
@@ -61,7 +62,7 @@ fn is_reference(offer: &Offer, network: &Network) -> bool {
     offer.is_eip3009() && offer.asset_address() == Some(network.stablecoin.address)
 }
 
-/// Money sent there is lost: nobody has the key of the zero address, and a token keeps what it is sent.
+/// Rejects payees that lose the money: the zero address has no key, and a token keeps what it receives.
 fn refuse_dead_end(payee: Address, asset: Address) -> Result<(), X402Error> {
     if payee.is_zero() {
         return Err(X402Error::payment("payTo is the zero address"));
@@ -72,8 +73,12 @@ fn refuse_dead_end(payee: Address, asset: Address) -> Result<(), X402Error> {
     Ok(())
 }
 
-/// A payment to oneself buys nothing, and would let an agent spend its allowance into the void of its own
-/// history.
+/// Rejects a payment to the payer itself.
+///
+/// It buys nothing, and would let an agent use up its allowance without effect.
+///
+/// # Errors
+/// `InvalidPayment` if payer and payee are the same.
 pub fn refuse_own_payee(payer: Address, payee: Address) -> Result<(), X402Error> {
     if payer == payee {
         return Err(X402Error::payment("payTo is the address that would pay"));
@@ -81,13 +86,13 @@ pub fn refuse_own_payee(payer: Address, payee: Address) -> Result<(), X402Error>
     Ok(())
 }
 
-/// How what an offer claims about a token's EIP-712 domain stands to the table.
+/// How an offer's claims about a token's EIP-712 domain compare with the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DomainClaim {
-    /// It claims nothing else.
+    /// Every claim matches the table, or there is none.
     Agrees,
-    /// It claims another name or version. What is signed uses the table's all the same; whether the offer
-    /// is refused, held or put to the token's own `DOMAIN_SEPARATOR()` is the policy's question.
+    /// It claims another name or version. The table's values are signed in any case; the policy decides whether to
+    /// refuse or hold the offer, or to ask the token's own `DOMAIN_SEPARATOR()`.
     Contradicts,
 }
 
@@ -113,7 +118,7 @@ mod tests {
     const USDG: &str = "0x5FC5360D0400A0FD4F2AF552ADD042D716F1D168";
     const OTHER: &str = "0xfde4C96c8593536E31F229EA8f37b2ADa2699bb2";
 
-    /// Offers of (scheme, network, asset, payee, transfer method); the amount is the place in the list.
+    /// Offers of (scheme, network, asset, payee, transfer method). The amount is the index in the list.
     fn offers(list: &[(&str, &str, &str, &str, &str)]) -> Vec<Offer> {
         let rows =
             list.iter().enumerate().map(|(place, (scheme, network, asset, pay_to, method))| {
@@ -131,7 +136,7 @@ mod tests {
         PaymentRequired::parse(&json::parse(text.as_bytes(), 32).unwrap()).unwrap().offers
     }
 
-    /// The place of the taken offer and whether it is in a reference stablecoin.
+    /// Returns the index of the chosen offer and whether it is in a reference stablecoin.
     fn taken(offers: &[Offer], usable: &[u64]) -> (u64, bool) {
         let choice = choose(offers, |chain| usable.contains(&chain.0)).unwrap();
         assert_eq!(choice.offer.network, Some(choice.network));
@@ -153,7 +158,7 @@ mod tests {
         assert_eq!(taken(&list, &[8453, 4663]), (4, true));
         assert_eq!(taken(&list, &[8453]), (5, true));
         assert_eq!(taken(&list, &[4663]), (4, true));
-        // With no usable network the first that is known answers for the refusal.
+        // With no usable network, the first known one is chosen, for the refusal.
         assert_eq!(taken(&list, &[]), (2, false));
         assert_eq!(taken(&list[4..], &[]), (4, true));
         assert_eq!(taken(&list[3..4], &[8453]), (3, true));
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payee_or_an_asset_that_is_no_address_or_a_dead_end_is_refused() {
+    fn an_invalid_payee_or_asset_is_refused() {
         let zero = "0x0000000000000000000000000000000000000000";
         for (asset, pay_to, reason) in [
             (USDC_BASE, zero, "payTo is the zero address"),
@@ -224,7 +229,7 @@ mod tests {
         ] {
             assert_eq!(claim(name, version), DomainClaim::Agrees, "{name:?} {version:?}");
         }
-        // The Cyrillic letter is the one of case `conf-name-nfc`.
+        // The Cyrillic letter is that of case `conf-name-nfc`.
         for (name, version) in [
             (Some("USDC"), Some("2")),
             (Some("USD Сoin"), Some("2")),

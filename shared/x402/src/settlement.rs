@@ -1,5 +1,5 @@
-//! What a resource server sends to a facilitator: `/verify` and `/settle` take the same body (x402 v1 and v2,
-//! and the short form of older clients, which leaves out everything that a facilitator can look up).
+//! The body that a resource server sends to a facilitator's `/verify` and `/settle`. Covers x402 v1 and v2, and the
+//! short form of older clients, which leaves out everything that a facilitator can look up.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::json::{Object, Value};
@@ -9,32 +9,32 @@ use crate::fields::Fields;
 use crate::offer::{Extra, V1_AMOUNT, V2_AMOUNT};
 use crate::required::Version;
 
-/// The header beside a success that was asked for before: whoever sells once per payment need not remember
-/// payments itself.
+/// The response header of a success that was returned before.
+///
+/// With it, a server that sells once per payment need not remember payments itself.
 pub const REPEATED: &str = "x-settlement-repeated";
 
-/// A body of `/verify` or `/settle`, read once. Whether the payment in it is good is not said yet.
+/// A body of `/verify` or `/settle`, read once. The payment in it is not verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettlementRequest {
     pub version: Version,
-    /// What the payer is to have signed.
+    /// The payment that the payer must have signed.
     pub asked: Asked,
-    /// The scheme that the payment itself names, where it does.
+    /// The scheme that the payment itself names, if any.
     pub paid_scheme: Option<String>,
-    /// The network that the payment itself names, where it does; as written.
+    /// The network that the payment itself names, if any, as written.
     pub paid_network: Option<String>,
-    /// What was signed, and how: the scheme knows how to read it.
+    /// The signed data, in the form of the scheme.
     pub payload: Object,
-    /// The requirements have no `extra`, as those of older clients: they judge an answer by its HTTP status
-    /// alone.
+    /// The requirements have no `extra`, as those of older clients, which judge a response by its HTTP status alone.
     pub short: bool,
 }
 
-/// What a resource server asks to be paid.
+/// The payment that a resource server requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub scheme: String,
-    /// As written, to be sent back.
+    /// As written, to send back.
     pub network: String,
     pub asset: Address,
     pub pay_to: Address,
@@ -43,12 +43,12 @@ pub struct Asked {
     pub extra: Extra,
 }
 
-/// Why a body is no request.
+/// Why a body is not a valid request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettlementFault {
     #[error(transparent)]
     Malformed(#[from] X402Error),
-    /// The rest of it was not read.
+    /// The rest of the body was not read.
     #[error("x402Version must be 1 or 2, and the same in both places")]
     Version,
 }
@@ -108,7 +108,7 @@ fn version(top: Option<u64>, paid: Option<u64>) -> Result<Version, SettlementFau
     }
 }
 
-/// Older clients write the amount under its first name whatever the version.
+/// Reads the amount. Older clients use its version 1 name in every version.
 fn amount(fields: &Fields<'_>) -> Result<U256, X402Error> {
     match (fields.amount(V1_AMOUNT)?, fields.amount(V2_AMOUNT)?) {
         (Some(old), Some(new)) if old != new => {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused_by_the_member() {
+    fn an_invalid_settlement_request_is_refused_naming_the_member() {
         let good = |wanted: &str| body("\"x402Version\":1,", "", wanted);
         for (text, reason) in [
             ("[]".to_owned(), "it is not an object"),

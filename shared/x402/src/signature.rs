@@ -1,4 +1,4 @@
-//! A secp256k1 signature as Ethereum writes it, and who made it. Never signs and never sees a key.
+//! A secp256k1 signature as Ethereum writes it, and the recovery of its signer. Never signs and never sees a key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, keccak256};
 use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
 use serde::{Deserialize, Serialize};
 
-/// Why 65 bytes are not a signature that a token would take, or name no signer.
+/// Why 65 bytes are not a signature that a token accepts, or have no signer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     #[error("a signature is 0x and 130 hex digits")]
@@ -22,9 +22,11 @@ pub enum SignatureError {
     NoSigner,
 }
 
-/// `r ‖ s ‖ v` that a token contract can accept: scalars in range, `s` in the lower half (EIP-2, which
-/// token contracts follow), `v` 27 or 28. Values are checked when they are made and when they are read
-/// back, so the malleable twin of a signature cannot exist as a `Signature65`.
+/// A signature `r ‖ s ‖ v` that a token contract can accept.
+///
+/// The scalars are in range, `s` is in the lower half (EIP-2, which token contracts follow), and `v` is 27 or 28.
+/// Values are checked when they are made and when they are read back, so the malleable twin of a signature cannot
+/// exist as a `Signature65`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "(B256, B256, u8)", into = "(B256, B256, u8)")]
 pub struct Signature65 {
@@ -34,8 +36,13 @@ pub struct Signature65 {
 }
 
 impl Signature65 {
-    /// Checks the parts. `v` may also be the bare parity 0 or 1, which some signers give; it is kept as 27
-    /// or 28, because token contracts take nothing else.
+    /// Checks the parts of a signature.
+    ///
+    /// `v` may also be the bare parity 0 or 1, which some signers return. It is kept as 27 or 28, because token
+    /// contracts accept nothing else.
+    ///
+    /// # Errors
+    /// [`SignatureError::RecoveryByte`], [`SignatureError::Scalar`] or [`SignatureError::HighS`].
     pub fn new(r: B256, s: B256, v: u8) -> Result<Self, SignatureError> {
         let v = match v {
             0 | 27 => 27,
@@ -49,7 +56,7 @@ impl Signature65 {
         Ok(Self { r, s, v })
     }
 
-    /// The same from one run of 65 bytes.
+    /// Checks a signature of 65 bytes, like [`Signature65::new`].
     pub fn from_bytes(bytes: &[u8; 65]) -> Result<Self, SignatureError> {
         let (r, rest) = bytes.split_first_chunk::<32>().ok_or(SignatureError::Text)?;
         let (s, v) = rest.split_first_chunk::<32>().ok_or(SignatureError::Text)?;
@@ -57,21 +64,25 @@ impl Signature65 {
         Self::new(B256::new(*r), B256::new(*s), *v)
     }
 
+    /// Returns the scalar `r`.
     pub fn r(&self) -> B256 {
         self.r
     }
 
+    /// Returns the scalar `s`.
     pub fn s(&self) -> B256 {
         self.s
     }
 
-    /// 27 or 28.
+    /// Returns the recovery byte, 27 or 28.
     pub fn v(&self) -> u8 {
         self.v
     }
 
-    /// `0x` and 130 lower-case hex digits. A signature is a cheque for its bearer: only what goes to its
-    /// owner is written with this; [`fmt::Debug`] shows the beginning alone.
+    /// Returns `0x` and 130 lower-case hex digits.
+    ///
+    /// Any bearer of a signature can redeem it: write only what goes to its owner with this. [`fmt::Debug`] shows the
+    /// beginning alone.
     pub fn to_hex(&self) -> String {
         format!("0x{}{}{:02x}", hex::encode(self.r), hex::encode(self.s), self.v)
     }
@@ -101,7 +112,7 @@ impl From<Signature65> for (B256, B256, u8) {
     }
 }
 
-/// Shows four bytes of `r`: enough to tell signatures apart in a log, useless to a thief.
+/// Shows four bytes of `r`: enough to distinguish signatures in a log, useless to a thief.
 impl fmt::Debug for Signature65 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, _rest) = self.r.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
@@ -109,8 +120,12 @@ impl fmt::Debug for Signature65 {
     }
 }
 
-/// The address whose key signed `digest`. The caller compares it with the payer: every well-formed
-/// signature recovers to *some* address.
+/// Returns the address whose key signed `digest`.
+///
+/// The caller compares it with the payer: every well-formed signature recovers to *some* address.
+///
+/// # Errors
+/// [`SignatureError::NoSigner`] if no public key fits the signature.
 pub fn recover(digest: B256, signature: &Signature65) -> Result<Address, SignatureError> {
     let scalars = scalars(&signature.r, &signature.s)?;
     // Recovery ids 2 and 3 (an R beyond the group order) have no `v` on Ethereum.
@@ -120,7 +135,7 @@ pub fn recover(digest: B256, signature: &Signature65) -> Result<Address, Signatu
         .and_then(|key| address_of(&key))
 }
 
-/// The last 20 bytes of Keccak-256 over the uncompressed point without its tag byte.
+/// Returns the last 20 bytes of Keccak-256 over the uncompressed point, untagged.
 fn address_of(key: &VerifyingKey) -> Result<Address, SignatureError> {
     let point = key.to_encoded_point(false);
     let (_tag, coordinates) = point.as_bytes().split_first().ok_or(SignatureError::NoSigner)?;
@@ -140,7 +155,7 @@ mod tests {
     /// The order of the group (SEC 2, secp256k1).
     const ORDER: U256 =
         uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
-    /// Case `twa-base-key-one` of eip712-x402.json is signed by the key 1, whose address this is.
+    /// The address of the key 1, which signs case `twa-base-key-one` of eip712-x402.json.
     const KEY_ONE: Address = address!("0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf");
     const DIGEST: B256 =
         b256!("0xc5050269c5890eba8b551a91d3c604fe4722c555a96e774cfef29f09825668cb");
@@ -153,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_signer_is_recovered_and_no_other_message_names_them() {
+    fn the_signer_is_recovered_from_its_own_digest_only() {
         assert_eq!(recover(DIGEST, &signed()), Ok(KEY_ONE));
         assert_ne!(recover(keccak256("another"), &signed()), Ok(KEY_ONE));
         let flipped = Signature65::new(signed().r(), signed().s(), 55 - signed().v()).unwrap();
@@ -189,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_r_that_is_no_point_names_no_signer() {
+    fn an_r_off_the_curve_has_no_signer() {
         // x = 5 is not on y² = x³ + 7 over the field.
         let nowhere = Signature65::new(B256::with_last_byte(5), signed().s(), 27).unwrap();
         assert_eq!(recover(DIGEST, &nowhere), Err(SignatureError::NoSigner));

@@ -1,5 +1,5 @@
-//! The EIP-712 digest of an EIP-3009 authorization. Knows no token: the domain comes from the network table
-//! or from the token contract itself, never from an offer.
+//! The EIP-712 digest of an EIP-3009 authorization. Knows no token: the domain comes from the network table or from
+//! the token contract itself, never from an offer.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use crate::authorization::Authorization;
 
 mod eip3009 {
     alloy_sol_types::sol! {
-        /// The message of EIP-3009, with the full range of its times: what strangers signed may exceed
-        /// what this wallet signs.
+        /// The message of EIP-3009, with the full range of its times: other signers may exceed what this wallet
+        /// signs.
         #[derive(Debug, PartialEq, Eq)]
         struct TransferWithAuthorization {
             address from;
@@ -41,8 +41,10 @@ impl From<&Authorization> for TransferWithAuthorization {
     }
 }
 
-/// The EIP-712 domain of a token. A signature made under one domain is worthless under any other, so a
-/// wrong name or version costs a failed payment and a wrong chain or contract would cost money.
+/// The EIP-712 domain of a token.
+///
+/// A signature under one domain is worthless under any other. A wrong name or version costs a failed payment; a wrong
+/// chain or contract would cost money.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenDomain {
     pub name: String,
@@ -52,7 +54,7 @@ pub struct TokenDomain {
 }
 
 impl TokenDomain {
-    /// The domain of a network's reference stablecoin, by the table.
+    /// Returns the domain of a network's reference stablecoin, from the table.
     pub fn of_stablecoin(network: &Network) -> Self {
         Self {
             name: network.stablecoin.domain_name.to_owned(),
@@ -62,13 +64,14 @@ impl TokenDomain {
         }
     }
 
-    /// What the token answers to `DOMAIN_SEPARATOR()` if the name and version are right.
+    /// Returns the separator, as the token's `DOMAIN_SEPARATOR()` does for this domain.
     pub fn separator(&self) -> B256 {
         self.to_eip712().separator()
     }
 
-    /// What is signed to authorize a transfer of this token (EIP-712: `0x1901`, the separator and the
-    /// struct hash, through Keccak-256).
+    /// Returns the digest to sign for a transfer of this token.
+    ///
+    /// EIP-712: Keccak-256 of `0x1901`, the separator and the struct hash.
     pub fn digest(&self, terms: &Authorization) -> B256 {
         TransferWithAuthorization::from(terms).eip712_signing_hash(&self.to_eip712())
     }
@@ -84,7 +87,7 @@ impl TokenDomain {
     }
 }
 
-/// The struct hash of an authorization, without its domain.
+/// Returns the struct hash of an authorization, without its domain.
 pub fn struct_hash(terms: &Authorization) -> B256 {
     TransferWithAuthorization::from(terms).eip712_hash_struct()
 }

@@ -1,4 +1,4 @@
-//! What must hold for any text: nothing panics, what we write we read, and what is echoed is what came.
+//! Properties for any input: nothing panics, we read what we write, and the echo equals the challenge.
 #![cfg(test)]
 
 use alloy_primitives::{Address, B256, U256};
@@ -8,7 +8,7 @@ use bursar_x402::{
 };
 use proptest::prelude::*;
 
-/// JSON of any shape, with the words of a challenge likely among its keys and values.
+/// JSON of any shape, with the names of a challenge likely among its keys and values.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop_oneof![
         Just("x402Version".to_owned()),
@@ -50,7 +50,7 @@ fn any_object() -> impl Strategy<Value = Value> {
     any_json().prop_map(|inner| Value::from(Object::new().with("inner", inner)))
 }
 
-/// A challenge whose optional parts are drawn from these.
+/// A challenge whose optional parts come from these strategies.
 fn challenge_of(
     timeout: impl Strategy<Value = Value>,
     extra: impl Strategy<Value = Value>,
@@ -76,18 +76,18 @@ fn challenge_of(
     )
 }
 
-/// One that can be read.
+/// A valid challenge.
 fn a_challenge() -> impl Strategy<Value = Value> {
     let url = prop_oneof![any_object(), "https://[a-z]{1,8}\\.example/".prop_map(Value::from)];
     challenge_of(any::<u64>().prop_map(Value::from), any_object(), url, any_object())
 }
 
-/// The fields are there, what they hold is anything.
+/// A challenge with all its fields, which hold anything.
 fn nearly_a_challenge() -> impl Strategy<Value = Value> {
     challenge_of(any_json(), any_json(), any_json(), any_json())
 }
 
-/// Everything that is done with a challenge before a signature exists.
+/// Does everything that is done with a challenge before a signature exists.
 fn exercise(challenge: &Value) {
     let Ok(read) = PaymentRequired::parse(challenge) else { return };
     assert!((1..=32).contains(&read.offers.len()));
@@ -108,7 +108,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        // As base64 of the bytes themselves, so that the JSON reader sees them.
+        // Encoded as base64, so that the JSON reader sees the bytes.
         let text = String::from_utf8_lossy(&bytes);
         if let Ok(challenge) = header::decode(&header::encode(&text)) {
             exercise(&challenge);
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_nearly_a_challenge_makes_the_reader_panic(challenge in nearly_a_challenge()) {
+    fn no_malformed_challenge_makes_the_reader_panic(challenge in nearly_a_challenge()) {
         exercise(&challenge);
     }
 
@@ -153,7 +153,7 @@ proptest! {
     ) {
         let read = PaymentRequired::parse(&challenge).unwrap();
         let offer = read.offers.last().unwrap();
-        // What is too large to echo has a test of its own.
+        // A challenge that is too large to echo has its own test.
         let Ok(echo) = Echo::new(&read, offer) else { return Ok(()) };
         let terms = Authorization {
             from: from.into(),

@@ -1,5 +1,5 @@
-//! What a policy says of one payment. Shows every rule in the order in which it is applied; the first that
-//! refuses wins, and a hold is only reached by what no rule refuses.
+//! Applies a policy to one payment. The rules are in the order of their application: the first refusal wins, and a
+//! payment is held only if no rule refuses it.
 
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
@@ -13,13 +13,13 @@ use bursar_core::time::Moment;
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 
-/// Whether the clock is far off the newest block, where one was seen lately.
+/// Returns whether the clock is over 10 minutes off the newest block, if known.
 pub fn clock_is_off(moment: &Moment) -> bool {
     let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
     apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
 }
 
-/// Everything the rules look at.
+/// Everything that the rules read.
 #[derive(Debug)]
 pub struct Question<'a> {
     pub ask: &'a PaymentAsk,
@@ -27,20 +27,21 @@ pub struct Question<'a> {
     pub from: Address,
     pub policy: &'a Policy,
     pub network_enabled: bool,
-    /// Whether the journal fits the wallet.
+    /// Whether the journal matches the wallet.
     pub trusted: bool,
     /// Whether this machine's clock is far off the newest block.
     pub clock_off: bool,
-    /// Longest life, in seconds, that a payment may have without asking.
+    /// Longest validity, in seconds, that needs no approval.
     pub max_validity_s: u64,
     /// Spent of the allowance in force.
     pub spent: Usd,
-    /// Held back by other waiting requests of the agent.
+    /// Reserved by the agent's other held requests.
     pub reserved: Usd,
     pub held_by_agent: usize,
     pub held_in_all: usize,
 }
 
+/// What the policy decides about a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Act,
@@ -48,7 +49,7 @@ pub enum Verdict {
     Refuse(Refusal),
 }
 
-/// Applies the policy.
+/// Decides whether a payment is signed, held or refused.
 pub fn assess(question: &Question<'_>) -> Verdict {
     match refused(question) {
         Err(refusal) => Verdict::Refuse(refusal),
@@ -62,7 +63,7 @@ pub fn assess(question: &Question<'_>) -> Verdict {
     }
 }
 
-/// The rules that refuse. Answers whether the resource lies outside the allow list.
+/// Applies the rules that refuse. Returns whether the resource is outside the allow list.
 fn refused(question: &Question<'_>) -> Result<bool, Refusal> {
     let (ask, payments) = (question.ask, &question.policy.payments);
     if question.spent >= payments.daily {
@@ -94,7 +95,7 @@ fn refused(question: &Question<'_>) -> Result<bool, Refusal> {
     Ok(resource_outside)
 }
 
-/// Offers that no policy could make good.
+/// Refuses offers that no policy could allow.
 fn payable(question: &Question<'_>) -> Result<(), Refusal> {
     let ask = question.ask;
     if ask.amount.0.is_zero() || ask.usd.0 > PAYMENT_MICROS {
@@ -115,7 +116,9 @@ fn payable(question: &Question<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The domain rule on the agent's URL and on those of the challenge; answers whether only the latter lie outside.
+/// Applies the domain rules to the agent's URL and the challenge's.
+///
+/// Returns whether only the challenge's URLs are outside the allow list.
 pub(crate) fn judge_hosts(
     hosts: &HostLists,
     request_url: Option<&str>,
@@ -138,7 +141,7 @@ pub(crate) fn judge_hosts(
     }
 }
 
-/// Why the operator is asked, if so; the unusual before the ordinary.
+/// Returns why the operator must decide, if so. Unusual reasons come before ordinary ones.
 fn held(question: &Question<'_>, resource_outside: bool) -> Option<HoldReason> {
     let (ask, payments) = (question.ask, &question.policy.payments);
     let auto = payments.auto_below;

@@ -1,4 +1,4 @@
-//! What would happen to a payment that nobody asked for: the rules, on an agent that has spent nothing.
+//! Applies the rules to a hypothetical payment of an agent that has spent nothing.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::codes::Code;
@@ -15,10 +15,10 @@ use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 use crate::state::State;
 
-/// Somebody, who is neither payer nor token.
+/// A payee that is neither the payer nor the token.
 const PAYEE: Address = Address::repeat_byte(0x11);
 
-/// Applies `policy` as it would be applied now.
+/// Returns what `policy` would decide now about a payment of `usd`.
 pub fn rehearse(
     state: &State,
     policy: &Policy,
@@ -34,7 +34,7 @@ pub fn rehearse(
     let ask = PaymentAsk {
         chain: network.chain,
         asset: network.stablecoin.address,
-        // Never signed: the rules ask only whether it is anything at all.
+        // Never signed: the rules only check that it is not zero.
         amount: Atoms(U256::from(usd.0)),
         usd,
         unpriced: false,

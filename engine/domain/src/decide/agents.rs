@@ -1,4 +1,4 @@
-//! Registering, commissioning, suspending.
+//! Agents: registering, commissioning, suspending, deleting, renewing allowances.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub(super) fn commission(
                 format!("There is no address {label}: see `address list`."),
             )
         })?;
-    // Another policy does not give another day: the running allowance stays.
+    // A new policy does not grant a new day: the running allowance continues.
     let start = match &agent.commission {
         Some(_running) => None,
         None => Some(WindowStart::first(&command.moment)),
@@ -97,7 +97,7 @@ pub(super) fn suspend(state: &State, agent: &AgentId) -> Result<Decision, Refusa
     Ok(Decision::done(if agent.suspended { Vec::new() } else { vec![event] }))
 }
 
-/// Takes power away, so it needs no open wallet.
+/// Deletes an agent. This only takes power away, so the wallet may be locked.
 pub(super) fn delete(
     state: &State,
     command: &Command,
@@ -106,7 +106,7 @@ pub(super) fn delete(
     let agent = known(state, agent)?;
     let (mut events, mut waiting) = (Vec::new(), 0usize);
     for request in state.held.values().filter(|request| request.agent == agent.id) {
-        // A hold whose time is over only waits to be told so.
+        // An expired hold only lacks the record of its end.
         match expired(request, &command.moment) {
             Some(ended) => events.push(ended),
             None => waiting = waiting.saturating_add(1),
@@ -114,7 +114,7 @@ pub(super) fn delete(
     }
     if waiting > 0 {
         let (verb, them) = if waiting == 1 { ("waits", "it") } else { ("wait", "them") };
-        // Suspending does not decide what waits, so it is no way to a deletion.
+        // Suspending does not decide held requests, so it does not lead to a deletion.
         let stop = if agent.suspended {
             String::new()
         } else {

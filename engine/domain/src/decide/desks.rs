@@ -1,4 +1,4 @@
-//! What the operator sends, and what happens at the desks.
+//! The operator's sends, and inputs for outboxes.
 
 use bursar_core::codes::Code;
 use bursar_submit::{Action as DeskAction, DeskKey, Input, Refusal as DeskRefusal};
@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use crate::tail::may_happen_locked;
 
-/// The operator has seen its card and agreed.
+/// Opens a send whose card the operator has approved.
 pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Decision, Refusal> {
     needs_open_wallet(command)?;
     if !command.trusted {
@@ -39,7 +39,7 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
     Ok(decision)
 }
 
-/// Something happened at a desk.
+/// Applies an input to an outbox.
 pub(super) fn desk(
     state: &State,
     command: &Command,
@@ -58,7 +58,7 @@ pub(super) fn desk(
     let step = bursar_submit::step(&desk, &rules, at, input.clone()).map_err(refusal)?;
     let open = command.unlocked && command.trusted;
     if !open && !step.events.iter().all(|event| may_happen_locked(state, key, event)) {
-        // The next look asks again, by an open wallet.
+        // The next probe repeats it with an unlocked wallet.
         return Ok(Decision::done(Vec::new()));
     }
     let events = step.events.into_iter().map(|event| Event::Desk { key: *key, event });
@@ -69,7 +69,7 @@ pub(super) fn desk(
     })
 }
 
-/// What is to be done at a desk after a start, or after the wallet was opened.
+/// Returns the actions that an outbox needs after an engine start or an unlock.
 pub(super) fn resume(state: &State, command: &Command, key: &DeskKey) -> Decision {
     let Some(rules) = desks::rules(key) else { return Decision::done(Vec::new()) };
     let may_sign = command.unlocked && command.trusted;

@@ -1,4 +1,4 @@
-//! Payments: ask, approve, deny, expire, sign.
+//! Payments: request, approve, deny, expire, sign.
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ use crate::state::State;
 pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decision, Refusal> {
     let agent = state.agents.get(&ask.agent).ok_or(Refusal::new(Code::AuthFailed))?;
     let commission = may_work(state, agent)?;
-    // The server has looked already; the wallet may have been locked since.
+    // The agent server checked this already, but the wallet may have been locked since.
     needs_open_wallet(command)?;
     let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    // Its time ran out before anybody noted it: the repeat is told so, not that it waits.
+    // The hold is over but its expiry is not recorded: the repeat gets the expiry, not the hold.
     if let Some(first) = &ask.prior.same
         && let Some(over) = expired(first, &command.moment)
     {
@@ -47,7 +47,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             judge_another_url(&policy.payments.hosts, ask, &first)?;
             // Authorized before a crash and never signed: the same terms are signed now.
             let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
-            // The record alone is no authorization: what an accepted journal dropped stays unsigned.
+            // The record alone is not an authorization: what `JournalAccepted` dropped stays unsigned.
             let stands = state.authorized.contains_key(&first.id);
             let sign = unsigned && stands && command.trusted;
             let effects = if sign { vec![Effect::Sign(first.id)] } else { Vec::new() };
@@ -112,7 +112,9 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     }
 }
 
-/// Whether the agent may have one more request. Refused without a record: records are what is bounded here.
+/// Refuses a request over the agent's bounds.
+///
+/// Not recorded, because records are what this bounds.
 fn within_bounds(
     state: &State,
     agent: &Agent,
@@ -134,7 +136,7 @@ fn within_bounds(
     }
 }
 
-/// The agent's payments that may still be redeemed. Those that are over leave the state with the next entry only.
+/// Counts the agent's payments that can still be redeemed. Lapsed ones leave the state only with the next entry.
 fn still_open(state: &State, agent: &Agent, command: &Command) -> u32 {
     let now = command.moment.utc.max(state.clock).seconds();
     let now = u64::try_from(now).unwrap_or(0);
@@ -194,7 +196,7 @@ pub(super) fn deny(
     Ok(Decision::reply(vec![event], Reply::Request(id)))
 }
 
-/// Records a signature once; a repeat, or one for a request that is over, changes nothing.
+/// Records a signature once. A repeat, or a signature for a finished request, changes nothing.
 pub(super) fn signed(state: &State, id: RequestId, signature: &Signature65) -> Decision {
     let unsigned = state.authorized.get(&id).is_some_and(|request| {
         matches!(request.status, Status::Authorized { signature: None, .. })
@@ -207,8 +209,8 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
     let moment = &command.moment;
     let mut events: Vec<Event> =
         state.held.values().filter_map(|request| expired(request, moment)).collect();
-    // Nobody spends while the wallet is locked, and no seal covers what is written then: an allowance that is
-    // due by now renews when it is opened, from the same start.
+    // A locked wallet cannot spend, and no seal covers its entries. An allowance that is due renews at the
+    // next unlock, from the same start.
     if command.unlocked {
         events.extend(renewals(state, moment));
     }
@@ -224,7 +226,7 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
             && request.is_redeemable(command.moment.utc)
             && works(request)
     });
-    // What an untrusted journal says was authorized may be somebody else's forgery.
+    // The authorizations in an untrusted journal may be forged.
     let effects = if command.unlocked && command.trusted {
         unsigned.map(|request| Effect::Sign(request.id)).collect()
     } else {
@@ -233,8 +235,9 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
     Decision { events: Vec::new(), effects, reply: Reply::Done }
 }
 
-/// What is kept of a refused ask: it will never be sent back, and the strangers in its URLs chose how long
-/// those are. Of a URL that is its origin, without a path.
+/// Strips a refused request for storage: keeps only URL origins, because their length is attacker-controlled.
+///
+/// The echo is dropped, because nothing will be sent back.
 fn briefly(ask: PaymentAsk) -> PaymentAsk {
     PaymentAsk {
         echo: Echo::none(),
@@ -256,10 +259,10 @@ fn origin(url: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{port}"))
 }
 
-/// The queue as it is at this moment: what is over holds nothing back, also before time was kept.
+/// The queue at this moment. Expired holds reserve nothing, even before their expiry is recorded.
 struct Queue {
     over: Vec<RequestId>,
-    /// Held back by the waiting requests of the agent.
+    /// Reserved by the agent's held requests.
     reserved: Usd,
     by_agent: usize,
     in_all: usize,
@@ -284,10 +287,11 @@ impl Queue {
     }
 }
 
-/// A stored answer is not a way around the lists: the URL is no part of a bearer identity, so another one
-/// than the first is judged before the answer of the first is given.
+/// Applies the host lists to a repeat whose URL differs from the first.
+///
+/// A bearer identity does not include the URL, so a stored answer could otherwise bypass the lists.
 fn judge_another_url(hosts: &HostLists, ask: &Ask, first: &Request) -> Result<(), Refusal> {
-    // Of what was refused the URLs are not kept, and its answer opens nothing.
+    // A refused request keeps only the origins of its URLs, and its answer grants nothing.
     let refused = matches!(first.status, Status::Refused { .. });
     if refused || ask.payment.request_url == first.ask.request_url {
         return Ok(());
@@ -303,7 +307,9 @@ fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
     Err(Refusal::new(if decided { Code::AlreadyDecided } else { Code::RequestNotFound }))
 }
 
-/// What is signed for `ask`: its own amount and payee, the paying address, and times that begin now.
+/// Returns the terms to sign: amount and payee of `ask`, paying address, validity.
+///
+/// The validity ends the requested number of seconds from `moment`.
 fn terms(
     from: Address,
     ask: &PaymentAsk,
@@ -333,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_refused_ask_the_origins_are_kept() {
+    fn a_refused_request_keeps_only_url_origins() {
         for (url, kept) in [
             ("http://127.0.0.1:8402/large?x=1", Some("http://127.0.0.1:8402")),
             ("https://api.example/report", Some("https://api.example")),

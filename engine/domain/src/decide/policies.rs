@@ -1,4 +1,4 @@
-//! Policies: creating and loosening need an open wallet, tightening is free.
+//! Policies: creating and loosening need an unlocked wallet, tightening does not.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::Name;

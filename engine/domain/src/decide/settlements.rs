@@ -1,4 +1,4 @@
-//! What becomes of signed payments: reports of agents, and our own look at the chain.
+//! Settlements of signed payments: agents' reports and our own chain lookups.
 
 use alloy_primitives::B256;
 use bursar_core::codes::Code;
@@ -13,8 +13,9 @@ use crate::refusal::Refusal;
 use crate::settlement::{Check, Settlement};
 use crate::state::State;
 
-/// An agent's report about a payment of its own. It moves no allowance: whoever may sign a report may not
-/// thereby spend more.
+/// Records an agent's report about its own payment.
+///
+/// A report moves no allowance, so permission to report is no permission to spend.
 pub(super) fn report(
     state: &State,
     command: &Command,
@@ -47,7 +48,7 @@ pub(super) fn report(
     })
 }
 
-/// The end of a look at the chain; about another transaction than the one that waits, it says nothing.
+/// Records the end of a chain lookup. Ignores a transaction that is not the pending one.
 pub(super) fn checked(state: &State, id: RequestId, tx_hash: B256, found: &Check) -> Decision {
     let waits = state.settling.get(&id).is_some_and(|known| known.tx_hash == Some(tx_hash));
     let ended = !matches!(found, Check::Pending { .. } | Check::Off);

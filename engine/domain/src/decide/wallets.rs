@@ -1,4 +1,4 @@
-//! The wallet as the journal sees it. The wallet file is written first; the event makes it count.
+//! The wallet in the journal. The wallet file is written first; the event makes the change count.
 
 use std::sync::Arc;
 
@@ -25,8 +25,9 @@ pub(super) fn create(state: &State, name: &Name, wallet_id: [u8; 16]) -> Result<
     Ok(Decision::done(vec![Event::WalletCreated { name: name.clone(), wallet_id }]))
 }
 
-/// Everything that a wallet file holds, into a journal that knows no wallet. Its own journal is lost, so requests that
-/// were signed until now are refused.
+/// Imports the contents of a wallet file into a journal without a wallet.
+///
+/// The wallet's own journal is lost, so requests signed until now are refused.
 pub(super) fn recover(
     state: &State,
     command: &Command,
@@ -38,7 +39,7 @@ pub(super) fn recover(
     for (id, check) in &found.agents {
         let credential = Credential::Hmac { check: *check };
         match state.agents.get(id) {
-            // It stayed when its wallet was deleted, and whoever has its secret is the same.
+            // The agent stayed when its wallet was deleted, and the secret is the same.
             Some(known) if known.credential == credential => continue,
             Some(_other) => {
                 let message = format!(
@@ -48,7 +49,7 @@ pub(super) fn recover(
             }
             None => {}
         }
-        // What it was called is lost with the journal.
+        // Its name is lost with the journal.
         let name =
             format!("recovered {id}").parse().map_err(|_bad| Refusal::new(Code::InternalError))?;
         events.push(Event::AgentRegistered { id: id.clone(), name, credential });
@@ -57,8 +58,10 @@ pub(super) fn recover(
     Ok(Decision::done(events))
 }
 
-/// The journal goes on: agents stay, suspended, with what they have spent today. A new wallet with an address of the
-/// same label must not pay for them unasked.
+/// Deletes the wallet. The journal continues.
+///
+/// Agents stay, suspended, with what they have spent today: a new wallet with an address of the same label must not
+/// pay for them unasked.
 pub(super) fn delete(state: &State, command: &Command, lost: bool) -> Result<Decision, Refusal> {
     if !lost {
         needs_open_wallet(command)?;
@@ -163,7 +166,7 @@ pub(super) fn delete_address(
             ),
         ));
     }
-    // Its approval would still be signed by this address.
+    // Approving it later would still sign with this address.
     let mut held = state.held.values().filter(|request| request.from == known.address);
     if held.any(|request| expired(request, &command.moment).is_none()) {
         let message = "A request to be paid from this address is waiting: decide it first.";
@@ -189,11 +192,11 @@ fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {
     state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))
 }
 
-/// What an agent is told whose request waited in the backup: not that it may simply pay again.
+/// The reason for an agent whose request was held in the backup. It must not suggest paying again.
 const RESTORED: &str = "The wallet was restored from a backup in which this request waited. It may have been approved \
                         after the backup was made: your operator must compare the payments before you pay again.";
 
-/// Whatever waits in the backup may have been approved and signed after it was made: it ends.
+/// Ends all held requests of a backup: they may have been approved and signed after it was made.
 pub(super) fn restored(state: &State, moment: &Moment) -> Vec<Event> {
     let ended = state.held.keys().map(|id| Event::PaymentDenied {
         id: *id,

@@ -1,4 +1,4 @@
-//! The operator's side: what is shown, what an approval is bound to, how a hold ends.
+//! The operator's side: the card, what an approval is bound to, how a hold ends.
 
 mod card;
 mod fifteen_minutes;
@@ -19,7 +19,7 @@ use build::{ordinary, payment};
 
 const QUARTER: i64 = 15 * MINUTE;
 
-/// One payment of two dollars that waits.
+/// A world with one held payment of two dollars.
 fn waiting() -> (World, RequestId) {
     let mut world = ordinary();
     let id = world.holds(payment(2_000_000));
@@ -34,7 +34,7 @@ fn is_expired(world: &World, id: RequestId) -> bool {
     matches!(world.status(id), Status::Expired { .. })
 }
 
-/// The command failed because the hold was over, and the end of the hold is recorded.
+/// Checks that a command failed because the hold was over, and that the end is recorded.
 #[track_caller]
 fn came_too_late(world: &mut World, action: Action, id: RequestId) {
     let decision = world.must(action);
@@ -83,7 +83,7 @@ mod approval {
     }
 
     #[test]
-    fn of_what_does_not_wait_is_refused() {
+    fn of_a_request_that_is_not_held_is_refused() {
         let (mut world, id) = waiting();
         let digest = shown(&world, id);
         let automatic = world.signs(payment(1));
@@ -109,7 +109,7 @@ mod approval {
     }
 
     #[test]
-    fn is_not_stopped_by_a_full_queue_or_by_a_journal_that_made_it_wait() {
+    fn ignores_a_full_queue_and_the_distrust_that_caused_the_hold() {
         let mut world = ordinary();
         world.trusted = false;
         let held: Vec<_> = (0..20).map(|_ask| world.holds(payment(1))).collect();
@@ -130,7 +130,7 @@ mod approval {
     }
 
     #[test]
-    fn gives_the_unusual_what_it_asked_for() {
+    fn keeps_the_requested_long_validity() {
         let mut world = ordinary();
         let long = world.holds(PaymentAsk { valid_seconds: 86_400, ..payment(1) });
         world.approves(long);

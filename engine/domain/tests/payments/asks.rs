@@ -1,4 +1,4 @@
-//! What an ask gets: signed, held or refused.
+//! The answer to a new request: signed, held or refused.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
@@ -51,7 +51,7 @@ mod threshold {
     }
 
     #[test]
-    fn one_micro_dollar_as_threshold_lets_nothing_through() {
+    fn a_threshold_of_one_micro_dollar_holds_every_payment() {
         let mut world = with(|policy| policy.payments.auto_below = Usd(1));
         assert_eq!(world.ask(payment(1)).held_for(), Some(HoldReason::AboveThreshold));
     }
@@ -71,7 +71,7 @@ mod limits {
     }
 
     #[test]
-    fn the_daily_limit_counts_what_is_spent_and_what_is_reserved() {
+    fn daily_limit_counts_spent_and_reserved_amounts() {
         let mut world = with(|policy| {
             policy.payments.daily = Usd::dollars(10);
             policy.payments.auto_below = Usd::dollars(3);
@@ -82,13 +82,13 @@ mod limits {
         assert_eq!(refusal.code, Code::ExceedsDailyLimit);
         assert_eq!(refusal.requested, Some(Usd(3_000_001)));
         assert_eq!(refusal.bound, Some(Usd::dollars(3)));
-        // To the last micro-dollar it fits, automatic and held alike.
+        // It fits to the last micro-dollar, automatic and held alike.
         world.signs(payment(1_000_000));
         world.holds(PaymentAsk { domain_contradicted: true, ..payment(2_000_000) });
         assert_eq!((world.spent(), world.reserved()), (Usd::dollars(3), Usd::dollars(7)));
         let refusal = world.refuses(payment(1));
         assert_eq!((refusal.code, refusal.bound), (Code::ExceedsDailyLimit, Some(Usd::ZERO)));
-        // Reserved is not spent: the status says active.
+        // Reserved is not spent: the status is active.
         assert_eq!(world.agent_status(), AgentStatus::Active);
     }
 
@@ -108,7 +108,7 @@ mod limits {
     }
 
     #[test]
-    fn zero_means_none_and_never_no_limit() {
+    fn a_limit_of_zero_refuses_every_payment() {
         let mut world = with(|policy| policy.payments.daily = Usd::ZERO);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         assert_eq!(world.agent_status(), AgentStatus::LimitReached);
@@ -155,7 +155,7 @@ mod limits {
     }
 
     #[test]
-    fn a_payment_that_nobody_redeemed_gives_nothing_back() {
+    fn an_unredeemed_payment_stays_spent() {
         let mut world = ordinary();
         world.signs(payment(900_000));
         world.clock.pass(2 * MINUTE);
@@ -166,11 +166,11 @@ mod limits {
     }
 
     #[test]
-    fn twenty_of_an_agent_may_wait_and_no_more() {
+    fn an_agent_has_at_most_twenty_held_requests() {
         let mut world = with(|policy| policy.payments.auto_below = Usd(10));
         let held: Vec<_> = (0..20).map(|_ask| world.holds(payment(1_000))).collect();
         assert_eq!(world.refuses(payment(1_000)).code, Code::TooManyPending);
-        // What needs no operator is not stopped by the queue, nor is another agent.
+        // The queue does not stop automatic payments, nor another agent.
         world.signs(payment(9));
         build::register(&mut world, 1, Credential::Hmac { check: [7; 32] });
         world.must(build::commission(1, "daily bread", "main"));
@@ -184,7 +184,7 @@ mod limits {
     }
 
     #[test]
-    fn five_hundred_may_wait_in_all() {
+    fn at_most_five_hundred_requests_are_held_in_all() {
         let mut world = with(|policy| policy.payments.auto_below = Usd::ZERO);
         for number in 0..26u32 {
             let id: AgentId = format!("ZZZ{number:03}").parse().expect("an agent code");
@@ -208,9 +208,9 @@ mod limits {
 mod refusals {
     use super::*;
 
-    /// The order that agents know (original-wallet.md 1.8), one obstacle taken away after the other.
+    /// The order that agents know (specification: original-wallet.md 1.8). Each step removes one obstacle.
     #[test]
-    fn come_in_the_order_that_agents_know() {
+    fn come_in_the_specified_order() {
         let mut world = with(|policy| {
             policy.payments.enabled = false;
             policy.payments.per_request = Usd::dollars(5);
@@ -246,10 +246,10 @@ mod refusals {
         world.holds(ask);
     }
 
-    /// There too: "Check order after auth: LIMIT_REACHED → …". An agent at its limit is told so, whatever
-    /// else is wrong with what it asks.
+    /// From the same section: "Check order after auth: LIMIT_REACHED → …". An agent at its limit gets that code,
+    /// whatever else is wrong with its request.
     #[test]
-    fn an_agent_at_its_limit_hears_of_the_limit_first() {
+    fn limit_reached_is_reported_before_other_refusals() {
         let mut world = with(|policy| {
             policy.payments.daily = Usd::dollars(1);
             policy.payments.auto_below = Usd::dollars(2);
@@ -298,13 +298,13 @@ mod offers {
     use super::*;
 
     #[test]
-    fn a_payment_to_nobody_is_refused() {
+    fn a_payment_to_an_invalid_payee_is_refused() {
         let mut world = ordinary();
         for payee in [Address::ZERO, build::base().stablecoin.address, build::address("main")] {
             let refusal = world.refuses(PaymentAsk { payee, ..payment(1) });
             assert_eq!(refusal.code, Code::InvalidPaymentData, "{payee}");
         }
-        // Another address of the wallet is somebody.
+        // Another address of the wallet is a valid payee.
         world.signs(PaymentAsk { payee: build::address("spare"), ..payment(1) });
     }
 
@@ -322,12 +322,12 @@ mod offers {
     }
 
     #[test]
-    fn of_a_refused_ask_little_is_kept() {
+    fn a_refused_request_is_stored_without_echo_or_url_paths() {
         let mut world = ordinary();
         for (url, kept) in [
             ("HTTPS://Shop.example:8443/a?b=c#d", Some("https://shop.example:8443")),
             ("http://shop.example", Some("http://shop.example")),
-            // No host with a port that none is, and no port that is longer than any.
+            // A host with an impossible port is dropped whole. A port with too many digits is dropped alone.
             ("https://shop.example:99999/a", None),
             ("https://shop.example:000080/a", Some("https://shop.example")),
         ] {
@@ -341,10 +341,10 @@ mod offers {
     }
 
     #[test]
-    fn a_validity_is_at_most_as_long_as_a_payment_can_say() {
+    fn a_validity_beyond_32_bits_is_refused() {
         let mut world = ordinary();
         let longest = u64::from(u32::MAX);
-        // So long a one is asked about, and may be.
+        // The longest validity is held, not refused.
         world.holds(PaymentAsk { valid_seconds: longest, ..payment(100_000) });
         for valid_seconds in [longest + 1, longest + 2, u64::MAX] {
             let ask = PaymentAsk { valid_seconds, ..payment(100_000) };
@@ -380,7 +380,7 @@ mod offers {
     }
 
     #[test]
-    fn what_is_unusual_asks_however_small_it_is() {
+    fn an_unusual_payment_is_held_whatever_its_amount() {
         let mut world = ordinary();
         let contradicted = PaymentAsk { domain_contradicted: true, ..payment(1) };
         assert_eq!(world.ask(contradicted).held_for(), Some(HoldReason::DomainContradicted));
@@ -394,14 +394,14 @@ mod offers {
     }
 
     #[test]
-    fn what_is_unusual_is_still_refused_by_the_limits() {
+    fn an_unusual_payment_over_a_limit_is_refused() {
         let mut world = ordinary();
         let dear = PaymentAsk { domain_contradicted: true, ..payment(10_000_001) };
         assert_eq!(world.refuses(dear).code, Code::ExceedsPerRequestMax);
     }
 
     #[test]
-    fn what_is_signed_is_what_was_asked_for_and_lasts_as_long_as_offered() {
+    fn the_signed_terms_match_the_request_and_its_timeout() {
         let mut world = ordinary();
         world.clock.pass(999);
         let now = world.clock.utc.seconds().unsigned_abs();
@@ -425,7 +425,7 @@ mod offers {
     }
 
     #[test]
-    fn each_payment_has_a_nonce_of_its_own_and_the_one_it_was_given() {
+    fn each_payment_uses_its_own_drawn_nonce() {
         let mut world = ordinary();
         let digests: std::collections::BTreeSet<_> = (0..50)
             .map(|_same| {
@@ -452,9 +452,9 @@ fn an_untouched_day_costs_nothing_but_one_renewal() {
     assert_eq!(world.tick().events.len(), 0);
 }
 
-/// Payments that may be redeemed are bounded in number, and a payment that is over makes room for another.
+/// Payments that can be redeemed are bounded in number. A lapsed payment makes room for another.
 #[test]
-fn an_agent_has_so_many_payments_open_and_no_more() {
+fn open_payments_are_bounded_per_agent() {
     let mut world = ordinary();
     world.bounds = AskBounds { open: Some(3), today: Some(100) };
     for n in 0..3 {
@@ -472,9 +472,9 @@ fn an_agent_has_so_many_payments_open_and_no_more() {
     }
 }
 
-/// Requests of a day are counted whatever becomes of them, and so is what headers are padded with.
+/// Every request of a day counts, whatever its result, and so does the padding of its header.
 #[test]
-fn an_agent_has_so_many_requests_and_so_much_padding_a_day() {
+fn requests_and_padding_are_bounded_per_agent_and_day() {
     let mut world = ordinary();
     world.bounds = AskBounds { open: None, today: Some(3) };
     world.signs(payment(1_000));

@@ -1,4 +1,4 @@
-//! What the lists of domains let through.
+//! Which domains the host lists allow.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -72,7 +72,7 @@ fn with_lists_a_url_is_required_and_without_lists_none() {
 }
 
 #[test]
-fn the_pairs_of_the_vectors_through_the_engine() {
+fn url_pairs_are_decided_as_the_vectors_specify() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/domain-matching.json");
     let text = std::fs::read_to_string(path).expect("the vectors are there");
     let file: Value = serde_json::from_str(&text).expect("JSON");

@@ -1,5 +1,5 @@
-//! Agents and addresses that go: nothing may wait for them, and what they did stays. And the rehearsal of
-//! a payment that nobody asked for.
+//! Deleted agents and addresses: nothing may be held for them, and their history stays. Also the rehearsal of a
+//! hypothetical payment.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -43,7 +43,7 @@ fn an_agent_is_deleted_once_nothing_of_it_waits() {
     assert!(world.state.agents.is_empty());
     assert!(world.state.authorized.contains_key(&signed), "what was given can still be redeemed");
     assert_eq!(world.refused(delete_agent()).code, Code::NothingFound);
-    // Its name is free, and whoever takes it is another.
+    // Its name is free, but an agent that takes it is another agent.
     world.unlocked = true;
     let credential = bursar_domain::agents::Credential::Bearer { sha256: [3; 32] };
     let id = build::agent(1);
@@ -51,7 +51,7 @@ fn an_agent_is_deleted_once_nothing_of_it_waits() {
 }
 
 #[test]
-fn a_hold_whose_time_is_over_keeps_no_agent() {
+fn an_expired_hold_does_not_block_an_agents_deletion() {
     let mut world = ordinary();
     world.holds(payment(2_000_000));
     world.clock.pass(bursar_core::limits::HOLD_MS);
@@ -61,7 +61,7 @@ fn a_hold_whose_time_is_over_keeps_no_agent() {
 }
 
 #[test]
-fn what_a_deleted_agent_left_unsigned_stays_so() {
+fn unsigned_payments_of_a_deleted_agent_are_never_signed() {
     let mut world = ordinary();
     world.signs(payment(1000));
     world.must(delete_agent());
@@ -79,7 +79,7 @@ fn a_label_moves_with_the_agents_that_pay_from_it() {
     assert_eq!(known.address(&name("new")).unwrap().address, build::address("main"));
     assert!(known.address(&name("main")).is_none());
     world.signs(payment(1000));
-    // Only its capitals.
+    // Only the capitals differ.
     world.must(rename("new", "New"));
     assert_eq!(
         world.state.wallet.clone().unwrap().address(&name("new")).unwrap().label,
@@ -91,7 +91,7 @@ fn a_label_moves_with_the_agents_that_pay_from_it() {
 }
 
 #[test]
-fn an_address_goes_only_when_nothing_is_paid_from_it() {
+fn an_address_in_use_cannot_be_deleted() {
     let mut world = ordinary();
     assert_eq!(world.refused(delete("main")).code, Code::InUse);
     let id = world.holds(payment(2_000_000));
@@ -103,7 +103,7 @@ fn an_address_goes_only_when_nothing_is_paid_from_it() {
     world.unlocked = true;
     world.must(delete("main"));
     assert_eq!(world.refused(delete("main")).code, Code::NothingFound);
-    // The same address may come back, under any label.
+    // The same address may be added again, under any label.
     world.must(build::add_address("main", 0));
 }
 
@@ -137,7 +137,7 @@ fn a_rehearsal_says_what_the_rules_say_and_changes_nothing() {
     };
     assert_eq!(refused(told(&world, 1_000_000_000, true)), Code::ExceedsPerRequestMax);
     assert_eq!(refused(told(&world, 0, true)), Code::InvalidX402Format);
-    // The same as for a real payment.
+    // The same verdict as for a real payment.
     for micros in [1, 499_999, 500_000, 5_000_000, 10_000_001] {
         let mut real = ordinary();
         let ask = real.ask(payment(micros));
@@ -157,7 +157,7 @@ fn a_rehearsal_says_what_the_rules_say_and_changes_nothing() {
 }
 
 #[test]
-fn the_code_of_a_deleted_agent_is_nobody_elses() {
+fn the_code_of_a_deleted_agent_is_never_reused() {
     let mut world = ordinary();
     world.must(delete_agent());
     let again = Action::RegisterAgent {

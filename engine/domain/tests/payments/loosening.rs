@@ -1,4 +1,4 @@
-//! Who may change what: loosening needs an open wallet, tightening is always free.
+//! Which changes need an unlocked wallet: loosening does, tightening never does.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::SeedId;
@@ -13,8 +13,7 @@ use build::payment;
 
 type Change = fn(&mut Policy);
 
-/// Under a policy that can be loosened and tightened in every way, with an agent that waits for a
-/// commission, one that is suspended, and a network that is off.
+/// A world whose policy can be loosened and tightened in every way, with a second agent without a commission.
 fn world() -> World {
     let mut policy = build::policy();
     policy.networks = AllowedNetworks::Only([build::base().chain].into());
@@ -61,7 +60,7 @@ fn a_policy_is_loosened_with_an_open_wallet_only() {
 }
 
 #[test]
-fn a_policy_is_tightened_whenever_one_likes() {
+fn a_policy_can_be_tightened_while_locked() {
     for change in TIGHTER {
         let mut world = world();
         world.unlocked = false;
@@ -88,8 +87,9 @@ fn an_edit_that_changes_nothing_records_nothing() {
     assert_eq!(world.state.policy_versions, version);
 }
 
-/// What gives anybody anything. Each is refused without a trace while the wallet is locked, and works
-/// once it is open.
+/// Actions that grant something.
+///
+/// Each is refused without a trace while the wallet is locked, and works once it is unlocked.
 fn giving() -> Vec<Action> {
     let chain = bursar_core::networks::by_text("sepolia").expect("a row of the table").chain;
     vec![
@@ -122,7 +122,7 @@ fn build_another_address() -> Action {
 }
 
 #[test]
-fn what_gives_needs_an_open_wallet() {
+fn actions_that_grant_need_an_unlocked_wallet() {
     let mut world = world();
     world.must(Action::Suspend { agent: build::agent(0) });
     world.must(Action::Freeze);
@@ -138,7 +138,7 @@ fn what_gives_needs_an_open_wallet() {
 }
 
 #[test]
-fn what_takes_is_free_and_done_once() {
+fn actions_that_restrict_work_while_locked_and_only_once() {
     let mut world = world();
     let name = build::name("second");
     world.must(Action::CreatePolicy { name: name.clone(), policy: Box::default() });
@@ -161,7 +161,7 @@ fn what_takes_is_free_and_done_once() {
     ] {
         assert_eq!(world.must(again.clone()).events, [], "{again:?}");
     }
-    // A locked wallet renews nothing: whoever can write the journal could have written that too.
+    // A locked wallet renews nothing: a process that can write the journal could have forged the entry.
     world.clock.pass(2 * DAY);
     assert_eq!(world.must(Action::Tick).events, []);
     world.unlocked = true;
@@ -174,7 +174,7 @@ fn what_takes_is_free_and_done_once() {
 }
 
 #[test]
-fn what_no_seal_would_cover_is_not_noted() {
+fn unlocks_of_an_untrusted_journal_are_not_recorded() {
     for (unlocked, trusted) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut world = world();
         (world.unlocked, world.trusted) = (unlocked, trusted);

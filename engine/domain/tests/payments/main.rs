@@ -1,5 +1,5 @@
-//! The rules of payments by example, each test named by its promise. Written from the specification
-//! (wallet.md, decisions.md, reliability.md 3.2), through `decide` and `apply` alone.
+//! The payment rules by example, each test named by its guarantee. Written from the specification (wallet.md,
+//! decisions.md, reliability.md 3.2) and run through `decide` and `apply` alone.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "helpers stand outside #[test]")]
 

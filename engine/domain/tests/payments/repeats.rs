@@ -1,5 +1,5 @@
-//! Same ask, same answer: the table of decisions.md, row by row, for signed and for bearer agents, before
-//! and after a restart.
+//! Idempotency: the specification's table "Same ask, same answer" (decisions.md), row by row, for signed and for
+//! bearer agents, before and after a restart.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, RequestId};
@@ -17,7 +17,7 @@ use build::{ordinary, payment};
 
 const QUARTER: i64 = 15 * MINUTE;
 
-/// An agent and how it names its asks.
+/// An agent and the identity of its request.
 #[derive(Clone)]
 struct Asker {
     agent: AgentId,
@@ -25,13 +25,13 @@ struct Asker {
 }
 
 impl Asker {
-    /// One signed body.
+    /// An asker with one signed body.
     fn signed(world: &mut World) -> Self {
         let identity = build::signed(world.draw(), world.clock.utc);
         Self { agent: build::agent(0), identity }
     }
 
-    /// One content, with a key or without.
+    /// An asker with one content, with a key or without.
     fn bearer(content: &str, key: Option<&str>) -> Self {
         let agent = build::agent(1);
         Self { identity: build::bearer(&agent, content.as_bytes(), key), agent }
@@ -42,7 +42,7 @@ impl Asker {
         world.ask_as(&self.agent, self.identity.clone(), payment)
     }
 
-    /// Asks again, with the process as it is and after a restart, and gets the record of `id` both times.
+    /// Repeats the request, before and after a restart, and gets the record of `id` both times.
     #[track_caller]
     fn gets_again(&self, world: &mut World, id: RequestId, payment: &PaymentAsk) {
         let record = world.records[&id].clone();
@@ -56,7 +56,7 @@ impl Asker {
     }
 }
 
-/// Agent 0 signs, agent 1 bears a token.
+/// A world in which agent 0 signs and agent 1 has a bearer token.
 fn world() -> World {
     let mut world = ordinary();
     build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
@@ -64,7 +64,7 @@ fn world() -> World {
     world
 }
 
-/// A world with one asker of each kind.
+/// Runs a test with one asker of each kind.
 fn each(test: impl Fn(&mut World, Asker)) {
     let mut signing = world();
     let asker = Asker::signed(&mut signing);
@@ -107,7 +107,7 @@ mod signed_payments {
     }
 
     #[test]
-    fn are_expired_for_good_for_a_signature_whose_time_is_over() {
+    fn stay_expired_for_a_repeated_signed_request() {
         let mut world = world();
         let asker = Asker::signed(&mut world);
         asker.asks(&mut world, payment(500_000));
@@ -123,7 +123,7 @@ mod signed_payments {
     }
 
     #[test]
-    fn make_room_for_a_new_ask_of_a_bearer_when_their_time_is_over() {
+    fn allow_a_new_bearer_request_after_they_lapse() {
         for key in [None, Some("key 1")] {
             let mut world = world();
             let asker = Asker::bearer("report", key);
@@ -132,13 +132,13 @@ mod signed_payments {
             let second = id_of(&asker.asks(&mut world, payment(500_000)));
             assert_ne!(first, second);
             assert_eq!(spent_and_reserved(&world), 1_000_000);
-            // From now on the second is the first of its kind.
+            // From now on, repeats get the second request.
             asker.gets_again(&mut world, second, &payment(500_000));
         }
     }
 
     #[test]
-    fn are_settled_for_good_whatever_was_asked_between_their_end_and_the_report() {
+    fn stay_settled_whatever_was_requested_before_the_report() {
         for between in ["nothing", "refused", "denied", "expired"] {
             let mut world = world();
             let asker = Asker::bearer("report", Some("key 1"));
@@ -234,7 +234,7 @@ mod held {
 mod turned_down {
     use super::*;
 
-    /// A request that the operator has denied, or that nobody approved.
+    /// Returns a request that the operator denied, or that expired undecided.
     fn ended(world: &mut World, asker: &Asker, denied: bool) -> RequestId {
         let id = id_of(&asker.asks(world, payment(2_000_000)));
         if denied {
@@ -247,7 +247,7 @@ mod turned_down {
     }
 
     #[test]
-    fn stays_so_for_a_signature_for_good() {
+    fn keeps_its_answer_for_a_signed_request() {
         for denied in [true, false] {
             let mut world = world();
             let asker = Asker::signed(&mut world);
@@ -260,7 +260,7 @@ mod turned_down {
     }
 
     #[test]
-    fn stays_so_for_a_bearer_for_fifteen_minutes() {
+    fn keeps_its_answer_for_a_bearer_for_fifteen_minutes() {
         for (denied, key) in [(true, None), (false, None), (true, Some("k")), (false, Some("k"))] {
             let mut world = world();
             let asker = Asker::bearer("report", key);
@@ -306,9 +306,9 @@ mod refused {
         }
     }
 
-    /// Approved and turned down by the policy in force: the same rules.
+    /// A request that was approved but refused by the policy in force follows the same rules.
     #[test]
-    fn at_the_second_look_is_refused_alike() {
+    fn at_approval_follows_the_same_rules() {
         each(|world, asker| {
             let ask = payment(2_000_000);
             let id = id_of(&asker.asks(world, ask.clone()));
@@ -325,10 +325,9 @@ mod refused {
         });
     }
 
-    /// The refusal that was given stays, although another rule would refuse by now, or would have refused
-    /// as well.
+    /// The first refusal stays, although another rule would refuse by now, or would have refused as well.
     #[test]
-    fn for_one_reason_is_not_refused_for_another_later() {
+    fn keeps_its_first_reason() {
         let mut world = world();
         world
             .edit(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[]))
@@ -384,7 +383,7 @@ mod idempotency_keys {
     }
 }
 
-/// The URL is no part of a bearer's identity, and no way around the lists either.
+/// The URL is not part of a bearer's identity, and does not bypass the host lists either.
 mod another_url {
     use super::*;
 
@@ -429,9 +428,9 @@ mod another_url {
         asker.gets_again(&mut world, id, &at(OWN, 1));
     }
 
-    /// "a different one passes the domain rule": the same one has passed it, and the payment is out.
+    /// "a different one passes the domain rule": the same URL has passed it, and the payment was returned.
     #[test]
-    fn is_asked_for_and_not_the_same_url_again() {
+    fn is_checked_but_the_first_url_is_not_checked_again() {
         each(|world, asker| {
             let id = id_of(&asker.asks(world, at(OWN, 1)));
             world

@@ -1,4 +1,4 @@
-//! A journal from a backup: whatever came after the backup may have been signed.
+//! A journal from a backup: whatever followed the backup may have been signed.
 
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
@@ -18,7 +18,7 @@ fn world(at: &str) -> World {
 }
 
 #[test]
-fn what_waited_has_ended_and_frees_nothing_of_the_day() {
+fn a_restore_ends_holds_and_spends_the_days_allowance() {
     let mut world = world("2026-01-15T12:00:00Z");
     world.signs(payment(500_000));
     let waited = world.holds(payment(9_000_000));
@@ -68,7 +68,7 @@ fn a_restore_by_a_clock_that_was_ahead_is_dated_again_by_the_operator() {
     assert!(ahead > now);
     world.must(Action::AcceptJournal);
     assert_eq!(world.state.restored, Some(now));
-    // What is past stays where it is.
+    // A restore time in the past does not change.
     world.clock.pass(HOUR);
     world.must(Action::AcceptJournal);
     assert_eq!(world.state.restored, Some(now));

@@ -1,4 +1,4 @@
-//! What the operator sends, by a wallet that is open, locked or not trusted.
+//! The operator's sends, with a wallet that is unlocked, locked or untrusted.
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_core::codes::Code;
@@ -20,7 +20,7 @@ use k256::ecdsa::SigningKey;
 use crate::support::build::ordinary;
 use crate::support::{OPERATOR, World};
 
-/// Signs for whom it is told to; the world's own address has no key here.
+/// The key of the address that sends.
 fn key() -> SigningKey {
     SigningKey::from_slice(&[7; 32]).expect("a key")
 }
@@ -89,7 +89,7 @@ fn id(n: u8) -> SubmissionId {
     send(n).submission()
 }
 
-/// What is to be signed, after an order and a price.
+/// Opens a send and prices it. Returns the digest to sign.
 fn authorized(world: &mut World, n: u8) -> B256 {
     world.must(Action::Send(Box::new(send(n))));
     let decision = world.must(quoted());
@@ -122,7 +122,7 @@ fn an_order_needs_an_open_wallet_a_trusted_journal_and_an_address_of_ours() {
 }
 
 #[test]
-fn a_locked_wallet_broadcasts_and_looks_and_allows_nothing_new() {
+fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
     let mut world = world();
     let digest = authorized(&mut world, 1);
     world.must(Action::Send(Box::new(send(2))));
@@ -135,12 +135,12 @@ fn a_locked_wallet_broadcasts_and_looks_and_allows_nothing_new() {
         let others = whole.iter().filter(|effect| !signs(effect));
         assert!(resumed.iter().eq(others), "{resumed:?}");
     }
-    // A price comes, and nothing is allowed by it.
+    // A price arrives, but authorizes nothing.
     assert_eq!(world.must(quoted()).events, []);
-    // What the device refuses now is asked again later.
+    // A refusal by the signer is not recorded now; the engine asks again later.
     assert_eq!(world.must(told(Input::Declined { id: id(1), attempt: 0 })).events, []);
     assert_eq!(world.refused(told(Input::Cancel { id: id(1) })).code, Code::WalletLocked);
-    // A signature that was under way is kept, and what follows from it goes on.
+    // A signature in flight is recorded, and its transaction is broadcast.
     let signature = sign(digest);
     let kept = world.must(told(Input::Signature { id: id(1), attempt: 0, signature }));
     let [Effect::Desk(_, DeskAction::Send { raw, .. })] = kept.effects.as_slice() else {
@@ -148,7 +148,7 @@ fn a_locked_wallet_broadcasts_and_looks_and_allows_nothing_new() {
     };
     let found = Found { hash: raw.hash, block: 5, block_hash: B256::ZERO, ok: true };
     assert_eq!(world.must(seen(Some(found), 5)).events.len(), 1);
-    // Where it is may be known; that it is over is for an open wallet to say.
+    // A locked wallet may record the block, but only an unlocked wallet may record the end.
     assert_eq!(world.must(seen(Some(found), 9)).events, []);
     world.unlocked = true;
     let ended = world.must(seen(Some(found), 9)).events;
@@ -203,7 +203,7 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
 }
 
 #[test]
-fn who_accepts_a_journal_accepts_no_unsigned_transaction_in_it() {
+fn accepting_a_journal_drops_unsigned_transactions() {
     let mut world = world();
     let digest = authorized(&mut world, 1);
     let signature = sign(digest);
@@ -224,7 +224,7 @@ fn who_accepts_a_journal_accepts_no_unsigned_transaction_in_it() {
 }
 
 #[test]
-fn bytes_that_nobody_signed_do_not_make_a_transaction_accepted() {
+fn a_forged_signature_does_not_survive_accepting_a_journal() {
     let mut world = world();
     authorized(&mut world, 1);
     let raw = bursar_submit::Raw { hash: B256::repeat_byte(1), bytes: vec![2, 1, 1].into() };
@@ -234,7 +234,7 @@ fn bytes_that_nobody_signed_do_not_make_a_transaction_accepted() {
     assert!(world.state.desks.get(&desk()).open[&id(1)].is_signed());
     world.must(Action::AcceptJournal);
     assert!(world.state.desks.get(&desk()).open.is_empty());
-    // Nor does an untrusted journal let anything be cancelled as if it had been.
+    // An untrusted journal does not allow a cancellation either.
     authorized(&mut world, 2);
     world.trusted = false;
     let cancel = told(Input::Cancel { id: id(2) });
@@ -251,10 +251,12 @@ fn an_address_with_a_transaction_on_its_way_is_not_deleted() {
     world.must(delete);
 }
 
-/// What is on its way is not there to be sent again: of a token what sends move of it, of the coin the values and all that
-/// gas may cost. Whatever else is sent, or from another address, does not count.
+/// Money in flight cannot be sent again.
+///
+/// For a token that is what its sends move; for the coin, the values and all that gas may cost. Sends of another
+/// token or from another address do not count.
 #[test]
-fn what_is_on_its_way_counts_each_token_and_the_coin_apart() {
+fn amounts_in_flight_are_counted_per_token_and_coin() {
     let mut world = world();
     let (one, other) = (Some(Address::repeat_byte(1)), Some(Address::repeat_byte(2)));
     let token = |n: u8, token: Option<Address>, atoms: u64| Send {

@@ -1,4 +1,4 @@
-//! Settings that may loosen something: an open wallet for that, and none for tightening.
+//! Settings that may loosen something: that needs an unlocked wallet, tightening does not.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -38,7 +38,7 @@ fn loosening_needs_an_open_wallet_and_tightening_does_not() {
 }
 
 #[test]
-fn the_longest_unasked_validity_is_a_setting() {
+fn the_longest_automatic_validity_is_a_setting() {
     let mut world = ordinary();
     let long = |seconds| PaymentAsk { valid_seconds: seconds, ..payment(1000) };
     assert!(matches!(world.ask(long(3600)), Answer::Signs(_)));
@@ -49,7 +49,7 @@ fn the_longest_unasked_validity_is_a_setting() {
 }
 
 #[test]
-fn an_amount_is_typed_from_where_the_operator_wants_it() {
+fn the_setting_decides_from_which_amount_typing_is_required() {
     let mut world = ordinary();
     let id = world.holds(payment(2_000_000));
     assert!(!world.card(id).unwrap().type_amount);
@@ -60,7 +60,7 @@ fn an_amount_is_typed_from_where_the_operator_wants_it() {
 }
 
 #[test]
-fn what_has_no_price_is_refused_and_not_held() {
+fn an_unpriced_token_is_refused_not_held() {
     let mut world = ordinary();
     let strange = PaymentAsk { unpriced: true, usd: Usd::ZERO, ..payment(1) };
     assert_eq!(world.refuses(strange.clone()).code, Code::UnsupportedAsset);
@@ -71,9 +71,9 @@ fn what_has_no_price_is_refused_and_not_held() {
 }
 
 #[test]
-fn requests_whose_time_is_over_hold_nothing_back_before_time_is_kept() {
+fn expired_holds_reserve_nothing_before_the_tick() {
     let mut world = ordinary();
-    // Twenty wait, which is as many as may, and hold nearly the whole day back.
+    // Twenty requests are held, which is the limit, and reserve nearly the whole day.
     let waiting: Vec<_> = (0..20).map(|_ask| world.holds(payment(4_900_000))).collect();
     assert_eq!(world.refuses(payment(4_900_000)).code, Code::ExceedsDailyLimit);
     world.clock.pass(bursar_core::limits::HOLD_MS);
@@ -86,7 +86,7 @@ fn requests_whose_time_is_over_hold_nothing_back_before_time_is_kept() {
 }
 
 #[test]
-fn refused_asks_do_not_fill_the_journal() {
+fn refused_requests_are_recorded_at_a_bounded_rate() {
     let mut world = ordinary();
     let long = format!("https://api.example/{}", "a".repeat(4000));
     let dear = PaymentAsk {
@@ -106,7 +106,7 @@ fn refused_asks_do_not_fill_the_journal() {
     world.clock.pass(60_000);
     world.refuses(dear);
     assert_eq!(world.entries.len() - before, 31, "the next minute is another");
-    // What is not refused is not held up by it.
+    // A payment that is not refused is not affected.
     world.signs(payment(1000));
 }
 

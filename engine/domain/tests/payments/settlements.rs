@@ -1,5 +1,4 @@
-//! What becomes of signed payments: reports and looks at the chain move a settlement forward, and nothing
-//! else.
+//! What happens to signed payments: reports and chain lookups move a settlement forward, and nothing else.
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ fn news(event: Reported, tx: Option<u8>) -> News {
     News { event, tx_hash: tx.map(hash), error: None }
 }
 
-/// A fresh report of the first agent.
+/// Runs a fresh report of the first agent.
 fn report(world: &mut World, id: RequestId, news: News) -> Result<Stage, Refusal> {
     let identity = build::signed(world.draw(), world.clock.utc);
     let action = world.report_action(&build::agent(0), identity, id, news);
@@ -56,7 +55,7 @@ fn a_payment_is_submitted_settled_and_verified() {
     assert_eq!(world.state.settling.len(), 1);
     let mut world = world.restarted();
     assert_eq!(world.state.settling.len(), 1, "a restart goes on looking");
-    // About another transaction it says nothing.
+    // A result about another transaction is ignored.
     look(&mut world, id, 2, Check::Verified { block: 7 });
     assert_eq!(stage(&world, id), Some(Stage::Settled));
     look(&mut world, id, 1, Check::Verified { block: 7 });
@@ -70,7 +69,7 @@ fn a_payment_is_submitted_settled_and_verified() {
 }
 
 #[test]
-fn so_many_are_looked_for_at_once_and_no_more() {
+fn chain_lookups_are_bounded_in_all() {
     let mut world = ordinary();
     let ids: Vec<RequestId> = (0..3).map(|n| world.signs(payment(SMALL + n))).collect();
     assert_eq!(report(&mut world, ids[0], news(Reported::Settled, Some(1))), Ok(Stage::Settled));
@@ -85,13 +84,13 @@ fn so_many_are_looked_for_at_once_and_no_more() {
         assert_eq!(report(&mut world, id, news(Reported::Settled, Some(2))), Ok(Stage::Settled));
         assert_eq!(world.state.settling.contains_key(&id), looked_for);
     }
-    // No entry made those.
+    // Removes the settlements that no entry created.
     Arc::make_mut(&mut world.state.settling).retain(|id, _settlement| ids.contains(id));
 }
 
-/// An agent that reports payments that were never made costs our nodes few questions, and other agents nothing.
+/// Reports of payments that were never made cost our nodes few queries, and other agents nothing.
 #[test]
-fn one_agent_has_so_many_looked_for_at_once_and_no_more() {
+fn chain_lookups_are_bounded_per_agent() {
     let mut world = ordinary();
     let ids: Vec<RequestId> =
         (0..=CHECKS_PER_AGENT as u64).map(|n| world.signs(payment(1_000 + n))).collect();
@@ -137,7 +136,7 @@ fn a_wrong_hash_is_not_verified_and_can_be_put_right() {
 }
 
 #[test]
-fn only_what_a_look_can_find_may_follow_a_seal() {
+fn only_results_of_pending_lookups_may_follow_a_seal() {
     let mut world = ordinary();
     let id = world.signs(payment(SMALL));
     let entry = |found: Check| Entry {
@@ -177,7 +176,7 @@ fn reports_about_one_payment_are_bounded_in_the_journal() {
 }
 
 #[test]
-fn nobody_reports_what_is_not_theirs_or_was_not_signed() {
+fn reports_need_the_agents_own_authorized_payment() {
     let mut world = ordinary();
     build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
     world.must(build::commission(1, "daily bread", "spare"));
@@ -215,7 +214,7 @@ fn a_repeated_report_gets_the_first_answer() {
 }
 
 #[test]
-fn what_was_paid_is_not_paid_again() {
+fn a_settled_payment_is_never_signed_again() {
     let mut world = ordinary();
     build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
     world.must(build::commission(1, "daily bread", "spare"));
@@ -263,8 +262,9 @@ fn any_step() -> impl Strategy<Value = Result<News, (u8, Check)>> {
 }
 
 proptest! {
-    /// Whatever is reported and found in whatever order: `verified` only by our own look at the very
-    /// transaction that was named, never back from it, and back from `settled` only by a revert.
+    /// In any order of reports and lookups, only our own lookup of the reported transaction verifies.
+    ///
+    /// `verified` never moves back, and `settled` moves back only by a revert.
     #[test]
     fn a_settlement_never_goes_back(steps in prop::collection::vec(any_step(), 1..40)) {
         let mut world = ordinary();

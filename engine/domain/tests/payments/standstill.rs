@@ -1,4 +1,4 @@
-//! Frozen, locked, suspended: nothing is signed, and what was authorized before may be signed after.
+//! Frozen, locked or suspended: nothing is signed. What was authorized before may be signed later.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -59,7 +59,7 @@ mod frozen {
     }
 
     #[test]
-    fn what_waits_goes_on_expiring() {
+    fn held_requests_expire_while_frozen() {
         let mut world = ordinary();
         world.holds(payment(2_000_000));
         world.must(Action::Freeze);
@@ -69,7 +69,7 @@ mod frozen {
     }
 
     #[test]
-    fn it_lasts_through_a_restart_and_until_the_wallet_is_open() {
+    fn a_freeze_survives_restarts_and_ends_only_unlocked() {
         let mut world = ordinary();
         world.must(Action::Freeze);
         let since = world.state.frozen;
@@ -100,8 +100,10 @@ mod frozen {
 mod locked {
     use super::*;
 
-    /// Every authenticated endpoint is rejected then. The server asks first, but between its question and
-    /// the decision the operator may lock: what would be recorded then, no seal covers.
+    /// A locked wallet rejects every authenticated endpoint.
+    ///
+    /// The agent server checks first, but the operator may lock between its check and the decision. No seal covers
+    /// what would be recorded then.
     #[test]
     fn an_ask_is_refused_without_a_trace() {
         let mut world = ordinary();
@@ -152,7 +154,7 @@ mod reissue {
         world.refuses(payment(11_000_000));
         let wanted = in_order([automatic, approved]);
         assert_eq!(reissued(&mut world), wanted);
-        // As often as it is asked for, and after a restart.
+        // As often as requested, and after a restart.
         assert_eq!(reissued(&mut world.restarted()), wanted);
         assert_eq!(reissued(&mut world), wanted);
         assert_eq!(world.spent(), Usd(2_000_003));
@@ -163,7 +165,7 @@ mod reissue {
         let mut world = ordinary();
         let id = world.signs(payment(1));
         world.clock.pass(60 * SECOND - 1);
-        // The journal goes on meanwhile, and knows the time.
+        // Another entry advances the journal's time meanwhile.
         world.holds(payment(2_000_000));
         assert_eq!(reissued(&mut world), [id]);
         world.clock.pass(1);
@@ -192,7 +194,7 @@ mod reissue {
     }
 }
 
-/// A journal that did not fit the wallet: what it says was authorized may be a forgery.
+/// A journal that did not match the wallet: the authorizations in it may be forged.
 mod untrusted {
     use super::*;
 
@@ -211,7 +213,7 @@ mod untrusted {
     }
 
     #[test]
-    fn what_was_unsigned_when_it_was_accepted_is_never_signed_and_stays_spent() {
+    fn accepting_a_journal_drops_unsigned_payments_which_stay_spent() {
         let mut world = ordinary();
         let identity = build::signed(world.draw(), world.clock.utc);
         let answer = world.ask_as(&build::agent(0), identity.clone(), payment(1));
@@ -277,10 +279,12 @@ mod signature {
         assert!(signature_of(&world, id));
     }
 
-    /// A clock that ran ahead and was put right: the journal's time stands still until the wall has
-    /// caught up, but payments are good for a minute of the wall, and must not be lost to that.
+    /// A clock that was ahead and was corrected.
+    ///
+    /// The journal's time does not advance until the wall clock has caught up. Payments are valid for a minute of the
+    /// wall clock, and must not be lost to that.
     #[test]
-    fn can_be_made_for_what_is_authorized_after_the_clock_was_set_back() {
+    fn is_possible_for_payments_authorized_after_a_clock_correction() {
         let mut world = ordinary();
         world.clock.set_by(HOUR);
         let ahead = world.signs(payment(1));
@@ -289,7 +293,7 @@ mod signature {
         let id = world.signs(PaymentAsk { valid_seconds: 0, ..payment(2) });
         let held = world.holds(payment(2_000_000));
         world.approves(held);
-        // The writer takes its slips from here.
+        // The core takes its slips from here.
         assert!(
             world.state.authorized.contains_key(&id) && world.state.authorized.contains_key(&held)
         );
@@ -301,7 +305,7 @@ mod signature {
     }
 
     #[test]
-    fn what_nobody_can_redeem_any_more_leaves_the_state_and_keeps_its_record() {
+    fn a_lapsed_payment_leaves_the_state_but_keeps_its_record() {
         let mut world = ordinary();
         let id = world.signs(payment(1));
         world.clock.pass(60 * SECOND);

@@ -1,5 +1,5 @@
-//! What left the wallet. Adds up every authorization once, at the first order to sign it, and knows nothing
-//! of what the rules say they allowed.
+//! What left the wallet. Adds up every authorization once, at the first order to sign it, without using the rules
+//! that allowed it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ pub(crate) struct Ledger {
     orders: BTreeMap<RequestId, B256>,
     digests: BTreeSet<B256>,
     nonces: BTreeSet<B256>,
-    /// What left by agent and allowance.
+    /// What left, by agent and allowance.
     by_allowance: BTreeMap<(AgentId, usize), u64>,
     /// What left by agent and local date, and the largest limit in force on that date.
     by_date: BTreeMap<(AgentId, LocalDay), (u64, u64)>,
-    /// How each request stood when it was last seen.
+    /// The last seen status of each request.
     stood: BTreeMap<RequestId, Status>,
 }
 
@@ -31,14 +31,14 @@ pub(crate) struct Scene<'a> {
     pub(crate) unlocked: bool,
     /// Suspended, or without a commission.
     pub(crate) idle: bool,
-    /// The number of the agent's allowance, what waits of its requests, and its daily limit now.
+    /// The number of the agent's allowance, the value of its held requests, and its daily limit now.
     pub(crate) allowance: usize,
     pub(crate) waiting: u64,
     pub(crate) limit: u64,
 }
 
 impl Ledger {
-    /// An order to sign, with the request as it stands.
+    /// Records an order to sign, with the request in its current state.
     pub(crate) fn sign(&mut self, effect: Effect, request: &Request, scene: &Scene<'_>) {
         let Effect::Sign(id) = effect else { return };
         assert_eq!(id, request.id);
@@ -72,7 +72,7 @@ impl Ledger {
         self.by_date.entry(key).or_default().0 += request.ask.usd.0;
     }
 
-    /// A reservation: what has left and what waits now fit together.
+    /// Checks a reservation: spent and held amounts fit the limit together.
     pub(crate) fn hold(&mut self, request: &Request, scene: &Scene<'_>) {
         let left = self.left(&request.agent, scene.allowance);
         assert!(left + scene.waiting <= scene.limit, "I-a: reserved beyond the limit");
@@ -88,7 +88,7 @@ impl Ledger {
         date.1 = date.1.max(scene.limit);
     }
 
-    /// I-p: a request only ever goes on, and what is over stays as it is.
+    /// I-p: checks that a request never moves back, and that a finished one does not change.
     pub(crate) fn stands(&mut self, request: &Request) {
         let Some(before) = self.stood.insert(request.id, request.status.clone()) else { return };
         let goes_on = match (&before, &request.status) {
@@ -102,7 +102,7 @@ impl Ledger {
         assert!(goes_on, "I-p: {before:?} became {:?}", request.status);
     }
 
-    /// Every request that was ordered to be signed stands as authorized, and no other was authorized.
+    /// Checks that exactly the authorized requests were ordered to be signed.
     pub(crate) fn assert_complete(&self) {
         for (id, status) in &self.stood {
             let authorized = matches!(status, Status::Authorized { .. });
@@ -110,7 +110,7 @@ impl Ledger {
         }
     }
 
-    /// I-a over the local dates.
+    /// Checks I-a for every local date.
     pub(crate) fn assert_dates(&self) {
         for ((agent, day), (left, limit)) in &self.by_date {
             assert!(left <= limit, "{agent} let {left} go on {day:?} under at most {limit}");

@@ -1,6 +1,6 @@
-//! No sequence of commands breaks a promise. Random histories run through `decide` and `apply`; a model
-//! written from the specification says what each command may do, and a ledger adds up what left the
-//! wallet. Neither asks the rules that are tested.
+//! No sequence of commands breaks a guarantee. Random histories run through `decide` and `apply`. A model written
+//! from the specification predicts what each command may do, and a ledger adds up what left the wallet. Neither uses
+//! the rules under test.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ use quiet::quietly;
 use run::Run;
 use workload::{any_history, honest_history};
 
-/// 256 cases, or what `PROPTEST_CASES` says; a failing seed is kept beside this file and tried first.
+/// 256 cases, or `PROPTEST_CASES`. A failing seed is kept next to this file and tried first.
 fn config() -> ProptestConfig {
     let kept = FileFailurePersistence::WithSource("regressions");
     ProptestConfig { failure_persistence: Some(Box::new(kept)), ..ProptestConfig::default() }
@@ -38,15 +38,17 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// I-a, I-b, I-d, I-e, I-g to I-k and I-p of reliability.md 3.2, whatever the agents, the operator and
-    /// the clocks do.
+    /// Invariants I-a, I-b, I-d, I-e, I-g to I-k and I-p hold, whatever agents, operator and clocks do.
+    ///
+    /// Their source is the specification, reliability.md 3.2.
     #[test]
-    fn no_history_breaks_a_promise(history in any_history()) {
+    fn no_history_breaks_an_invariant(history in any_history()) {
         quietly(|| Run::through(&history).finish())?;
     }
 
-    /// Where nobody sets the clock and the first allowance begins at midnight, what leaves on a date stays
-    /// within the largest limit of that date.
+    /// If no clock is set and the first allowance begins at midnight, no date exceeds its limit.
+    ///
+    /// What leaves on a date stays within the largest limit of that date.
     #[test]
     fn with_honest_clocks_no_date_exceeds_its_limit(history in honest_history()) {
         quietly(|| {
@@ -57,7 +59,7 @@ proptest! {
     }
 }
 
-/// What the workload never reaches, the properties do not test.
+/// The properties do not test what the workload never reaches.
 #[test]
 fn the_workload_reaches_every_answer() {
     let mut runner = TestRunner::deterministic();

@@ -1,5 +1,5 @@
-//! What the wallet should know at each moment, by the specification: who works under what, what waits, what
-//! is authorized. It follows the events, and objects to those that may not happen.
+//! What the wallet should contain at each moment, by the specification: commissions, held requests and
+//! authorizations. It follows the events and rejects those that must not happen.
 
 use std::collections::BTreeMap;
 
@@ -25,9 +25,9 @@ pub(crate) struct Model {
     pub(crate) frozen: bool,
     pub(crate) requests: BTreeMap<RequestId, Known>,
     latest: BTreeMap<Identity, RequestId>,
-    /// The content that each idempotency key first came with.
+    /// The content, and the request, that each idempotency key was last used for.
     keys: BTreeMap<[u8; 32], ([u8; 32], RequestId)>,
-    /// I-d: what was ever reserved, and what became of it.
+    /// I-d: all that was ever reserved, and how much of it was returned or used.
     pub(crate) reserved: u64,
     pub(crate) returned: u64,
     pub(crate) used: u64,
@@ -39,9 +39,9 @@ pub(crate) struct Agent {
     pub(crate) bears_token: bool,
     pub(crate) suspended: bool,
     pub(crate) work: Option<Work>,
-    /// How many allowances it has been given.
+    /// How many allowances it has received.
     pub(crate) allowances: usize,
-    /// Recorded refusals of the minute (since 1970) in which the latest was recorded.
+    /// Recorded refusals in the latest minute (since 1970) that had one.
     refused: (i64, u32),
 }
 
@@ -65,8 +65,8 @@ pub(crate) enum Standing {
     Waits {
         since: Moment,
     },
-    /// `lapsed` once the wall clock has shown the end of the validity; `void` where a journal that was
-    /// not trusted was accepted before the signature: then it is never signed.
+    /// `lapsed` once the wall clock has shown the end of the validity. `void` if an untrusted journal was accepted
+    /// before the signature: then it is never signed.
     Authorized {
         before: u64,
         signed: bool,
@@ -82,21 +82,21 @@ pub(crate) enum Standing {
     },
 }
 
-/// What an ask meets before the rules of payments.
+/// What happens to a request before the payment rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hearing {
     New,
-    /// Refused without a trace, by any of these.
+    /// Refused without a record, with one of these codes.
     Unheard(Vec<Code>),
     Locked,
-    /// The stored answer; where the lists have changed since, their refusal is no surprise either.
+    /// The stored answer. If the host lists have changed since, their refusal is correct too.
     Earlier(RequestId, Option<Code>),
-    /// The first waited until its time ran out, which nobody has noted: now it is.
+    /// The earlier request was held past its deadline, which is recorded now.
     Over(RequestId, Option<Code>),
 }
 
 impl Agent {
-    /// The 30 refusals of a minute are recorded; more of them are only told.
+    /// Returns whether a refusal is recorded: the first 30 of a minute are.
     pub(crate) fn is_recorded(&self, at: Utc) -> bool {
         self.refused.0 != at.seconds().div_euclid(60) || self.refused.1 < 30
     }
@@ -114,7 +114,7 @@ impl Standing {
     }
 }
 
-/// By the wall clock or by the clock of the same boot.
+/// Returns whether 15 minutes have passed, by the wall clock or by the clock of the same boot.
 fn a_quarter_after(since: &Moment, now: &Moment) -> bool {
     let boot = |moment: &Moment| i64::try_from(moment.boottime_ms).unwrap();
     now.utc.0 - since.utc.0 >= QUARTER
@@ -122,7 +122,7 @@ fn a_quarter_after(since: &Moment, now: &Moment) -> bool {
 }
 
 impl Known {
-    /// Whether the 15 minutes are over, by the wall clock or by the clock of the same boot.
+    /// Returns whether the 15 minutes of a hold are over.
     pub(crate) fn is_over(&self, now: &Moment) -> bool {
         let Standing::Waits { since } = &self.standing else { return false };
         a_quarter_after(since, now)
@@ -170,7 +170,7 @@ impl Model {
         now: &Moment,
     ) {
         let agent = &mut self.agents[agent];
-        // Another policy does not give another day.
+        // A new policy does not grant a new day.
         let allowance = match agent.work.take() {
             Some(work) => work.allowance,
             None => {
@@ -186,7 +186,7 @@ impl Model {
         (self.rules[policy], self.versions[policy]) = (rules, newest + 1);
     }
 
-    /// The version of the policy that an agent works under.
+    /// Returns the version of the policy that an agent works under.
     pub(crate) fn version(&self, agent: usize) -> Option<u64> {
         self.agents[agent].work.as_ref().map(|work| self.versions[work.policy])
     }
@@ -200,7 +200,7 @@ impl Model {
         work.map_or(Due::Nothing, |work| work.allowance.due(now))
     }
 
-    /// An allowance was renewed, by the engine itself or by the operator.
+    /// Checks and applies a renewal by the engine itself or by the operator.
     pub(crate) fn renewed(
         &mut self,
         agent: usize,
@@ -239,7 +239,7 @@ impl Model {
         self.agents[agent].work.as_ref().map_or(0, |work| work.allowance.spent)
     }
 
-    /// What the rules see of an ask that does not wait (any more).
+    /// Returns the circumstances of a request that is not held, or no longer.
     pub(crate) fn around(&self, agent: usize, label: &'static str, trusted: bool) -> Around {
         Around {
             rules: self.rules_of(agent).expect("a commissioned agent"),
@@ -256,7 +256,7 @@ impl Model {
         work.allowance.spent += usd;
     }
 
-    /// A new request has its record.
+    /// Adds a new request.
     pub(crate) fn enter(&mut self, id: RequestId, known: Known, identity: &Identity) {
         if known.standing.waits() {
             self.reserved += known.usd();
@@ -268,7 +268,7 @@ impl Model {
         assert!(self.requests.insert(id, known).is_none(), "an id was used twice");
     }
 
-    /// A waiting request ends; what it held back is used or returned, once.
+    /// Ends a held request. Its reservation is used or returned, once.
     pub(crate) fn end(&mut self, id: RequestId, standing: Standing) {
         let known = self.requests.get_mut(&id).expect("a known request");
         assert!(known.standing.waits(), "I-d: ended twice");
@@ -283,7 +283,7 @@ impl Model {
         known.standing = standing;
     }
 
-    /// The journal was accepted as it is.
+    /// Applies the acceptance of a journal.
     pub(crate) fn accepted(&mut self) {
         for known in self.requests.values_mut() {
             if let Standing::Authorized { signed: false, void, .. } = &mut known.standing {
@@ -292,7 +292,7 @@ impl Model {
         }
     }
 
-    /// The clock shows another time.
+    /// Applies a new reading of the wall clock.
     pub(crate) fn clock_shows(&mut self, now: &Moment) {
         for known in self.requests.values_mut() {
             if let Standing::Authorized { before, lapsed, .. } = &mut known.standing {
@@ -301,7 +301,9 @@ impl Model {
         }
     }
 
-    /// The table "Same ask, same answer", and what comes before it.
+    /// Predicts the answer before the payment rules: locks, idempotency keys and repeats.
+    ///
+    /// The repeats follow the specification's table "Same ask, same answer" (decisions.md).
     pub(crate) fn hears(
         &self,
         agent: usize,
@@ -325,7 +327,7 @@ impl Model {
         }
         let bound = |claim: &KeyClaim| {
             self.keys.get(&claim.name).is_some_and(|(content, first)| {
-                // A key is bound for as long as the answer to its content is remembered.
+                // A key stays bound for as long as the answer to its content is remembered.
                 let remembered = match &self.requests[first].standing {
                     Standing::Waits { .. } => true,
                     Standing::Authorized { before, .. } => {

@@ -1,5 +1,5 @@
-//! A failing history is shrunk by failing a thousand times: only what the shortest one says is worth
-//! reading.
+//! Silences panics while a failing history is shrunk. Shrinking fails a thousand times, and only the message of the
+//! shortest history is worth reading.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -12,7 +12,7 @@ thread_local! {
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs a test whose panics become failures of its case.
+/// Runs a test and turns its panics into failures of its case.
 pub(crate) fn quietly(test: impl FnOnce()) -> Result<(), TestCaseError> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

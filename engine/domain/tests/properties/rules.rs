@@ -1,5 +1,5 @@
-//! The specification's rules of payments in their shortest form: what a policy says, and which promises an
-//! ask would break. Knows neither `assess` nor `allowance`.
+//! The specification's payment rules in their shortest form: policies, and the rules that a request would break. Uses
+//! neither `assess` nor `allowance`.
 
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
@@ -13,7 +13,7 @@ use bursar_domain::PaymentAsk;
 use crate::support::build;
 use crate::support::clock::{HOUR, MINUTE};
 
-/// A policy, as far as payments go.
+/// The part of a policy that concerns payments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) enabled: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Rules {
     pub(crate) alone_below: u64,
     allowed: &'static [&'static str],
     blocked: &'static [&'static str],
-    /// Only a network that nobody asks for.
+    /// Allows only a network that no request names.
     elsewhere: bool,
 }
 
@@ -38,7 +38,7 @@ const BASE: Rules = Rules {
     elsewhere: false,
 };
 
-/// The policies that histories switch between; the first two stand at their beginning.
+/// The policies that histories switch between. The first two are in force at the start.
 pub(crate) const VARIANTS: [Rules; 13] = [
     BASE,
     Rules { alone_below: 0, ..BASE },
@@ -55,7 +55,7 @@ pub(crate) const VARIANTS: [Rules; 13] = [
     Rules { elsewhere: true, ..BASE },
 ];
 
-/// URLs that asks name, with their hosts.
+/// URLs that requests name, with their hosts.
 pub(crate) const URLS: [(&str, &str); 4] = [
     ("https://good.example/a", "good.example"),
     ("https://api.good.example/b", "api.good.example"),
@@ -86,7 +86,7 @@ impl Rules {
         policy
     }
 
-    /// Whether anything is possible under `self` that was not under `old`.
+    /// Returns whether `self` allows anything that `old` did not.
     pub(crate) fn loosens(&self, old: &Self) -> bool {
         let dropped = |new: &[&str], old: &[&str]| old.iter().any(|entry| !new.contains(entry));
         let opened = !old.allowed.is_empty()
@@ -133,7 +133,7 @@ impl Rules {
     }
 }
 
-/// What stands around an ask.
+/// The circumstances of a request.
 #[derive(Debug)]
 pub(crate) struct Around {
     pub(crate) rules: Rules,
@@ -141,12 +141,12 @@ pub(crate) struct Around {
     pub(crate) network_on: bool,
     pub(crate) trusted: bool,
     pub(crate) spent: u64,
-    /// Without the ask itself, if that waits already.
+    /// Without the request itself, if it is held already.
     pub(crate) reserved: u64,
 }
 
 impl Around {
-    /// Every code by which a rule would refuse the ask.
+    /// Returns every code with which a rule would refuse the request.
     pub(crate) fn refusals(&self, ask: &PaymentAsk) -> Vec<Code> {
         let rules = &self.rules;
         let usd = ask.usd.0;
@@ -168,7 +168,7 @@ impl Around {
         codes
     }
 
-    /// Every reason for which the operator must be asked.
+    /// Returns every reason for which the operator must decide.
     pub(crate) fn holds(&self, ask: &PaymentAsk, now: &Moment) -> Vec<HoldReason> {
         let rules = &self.rules;
         let astray = now.chain_hint.is_some_and(|block| (now.utc.0 - block.0).abs() > TEN_MINUTES);
@@ -188,26 +188,26 @@ impl Around {
     }
 }
 
-/// The running allowance of an agent, by the text of reliability.md section 4.
+/// The running allowance of an agent, by section 4 of the specification's reliability.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) day: LocalDay,
     pub(crate) start_ms: i64,
     pub(crate) spent: u64,
     boot_id: String,
-    /// Between what the boot clock showed at the start and at the latest instant that the text lets it
-    /// count from: an operator may have granted a start that only the wall clock vouches for.
+    /// The boot clock's reading at the start, and at the latest instant from which the specification lets it count.
+    /// An operator may have granted a start that only the wall clock confirms.
     boot_ms: (i64, i64),
 }
 
-/// What is due.
+/// What an allowance is due for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
     Renewal(Allowance),
-    /// The text leaves open whether the boot clock has counted enough.
+    /// The specification leaves open whether the boot clock has counted enough.
     Either(Allowance),
-    /// Only the operator may give it.
+    /// Only the operator may grant it.
     Grant(Allowance),
 }
 
@@ -245,7 +245,7 @@ impl Allowance {
             return Due::Grant(next);
         }
         if self.boot_id == now.boot_id {
-            // A start that the wall clock puts into the past is no second one within this allowance.
+            // A start that the wall clock moves into the past is not a second start within this allowance.
             let (by_wall, _) = next.boot_ms;
             let after = |from: i64| by_wall.max(from + lasted - SLACK).min(boot_clock(now));
             next.boot_ms = (after(earliest), after(latest));

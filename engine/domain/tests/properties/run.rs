@@ -1,4 +1,4 @@
-//! One history: each step goes through the real rules, and model and ledger judge what came of it.
+//! Runs one history: each step goes through the real rules, and model and ledger check the result.
 
 mod asks;
 mod decisions;
@@ -27,9 +27,9 @@ pub(crate) struct Run {
     world: World,
     model: Model,
     pub(crate) ledger: Ledger,
-    /// What was asked so far, to be asked again.
+    /// The requests so far, to be repeated.
     asked: Vec<(usize, Identity, PaymentAsk)>,
-    /// The card of each held request when it came, and the policy version it was drawn under.
+    /// The first card of each held request, and the policy version at that time.
     cards: BTreeMap<RequestId, (String, u64)>,
     /// Events, answers and codes that this history has seen.
     pub(crate) seen: BTreeSet<String>,
@@ -44,7 +44,7 @@ fn label(spare: bool) -> &'static str {
 }
 
 impl Run {
-    /// The whole history.
+    /// Runs the whole history.
     pub(crate) fn through(history: &History) -> Self {
         let mut run = Self::start(history);
         for step in &history.steps {
@@ -123,7 +123,7 @@ impl Run {
         self.compare();
     }
 
-    /// Runs an action. What the engine did on the way (a renewal, a hold that ended) is judged here.
+    /// Runs an action. Checks the events that the engine adds by itself: renewals and ends of holds.
     fn perform(&mut self, action: Action) -> Result<Decision, Refusal> {
         let operator = matches!(action, Action::Renew { .. });
         let before = (self.world.state.clone(), self.world.entries.len());
@@ -153,7 +153,7 @@ impl Run {
         result
     }
 
-    /// The time of the newest entry.
+    /// Returns the time of the newest entry.
     fn journal_time(&self) -> bursar_core::time::Utc {
         self.world.entries.last().expect("a journal").at
     }
@@ -162,7 +162,7 @@ impl Run {
         self.seen.insert(format!("{how}: {what}"));
     }
 
-    /// A refusal that left no trace, for one of these reasons.
+    /// Expects a refusal without a trace, with one of these codes.
     #[track_caller]
     fn expect_refused(&mut self, how: &str, result: Result<Decision, Refusal>, codes: &[Code]) {
         let refusal = result.expect_err("it must be refused");
@@ -182,7 +182,7 @@ impl Run {
         }
     }
 
-    /// Takes the orders to sign to the ledger.
+    /// Passes the orders to sign to the ledger.
     fn leaves(&mut self, effects: &[Effect], now: &Moment) {
         for effect in effects {
             let Effect::Sign(id) = effect else { continue };
@@ -200,7 +200,7 @@ impl Run {
         clock.pass(target.since_ms(clock.utc).max(0));
     }
 
-    /// A request is authorized: it is spent, and ordered to be signed.
+    /// Checks an authorized request: it is spent, and ordered to be signed.
     fn authorized(&mut self, id: RequestId, now: &Moment, effects: &[Effect]) {
         let known = self.model.requests.get_mut(&id).expect("a known request");
         let before = now.utc.seconds().unsigned_abs() + known.ask.valid_seconds.max(30);
@@ -230,13 +230,11 @@ impl Run {
         }
     }
 
-    /// The machine and the engine start again: all is read from the journal.
+    /// Restarts the machine and the engine: all is read from the journal.
     fn reboot(&mut self, down_ms: i64) {
         self.world.clock.reboot(down_ms);
         self.world = self.world.restarted();
     }
-
-    // What must hold after every step.
 
     fn compare(&mut self) {
         let (state, model) = (&self.world.state, &self.model);
@@ -264,7 +262,7 @@ impl Run {
         }
     }
 
-    /// The end of the history.
+    /// Checks the end of the history.
     pub(crate) fn finish(&self) {
         self.ledger.assert_complete();
         self.world.assert_replays();

@@ -1,5 +1,4 @@
-//! What happens in a history: agents that ask and repeat, an operator who decides and changes his mind,
-//! clocks that are moved.
+//! The steps of a history: agents request and repeat, the operator decides and changes policies, clocks are moved.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -11,7 +10,7 @@ use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
 pub(crate) struct History {
     pub(crate) agents: usize,
     pub(crate) zone: &'static str,
-    /// Whether the first allowance begins with its day.
+    /// Whether the history starts at a local midnight.
     pub(crate) from_midnight: bool,
     pub(crate) steps: Vec<Step>,
 }
@@ -24,7 +23,7 @@ pub(crate) enum Step {
         key: Option<u8>,
         repeat: Option<u8>,
     },
-    /// So many small payments that ask.
+    /// So many small payments that must be held.
     Flood {
         agent: usize,
         asks: usize,
@@ -33,7 +32,7 @@ pub(crate) enum Step {
         pick: Pick,
         shown: Shown,
     },
-    /// The policy changes under what waits, and the new card is approved.
+    /// The policy changes while a request is held, and the new card is approved.
     SecondLook {
         pick: Pick,
         variant: usize,
@@ -47,12 +46,12 @@ pub(crate) enum Step {
     Tick,
     Reissue,
     Pass(i64),
-    /// Time passes until so long after the next local midnight.
+    /// Time passes until so many milliseconds after the next local midnight.
     Midnight(i64),
     SetClock(i64),
     Reboot(i64),
     Zone(&'static str),
-    /// How far the newest block lies behind the clock.
+    /// How far the newest block is behind the clock, in milliseconds.
     Block(Option<i64>),
     Edit {
         policy: usize,
@@ -70,13 +69,13 @@ pub(crate) enum Step {
     Thaw,
     Lock,
     Unlock,
-    /// The journal is found not to fit the wallet.
+    /// The journal turns out not to match the wallet.
     Distrust,
     AcceptJournal,
     Network(bool),
 }
 
-/// A payment; amounts are reckoned from the figures that matter when it is asked for.
+/// A payment. Its amount depends on the limits at the time of the request.
 #[derive(Debug, Clone)]
 pub(crate) struct What {
     pub(crate) size: Size,
@@ -88,11 +87,11 @@ pub(crate) struct What {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Size {
     Micros(u64),
-    /// Off the threshold.
+    /// Offset from the automatic limit.
     Threshold(i64),
-    /// Off the largest payment at once.
+    /// Offset from the largest payment per request.
     AtOnce(i64),
-    /// Off what the day has left.
+    /// Offset from the day's remaining amount.
     Left(i64),
 }
 
@@ -105,14 +104,14 @@ pub(crate) enum Oddity {
     ToTheAddress(&'static str),
 }
 
-/// A request by its place among those that wait, or among all.
+/// A request by its index among those that are held, or among all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pick {
     pub(crate) place: u8,
     pub(crate) waiting: bool,
 }
 
-/// The card that an approval is given on.
+/// The card on which an approval is given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shown {
     Now,
@@ -163,8 +162,9 @@ fn shown() -> impl Strategy<Value = Shown> {
     ]
 }
 
-/// Spans that matter: within a validity, around the 15 minutes, around 20 hours, beyond a day. Where time
-/// is short, more waits at once.
+/// Spans that matter: within a validity, around 15 minutes, around 20 hours, beyond a day.
+///
+/// With `short` spans, more requests are held at once.
 fn span(short: bool) -> BoxedStrategy<i64> {
     if short {
         return prop_oneof![3 => 0..90 * SECOND, 1 => 0..15 * MINUTE].boxed();
@@ -244,14 +244,14 @@ fn clocks(short: bool) -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// The days change; what waits then waits on.
+/// The day changes while requests are held.
 fn midnight() -> BoxedStrategy<Step> {
     prop_oneof![1 => select(&[-1, 0, 1][..]), 2 => -10 * MINUTE..10 * MINUTE]
         .prop_map(Step::Midnight)
         .boxed()
 }
 
-/// Anything at all; each history has more of some things than of others.
+/// Any steps; each history prefers some kinds over others.
 pub(crate) fn any_history() -> impl Strategy<Value = History> {
     let mood = (any::<bool>(), select(&[1u32, 6][..]), select(&[1u32, 4][..]));
     (1..=3usize, select(&ZONES[..]), mood).prop_flat_map(|(agents, zone, mood)| {
@@ -271,7 +271,7 @@ pub(crate) fn any_history() -> impl Strategy<Value = History> {
     })
 }
 
-/// Clocks that nobody sets: time passes, the machine is restarted.
+/// Histories with honest clocks: time passes and the machine reboots, but no clock is set.
 pub(crate) fn honest_history() -> impl Strategy<Value = History> {
     (1..=2usize, select(&ZONES[..])).prop_flat_map(|(agents, zone)| {
         let step = prop_oneof![

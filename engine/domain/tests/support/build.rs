@@ -1,5 +1,5 @@
-//! What tests are made of: a commissioned agent, policies, payments, identities. Deterministic, and each
-//! figure as small as the promise allows.
+//! Builders for tests: a commissioned agent, policies, payments, identities. Deterministic, with figures as small as
+//! the guarantee under test allows.
 
 use std::sync::LazyLock;
 
@@ -28,12 +28,12 @@ pub(crate) fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-/// Agents 0, 1 and 2.
+/// Returns the code of agent 0, 1 or 2.
 pub(crate) fn agent(index: usize) -> AgentId {
     ["ABC123", "DEF456", "GHI789"][index].parse().expect("an agent code")
 }
 
-/// 100 dollars a day, 10 at once, alone below 1.
+/// 100 dollars a day, 10 per request, automatic below 1.
 pub(crate) fn policy() -> Policy {
     let mut policy = Policy::default();
     policy.payments.daily = Usd::dollars(100);
@@ -58,7 +58,7 @@ pub(crate) fn payee() -> Address {
     Address::repeat_byte(0x22)
 }
 
-/// The keys of the wallet's two addresses, labelled `main` and `spare`.
+/// Returns the key of the address labelled `main` or, for any other label, `spare`.
 fn key(label: &str) -> SigningKey {
     let byte = if label == "main" { 0x11 } else { 0x12 };
     SigningKey::from_slice(&[byte; 32]).expect("a scalar in range")
@@ -76,7 +76,7 @@ pub(crate) fn address(label: &str) -> Address {
     ADDRESSES[usize::from(label != "main")]
 }
 
-/// A payment of so many micro-dollars, valid for a minute, to be had at `api.example`.
+/// A payment of so many micro-dollars to `api.example`, valid for a minute.
 pub(crate) fn payment(micros: u64) -> PaymentAsk {
     PaymentAsk {
         chain: base().chain,
@@ -103,13 +103,13 @@ static ECHO: LazyLock<Echo> = LazyLock::new(|| {
     Echo::new(&challenge, &challenge.offers[0]).expect("a short challenge")
 });
 
-/// The identity of a signed ask: whatever differs in `number` was signed anew.
+/// The identity of a signed request. Another `number` is another signature.
 pub(crate) fn signed(number: u64, at: Utc) -> Identity {
     let day = u32::try_from(at.seconds().div_euclid(86_400)).unwrap_or(0);
     Identity::Hmac { day, digest: hash(&[b"signature", &number.to_be_bytes()]) }
 }
 
-/// The identity of a bearer agent's ask.
+/// The identity of a bearer agent's request.
 pub(crate) fn bearer(agent: &AgentId, content: &[u8], key: Option<&str>) -> Identity {
     let agent = agent.as_str().as_bytes();
     let key_bytes = key.unwrap_or("").as_bytes();
@@ -126,7 +126,7 @@ fn hash(parts: &[&[u8]]) -> [u8; 32] {
     keccak256(parts.join(&b'|')).0
 }
 
-/// The payer's signature of an authorized request; of another, one that could be a signature.
+/// The payer's signature of an authorized request; for any other, a well-formed signature.
 pub(crate) fn signature(request: Option<&Request>) -> Signature65 {
     let digest = request.and_then(Request::digest).unwrap_or_default();
     let key = key(request.map_or("main", |request| request.label.as_str()));
@@ -179,7 +179,7 @@ pub(crate) fn commission(index: usize, policy: &str, label: &str) -> Action {
     Action::Commission { agent: agent(index), policy: name(policy), label: name(label) }
 }
 
-/// Noon of a winter's day in UTC, under [`policy`].
+/// A world at noon of a winter's day in UTC, under [`policy`].
 pub(crate) fn ordinary() -> World {
     world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
 }

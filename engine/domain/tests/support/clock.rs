@@ -1,4 +1,4 @@
-//! The clocks of a machine, each of which a test may move alone.
+//! The clocks of a machine. A test can move each of them separately.
 
 use bursar_chain::zone::day_of;
 use bursar_core::time::{Moment, Utc};
@@ -14,7 +14,7 @@ pub(crate) const DAY: i64 = 24 * HOUR;
 pub(crate) struct Clock {
     pub(crate) utc: Utc,
     pub(crate) zone: TimeZone,
-    /// Empty where the platform does not tell; then its clock reads zero.
+    /// Empty on a platform without a boot identity; its boot clock then reads zero.
     pub(crate) boot_id: String,
     pub(crate) boottime_ms: u64,
     pub(crate) mono_ms: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A machine that has been up for an hour.
+    /// A machine that has been up for an hour, at an RFC 3339 instant in a time zone.
     pub(crate) fn at(instant: &str, zone: &str) -> Self {
         Self {
             utc: utc(instant),
@@ -36,14 +36,14 @@ impl Clock {
         }
     }
 
-    /// The same on a platform that tells nothing of its boots.
+    /// The same on a platform without a boot identity.
     pub(crate) fn without_boot(mut self) -> Self {
         self.boot_id.clear();
         self.boottime_ms = 0;
         self
     }
 
-    /// The same on a machine that was started this very moment: its boot clock contradicts nothing.
+    /// The same on a machine that started at this very moment: its boot clock contradicts nothing.
     pub(crate) fn just_booted(mut self) -> Self {
         self.boot_id = format!("boot at {}", self.utc.0);
         self.boottime_ms = 0;
@@ -64,7 +64,7 @@ impl Clock {
         }
     }
 
-    /// Time passes on every clock.
+    /// Advances every clock.
     pub(crate) fn pass(&mut self, ms: i64) {
         self.utc = self.utc.plus_ms(ms);
         let ms = u64::try_from(ms).expect("time passes forward");
@@ -74,17 +74,17 @@ impl Clock {
         }
     }
 
-    /// Somebody sets the wall clock, forward or back; no time passes.
+    /// Sets the wall clock forward or back, while no time passes.
     pub(crate) fn set_by(&mut self, ms: i64) {
         self.utc = self.utc.plus_ms(ms);
     }
 
-    /// Time passes until an instant.
+    /// Advances every clock to an instant.
     pub(crate) fn pass_until(&mut self, instant: &str) {
         self.pass(utc(instant).since_ms(self.utc));
     }
 
-    /// The machine was down for a while and has been up for a minute.
+    /// Reboots the machine after a downtime. It has been up for a minute then.
     pub(crate) fn reboot(&mut self, down_ms: i64) {
         self.boots += 1;
         self.utc = self.utc.plus_ms(down_ms);
@@ -94,7 +94,7 @@ impl Clock {
     }
 }
 
-/// An instant as the vectors write it, `2026-03-10T00:00:00Z`.
+/// Parses an instant as the vectors write it, `2026-03-10T00:00:00Z`.
 pub(crate) fn utc(instant: &str) -> Utc {
     let parsed: Timestamp = instant.parse().expect("an RFC 3339 instant");
     Utc(parsed.as_millisecond())

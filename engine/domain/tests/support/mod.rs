@@ -1,6 +1,5 @@
-//! A world for the rules: state, journal, indexes and clock, all in memory and moved by hand. Whatever a
-//! test does goes through `decide`, `apply` and `check`, and the journal of every test is replayed at its
-//! end.
+//! A world for the rules: state, journal, indexes and clock, all in memory and moved by hand. Every step of a test
+//! goes through `decide`, `apply` and `check`, and the journal of every test is replayed at its end.
 
 pub(crate) mod build;
 pub(crate) mod clock;
@@ -29,7 +28,7 @@ use bursar_domain::{
 
 use self::clock::Clock;
 
-/// Who decides here.
+/// The client that decides here.
 pub(crate) const OPERATOR: Client = Client::Inside;
 
 /// A denial without a reason.
@@ -37,7 +36,7 @@ pub(crate) fn denial(id: RequestId) -> Action {
     Action::Deny { id, reason: None, by: OPERATOR }
 }
 
-/// What an agent is told.
+/// The answer to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Authorized, and to be signed now.
@@ -45,14 +44,14 @@ pub(crate) enum Answer {
     Holds(RequestId, HoldReason),
     /// Refused, with a record.
     Refuses(RequestId, Refusal),
-    /// Refused without a trace.
+    /// Refused without a record.
     Unheard(Refusal),
-    /// What an earlier ask got.
+    /// The answer of an earlier, identical request.
     Earlier(Box<Request>),
 }
 
 impl Answer {
-    /// The refusal's code, recorded or not.
+    /// Returns the refusal's code, recorded or not.
     pub(crate) fn code(&self) -> Option<Code> {
         match self {
             Answer::Refuses(_, refusal) | Answer::Unheard(refusal) => Some(refusal.code),
@@ -60,7 +59,7 @@ impl Answer {
         }
     }
 
-    /// Why the operator is asked.
+    /// Returns why the operator must decide.
     pub(crate) fn held_for(&self) -> Option<HoldReason> {
         match self {
             Answer::Holds(_, reason) => Some(*reason),
@@ -78,21 +77,21 @@ pub(crate) struct World {
     pub(crate) unlocked: bool,
     pub(crate) trusted: bool,
     pub(crate) entries: Vec<Entry>,
-    /// Every request that ever was, as it stands now.
+    /// Every request so far, in its current state.
     pub(crate) records: BTreeMap<RequestId, Request>,
-    /// The newest request of each identity, and the newest of each idempotency key.
+    /// The newest request of each identity. `first` has the newest of each idempotency key.
     latest: BTreeMap<Vec<u8>, RequestId>,
     pub(crate) settlements: BTreeMap<RequestId, Settlement>,
-    /// What each report was answered.
+    /// The reply to each report.
     reported: BTreeMap<Vec<u8>, Stage>,
     first: BTreeMap<Vec<u8>, RequestId>,
     drawn: u64,
-    /// What every ask may have.
+    /// The bounds of every request.
     pub(crate) bounds: AskBounds,
 }
 
 impl World {
-    /// Nothing but a clock; the wallet counts as open.
+    /// Creates a world with nothing but a clock. The wallet counts as unlocked.
     pub(crate) fn empty(clock: Clock) -> Self {
         Self {
             state: State::new(State::default_networks()),
@@ -127,19 +126,19 @@ impl World {
         Ok(decision)
     }
 
-    /// An action that must succeed.
+    /// Runs an action that must succeed.
     #[track_caller]
     pub(crate) fn must(&mut self, action: Action) -> Decision {
         self.run(action).expect("the action is not refused")
     }
 
     fn record(&mut self, event: Event) {
-        // The journal's own time never goes back, whatever the clock does.
+        // The journal's own time never moves back, whatever the clock does.
         let at = self.clock.utc.max(self.state.clock);
         let entry = Entry { seq: self.state.seq + 1, at, event };
         assert!(
             self.unlocked || may_follow_a_seal(&self.state, &entry)
-                // The harness signs with zeros.
+                // Signatures are exempt from the rule here.
                 || matches!(entry.event, Event::PaymentSigned { .. }),
             "no seal would cover {:?}",
             entry.event
@@ -147,7 +146,7 @@ impl World {
         self.keep(entry);
     }
 
-    /// An entry that somebody wrote into the file.
+    /// Records an entry that an attacker wrote into the file.
     pub(crate) fn forge(&mut self, event: Event) {
         self.keep(Entry { seq: self.state.seq + 1, at: self.state.clock, event });
     }
@@ -174,7 +173,7 @@ impl World {
         self.entries.push(entry);
     }
 
-    /// The same world after a restart: state and indexes come from the journal alone.
+    /// Returns the same world after a restart: state and indexes come from the journal alone.
     pub(crate) fn restarted(&self) -> Self {
         let mut next = Self::empty(self.clock.clone());
         (next.unlocked, next.trusted, next.drawn) = (self.unlocked, self.trusted, self.drawn);
@@ -184,7 +183,7 @@ impl World {
         next
     }
 
-    /// What the engine's indexes know of an ask.
+    /// Returns what the engine's indexes know about a request.
     fn prior(&self, identity: &Identity) -> Prior {
         let record = |id: &RequestId| self.records[id].clone();
         let paid = |id: &&RequestId| self.settlements.get(*id).is_some_and(Settlement::is_settled);
@@ -198,7 +197,7 @@ impl World {
         }
     }
 
-    /// A number that this world has not drawn before.
+    /// Returns a number that this world has not drawn before.
     pub(crate) fn draw(&mut self) -> u64 {
         self.drawn += 1;
         self.drawn
@@ -217,7 +216,7 @@ impl World {
         nonce
     }
 
-    /// An agent's ask with a fresh id and nonce, as the agent server would send it.
+    /// Builds an agent's request with a fresh id and nonce, as the agent server sends it.
     pub(crate) fn ask_action(
         &mut self,
         agent: &AgentId,
@@ -238,7 +237,7 @@ impl World {
         }))
     }
 
-    /// Asks and reads the answer back from the records, as an agent would hear it.
+    /// Runs a request and reads the answer back from the records, as the agent receives it.
     #[track_caller]
     pub(crate) fn ask_as(
         &mut self,
@@ -258,8 +257,8 @@ impl World {
         let id = match &decision.reply {
             Reply::Request(id) => *id,
             Reply::Earlier(first) => {
-                // What a crash left unsigned is signed now, the same terms again. Not on the word of a
-                // journal that is not trusted, nor what was in one when it was accepted.
+                // What a crash left unsigned is signed now, with the same terms. Nothing is signed while the journal is
+                // untrusted, or for a request that was dropped when a journal was accepted.
                 let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
                 let unsigned =
                     unsigned && self.trusted && self.state.authorized.contains_key(&first.id);
@@ -294,7 +293,7 @@ impl World {
         answer
     }
 
-    /// An agent's report, as the agent server would send it.
+    /// Builds an agent's report, as the agent server sends it.
     pub(crate) fn report_action(
         &mut self,
         agent: &AgentId,
@@ -311,14 +310,14 @@ impl World {
         Action::Report(Box::new(Report { agent, identity, id, news, look: true, known }))
     }
 
-    /// A new ask of the world's first agent.
+    /// Runs a new request of the world's first agent.
     #[track_caller]
     pub(crate) fn ask(&mut self, payment: PaymentAsk) -> Answer {
         let identity = build::signed(self.draw(), self.clock.utc);
         self.ask_as(&build::agent(0), identity, payment)
     }
 
-    /// A new ask that is signed without asking.
+    /// Runs a new request that must be signed without approval.
     #[track_caller]
     pub(crate) fn signs(&mut self, payment: PaymentAsk) -> RequestId {
         match self.ask(payment) {
@@ -327,7 +326,7 @@ impl World {
         }
     }
 
-    /// A new ask that is held.
+    /// Runs a new request that must be held.
     #[track_caller]
     pub(crate) fn holds(&mut self, payment: PaymentAsk) -> RequestId {
         match self.ask(payment) {
@@ -336,7 +335,7 @@ impl World {
         }
     }
 
-    /// A new ask that is refused, and which neither spends nor reserves.
+    /// Runs a new request that must be refused, and must neither spend nor reserve.
     #[track_caller]
     pub(crate) fn refuses(&mut self, payment: PaymentAsk) -> Refusal {
         let before = (self.spent(), self.reserved());
@@ -348,7 +347,7 @@ impl World {
         refusal
     }
 
-    /// An action that must be refused, leaving no trace.
+    /// Runs an action that must be refused without a trace.
     #[track_caller]
     pub(crate) fn refused(&mut self, action: Action) -> Refusal {
         let before = (self.state.clone(), self.entries.len());
@@ -360,7 +359,7 @@ impl World {
         refusal
     }
 
-    /// What the operator is shown now.
+    /// Returns the card that the operator sees now.
     pub(crate) fn card(&self, id: RequestId) -> Option<Card> {
         cards::card(&self.state, self.state.held.get(&id)?, &self.now())
     }
@@ -369,14 +368,14 @@ impl World {
         Action::Approve { id, shown: shown.to_owned(), nonce: self.draw_nonce(), by: OPERATOR }
     }
 
-    /// Approves what is shown at this moment.
+    /// Approves the card of this moment.
     pub(crate) fn approve(&mut self, id: RequestId) -> Result<Decision, Refusal> {
         let shown = self.card(id).map_or(String::new(), |card| card.digest);
         let action = self.approval(id, &shown);
         self.run(action)
     }
 
-    /// An approval that leads to a signature.
+    /// Runs an approval that must lead to a signature.
     #[track_caller]
     pub(crate) fn approves(&mut self, id: RequestId) {
         let decision = self.approve(id).expect("the approval is not refused");
@@ -385,7 +384,7 @@ impl World {
         assert!(matches!(self.status(id), Status::Authorized { .. }), "{:?}", self.status(id));
     }
 
-    /// An approval that the policy in force turns down, with a record and without a signature.
+    /// Runs an approval that the policy in force must refuse, with a record and without a signature.
     #[track_caller]
     pub(crate) fn rejects(&mut self, id: RequestId) -> Refusal {
         let decision = self.approve(id).expect("the approval is heard");
@@ -397,7 +396,7 @@ impl World {
         }
     }
 
-    /// The signer's report that a request was signed.
+    /// Builds the signer's report that a request was signed.
     pub(crate) fn signed(&self, id: RequestId) -> Action {
         Action::Signed { id, signature: build::signature(self.records.get(&id)) }
     }
@@ -418,7 +417,7 @@ impl World {
         self.state.agents[&build::agent(0)].commission.as_ref().expect("a commissioned agent")
     }
 
-    /// Spent of the first agent's allowance in force.
+    /// Returns the amount spent of the first agent's allowance in force.
     pub(crate) fn spent(&self) -> Usd {
         self.state.spent(&self.state.agents[&build::agent(0)], &self.now())
     }
@@ -431,7 +430,7 @@ impl World {
         self.state.status(&self.state.agents[&build::agent(0)], &self.now())
     }
 
-    /// Changes the first policy; the wallet's lock decides whether it may.
+    /// Edits the first policy. The wallet's lock decides whether that is allowed.
     pub(crate) fn edit(&mut self, change: impl FnOnce(&mut Policy)) -> Result<Decision, Refusal> {
         let name = policy_name();
         let mut policy = self.state.policy(&name).expect("the first policy").policy.clone();
@@ -439,7 +438,7 @@ impl World {
         self.run(Action::EditPolicy { name, policy: Box::new(policy) })
     }
 
-    /// The state that the journal alone gives.
+    /// Returns the state from replaying the journal alone.
     pub(crate) fn replayed(&self) -> State {
         let mut state = State::new(State::default_networks());
         for entry in &self.entries {
@@ -448,7 +447,7 @@ impl World {
         state
     }
 
-    /// The journal gives back the state, byte for byte, and the state survives being stored.
+    /// Checks that a replay gives the same state, byte for byte, and that the state survives storage.
     #[track_caller]
     pub(crate) fn assert_replays(&self) {
         let replayed = self.replayed();
@@ -469,7 +468,7 @@ impl Drop for World {
     }
 }
 
-/// How many events decide something: renewals and ends of holds only make room for it.
+/// Counts the events that decide something. Renewals and ends of holds only make room for it.
 pub(crate) fn decisive(decision: &Decision) -> usize {
     let on_the_way = |event: &Event| {
         matches!(event, Event::AllowanceRenewed { .. } | Event::PaymentExpired { .. })

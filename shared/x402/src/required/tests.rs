@@ -5,7 +5,7 @@ use bursar_core::json;
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 
-/// An offer whose amount is this JSON, with more members behind it.
+/// Returns an offer with this JSON as its amount, followed by `more` members.
 fn offer(amount: &str, more: &str) -> String {
     format!(
         "{{\"scheme\":\"exact\",\"network\":\"eip155:8453\",\"amount\":{amount},\
@@ -54,7 +54,7 @@ fn a_challenge_is_read_whole() {
 }
 
 #[test]
-fn what_an_offer_leaves_out_has_one_meaning() {
+fn omitted_offer_members_have_defaults() {
     let bare = format!(
         "{{\"accepts\":[{{\"network\":8453,\"amount\":\"1\",\"asset\":\"{USDC}\",\"payTo\":\"{PAY_TO}\",\
          \"maxTimeoutSeconds\":null,\"extra\":null,\"scheme\":null}}],\"resource\":null,\
@@ -80,7 +80,7 @@ fn an_unknown_network_or_asset_is_kept_as_it_was_written() {
     assert!(ours.network.is_some());
 }
 
-/// T-15: what is an amount and what is not, written as JSON.
+/// T-15: valid and invalid amounts, written as JSON.
 #[test]
 fn amounts_are_plain_digits_below_two_to_the_256th() {
     let max = U256::MAX.to_string();
@@ -187,7 +187,7 @@ fn amounts_are_plain_digits_below_two_to_the_256th() {
 }
 
 #[test]
-fn the_version_is_declared_or_told_by_the_name_of_the_amount() {
+fn the_version_is_declared_or_implied_by_the_amount_member() {
     let v2 = offer("\"1\"", "");
     let v1 = v2.replace("\"amount\"", "\"maxAmountRequired\"");
     let both = |digits: &str| offer("\"1\"", &format!(",\"maxAmountRequired\":\"{digits}\""));
@@ -322,8 +322,8 @@ fn strings_and_keys_of_four_kibibytes_are_read_and_one_byte_more_is_not() {
 }
 
 #[test]
-fn a_challenge_that_came_without_base64_has_the_same_bounds() {
-    // The outer object, accepts, the offer and extra are four of the levels.
+fn a_challenge_without_base64_has_the_same_bounds() {
+    // The outer object, accepts, the offer and extra use four levels.
     let nested = |levels: usize| {
         let json = "[".repeat(levels - 4) + &"]".repeat(levels - 4);
         challenge(&[offer("\"1\"", &format!(",\"extra\":{{\"deep\":{json}}}"))], "")
@@ -335,7 +335,7 @@ fn a_challenge_that_came_without_base64_has_the_same_bounds() {
         let whole = |fill: &str| {
             challenge(&[offer("\"1\"", "")], &format!(",\"resource\":{{\"fill\":[{fill}]}}"))
         };
-        // Zeros and commas, so that no string is too long; the first becomes a ten to fill an even room.
+        // Zeros and commas, so that no string is too long; the first zero becomes a ten if the room is even.
         let room = bytes - whole("").len();
         let fill = vec!["0"; room.div_ceil(2)].join(",");
         whole(&if room.is_multiple_of(2) { fill.replacen("0,", "10,", 1) } else { fill })

@@ -1,5 +1,5 @@
-//! eip712-x402.json: every hash is made anew, every signer recovered, and no look-alike passes for the
-//! original.
+//! Tests against eip712-x402.json: recomputes every hash, recovers every signer, and checks that no look-alike passes
+//! for the original.
 
 use alloy_primitives::{B256, U256, uint};
 use bursar_core::networks::{self, ChainId};
@@ -22,7 +22,7 @@ fn signature_of(case: &Value) -> Signature65 {
     text(case, "signature").parse().unwrap()
 }
 
-/// The signature that the key of a case gives for a digest (RFC 6979).
+/// Signs a digest with the key of a case (deterministic, RFC 6979).
 fn signed(file: &Value, case: &Value, digest: B256) -> Signature65 {
     let key = word(&file["keys"], text(case, "signer_key"));
     let key = SigningKey::from_slice(key.as_slice()).unwrap();
@@ -31,7 +31,7 @@ fn signed(file: &Value, case: &Value, digest: B256) -> Signature65 {
     Signature65::new(B256::from_slice(&r), B256::from_slice(&s), id.to_byte()).unwrap()
 }
 
-/// What of a case is not as the file says.
+/// Returns the names of the values that differ from the file.
 fn faults(file: &Value, case: &Value) -> Vec<&'static str> {
     let hashes = hashes_of(case);
     let signature = signature_of(case);
@@ -61,7 +61,7 @@ fn every_case_has_its_hashes_and_its_signer() {
     report(&failed);
 }
 
-/// A case in the types of production, where its times fit: strangers may sign 256-bit times, we do not.
+/// Converts a case to the types of production, if its times fit: other signers may use 256-bit times, we do not.
 fn in_production(case: &Value) -> Option<(TokenDomain, Authorization)> {
     let TransferWithAuthorization { from, to, value, validAfter, validBefore, nonce } =
         transfer(&case["message"]);
@@ -99,7 +99,7 @@ fn production_hashes_transfers_as_the_vectors_do() {
         }
     }
     report(&failed);
-    // 32 transfers in all; three of them, one a token, are good until the end of 256-bit time.
+    // 32 transfers in all; three of them, one per token, are valid until the end of 256-bit time and do not fit.
     assert_eq!((of_the_table, look_alikes), (19, 10));
 }
 

@@ -1,5 +1,5 @@
-//! The messages of eip712-x402.json as typed data: also those that the wallet does not sign, so that every
-//! case is checked.
+//! The messages of eip712-x402.json as typed data, including those that the wallet does not sign, so that every case
+//! is checked.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{Eip712Domain, SolStruct};
@@ -45,7 +45,7 @@ mod upto {
     }
 }
 
-/// What a message hashes to.
+/// The hashes of a message.
 pub(crate) struct Hashes {
     pub(crate) type_text: String,
     pub(crate) type_hash: B256,

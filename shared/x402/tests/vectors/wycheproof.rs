@@ -1,5 +1,5 @@
-//! Wycheproof's ECDSA cases (Apache-2.0) against [`Signature65`] and [`recover`]: its scalars must be
-//! acceptable, and the signature must verify; then one of the two parities must give the signer.
+//! Wycheproof's ECDSA cases (Apache-2.0) against [`Signature65`] and [`recover`]. A case passes if its scalars are
+//! acceptable, the signature verifies, and one of the two parities recovers the signer.
 
 use alloy_primitives::{Address, B256, keccak256};
 use bursar_x402::{Signature65, SignatureError, recover};
@@ -14,10 +14,10 @@ type Scalars = Option<([u8; 32], [u8; 32])>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// Verifies, and names its signer.
+    /// Verifies, and its signer is recovered.
     Accepted,
-    /// Verifies, but the point's x lies beyond the group order: no `v` of 27 or 28 can say so, and the
-    /// signer is not named.
+    /// Verifies, but the point's x is beyond the group order: no `v` of 27 or 28 expresses that, so the signer is not
+    /// recovered.
     LargeX,
     HighS,
     Refused,
@@ -44,14 +44,14 @@ fn answer(group: &Value, test: &Value, scalars: Scalars) -> Answer {
     }
 }
 
-/// The plain ECDSA judgement, without recovery.
+/// Verifies a signature by plain ECDSA, without recovery.
 fn verifies(point: &[u8], digest: B256, r: [u8; 32], s: [u8; 32]) -> bool {
     let key = VerifyingKey::from_sec1_bytes(point).unwrap();
     let signature = Signature::from_scalars(r, s);
     signature.is_ok_and(|signature| key.verify_prehash(digest.as_slice(), &signature).is_ok())
 }
 
-/// `SEQUENCE { INTEGER r, INTEGER s }` in the one way that DER writes it. Production reads no DER.
+/// Parses `SEQUENCE { INTEGER r, INTEGER s }` in strict DER. Production reads no DER.
 fn from_der(sig: &[u8]) -> Scalars {
     let body = match sig {
         [0x30, length @ 0..=0x7f, body @ ..] if usize::from(*length) == body.len() => body,
@@ -80,7 +80,7 @@ fn from_p1363(sig: &[u8]) -> Scalars {
     Some((*r, s.try_into().ok()?))
 }
 
-/// How many cases of each kind ended how.
+/// The number of cases of each kind and result.
 #[derive(Debug, Default)]
 struct Tally {
     valid_accepted: usize,
@@ -120,7 +120,7 @@ fn tally(file: &Value, scalars: impl Fn(&[u8]) -> Scalars) -> Tally {
 fn der_signatures_are_judged_as_published_low_s_demanded() {
     let tally = tally(&vectors!("wycheproof-ecdsa-secp256k1-sha256-bitcoin.json"), from_der);
     report(&tally.failed);
-    // 162 valid, one of which (tcId 346) no Ethereum signature can write down; 301 invalid.
+    // 162 valid, one of which (tcId 346) cannot be written as an Ethereum signature; 301 invalid.
     assert_eq!(tally.counts(), [161, 1, 0, 301]);
 }
 

@@ -1,4 +1,4 @@
-//! What an approval is bound to: the card that was shown.
+//! An approval is bound to the card that was shown.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn shows_the_terms_that_would_be_signed() {
 }
 
 #[test]
-fn another_digest_is_no_approval() {
+fn an_approval_with_another_digest_is_refused() {
     let (mut world, id) = waiting();
     let digest = shown(&world, id);
     let upper = digest.to_uppercase();
@@ -49,7 +49,7 @@ fn another_digest_is_no_approval() {
 }
 
 #[test]
-fn a_change_of_the_policy_asks_for_another_look() {
+fn a_policy_change_invalidates_the_shown_card() {
     let changes: [fn(&mut Policy); 4] = [
         |policy| policy.payments.daily = Usd::dollars(99),
         |policy| policy.payments.auto_below = Usd::dollars(3),
@@ -78,7 +78,7 @@ fn a_policy_changed_and_changed_back_is_another_policy() {
 }
 
 #[test]
-fn another_policy_for_the_agent_asks_for_another_look() {
+fn a_new_policy_for_the_agent_invalidates_the_shown_card() {
     let (mut world, id) = waiting();
     let before = shown(&world, id);
     let name = build::name("other");
@@ -90,9 +90,9 @@ fn another_policy_for_the_agent_asks_for_another_look() {
     world.approves(id);
 }
 
-/// Counters, balances, times left and other policies are no part of it.
+/// Counters, balances, remaining times and other policies are not part of it.
 #[test]
-fn neither_time_nor_other_spending_moves_the_digest() {
+fn the_card_digest_ignores_time_and_other_spending() {
     let (mut world, id) = waiting();
     let before = shown(&world, id);
     world.clock.pass(5 * MINUTE);

@@ -1,9 +1,9 @@
-//! How a hold ends by itself.
+//! How a hold ends by itself, after 15 minutes.
 
 use super::*;
 
 #[test]
-fn a_millisecond_before_their_end_an_approval_is_in_time() {
+fn an_approval_one_millisecond_before_expiry_succeeds() {
     let (mut world, id) = waiting();
     world.clock.pass(QUARTER - 1);
     assert_eq!(world.tick().events, []);
@@ -11,7 +11,7 @@ fn a_millisecond_before_their_end_an_approval_is_in_time() {
 }
 
 #[test]
-fn at_and_after_their_end_neither_approval_nor_denial_is_in_time() {
+fn decisions_at_or_after_expiry_are_too_late() {
     for late in [0, 1, SECOND, DAY] {
         let (mut world, id) = waiting();
         let digest = shown(&world, id);
@@ -25,7 +25,7 @@ fn at_and_after_their_end_neither_approval_nor_denial_is_in_time() {
 }
 
 #[test]
-fn after_their_end_a_wrong_digest_and_a_locked_wallet_find_it_expired_too() {
+fn after_expiry_every_decision_reports_the_expiry() {
     let (mut world, id) = waiting();
     world.clock.pass(QUARTER);
     world.unlocked = false;
@@ -34,7 +34,7 @@ fn after_their_end_a_wrong_digest_and_a_locked_wallet_find_it_expired_too() {
 }
 
 #[test]
-fn their_end_gives_the_reservation_back_once() {
+fn an_expiry_releases_the_reservation_once() {
     let (mut world, id) = waiting();
     world.clock.pass(MINUTE);
     let second = world.holds(payment(3_000_000));
@@ -50,7 +50,7 @@ fn their_end_gives_the_reservation_back_once() {
 }
 
 #[test]
-fn a_clock_set_back_does_not_lengthen_them_within_a_boot() {
+fn a_clock_set_back_does_not_extend_a_hold_within_a_boot() {
     let (mut world, id) = waiting();
     let digest = shown(&world, id);
     world.clock.set_by(-10 * HOUR);
@@ -63,7 +63,7 @@ fn a_clock_set_back_does_not_lengthen_them_within_a_boot() {
 }
 
 #[test]
-fn a_clock_set_forward_ends_them_early() {
+fn a_clock_set_forward_ends_a_hold_early() {
     let (mut world, id) = waiting();
     world.clock.set_by(QUARTER);
     world.tick();
@@ -71,7 +71,7 @@ fn a_clock_set_forward_ends_them_early() {
 }
 
 #[test]
-fn they_go_on_across_a_reboot_by_the_wall_clock() {
+fn holds_expire_by_the_wall_clock_across_a_reboot() {
     let (mut world, id) = waiting();
     world.clock.reboot(QUARTER - 1);
     assert_eq!(world.tick().events, []);
@@ -81,7 +81,7 @@ fn they_go_on_across_a_reboot_by_the_wall_clock() {
 }
 
 #[test]
-fn they_are_counted_by_the_wall_clock_where_no_boot_is_known() {
+fn holds_expire_by_the_wall_clock_without_a_boot_identity() {
     let clock = Clock::at("2026-01-15T12:00:00Z", "UTC").without_boot();
     let mut world = build::world(clock, &build::policy());
     let id = world.holds(payment(2_000_000));

@@ -1,5 +1,5 @@
-//! Approved under a policy that has become tighter, or for an agent that may not work any more: a record
-//! of the refusal, no signature, and the reservation comes back.
+//! Approvals under a policy that has become tighter, or for an agent that may no longer work. The refusal is
+//! recorded, nothing is signed, and the reservation is released.
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn the_agents_new_policy_is_the_one_that_counts() {
     assert_eq!(refusal.code, Code::ExceedsPerRequestMax);
 }
 
-/// Its own reservation is what it is about to spend: a full allowance can be approved to the end.
+/// The request's own reservation is what it is about to spend: a full allowance can be approved to the end.
 #[test]
 fn a_reservation_is_never_counted_against_itself() {
     let mut world = ordinary();
@@ -105,7 +105,7 @@ fn a_reservation_is_never_counted_against_itself() {
 }
 
 #[test]
-fn what_a_hold_was_asked_for_holds_nothing_up_again() {
+fn an_approval_is_not_held_again_for_the_same_reason() {
     let mut world = ordinary();
     world.edit(|policy| policy.payments.hosts = build::hosts(&["api.example"], &[])).expect("free");
     let outside = Some("https://else.example/".to_owned());

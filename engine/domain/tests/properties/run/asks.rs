@@ -1,10 +1,8 @@
-//! Steps of agents: asks, repeated asks and floods of them.
+//! Steps of agents: requests, repeats and floods.
 
 use super::*;
 
 impl Run {
-    // Agents.
-
     pub(super) fn ask(&mut self, agent: usize, what: &What, key: Option<u8>, repeat: Option<u8>) {
         let (identity, payment) = match self.earlier(agent, repeat) {
             Some((identity, payment)) if !self.model.agents[agent].bears_token => {
@@ -60,7 +58,7 @@ impl Run {
         }
     }
 
-    /// One of this agent's latest asks, to be asked again.
+    /// Returns one of this agent's latest requests, to repeat it.
     pub(super) fn earlier(
         &self,
         agent: usize,
@@ -147,7 +145,7 @@ impl Run {
         self.leaves(&decision.effects, now);
     }
 
-    /// A new ask against the policy in force.
+    /// Checks a new request against the policy in force.
     pub(super) fn judge(
         &mut self,
         agent: usize,

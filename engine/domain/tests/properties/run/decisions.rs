@@ -1,10 +1,8 @@
-//! Steps on requests: approvals, denials, signatures, and what a policy says at the second look.
+//! Steps on requests: approvals, denials, signatures, and the policy check at approval.
 
 use super::*;
 
 impl Run {
-    // The operator on requests.
-
     pub(super) fn picked(&self, pick: Pick) -> RequestId {
         let waiting = self.model.all_waiting();
         let from: Vec<_> = if pick.waiting && !waiting.is_empty() {
@@ -52,7 +50,7 @@ impl Run {
         self.approve(pick, Shown::Now);
     }
 
-    /// Whether an approval comes to nothing before the policy is asked; if so it is carried out here.
+    /// Runs an approval or denial that ends before the policy applies. Returns whether it did.
     pub(super) fn refuses_or_ends(
         &mut self,
         how: &str,
@@ -91,7 +89,7 @@ impl Run {
         true
     }
 
-    /// I-h: the policy in force at the approval decides.
+    /// I-h: checks that the policy in force at the approval decides.
     pub(super) fn second_look(&mut self, id: RequestId, decision: &Decision, now: &Moment) {
         let known = &self.model.requests[&id];
         let (agent, label, ask) = (known.agent, known.label, known.ask.clone());
@@ -153,7 +151,7 @@ impl Run {
         }
     }
 
-    /// One of the newest authorizations.
+    /// Returns one of the newest authorizations.
     pub(super) fn authorized_one(&self, pick: Pick) -> Option<RequestId> {
         let is_authorized = |id: &RequestId| {
             let known = self.model.requests.get(id);
@@ -184,7 +182,7 @@ impl Run {
             };
             let good = now.utc.seconds().unsigned_abs() < before && !void;
             let wanted = !still && !signed && good && !self.model.agents[known.agent].suspended;
-            // Where the clock once showed a later time, the state may have forgotten it.
+            // If the clock once showed a later time, the state may have dropped it.
             assert!(ordered.contains(id) == wanted || (wanted && lapsed), "reissued or not");
         }
         if !ordered.is_empty() {
