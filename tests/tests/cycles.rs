@@ -15,6 +15,7 @@ const CRATES: &[&str] = &[
     "shared/chain",
     "shared/chain/submit",
     "shared/desks",
+    "shared/x402",
     "engine/domain",
     "engine/service",
     "tui",

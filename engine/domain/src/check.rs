@@ -32,12 +32,15 @@ pub fn queue(state: &State) -> Result<(), Violation> {
         let sum = held.map(|request| request.ask.usd.0).try_fold(0u64, u64::checked_add);
         if sum != Some(agent.reserved.0) {
             return Err(Violation(format!(
-                "agent {} holds back {} but its waiting requests are worth {:?} micro-dollars",
+                "agent {} reserves {} but its held requests are worth {:?} micro-dollars",
                 agent.id, agent.reserved, sum
             )));
         }
         if agent.commission.is_none() && agent.reserved != Usd::ZERO {
-            return Err(Violation(format!("agent {} waits without a commission", agent.id)));
+            return Err(Violation(format!(
+                "agent {} has a reservation without a commission",
+                agent.id
+            )));
         }
     }
     for desk in state.desks.busy() {
@@ -48,10 +51,10 @@ pub fn queue(state: &State) -> Result<(), Violation> {
     }
     for (id, request) in state.held.iter() {
         if *id != request.id || !request.is_held() {
-            return Err(Violation(format!("{id:?} is in the queue and does not wait")));
+            return Err(Violation(format!("{id:?} is in the queue but is not held")));
         }
         if !state.agents.contains_key(&request.agent) {
-            return Err(Violation(format!("{id:?} waits for an agent that is gone")));
+            return Err(Violation(format!("{id:?} is held for an agent that no longer exists")));
         }
     }
     Ok(())
@@ -59,32 +62,32 @@ pub fn queue(state: &State) -> Result<(), Violation> {
 
 fn authorized(state: &State) -> Result<(), Violation> {
     if state.lapses.len() != state.authorized.len() {
-        return Err(Violation(
-            "an authorization has no end, or an end no authorization".to_owned(),
-        ));
+        return Err(Violation("authorizations and their expiry times do not match".to_owned()));
     }
     for agent in state.agents.values() {
         let open = state.authorized.values().filter(|request| request.agent == agent.id).count();
         if usize::try_from(agent.open) != Ok(open) {
             return Err(Violation(format!(
-                "agent {} counts {} payments that may be redeemed, and there are {open}",
+                "agent {} counts {} open payments, but there are {open}",
                 agent.id, agent.open
             )));
         }
     }
     for (id, request) in &state.authorized {
         let Status::Authorized { terms, .. } = &request.status else {
-            return Err(Violation(format!("{id:?} may be redeemed and is not authorized")));
+            return Err(Violation(format!("{id:?} is listed as open but is not authorized")));
         };
         let bound = terms.value == request.ask.amount.0
             && terms.to == request.ask.payee
             && terms.from == request.from;
         let lapses = request.lapses_at().is_some_and(|at| state.lapses.contains(&(at, *id)));
         if !bound || !lapses {
-            return Err(Violation(format!("{id:?} is authorized for other terms than were asked")));
+            return Err(Violation(format!(
+                "{id:?} is authorized for other terms than requested, or has no expiry time"
+            )));
         }
         if state.held.contains_key(id) {
-            return Err(Violation(format!("{id:?} is authorized and still waits")));
+            return Err(Violation(format!("{id:?} is authorized and still held")));
         }
     }
     Ok(())

@@ -212,8 +212,8 @@ impl LockCause {
         match self {
             LockCause::Operator => "by the operator",
             LockCause::Stop => "the engine stopped",
-            LockCause::Idle => "by itself: it was not used",
-            LockCause::Sleep => "by itself: the machine had slept",
+            LockCause::Idle => "automatically: it was not used",
+            LockCause::Sleep => "automatically: the machine had slept",
         }
     }
 }

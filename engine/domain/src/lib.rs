@@ -5,6 +5,17 @@
 //! `decide` turns a command into events and a reply, `apply` is the only writer of [`State`], and `check` verifies
 //! the invariants after every step.
 
+// Money is counted here: an overflow is an error, and a new event must be handled everywhere.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 pub mod agents;
 pub mod allowance;
 pub mod apply;

@@ -79,7 +79,43 @@ pub fn payment(entry: &Entry, touched: Option<&Touched>) -> Option<(Payee, Paid)
     let approved = match &entry.event {
         Event::PaymentAuthorized { .. } => 0,
         Event::PaymentApproved { .. } => 1,
-        _none => return None,
+        Event::WalletCreated { .. }
+        | Event::SeedAdded { .. }
+        | Event::AddressAdded(_)
+        | Event::PolicySet { .. }
+        | Event::PolicyDeleted { .. }
+        | Event::AgentRegistered { .. }
+        | Event::CredentialReplaced { .. }
+        | Event::AgentCommissioned { .. }
+        | Event::AgentSuspended { .. }
+        | Event::AgentResumed { .. }
+        | Event::AllowanceRenewed { .. }
+        | Event::NetworkSet { .. }
+        | Event::Frozen
+        | Event::Thawed
+        | Event::JournalAccepted
+        | Event::PaymentHeld { .. }
+        | Event::PaymentRefused { .. }
+        | Event::PaymentDenied { .. }
+        | Event::PaymentExpired { .. }
+        | Event::PaymentRejected { .. }
+        | Event::SettingChanged { .. }
+        | Event::SettlementReported { .. }
+        | Event::SettlementChecked { .. }
+        | Event::PaymentSigned { .. }
+        | Event::SendOrdered(_)
+        | Event::Desk { .. }
+        | Event::AgentDeleted { .. }
+        | Event::AddressRenamed { .. }
+        | Event::AddressDeleted { .. }
+        | Event::WalletOpened { .. }
+        | Event::WalletDeleted
+        | Event::WalletLocked { .. }
+        | Event::PasswordChanged
+        | Event::PasswordRefused { .. }
+        | Event::JournalRestored { .. }
+        | Event::EngineStarted
+        | Event::RestoreDated { .. } => return None,
     };
     let Some(Touched::Request(request)) = touched else { return None };
     let paid = Paid { times: 1, approved, first: entry.at, last: entry.at, usd: request.ask.usd };

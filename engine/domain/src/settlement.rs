@@ -144,7 +144,7 @@ impl Check {
     pub fn detail(&self) -> Option<&'static str> {
         match self {
             Check::Off | Check::Verified { .. } => None,
-            Check::Pending { .. } => Some("waiting for the answer of the chain"),
+            Check::Pending { .. } => Some("waiting for the chain"),
             Check::Reverted { .. } => Some("the chain reports that this transaction reverted"),
             Check::Mismatch { .. } => Some("this transaction does not contain this payment"),
             Check::NotFound => Some("the chain does not know this transaction"),

@@ -19,7 +19,7 @@ pub enum X402Error {
     #[error("the payment offer cannot be paid: {0}")]
     InvalidPayment(Cow<'static, str>),
     /// No offer has the scheme `exact`: `UNSUPPORTED_SCHEME`. The challenge itself is well formed.
-    #[error("no offer has the scheme exact, the only one that this wallet pays")]
+    #[error("no offer has the scheme exact, the only one that this wallet supports")]
     NoExactOffer,
     /// Offers have the scheme `exact`, but none is on a network of the table: `UNKNOWN_NETWORK`.
     #[error("no offer is on a network that this wallet knows")]

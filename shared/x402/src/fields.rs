@@ -6,7 +6,6 @@ use bursar_core::json::{Object, Value};
 use bursar_core::money::Atoms;
 
 use crate::error::X402Error;
-use crate::offer::address;
 
 /// An object and its path in the input, like `accepts[0].`; empty at the top.
 #[derive(Debug, Clone, Copy)]
@@ -117,4 +116,14 @@ impl<'a> Fields<'a> {
     pub fn required<T>(&self, key: &str, found: Option<T>) -> Result<T, X402Error> {
         found.ok_or_else(|| self.refuse(key, "is missing"))
     }
+}
+
+/// Parses `0x` and 40 hex digits in any case.
+///
+/// Checksums are not verified: official clients do not verify them, and some servers write wrong ones.
+pub(crate) fn address(text: &str) -> Option<Address> {
+    let digits = text.strip_prefix("0x")?;
+    let mut bytes = [0; 20];
+    hex::decode_to_slice(digits, &mut bytes).ok()?;
+    Some(Address::new(bytes))
 }

@@ -12,6 +12,17 @@
 //! 5. [`payment::payment_header`] writes the `PAYMENT-SIGNATURE` or `X-PAYMENT` text from stored pieces
 //!    ([`payment::Echo`]), so that a restarted wallet gives the same answer again.
 
+// Amounts and foreign bytes are read here: an overflow is an error, and no input panics.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 pub mod authorization;
 pub mod bounds;
 pub mod error;
@@ -24,6 +35,7 @@ pub mod requirements;
 pub mod settlement;
 pub mod signature;
 pub mod typed_data;
+mod version;
 
 pub use authorization::{Authorization, Validity, validity};
 pub use error::X402Error;

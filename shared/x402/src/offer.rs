@@ -6,8 +6,8 @@ use bursar_core::json::{Object, Value};
 use bursar_core::networks::{self, Network};
 
 use crate::error::X402Error;
-use crate::fields::Fields;
-use crate::required::Version;
+use crate::fields::{Fields, address};
+use crate::version::Version;
 
 /// Validity of an offer without `maxTimeoutSeconds`, in seconds; the default of official servers.
 pub const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
@@ -124,14 +124,4 @@ fn amount(fields: &Fields<'_>, version: Version) -> Result<U256, X402Error> {
         return Err(fields.refuse(theirs, "contradicts x402Version"));
     }
     fields.required(ours, fields.amount(ours)?)
-}
-
-/// Parses `0x` and 40 hex digits in any case.
-///
-/// Checksums are not verified: official clients do not verify them, and some servers write wrong ones.
-pub(crate) fn address(text: &str) -> Option<Address> {
-    let digits = text.strip_prefix("0x")?;
-    let mut bytes = [0; 20];
-    hex::decode_to_slice(digits, &mut bytes).ok()?;
-    Some(Address::new(bytes))
 }

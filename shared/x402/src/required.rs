@@ -7,13 +7,7 @@ use crate::bounds;
 use crate::error::X402Error;
 use crate::fields::Fields;
 use crate::offer::{Offer, V1_AMOUNT, V2_AMOUNT};
-
-/// The version of the x402 protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    V1,
-    V2,
-}
+pub use crate::version::Version;
 
 /// One challenge, read once: this same value is checked, journaled, shown and signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,16 +21,6 @@ pub struct PaymentRequired {
     pub extensions: Option<Value>,
     /// At least one.
     pub offers: Vec<Offer>,
-}
-
-impl Version {
-    /// Returns the number in `x402Version`.
-    pub fn number(self) -> u64 {
-        match self {
-            Version::V1 => 1,
-            Version::V2 => 2,
-        }
-    }
 }
 
 impl PaymentRequired {

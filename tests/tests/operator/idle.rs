@@ -56,7 +56,7 @@ async fn an_idle_wallet_locks_automatically() {
 
     assert!(seconds_until_locked(&engine, &mut operator).await >= 60);
     assert_eq!(standing(&mut operator).await, (true, None));
-    assert_eq!(cause(&mut operator).await, "by itself: it was not used");
+    assert_eq!(cause(&mut operator).await, "automatically: it was not used");
     let (status, answer) =
         engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, 1), None)).await;
     assert_eq!(status, 503, "{answer}");
@@ -120,5 +120,5 @@ async fn a_wallet_locks_after_the_machine_slept() {
     engine.clock.suspend(120_000);
     let seconds = seconds_until_locked(&engine, &mut operator).await;
     assert!(seconds < 600, "by the sleep, and not by its hour: {seconds} s");
-    assert_eq!(cause(&mut operator).await, "by itself: the machine had slept");
+    assert_eq!(cause(&mut operator).await, "automatically: the machine had slept");
 }

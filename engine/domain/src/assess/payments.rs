@@ -135,7 +135,7 @@ pub(crate) fn judge_hosts(
             HostRefusal::NotAllowed => Refusal::new(Code::DomainNotAllowed),
             HostRefusal::Invalid => Refusal::because(
                 Code::DomainNotAllowed,
-                "The agent's policy lists domains, and request_url has no valid domain.",
+                "The agent's policy restricts domains, and request_url has no valid domain.",
             ),
         }),
     }
