@@ -1,10 +1,5 @@
-//! The demonstration: a toy model for sale, an agent that pays, and an operator who decides. Tests use these
-//! parts, too.
+//! The demonstration: a toy model for sale, an agent that pays and an operator who decides. Tests use these parts too.
 
 pub mod agent;
 pub mod model;
 pub mod operator;
-
-// Tests import these from here.
-pub use bursar_devnet as devnet;
-pub use bursar_devnet::merchant;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use alloy_primitives::Address;
 use bursar_core::networks::ChainId;
-use bursar_demo::merchant::{Merchant, MerchantConfig, Version};
+use bursar_devnet::merchant::{Merchant, MerchantConfig, Version};
 use serde_json::{Value, json};
 
 use crate::payer::{Ended, Payer};

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::routing::post as route;
-use bursar_demo::devnet::Devnet;
+use bursar_devnet::Devnet;
 use bursar_tests::facilitator::Home;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

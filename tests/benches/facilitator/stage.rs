@@ -4,8 +4,8 @@ use std::path::Path;
 
 use alloy_primitives::{Address, U256, address};
 use bursar_core::networks::ChainId;
-use bursar_demo::devnet::Devnet;
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::Devnet;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::Home;
 use bursar_tests::payer::{Paid, Payer, Way};
 use serde_json::json;

@@ -135,7 +135,7 @@ async fn echo() -> String {
 
 /// Returns the one simulation, as a request to the node itself.
 fn simulation(
-    chain: &bursar_demo::devnet::Devnet,
+    chain: &bursar_devnet::Devnet,
     paid: &bursar_tests::payer::Paid,
 ) -> Arc<Vec<Vec<u8>>> {
     use alloy_sol_types::{SolCall, sol};

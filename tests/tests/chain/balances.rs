@@ -13,7 +13,7 @@ use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::answers::{Answer, BalanceAnswer, NetworkHoldingsAnswer};
 use bursar_core::codes::Code;
 use bursar_core::networks::{ChainId, MULTICALL3, Network, by_chain};
-use bursar_demo::devnet::Devnet;
+use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::Caller;
 use bursar_tests::engine::{Setup, TestEngine};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use alloy_primitives::B256;
 use axum::extract::State;
 use axum::routing::post;
-use bursar_demo::devnet::Devnet;
+use bursar_devnet::Devnet;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use alloy_primitives::U256;
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
-use bursar_demo::merchant::Outcome;
+use bursar_devnet::merchant::Outcome;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::Start;

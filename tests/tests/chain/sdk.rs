@@ -3,7 +3,7 @@
 //! It writes the offers, checks our headers and settles them. Other people's servers accept what it accepts.
 
 use alloy_primitives::B256;
-use bursar_demo::devnet::Devnet;
+use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{PAY_TO, header, opened};
 use bursar_tests::operator::Expect;

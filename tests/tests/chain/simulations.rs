@@ -8,7 +8,7 @@ use bursar_chain::ports::{Chain, Clock, LogFilter};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_chain::simulate::{Means, Simulator};
 use bursar_chain::{revert, token};
-use bursar_demo::devnet::Devnet;
+use bursar_devnet::Devnet;
 use bursar_submit::Call;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::offers::BASE;

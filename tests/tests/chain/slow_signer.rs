@@ -9,7 +9,7 @@ use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::answers::{Answer, SendAnswer};
 use bursar_core::time::Utc;
-use bursar_demo::devnet::Devnet;
+use bursar_devnet::Devnet;
 use bursar_engine::ports::{SignFault, Signer};
 use bursar_tests::doubles::{Asked, SlowSigner};
 use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};

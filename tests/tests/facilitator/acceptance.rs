@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{B256, U256};
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Home, ask};
 use bursar_tests::lying_rpc::LyingRpc;
 use bursar_tests::payer::{Paid, Payer, Way};
@@ -169,7 +169,7 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
 
 /// Asserts that every transaction named in an answer succeeded.
 async fn assert_nothing_reverted(
-    chain: &bursar_demo::devnet::Devnet,
+    chain: &bursar_devnet::Devnet,
     told: &BTreeMap<usize, Vec<Value>>,
 ) {
     let hashes = told.values().flatten().filter_map(|told| told["transaction"].as_str());

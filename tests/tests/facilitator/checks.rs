@@ -4,7 +4,7 @@
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::check::check;
 use bursar_serve::findings::{Finding, Mark};
 use bursar_tests::facilitator::Home;

@@ -2,8 +2,8 @@
 //! withdrawn. A refusal is never followed by a charge.
 
 use alloy_primitives::U256;
-use bursar_demo::devnet::Devnet;
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::Devnet;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::ask;
 use bursar_tests::lying_rpc::{LATE, Lie, LyingRpc};
 use bursar_tests::payer::{Paid, Way, now_s};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use bursar_demo::devnet::{Call, WalletMode};
+use bursar_devnet::{Call, WalletMode};
 use bursar_tests::payer::{Due, PERMIT2, Paid, Payer, Way};
 use serde_json::{Value, json};
 use tokio::time::timeout;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::U256;
-use bursar_demo::devnet::Devnet;
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::Devnet;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Home, ask};
 use bursar_tests::payer::{Payer, Way};
 use futures::future::join_all;

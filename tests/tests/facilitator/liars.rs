@@ -1,7 +1,7 @@
 //! Nodes that lie about transactions: each payment still settles once, also if the facilitator is killed in between.
 
 use alloy_primitives::U256;
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::payer::{Payer, Way};
 use futures::StreamExt;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{SolCall, sol};
-use bursar_demo::devnet::{Call, TokenMode};
+use bursar_devnet::{Call, TokenMode};
 use bursar_tests::payer::{Due, PERMIT2, PRISM, Paid, Payer, Way, token_domain};
 use serde_json::{Value, json};
 

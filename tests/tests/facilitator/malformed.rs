@@ -1,7 +1,7 @@
 //! Invalid requests, and payments that can be refused without a node: neither causes a call to the node.
 
 use alloy_primitives::{Address, B256, U256, address};
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::counting_rpc::CountingRpc;
 use bursar_tests::payer::{Due, PROXY, Payer, Way, now_s};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
-use bursar_demo::devnet::Authorization;
+use bursar_devnet::Authorization;
 use bursar_tests::payer::{Paid, Way, now_s};
 use futures::future::join_all;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use alloy_primitives::{Address, B256, U256};
-use bursar_demo::devnet::TokenMode;
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::TokenMode;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::reason::Reason;
 use bursar_tests::payer::{Due, PERMIT2, PRISM, PROXY, Paid, Payer, Way, now_s, token_domain};
 use serde_json::{Value, json};

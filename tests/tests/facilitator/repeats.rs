@@ -171,7 +171,7 @@ async fn garbage_learns_nothing_of_a_contracts_payment_that_was_settled_elsewher
 async fn the_same_nonce_in_another_token_is_another_payment() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let mode = bursar_demo::devnet::TokenMode::Honest;
+    let mode = bursar_devnet::TokenMode::Honest;
     let token = stage.chain.deploy_token("Odd", "1", mode).await.expect("deployed");
     stage.chain.mint_of(token, payer.address(), PURSE).await.expect("minted");
     let nonce: B256 = random_word();

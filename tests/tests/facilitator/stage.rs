@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, U256, address};
 use bursar_core::networks::{ChainId, Network};
-use bursar_demo::devnet::Devnet;
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::Devnet;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, Home, key_of};
 use bursar_tests::payer::{PERMIT2, PRISM, Paid, Payer, Way};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Operational trouble: signers without coin, a removed signer, reorganised blocks, no price of data.
 
 use alloy_primitives::{Address, U256};
-use bursar_demo::devnet::Authorization;
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::Authorization;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::check::check;
 use bursar_serve::findings::Mark;
 use bursar_tests::facilitator::{ask, key_of};

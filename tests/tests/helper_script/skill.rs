@@ -11,7 +11,7 @@ use axum::routing::post;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_core::codes::Code;
 use bursar_core::time::Utc;
-use bursar_demo::merchant::{Merchant, MerchantConfig, Outcome, Version};
+use bursar_devnet::merchant::{Merchant, MerchantConfig, Outcome, Version};
 use bursar_domain::settlement::Stage;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};

@@ -2,7 +2,7 @@
 
 use std::iter::repeat_n;
 
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use serde_json::json;
 use tokio::time::sleep;

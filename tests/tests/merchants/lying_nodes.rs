@@ -4,7 +4,7 @@
 use std::iter::repeat_n;
 use std::time::Duration;
 
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::payer::Paid;
 use tokio::time::sleep;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
-use bursar_demo::devnet::Devnet;
-use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_devnet::Devnet;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, Home};
 use bursar_tests::payer::{Paid, Payer, Way, random_word};
 use serde_json::json;

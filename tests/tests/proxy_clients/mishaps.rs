@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
-use bursar_demo::devnet::Call;
+use bursar_devnet::Call;
 use bursar_tests::proxy::{Asked, Customer, Header, SELLER, chat, receipt, streaming};
 use bursar_tests::upstream::{Does, answer, frames};
 use reqwest::Response;

@@ -2,7 +2,7 @@
 
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
-use bursar_demo::devnet::install::chain_or_skip;
+use bursar_devnet::install::chain_or_skip;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home};
 use bursar_tests::sdk::Script;

@@ -3,7 +3,7 @@
 //! It lists models, pays, reads answers and streams, and repeats by itself only what costs nothing.
 
 use alloy_primitives::U256;
-use bursar_demo::devnet::install::chain_or_skip;
+use bursar_devnet::install::chain_or_skip;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, chat};
 use bursar_tests::sdk::Script;

@@ -2,8 +2,8 @@
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_core::networks::{ChainId, Network};
-use bursar_demo::devnet::Devnet;
-use bursar_demo::devnet::install::chain_or_skip;
+use bursar_devnet::Devnet;
+use bursar_devnet::install::chain_or_skip;
 use bursar_tests::facilitator;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, Proxy, SELLER};
