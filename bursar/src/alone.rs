@@ -57,7 +57,7 @@ struct Answered {
 }
 
 /// The outcome of one run of the engine.
-enum Ran {
+enum RunOutcome {
     /// The command has ended, or its session has disconnected.
     Over,
     /// A person must answer this question, given as the JSON of its prompt frame.
@@ -82,7 +82,7 @@ impl Answers {
     }
 
     /// Returns whether a person must answer this prompt, which may take any amount of time.
-    fn takes_time(&self, prompt: &Prompt) -> bool {
+    fn needs_a_person(&self, prompt: &Prompt) -> bool {
         let typed = |source: &SecretSource| *source == SecretSource::Terminal;
         match prompt {
             Prompt::Secret { what: SecretPrompt::Password | SecretPrompt::NewPassword } => {
@@ -124,8 +124,8 @@ pub(crate) async fn serve(
             Err(fault) => Err(fault),
         };
         match ran {
-            Ok(Ran::Over) => return,
-            Ok(Ran::Asks(prompt)) => {
+            Ok(RunOutcome::Over) => return,
+            Ok(RunOutcome::Asks(prompt)) => {
                 let Some(answer) = session.next().await else { return };
                 if matches!(answer.message(), Ok(ToEngine::Cancel { .. })) {
                     return;
@@ -198,7 +198,7 @@ async fn run(
     order: &Frame,
     known: &mut Vec<Answered>,
     answers: &Answers,
-) -> Result<Ran, Fault> {
+) -> Result<RunOutcome, Fault> {
     let engine = Engine::open(settings).await?;
     let ran = converse(session, &engine, order, known, answers).await;
     let again = oneshot::ctrl_c();
@@ -216,7 +216,7 @@ async fn converse(
     order: &Frame,
     known: &mut Vec<Answered>,
     answers: &Answers,
-) -> Result<Ran, Fault> {
+) -> Result<RunOutcome, Fault> {
     let mut above = End::of(engine.connect()?);
     above.send(order).await;
     let mut given = 0;
@@ -233,7 +233,7 @@ async fn converse(
                     above.send(&frame).await;
                     continue;
                 }
-                None => return Ok(Ran::Over),
+                None => return Ok(RunOutcome::Over),
             },
         };
         let asked = match frame.message() {
@@ -242,7 +242,7 @@ async fn converse(
             Ok(ToClient::Progress { .. }) if given < known.len() => continue,
             Ok(ToClient::Done { .. }) => {
                 session.send(&frame).await;
-                return Ok(Ran::Over);
+                return Ok(RunOutcome::Over);
             }
             Ok(_) | Err(_) => {
                 session.send(&frame).await;
@@ -260,10 +260,10 @@ async fn converse(
             _new => {
                 known.truncate(given);
                 session.send(&frame).await;
-                if answers.takes_time(&asked) {
-                    return Ok(Ran::Asks(prompt.clone()));
+                if answers.needs_a_person(&asked) {
+                    return Ok(RunOutcome::Asks(prompt.clone()));
                 }
-                let Some(answer) = session.next().await else { return Ok(Ran::Over) };
+                let Some(answer) = session.next().await else { return Ok(RunOutcome::Over) };
                 above.send(&answer).await;
                 known.push(Answered { prompt: prompt.clone(), answer });
                 given = given.saturating_add(1);

@@ -13,7 +13,7 @@ use crate::cli::Global;
 
 /// Runs `bursar-demo` for `bursar demo` and returns its exit code.
 pub(crate) fn demo(global: &Global, arguments: &[OsString]) -> u8 {
-    let program = beside_this("bursar-demo");
+    let program = sibling_program("bursar-demo");
     let mut command = Command::new(&program);
     command.args(arguments);
     if global.yes {
@@ -35,7 +35,7 @@ pub(crate) fn demo(global: &Global, arguments: &[OsString]) -> u8 {
 
 /// Returns the path of the program next to this one, or else its bare name. The system looks up a bare name on
 /// PATH.
-fn beside_this(name: &str) -> PathBuf {
+fn sibling_program(name: &str) -> PathBuf {
     let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     match std::env::current_exe() {
         Ok(this) if this.with_file_name(&file).is_file() => this.with_file_name(&file),

@@ -46,7 +46,7 @@ pub(crate) async fn run(global: &Global, screen: &Screen) -> u8 {
 async fn attach_or_become(global: &Global, screen: &Screen) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
-    let log = crate::process::log_of_console(folder.path());
+    let log = crate::process::console_log(folder.path());
     crate::process::allow_open_files();
     let exit = with_folder(global, screen, folder).await;
     if let Some(log) = log {
@@ -202,12 +202,12 @@ fn theme(screen: &Screen) -> Theme {
     };
     Theme {
         palette: if mono { Palette::Mono } else { Palette::Ansi },
-        ascii: screen.ascii || !speaks_utf8(),
+        ascii: screen.ascii || !locale_is_utf8(),
     }
 }
 
 /// Returns whether the locale uses UTF-8. The first variable that is set decides.
-fn speaks_utf8() -> bool {
+fn locale_is_utf8() -> bool {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
     locale.is_some_and(|name| {

@@ -20,13 +20,13 @@ use crate::cli::{EngineArgs, Global};
 use crate::signals::{Signal, Signals};
 
 pub(crate) async fn run(global: &Global, args: &EngineArgs) -> u8 {
-    match until_signal(global, args).await {
+    match run_until_signal(global, args).await {
         Ok(exit) => exit,
         Err(fault) => crate::failure::failed("engine", global, fault),
     }
 }
 
-async fn until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
+async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
     // Before any work that a signal could interrupt halfway.
     let mut signals = Signals::listen()?;
     let folder = DataFolder::resolve(global.data.clone())?;

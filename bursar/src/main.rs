@@ -31,13 +31,13 @@ use failure::failed;
 const LINGER_MS: u64 = 100;
 
 fn main() -> ExitCode {
-    process::close_to_others();
+    process::restrict_access();
     panics::install();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     ExitCode::from(match Cli::read(arguments.iter().cloned()) {
         Ok(Cli { global, screen, command: Some(command) }) => {
             if screen != Screen::default() {
-                usage::for_the_console_only(&global)
+                usage::reject_console_options(&global)
             } else {
                 dispatch(&global, command)
             }
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         }
         Ok(Cli { global, command: None, .. }) if !io::stdin().is_terminal() => piped(&global),
         Ok(Cli { global, command: None, .. }) => usage::nothing_asked(&global),
-        Err(error) => usage::not_understood(&error, &arguments),
+        Err(error) => usage::parse_error(&error, &arguments),
     })
 }
 

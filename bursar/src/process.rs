@@ -16,7 +16,7 @@ const CONSOLE_LOG: &str = "console.log";
 /// Makes new files private, and keeps the keys from core dumps and debuggers. That includes debuggers of the same
 /// user. Each step is a precaution: if the platform refuses one, the others still apply.
 #[cfg(unix)]
-pub(crate) fn close_to_others() {
+pub(crate) fn restrict_access() {
     use rustix::fs::Mode;
     use rustix::process::{Resource, Rlimit, setrlimit, umask};
 
@@ -58,7 +58,7 @@ pub(crate) fn allow_open_files() {}
 
 /// On other platforms the folder's access list protects it.
 #[cfg(not(unix))]
-pub(crate) fn close_to_others() {}
+pub(crate) fn restrict_access() {}
 
 /// Writes log lines to standard error, with secrets redacted. `BURSAR_LOG` selects them, or else `default`.
 pub(crate) fn log_to_stderr(default: &str) {
@@ -72,7 +72,7 @@ pub(crate) fn log_to_stderr(default: &str) {
 /// Sets up the log of a console, away from the terminal that it draws on. The log goes to a file in the data
 /// folder, or to standard error if that is redirected. Returns the line to print once the terminal is restored, or
 /// `None` if no log was requested or standard error is redirected.
-pub(crate) fn log_of_console(folder: &Path) -> Option<String> {
+pub(crate) fn console_log(folder: &Path) -> Option<String> {
     std::env::var_os(CHOICE).filter(|choice| !choice.is_empty())?;
     if !io::stderr().is_terminal() {
         log_to_stderr("off");

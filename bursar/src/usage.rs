@@ -29,7 +29,7 @@ Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bur
 ";
 
 /// Rejects console options that are used with a command.
-pub(crate) fn for_the_console_only(global: &Global) -> u8 {
+pub(crate) fn reject_console_options(global: &Global) -> u8 {
     let message =
         "--observe, --ascii and --color are for the console only: use them without a command.";
     crate::failure::failed("bursar", global, Fault::because(Code::BadInput, message))
@@ -47,7 +47,7 @@ pub(crate) fn nothing_asked(global: &Global) -> u8 {
 }
 
 /// Prints help and version as answers. Anything else is a usage error, in clap's words.
-pub(crate) fn not_understood(error: &clap::Error, arguments: &[OsString]) -> u8 {
+pub(crate) fn parse_error(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && wants_json(arguments) {
         return envelope(Fault::because(Code::BadInput, words(error)));

@@ -1,4 +1,4 @@
-//! The HTTP face.
+//! The HTTP API for customers.
 
 mod answers;
 
@@ -32,22 +32,22 @@ use crate::sell::{Order, Seller, Sold};
 use crate::shop::{Quote, Shop};
 use crate::wait::within;
 
-/// Seconds that a payment must last beyond the longest answer: for settling, and for clocks that differ.
+/// Seconds that a payment must remain valid beyond the longest answer: for settlement and clock differences.
 const SPARE_SECONDS: u64 = 30;
-/// How long a body may take.
+/// How long a body may take to arrive.
 const BODY_MS: u64 = 60_000;
-/// How far ahead a payment may end.
+/// How far ahead a payment may expire.
 const LONGEST_SECONDS: u64 = 24 * 60 * 60;
-/// For each that is served, how many may wait: for their payments to be verified, or for the same request.
+/// Requests with a payment that may wait, per permit for a sale: for verification or for an identical request.
 const WAITING_TIMES: usize = 4;
-/// Long bodies for each core.
+/// Long bodies per core that may be in memory for pricing.
 const QUEUED_TIMES: usize = 32;
-/// The longest body that is priced at once.
+/// Longest body that is priced without queueing.
 const SHORT_BYTES: usize = 16 << 10;
 /// Callers that may wait for the list of models.
 const MODELS_WAITING: usize = 256;
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug)]
 pub struct Api {
     pub shop: Shop,
@@ -55,11 +55,11 @@ pub struct Api {
     pub metrics: Arc<Metrics>,
     pub access: Access,
     pub clock: Arc<dyn Clock>,
-    /// Those who wait for an answer: more than are served, because repeats wait for the first.
+    /// Permits for requests with a payment. More than sales in progress, because repeats wait for the first request.
     pub waiting: Arc<Semaphore>,
-    /// Bodies that are priced at a time, if they are long.
+    /// Permits for pricing long bodies.
     pub pricing: Semaphore,
-    /// Those and the ones that wait for it: each is in memory.
+    /// Permits for long bodies that are priced or queued. Each is in memory.
     pub queue: Semaphore,
     pub models: ModelsList,
     pub waiting_for_models: Semaphore,
@@ -67,6 +67,7 @@ pub struct Api {
 }
 
 impl Api {
+    /// Creates the state. The bounds follow from the settings and the number of cores.
     pub fn new(shop: Shop, seller: Seller, access: Access, stopping: CancellationToken) -> Self {
         let parts = seller.parts();
         let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
@@ -90,7 +91,7 @@ impl Api {
     }
 }
 
-/// Everything that customers reach.
+/// Returns the routes that customers can reach.
 pub fn router(api: Arc<Api>) -> Router {
     let limit = api.shop.config().body_bytes;
     let guarded = Router::new()
@@ -109,12 +110,12 @@ pub fn router(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-/// Responses to requests that no route gets.
+/// Returns the responses to requests that reach no route.
 pub fn refuse() -> Refuse {
     Refuse::new(|refused| answers::edge(refused.why))
 }
 
-/// What Prometheus reads, on a listener of its own: it tells what is earned.
+/// Returns the metrics route. It has its own listener, because metrics show the revenue.
 pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
     let text = move || async move {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -123,7 +124,7 @@ pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
     Router::new().route("/metrics", get(text))
 }
 
-/// Lets a request in, or answers it.
+/// Admits a request, or answers 429.
 async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let peer = peer.map(|ConnectInfo(peer)| peer.ip());
@@ -160,7 +161,7 @@ async fn answer(
         api.metrics.chat("quoted");
         return Ok(challenge(&quote, None));
     };
-    // Before the price: what was paid is given although its price or its model is no longer offered.
+    // Before pricing: a paid answer is returned even if its price or its model is no longer offered.
     if let Some(order) = repeat(api, (text, version), &body).await? {
         return serve(api, order, version).await;
     }
@@ -168,7 +169,7 @@ async fn answer(
     let now = u64::try_from(api.clock.utc().0).unwrap_or(0) / 1_000;
     let longest = api.shop.config().upstream_ms.div_ceil(1_000);
     let until = now.saturating_add(longest).saturating_add(SPARE_SECONDS);
-    // Nobody needs longer, and it would have to be remembered as long.
+    // No payment needs to last longer, and its record must be stored until it expires.
     let span = until..=now.saturating_add(LONGEST_SECONDS);
     let payment = match Payment::read(text, version, &quote.offers, &span) {
         Ok(payment) => payment,
@@ -179,13 +180,13 @@ async fn answer(
     serve(api, Order { quote, named, payment: Some(payment) }, version).await
 }
 
-/// The order of a payment that came with this body before and is charged, or may be.
+/// Returns the order if the payment came with this body and may have been charged.
 async fn repeat(
     api: &Arc<Api>,
     (text, version): (&str, Version),
     body: &Bytes,
 ) -> Result<Option<Order>, Fault> {
-    // Whatever cannot be read is refused where the price is known.
+    // An unreadable payment is refused later, when the price is known.
     let Ok(named) = Named::read(text, version, api.shop.terms()) else { return Ok(None) };
     let quote = bare(body).await?;
     let known = api.seller.known(named, &quote.digest).await;
@@ -195,14 +196,14 @@ async fn repeat(
     })?;
     let Some(record) = known else { return Ok(None) };
     let quote = match record.stage {
-        // Its upstream is asked once more.
+        // The upstream is called once more.
         Stage::Owed | Stage::Streaming => owed(api, body.clone(), record).await?,
         Stage::Taken | Stage::Answered | Stage::Paid | Stage::Broken => quote,
     };
     Ok(Some(Order { quote, named, payment: None }))
 }
 
-/// A body without a price. The digest of a long one takes milliseconds.
+/// Returns a quote without a price. Hashing a long body takes milliseconds, so it runs on a blocking thread.
 async fn bare(body: &Bytes) -> Result<Quote, Fault> {
     if body.len() <= SHORT_BYTES {
         return Ok(Quote::bare(body));
@@ -212,16 +213,16 @@ async fn bare(body: &Bytes) -> Result<Quote, Fault> {
     hashed.map_err(|_ended| Fault::of(Code::Stopping))
 }
 
-/// Sells what was ordered, or gives again what was sold.
+/// Sells an answer, or returns the one that was sold.
 async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Response, Fault> {
     if api.stopping.is_cancelled() {
         return Err(Fault::of(Code::Stopping));
     }
-    // Held by the sale: a customer who leaves does not end it.
+    // The sale holds the permit, so a customer who leaves does not free it.
     let waits = Arc::clone(&api.waiting).try_acquire_owned();
     let waits = waits.map_err(|_none| Fault::of(Code::Busy))?;
     let quote = order.quote.clone();
-    // It goes on although this request ends: the payment may be under way.
+    // A separate task, so the sale continues if this request ends: the payment may be in flight.
     let seller = api.seller.clone();
     let sale = seller.parts().tasks.clone().spawn(async move {
         let sold = seller.sell(order).await;
@@ -256,7 +257,7 @@ async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote,
     api.shop.price(reading, &body, &resource)
 }
 
-/// A stream that is owed, as it was paid.
+/// Returns the quote of an owed stream, as it was paid.
 async fn owed(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Fault> {
     if body.len() > SHORT_BYTES {
         return apart(api, move |shop| shop.owed(&body, &record)).await;
@@ -265,7 +266,8 @@ async fn owed(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Faul
     api.shop.owed(&body, &record)
 }
 
-/// A long body takes milliseconds, which others need not wait for; and nobody has paid for them yet.
+/// Prices a long body on a blocking thread, through a bounded queue. It takes milliseconds that other requests should
+/// not wait for, and it is not paid yet.
 async fn apart(
     api: &Arc<Api>,
     count: impl FnOnce(&Shop) -> Result<Quote, Fault> + Send + 'static,
@@ -284,7 +286,7 @@ fn challenge(quote: &Quote, unfit: Option<&Unfit>) -> Response {
             "payment required: sign one of the offers in accepts, and send it with the same body"
                 .to_owned(),
         ),
-        // Official clients then set the allowance, and pay again.
+        // Official clients then set the allowance and pay again.
         Some(unfit) if unfit.reason == "permit2_allowance_required" => {
             (StatusCode::PRECONDITION_FAILED, format!("{}: {}", unfit.reason, unfit.message))
         }
@@ -304,7 +306,7 @@ fn unpaid(api: &Api, quote: &Quote, unfit: &Unfit) -> Response {
     challenge(quote, Some(unfit))
 }
 
-/// The payment that came with a request. Two of one kind could be read in two ways.
+/// Returns the payment header of a request. Two headers with one name are refused, because they are ambiguous.
 fn payment_header(headers: &HeaderMap) -> Result<Option<(&str, Version)>, Fault> {
     for (name, version) in [("payment-signature", Version::V2), ("x-payment", Version::V1)] {
         let mut lines = headers.get_all(name).iter();
@@ -329,7 +331,7 @@ fn unread(fault: &BytesRejection, most: usize) -> Fault {
     }
 }
 
-/// What is sold, by the name under which the customer asked.
+/// Returns the URL of the resource: the configured public URL, or the host that the customer used.
 fn resource(api: &Api, headers: &HeaderMap) -> Arc<str> {
     const PATH: &str = "/v1/chat/completions";
     let config = api.shop.config();

@@ -1,22 +1,23 @@
-//! What is remembered of payments: each is used for one request, whatever crashes meanwhile.
+//! Payment records. Each payment serves one request, also across crashes.
 //!
 //! ```text
-//!            upstream >= 400, or broken: forgotten
+//!            upstream >= 400, or broken: deleted
 //!          +---------------------------------------+
 //!          |                                       |
-//!   (new) -> Taken -- a whole answer, kept --> Answered -- settled --> Paid
+//!   (new) -> Taken -- whole answer, stored --> Answered -- settled --> Paid
 //!              |                                |    ^
-//!              |                                +----+ not settled, or not known: asked again
+//!              |                                +----+ not settled or unknown: retried
 //!              |
-//!              +-- a stream begins --> Owed -- settled --> Streaming -- its end --> Paid, or Broken
-//!                                      |  ^                    |
-//!                                      +--+ not settled        |
-//!                                         ^                    |
-//!                                         +- the process ends -+
+//!              +-- stream starts --> Owed -- settled --> Streaming -- stream ends --> Paid or Broken
+//!                                    |  ^                    |
+//!                                    +--+ not settled        |
+//!                                       ^                    |
+//!                                       +--- process ends ---+
 //! ```
 //!
-//! Nothing is charged before `Answered` or `Owed`, and both are on disk before the facilitator is told to
-//! settle: a crash leaves either no charge or an answer that is ready, or owed.
+//! Nothing is charged before `Answered` or `Owed`, and both are on disk before the facilitator is asked to settle. So
+//! after a crash either nothing was charged, or the answer is stored or owed. If the upstream later answers an owed
+//! stream with a whole body, the record becomes `Paid` directly.
 
 pub mod keeper;
 pub mod redb_store;
@@ -27,59 +28,61 @@ use serde::{Deserialize, Serialize};
 
 use crate::facilitator::Outcome;
 
-/// Names a payment: a digest of the network, the token and the payer's nonce.
+/// Identifies a payment: digest of the network, the payer, the nonce and, for EIP-3009, the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PaymentId(pub [u8; 32]);
 
-/// Names a sale to the facilitator: random, so that no copy of the payment has it. Made once, when the payment is
-/// taken, and sent with every question about it.
+/// Identifies a sale to the facilitator. It is random, so a copy of the payment does not have it. Generated once,
+/// when the payment is taken, and sent with every request about the sale.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaleKey(pub [u8; 16]);
 
 impl SaleKey {
+    /// Generates a key.
+    ///
     /// # Errors
-    /// The machine gives no randomness.
+    /// The operating system provides no random bytes.
     pub fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes)?;
         Ok(Self(bytes))
     }
 
-    /// As it is sent: 32 hex digits.
+    /// Returns the 32 hex digits that are sent.
     pub fn text(self) -> String {
         hex::encode(self.0)
     }
 }
 
-/// A holder of the key can repeat our request, so it is not shown.
+/// Redacts the key: with it, another caller could repeat our requests.
 impl std::fmt::Debug for SaleKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SaleKey([redacted])")
     }
 }
 
-/// SHA-256 of something.
+/// A SHA-256 digest.
 pub type Digest = [u8; 32];
 
-/// How far a payment is.
+/// Progress of the sale that a payment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// The upstream may have been asked; nothing is charged.
+    /// The upstream may have been called. Nothing is charged.
     Taken,
-    /// The whole answer is kept, and is to be paid.
+    /// The whole answer is on disk and awaits settlement.
     Answered,
-    /// A stream that has not begun: it is charged, or about to be.
+    /// A stream that has not started. It is charged, or about to be.
     Owed,
-    /// It is paid, and being streamed.
+    /// Paid, and the stream is in progress.
     Streaming,
-    /// It is paid, and was answered.
+    /// Paid and delivered.
     Paid,
-    /// It is paid, and its stream broke after the first chunk.
+    /// Paid, but the stream broke after its first chunk.
     Broken,
 }
 
 impl Stage {
-    /// Whether the answer went out, whole or broken off. Before, the same request still gets it.
+    /// Whether the response was sent, in full or in part. Until then an identical request receives it.
     pub fn is_delivered(self) -> bool {
         match self {
             Self::Paid | Self::Broken => true,
@@ -88,22 +91,23 @@ impl Stage {
     }
 }
 
-/// How the settlement of a payment stands.
+/// State of a payment's settlement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
-    /// The facilitator was not told to.
+    /// No settlement was requested.
     Open,
-    /// It was, and what came of it is not known: the money may have moved.
+    /// Settlement was requested and the outcome is unknown: the money may have moved.
     Asked,
-    /// It said so. The receipt is its answer, as JSON.
+    /// The facilitator settled the payment. The receipt is its answer as JSON.
     Settled { receipt: String },
-    /// The money is on its way.
+    /// The transaction is in flight.
     Pending { receipt: String },
-    /// It said that it cannot.
+    /// The facilitator reported a failure.
     Failed { receipt: String },
 }
 
 impl Settlement {
+    /// Returns the facilitator's receipt as JSON, if there is one.
     pub fn receipt(&self) -> Option<&str> {
         match self {
             Self::Open | Self::Asked => None,
@@ -113,23 +117,24 @@ impl Settlement {
         }
     }
 
-    /// Whether an answer may go out for it.
+    /// Whether an answer may be delivered for this settlement.
     pub fn is_good(&self) -> bool {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
 
-    /// The state after an answer of the facilitator. A pending answer counts only with a hash, which the caller
-    /// has removed if no node of ours knows it.
+    /// Returns the state after an answer of the facilitator. A pending answer counts only with a hash. The caller
+    /// removes the hash if no node of ours knows the transaction.
     ///
-    /// A refusal because the payment was used proves nothing after a question whose answer was lost: that
-    /// question may have used it. It proves something once the facilitator shows that it compared our key.
+    /// After a request whose answer was lost, a refusal because the payment was used proves nothing: that request may
+    /// have used it. It is proof once the facilitator shows that it compared our key.
     #[must_use]
     pub fn told(self, outcome: &Outcome) -> Self {
         match (self, outcome) {
-            // There is no way back from there.
+            // Settled is final.
             (this @ Self::Settled { .. }, _) => this,
             (_, Outcome::Elsewhere { receipt }) => Self::Failed { receipt: receipt.clone() },
-            // We never asked, or the last answer was a definite no: another seller's request was settled.
+            // We never asked, or the last answer was a definite no: the payment was settled for another seller's
+            // request.
             (Self::Open | Self::Failed { .. }, Outcome::Settled { receipt, repeated: true }) => {
                 Self::Failed { receipt: denied(receipt) }
             }
@@ -149,13 +154,13 @@ impl Settlement {
                 Self::Failed { receipt: receipt.clone() }
             }
             (this, Outcome::Unasked(_) | Outcome::Declined(_)) => this,
-            // What waits without a transaction may still be sent.
+            // A pending settlement without a transaction may still be broadcast.
             (_, Outcome::Unknown(_) | Outcome::Pending { hash: None, .. }) => Self::Asked,
         }
     }
 }
 
-/// A receipt of somebody else's settlement, as a refusal.
+/// Turns the receipt of another request's settlement into a failure.
 fn denied(receipt: &str) -> String {
     const TEXT: &str = "The payment was already settled for another request: sign a new one.";
     let mut told: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
@@ -165,7 +170,7 @@ fn denied(receipt: &str) -> String {
     told.to_string()
 }
 
-/// Whether a reason says that the payment was used: perhaps by us.
+/// Whether the failure reason is that the payment was already used. An earlier request of ours may have used it.
 fn is_used(reason: &str) -> bool {
     const USED: [&str; 5] = [
         "invalid_exact_evm_nonce_already_used",
@@ -177,50 +182,50 @@ fn is_used(reason: &str) -> bool {
     USED.contains(&reason)
 }
 
-/// Tokens that an upstream says it used, or that were counted here where it does not say.
+/// Token counts of an answer: reported by the upstream, or counted here if it reports none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub prompt: u64,
     pub completion: u64,
-    /// The upstream said so.
+    /// Whether the upstream reported the counts.
     pub told: bool,
 }
 
-/// A payment.
+/// The stored state of a payment and its sale.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub id: PaymentId,
-    /// Of the body that it first came with.
+    /// Digest of the body that the payment first came with.
     pub body: Digest,
-    /// Of the payment as it was signed: a stranger knows the nonce, but not what was signed.
+    /// Digest of the signed payload. Other parties may know the nonce, but not the payload.
     pub payment: Digest,
-    /// When it was taken, in milliseconds of Unix time.
+    /// When the payment was taken, in milliseconds of Unix time.
     pub taken_at: i64,
-    /// When it can no more be settled, in Unix seconds.
+    /// When the payment expires and can no longer be settled, in Unix seconds.
     pub ends: u64,
     pub stage: Stage,
     pub settlement: Settlement,
-    /// What the facilitator is asked, as JSON: the same text again after a restart.
+    /// The facilitator request as JSON, so that it is identical after a restart.
     pub question: String,
     pub model: Option<String>,
-    /// In the smallest unit, decimal.
+    /// Amount in the asset's smallest unit, decimal.
     pub amount: String,
-    /// The same in dollars.
+    /// The amount in dollars.
     pub usd: String,
     /// EIP-155 chain id.
     pub network: u64,
     pub asset: Address,
     pub payer: Address,
     pub usage: Option<Usage>,
-    /// Whether the answer is kept.
+    /// Whether the answer is stored.
     pub kept: bool,
-    /// Sent with every question about the payment. Rows from before there were keys end here.
+    /// Sent with every facilitator request about the payment. Rows that predate keys end before this member.
     pub key: Option<SaleKey>,
-    /// The bound on one answer that was paid for. The last member: rows from before it was kept end here.
+    /// The paid bound on one answer, in tokens. Must stay the last member: rows that predate it end here.
     pub bound: Option<u64>,
 }
 
-/// An answer as it was sent, but for the receipt.
+/// An answer as it was sent, without the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub status: u16,
@@ -228,27 +233,27 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// What is done for a request whose payment is known.
+/// How a request with a known payment continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The upstream is asked, then it is settled.
+    /// Call the upstream, then settle.
     Serve,
-    /// The kept answer is settled first, then sent.
+    /// Settle for the stored answer, then send it.
     Settle,
-    /// It is settled, where it is not yet, then streamed.
+    /// Settle unless settled, then stream.
     Stream,
-    /// The kept answer is sent.
+    /// Send the stored answer.
     Replay,
-    /// It was for another request.
+    /// Refuse: the payment belongs to another request.
     Spent,
-    /// It was answered, and there is nothing more to send.
+    /// Refuse: the answer was delivered and is no longer stored.
     Gone,
-    /// Its stream broke.
+    /// Refuse: the stream broke.
     Broken,
 }
 
 impl Record {
-    /// What the same payment gets when it comes again.
+    /// Returns what a request with this body and payment digest receives.
     pub fn next(&self, body: &Digest, payment: &Digest) -> Next {
         if self.body != *body || self.payment != *payment {
             return Next::Spent;
@@ -256,7 +261,7 @@ impl Record {
         match self.stage {
             Stage::Taken => Next::Serve,
             Stage::Answered => Next::Settle,
-            // The process that streamed it is gone, so nobody streams it.
+            // The process that streamed it has ended, so no task streams it now.
             Stage::Owed | Stage::Streaming => Next::Stream,
             Stage::Paid if self.kept => Next::Replay,
             Stage::Paid => Next::Gone,
@@ -264,8 +269,8 @@ impl Record {
         }
     }
 
-    /// Whether nothing of it matters any more: answers are kept for a day, and a payment as long as it could
-    /// be used again.
+    /// Whether the record can be deleted. Answers are stored for `kept_ms`, payments until they expire, and pending
+    /// settlements until they end. Both arguments are in milliseconds.
     pub fn is_over(&self, now_ms: i64, kept_ms: i64) -> bool {
         let ends_ms = i64::try_from(self.ends).unwrap_or(i64::MAX).saturating_mul(1_000);
         let waits = matches!(self.settlement, Settlement::Pending { .. });
@@ -278,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_of_a_sale_is_not_shown() {
+    fn debug_output_redacts_a_sale_key() {
         assert_eq!(format!("{:?}", SaleKey([0xab; 16])), "SaleKey([redacted])");
     }
 
@@ -306,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_serves_the_request_that_it_first_came_with_and_no_other() {
+    fn a_payment_serves_only_its_first_request() {
         use Stage::{Answered, Broken, Owed, Paid, Streaming, Taken};
         for (stage, kept, next) in [
             (Taken, false, Next::Serve),
@@ -326,14 +331,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_delivered_once_its_sale_has_ended() {
+    fn only_paid_and_broken_sales_count_as_delivered() {
         use Stage::{Answered, Broken, Owed, Paid, Streaming, Taken};
         assert!([Paid, Broken].into_iter().all(Stage::is_delivered));
         assert!(![Taken, Answered, Owed, Streaming].into_iter().any(Stage::is_delivered));
     }
 
     #[test]
-    fn a_no_counts_only_from_whoever_was_not_asked_before() {
+    fn settlement_state_follows_from_each_outcome() {
         let text = |text: &str| text.to_owned();
         let settled = Outcome::Settled { receipt: text("s"), repeated: false };
         let repeated = Outcome::Settled { receipt: text("s"), repeated: true };
@@ -385,7 +390,7 @@ mod tests {
             (&p, &declined, &p),
             (&f, &declined, &f),
             (&s, &declined, &s),
-            // Another caller got the success, whatever we asked before.
+            // Another caller received the success, whatever we asked before.
             (&open, &elsewhere, &f),
             (&asked, &elsewhere, &f),
             (&p, &elsewhere, &f),
@@ -402,7 +407,7 @@ mod tests {
         ] {
             assert_eq!(before.clone().told(outcome), *after, "{before:?} {outcome:?}");
         }
-        // It was settled for another seller with the same address, unless a question of ours was lost.
+        // Settled for another seller with the same address, unless an answer to us was lost.
         for before in [open, f] {
             let receipt = "{\"success\":true,\"transaction\":\"0x1\"}".to_owned();
             let repeated = Outcome::Settled { receipt, repeated: true };
@@ -413,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_because_a_payment_was_used_is_told_from_every_other() {
+    fn reasons_for_a_used_payment_are_recognized() {
         for reason in [
             "invalid_exact_evm_nonce_already_used",
             "invalid_permit2_nonce",
@@ -429,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_settlement_that_is_settled_or_pending_is_good_and_each_answer_is_its_receipt() {
+    fn only_settled_or_pending_settlements_permit_delivery() {
         let receipt = || "r".to_owned();
         for (settlement, good, told) in [
             (Settlement::Open, false, None),
@@ -447,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_random_and_shown_nowhere() {
+    fn sale_keys_are_random_and_redacted() {
         let all: std::collections::BTreeSet<_> =
             (0..100).map(|_n| SaleKey::random().unwrap().text()).collect();
         assert_eq!(all.len(), 100);
@@ -456,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_forgotten_when_its_answer_is_old_and_it_cannot_be_used_again() {
+    fn a_record_is_over_when_its_answer_and_payment_expired() {
         let mut record = record(Stage::Paid, true);
         assert!(!record.is_over(2_999, 1_000) && !record.is_over(4_999, 1_000));
         assert!(record.is_over(5_000, 1_000));

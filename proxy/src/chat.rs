@@ -1,6 +1,5 @@
-//! A chat completion as it is asked for. What it may cost is read from the body alone, so whatever could cost
-//! more than is read here is refused: members nobody knows, two spellings of one member, contents that are no
-//! text.
+//! A chat completion request. Its price is computed from the body alone, so everything that could cost more than is
+//! read here is refused: unknown members, other spellings of a member, and content that is not text.
 
 mod count;
 
@@ -10,19 +9,19 @@ use crate::fault::{Code, Fault};
 
 pub use count::Counted;
 
-/// Deepest nesting: schemas of tools are deep.
+/// Maximum nesting depth. Schemas of tools are deep.
 const DEPTH_MAX: usize = 64;
-/// Values in a body.
+/// Maximum number of JSON values in a body.
 const VALUES_MAX: usize = 131_072;
-/// Messages in a body.
+/// Maximum number of messages in a body.
 const MESSAGES_MAX: usize = 8_192;
-/// Choices that may be asked for.
+/// Maximum number of choices per request.
 const CHOICES_MAX: u64 = 16;
 
-/// Bounds on what is answered. An upstream obeys either.
+/// Members that bound the answer. Upstreams obey one of them.
 const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
-/// Members that are passed on, and cost nothing or are counted.
+/// Members that are passed on. They cost nothing, or they are counted.
 const KNOWN: [&str; 33] = [
     "messages",
     "model",
@@ -59,28 +58,28 @@ const KNOWN: [&str; 33] = [
     "modalities",
 ];
 
-/// What was asked.
+/// A parsed chat request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chat {
     object: Object,
     pub model: Option<String>,
     pub stream: bool,
-    /// How many answers.
+    /// Number of answers.
     pub choices: u64,
-    /// The most tokens of one answer, where it is said.
+    /// Maximum number of tokens of one answer, if the body sets it.
     pub bound: Option<u64>,
 }
 
 impl Chat {
-    /// Reads a body. `extra` are members that the operator lets pass besides.
+    /// Parses a body. `extra` lists further members that the operator allows.
     ///
     /// # Errors
-    /// [`Fault`] with the member that is wrong.
+    /// [`Fault`] with the invalid member.
     pub fn parse(body: &[u8], extra: &[String]) -> Result<Self, Fault> {
         let object = object(body)?;
         for (key, value) in object.iter() {
             known(key, extra)?;
-            // As clients write what they leave out.
+            // Clients write `null` for members that they leave out.
             if *value != Value::Null {
                 costs_nothing_more(key, value)?;
             }
@@ -88,10 +87,10 @@ impl Chat {
         Self::of(object)
     }
 
-    /// Reads a body that was sold before: its members passed then, whatever passes now.
+    /// Parses a body that was sold before. Its members were accepted then, whatever the settings allow now.
     ///
     /// # Errors
-    /// [`Fault`] with the member that is wrong.
+    /// [`Fault`] with the invalid member.
     pub fn sold(body: &[u8]) -> Result<Self, Fault> {
         Self::of(object(body)?)
     }
@@ -115,8 +114,9 @@ impl Chat {
         })
     }
 
-    /// The body that goes upstream: with the bound that is paid, by the one name that the upstream obeys, and
-    /// with a model. `None` is the body as it came.
+    /// Returns the body for the upstream, or `None` for the original body.
+    ///
+    /// The body has the paid bound, under the one name that the upstream obeys, and a model.
     pub fn completed(&self, bound: (&str, u64), model: Option<&str>) -> Option<String> {
         let (name, most) = bound;
         let missing_model = model.filter(|_none| self.model.is_none());
@@ -147,7 +147,7 @@ fn object(body: &[u8]) -> Result<Object, Fault> {
     Ok(object)
 }
 
-/// A member that is there and not `null`.
+/// Returns a member unless it is absent or `null`.
 fn member<'a>(object: &'a Object, key: &str) -> Option<&'a Value> {
     object.get(key).filter(|value| **value != Value::Null)
 }
@@ -156,8 +156,9 @@ fn wrong(key: &str, why: &str) -> Fault {
     Fault::of(Code::InvalidRequest).because(format!("{key} {why}")).about(key)
 }
 
-/// Some servers read keys whatever their case (Go's, which also takes the long s and the Kelvin sign for
-/// letters): a second spelling of a member could say something else than the one that was priced.
+/// Refuses unknown members, including other spellings of known ones. Some servers match keys without regard to case.
+/// Go's JSON decoder also treats the long s (U+017F) and the Kelvin sign (U+212A) as letters. A second spelling could
+/// carry another value than the one that was priced.
 fn known(key: &str, extra: &[String]) -> Result<(), Fault> {
     if KNOWN.contains(&key) || extra.iter().any(|other| other == key) {
         return Ok(());
@@ -168,11 +169,11 @@ fn known(key: &str, extra: &[String]) -> Result<(), Fault> {
     Err(fault.because(format!("{shown} is not sold here")).about(&param))
 }
 
-/// Members that may raise the upstream's bill beyond its tokens.
+/// Refuses values that may cost more than their tokens.
 fn costs_nothing_more(key: &str, value: &Value) -> Result<(), Fault> {
     let dear = match key {
         "service_tier" => !matches!(value.as_str(), Some("auto" | "default" | "flex")),
-        // Those of the upstream's own run there, and are billed apart.
+        // Tools that run at the upstream are billed separately.
         "tools" => {
             let kind = |tool: &Value| tool.get("type").and_then(Value::as_str).map(str::to_owned);
             let known = |tool| matches!(kind(tool).as_deref(), Some("function" | "custom"));
@@ -205,7 +206,7 @@ fn flag(object: &Object, key: &str) -> Result<bool, Fault> {
     }
 }
 
-/// A number of plain digits, at least 1: what `1e3` or `-0` would be to another reader is not guessed.
+/// Reads a number of plain digits, at least 1. Other forms like `1e3` are refused, because readers differ on them.
 fn count(object: &Object, key: &str) -> Result<Option<u64>, Fault> {
     let Some(value) = member(object, key) else { return Ok(None) };
     let number = value.as_number().and_then(Number::as_u64).filter(|number| *number > 0);
@@ -220,7 +221,7 @@ fn choices(object: &Object) -> Result<u64, Fault> {
     Ok(choices)
 }
 
-/// Where both are said the larger is priced: which of them an upstream obeys is its business.
+/// Returns the larger bound if both are set: we do not know which one the upstream obeys.
 fn bound(object: &Object) -> Result<Option<u64>, Fault> {
     let mut largest = None;
     for key in BOUNDS {

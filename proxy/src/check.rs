@@ -1,4 +1,4 @@
-//! `bursar-proxy check`: what is wrong, before the first customer finds out.
+//! `bursar-proxy check`: reports problems before the first customer meets them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::price::{Rate, Tokens};
 use crate::service::{StartFault, clock, facilitator_of, nodes_of, upstream_of};
 use crate::unpaid;
 
-/// Looks at everything that is configured.
+/// Checks prices, store, nodes, facilitator and upstream.
 ///
 /// # Errors
-/// [`StartFault`]: it would not start.
+/// [`StartFault`] if the service could not start with these settings.
 pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     let mut found = Findings::default();
     prices(config, &mut found);
@@ -62,7 +62,7 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     Ok(found)
 }
 
-/// Whether each network has a node that can confirm a pending settlement.
+/// Checks that each network has a node that can confirm a pending settlement.
 async fn nodes(
     config: &Config,
     clock: &Arc<dyn Clock>,
@@ -91,7 +91,7 @@ async fn nodes(
     Ok(())
 }
 
-/// Whether every answer that is sold fits within what may be unpaid.
+/// Checks that the most expensive answer of each model is within the unpaid limits.
 fn bounds(config: &Config, found: &mut Findings) {
     let most = config.unpaid.per_payer.min(config.unpaid.total);
     let other = config.model(None).map(|model| ("a model that is not in the table", model));
@@ -154,7 +154,7 @@ fn is_open_to_others(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|file| file.mode() & 0o077 != 0)
 }
 
-/// Where there are no modes, nothing is known.
+/// Platforms without file modes cannot show who may read a file.
 #[cfg(not(unix))]
 fn is_open_to_others(_file: &Path) -> bool {
     false
@@ -162,7 +162,7 @@ fn is_open_to_others(_file: &Path) -> bool {
 
 fn store(config: &Config, found: &mut Findings) {
     let path = config.store.display();
-    // Not made here: whoever checks may be another user than the service.
+    // The check does not create the store: it may run as another user than the service.
     if !config.store.exists() {
         found.add(Mark::Good, "store", format!("{path} will be made at the first start"));
         return;
@@ -242,9 +242,9 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_could_never_be_sold_is_reported() {
+    fn check_reports_answers_that_exceed_the_unpaid_limits() {
         assert_eq!(found(&[]), "");
-        // 131,072 and 32,768 tokens at a tenth of a cent for a thousand: 0.16384 dollars.
+        // 131,072 and 32,768 tokens at 0.001 dollars per thousand cost 0.16384 dollars.
         for (bound, fits) in [("0.16384", true), ("0.163839", false)] {
             let per_payer = found(&[("PROXY_MAX_UNPAID_USD_PER_PAYER", bound)]);
             let total = found(&[("PROXY_MAX_UNPAID_USD", bound)]);

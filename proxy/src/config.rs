@@ -1,6 +1,6 @@
-//! Settings: built-in default < TOML file < environment. Every key stands in one table (`table`), from which
-//! file, environment and manual are made. The upstream's key is read from the environment or from a file of its
-//! own, never from the settings.
+//! Settings. The environment overrides the TOML file, which overrides the built-in defaults. One table (`table`)
+//! defines every key for file, environment and manual. The upstream's key comes from the environment or from its own
+//! file, never from the settings file.
 
 mod models;
 mod table;
@@ -31,21 +31,21 @@ use crate::unpaid::{Bounds, Dollars, SCALE};
 pub use models::Model;
 pub use table::reference;
 
-/// Where the model's server is asked until somebody says otherwise.
+/// The default upstream.
 pub const DEFAULT_UPSTREAM: &str = "https://api.openai.com/v1";
-/// The operator's own facilitator.
+/// The default facilitator: the operator's own, on this machine.
 pub const DEFAULT_FACILITATOR: &str = "http://127.0.0.1:4402";
-/// What a thousand tokens cost, in units of 10^-18 dollars: a tenth of a cent.
+/// Default price per thousand tokens, in units of 10^-18 dollars: 0.001 dollars.
 const DEFAULT_RATE: Rate = Rate(1_000_000_000_000_000);
-/// Longest password or key in a file.
+/// Maximum length of a key, in bytes.
 const SECRET_BYTES_MAX: usize = 4_096;
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub listen: SocketAddr,
     pub metrics_listen: Option<SocketAddr>,
-    /// The URL under which customers know the service, if they should be told another than they asked.
+    /// The public URL of the service. `None` uses the host of each request.
     pub public_url: Option<String>,
     pub store: PathBuf,
     pub upstream_url: Place,
@@ -54,7 +54,7 @@ pub struct Config {
     pub facilitator_url: Place,
     pub facilitator_key: Option<SecretString>,
     pub facilitator_key_file: Option<PathBuf>,
-    /// Nodes that are asked whether they know a transaction, first those that are asked first.
+    /// Nodes that must know a pending settlement's transaction, in order of use.
     pub rpc: Rpc,
     pub allow_plain_http: bool,
     pub wallet_address: Option<Address>,
@@ -64,16 +64,16 @@ pub struct Config {
     pub asset_name: Option<String>,
     pub asset_version: Option<String>,
     pub asset_method: Method,
-    /// What a model that is not in the table costs.
+    /// Price of models that are not in the table.
     pub price: Rate,
     pub models: BTreeMap<String, Model>,
-    /// Whether models that are not in the table are sold; `None` is: only where there is no table.
+    /// Whether models that are not in the table are sold. `None` means: only if there is no table.
     pub other_models: Option<bool>,
     pub default_model: Option<String>,
     pub completion_tokens: u64,
     pub max_completion_tokens: u64,
     pub max_prompt_tokens: u64,
-    /// The member by which the upstream is told a bound.
+    /// The member that carries the bound to the upstream.
     pub bound_field: &'static str,
     pub extra_fields: Vec<String>,
     pub body_bytes: usize,
@@ -81,7 +81,7 @@ pub struct Config {
     pub upstream_idle_ms: u64,
     pub max_timeout_seconds: u64,
     pub in_flight: usize,
-    /// What may be unpaid at any time.
+    /// Limits on unpaid sales.
     pub unpaid: Bounds,
     pub rate_per_minute: u32,
     pub trusted_proxies: IpRanges,
@@ -135,23 +135,24 @@ impl Default for Config {
     }
 }
 
-/// Whole dollars.
+/// Converts whole dollars to [`Dollars`].
 fn dollars(whole: u64) -> Dollars {
     let unit = U256::from(10).saturating_pow(U256::from(SCALE));
     U256::from(whole).saturating_mul(unit)
 }
 
-/// Which nodes are asked.
+/// The nodes to ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rpc {
-    /// The public ones of each network's row.
+    /// The public nodes in each network's row.
     Default,
+    /// No nodes: pending settlements are not accepted.
     Off,
-    /// The operator's, each for the network that it names, or for the only one.
+    /// The operator's nodes, each for the network that it names, or for the only one.
     Nodes(Vec<(Option<ChainId>, Place)>),
 }
 
-/// A URL as it was given. It may hold a key, so it is shown nowhere.
+/// A URL from the settings. It may contain a key, so `Debug` redacts it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Place(pub(crate) String);
 
@@ -161,7 +162,7 @@ impl fmt::Debug for Place {
     }
 }
 
-/// Why settings do not fit together.
+/// Why settings are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     #[error(transparent)]
@@ -171,11 +172,11 @@ pub enum Unusable {
 }
 
 impl Config {
-    /// Reads the file, if one is named, and the environment. Relative paths are relative to the folder of
-    /// the file, or to the working folder where there is none.
+    /// Reads the file, if one is named, and the environment. Relative paths are relative to the folder of the file,
+    /// or to the working folder without a file.
     ///
     /// # Errors
-    /// The first key that cannot be meant, and where it stands.
+    /// The first invalid key and its source.
     pub fn load(file: Option<&Path>, env: Environment<'_>) -> Result<Self, Unusable> {
         let mut config = Self::default();
         if let Some(file) = file {
@@ -208,7 +209,7 @@ impl Config {
     }
 
     fn place_paths(&mut self, folder: &Path) {
-        // An absolute path stays itself when it is joined.
+        // Joining an absolute path replaces the folder.
         let place = |path: &mut PathBuf| *path = folder.join(&*path);
         place(&mut self.store);
         self.upstream_key_file.iter_mut().for_each(place);
@@ -222,7 +223,7 @@ impl Config {
         Ok(())
     }
 
-    /// What one key alone cannot say.
+    /// Checks settings that depend on each other.
     fn fits(&self) -> Result<(), Unusable> {
         let wrong = |key, why: &str| Err(Unusable::Key { key, why: why.to_owned() });
         let Some(pay_to) = self.wallet_address else {
@@ -261,22 +262,26 @@ impl Config {
         Ok(())
     }
 
+    /// Returns the upstream's URL.
+    ///
     /// # Errors
-    /// The URL may not be asked.
+    /// The URL is invalid or not allowed.
     pub fn upstream(&self) -> Result<Target, Unusable> {
         target("UPSTREAM_URL", &self.upstream_url.0, self.plain())
     }
 
+    /// Returns the facilitator's URL.
+    ///
     /// # Errors
-    /// The URL may not be asked.
+    /// The URL is invalid or not allowed.
     pub fn facilitator(&self) -> Result<Target, Unusable> {
         target("FACILITATOR_URL", &self.facilitator_url.0, self.plain())
     }
 
-    /// The nodes of each network that has any.
+    /// Returns the nodes of each network that has any.
     ///
     /// # Errors
-    /// A URL that may not be asked, or that is for a network on which no payment is taken.
+    /// A URL is invalid or not allowed, or its network is not in `NETWORK`, or a network has too many nodes.
     pub fn nodes(&self) -> Result<Vec<RpcConfig>, Unusable> {
         let wrong = |why: &str| Err(Unusable::Key { key: "RPC_URL", why: why.to_owned() });
         let one = self.networks.len() == 1;
@@ -322,10 +327,10 @@ impl Config {
         Plain::allowed(self.allow_plain_http)
     }
 
-    /// What all offers share, a row for each network.
+    /// Returns the terms that all offers of a network share, one entry per network.
     ///
     /// # Errors
-    /// An asset that is not known, and not described.
+    /// The asset is not the network's dollar token, and a setting that describes it is missing.
     pub fn terms(&self) -> Result<Vec<Arc<Terms>>, Unusable> {
         let all = self.networks.iter().map(|network| self.terms_on(network));
         all.collect()
@@ -344,7 +349,7 @@ impl Config {
             set.clone().or_else(|| known.then(|| usual.to_owned()))
         };
         let (name, version) = match self.asset_method {
-            // Permit2 signs in a domain of its own.
+            // Permit2 signs in its own EIP-712 domain.
             Method::Permit2 => (String::new(), String::new()),
             Method::Eip3009 => (
                 text(&self.asset_name, coin.domain_name)
@@ -365,37 +370,38 @@ impl Config {
         }))
     }
 
-    /// What is known of a model, if it is sold. `None` is a request that names none.
+    /// Returns the settings of a model, or `None` if it is not sold. The name is `None` if the request names no
+    /// model.
     pub fn model(&self, name: Option<&str>) -> Option<Model> {
         if let Some(model) = name.and_then(|name| self.models.get(name)) {
             return Some(model.clone());
         }
-        // A model that is not named is the upstream's to choose.
+        // If no model is named, the upstream chooses one.
         let others = self.other_models.unwrap_or(self.models.is_empty());
         others.then(|| Model::of(Rates::flat(self.price)))
     }
 
-    /// The key of the upstream as it is sent.
+    /// Returns the upstream's key as a header.
     ///
     /// # Errors
-    /// It cannot be sent.
+    /// The key contains characters that a header cannot have.
     pub fn upstream_header(&self) -> Result<Option<HeaderValue>, Unusable> {
         bearer("UPSTREAM_API_KEY", self.upstream_key.as_ref())
     }
 
-    /// The key of the facilitator as it is sent.
+    /// Returns the facilitator's key as a header.
     ///
     /// # Errors
-    /// It cannot be sent.
+    /// The key contains characters that a header cannot have.
     pub fn facilitator_header(&self) -> Result<Option<HeaderValue>, Unusable> {
         bearer("FACILITATOR_API_KEY", self.facilitator_key.as_ref())
     }
 }
 
-/// What a settlement may take after an answer is there, and a clock may be off.
+/// Seconds that a payment must outlast the longest answer: for settlement and clock differences.
 pub const SETTLING_SECONDS: u64 = 90;
 
-/// A key as a header.
+/// Formats a key as a bearer header.
 fn bearer(
     key: &'static str,
     secret: Option<&SecretString>,
@@ -426,7 +432,7 @@ fn target(key: &'static str, url: &str, plain: Plain) -> Result<Target, Unusable
     })
 }
 
-/// From the environment, else from the file.
+/// Reads a key from the environment, or else from its file.
 fn secret(
     env: Environment<'_>,
     variable: &'static str,

@@ -1,5 +1,5 @@
-//! Asks the facilitator. What it says is believed about money, and about nothing else; an answer that
-//! contradicts its question is none.
+//! The client of the facilitator. Its statements about money are trusted, and nothing else. An answer that
+//! contradicts the request counts as no answer.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use bursar_x402::settlement::REPEATED;
 use crate::book::SaleKey;
 use crate::wait::within;
 
-/// A verdict has some hundred bytes, and extensions of strangers beside them.
+/// Maximum size of an answer. A verdict takes some hundred bytes; unknown extensions may follow.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 32;
 const VERIFY_MS: u64 = 10_000;
-/// Longer than facilitators wait for a block before they say that a settlement is pending.
+/// Longer than facilitators wait for a block before they report `settlement_pending`.
 const SETTLE_MS: u64 = 60_000;
-/// How long a text of the facilitator may be that is passed on.
+/// Maximum length of a facilitator's text that is passed on.
 const TEXT_CHARS: usize = 300;
 
-/// By this header a facilitator knows a repeat of one caller's request from a copy of the payment.
+/// Lets a facilitator distinguish our repeat of a request from a copy of the payment.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Where payments are verified and settled.
+/// Verifies and settles payments.
 #[derive(Debug)]
 pub struct Facilitator {
     client: Client,
@@ -34,14 +34,14 @@ pub struct Facilitator {
     clock: Arc<dyn Clock>,
 }
 
-/// What it answered.
+/// An answer of the facilitator.
 struct Heard {
     status: u16,
     body: Value,
     repeated: bool,
 }
 
-/// What is said of a payment.
+/// Result of `/verify`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Good,
@@ -49,14 +49,14 @@ pub enum Verdict {
         reason: String,
         message: String,
     },
-    /// There is no verdict, and why.
+    /// There is no verdict, for this reason.
     None(String),
 }
 
-/// What became of a settlement. Receipts are what the client gets, as JSON.
+/// Result of `/settle`. Receipts are sent to the customer as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// `repeated` marks the answer to an earlier request, from any caller.
+    /// `repeated` means that the success belongs to an earlier request, by any caller.
     Settled {
         receipt: String,
         repeated: bool,
@@ -70,34 +70,34 @@ pub enum Outcome {
         receipt: String,
         reason: String,
     },
-    /// The success was returned to another caller: our key was not the first.
+    /// Another caller received the success, because our key was not the first.
     Elsewhere {
         receipt: String,
     },
-    /// The facilitator rejected the request before it accepted anything, for a reason of its own. The payment
-    /// stays as it was.
+    /// The facilitator rejected the request for its own reasons, and accepted nothing. The payment is unchanged.
     Declined(String),
-    /// It was not asked: nothing was settled.
+    /// The request was not sent or not processed: nothing was settled.
     Unasked(String),
-    /// It may have been settled.
+    /// The payment may have been settled.
     Unknown(String),
 }
 
-/// About which payment it is asked.
+/// The payment that a request is about.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
     pub network: &'static Network,
     pub payer: Address,
-    /// Names the sale to the facilitator; sales that began before there were keys have none.
+    /// Identifies the sale to the facilitator. `None` for sales that predate keys.
     pub key: Option<SaleKey>,
 }
 
-/// Rejections that say something of the facilitator and nothing of the payment.
+/// Rejections that concern the facilitator and not the payment.
 const DECLINED: [&str; 3] = ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"];
 
 const CONTRADICTS: &str = "its answer contradicts the request";
 
 impl Facilitator {
+    /// Creates a client. `key` is the authorization header, if the facilitator needs one.
     pub fn new(
         client: Client,
         base: Target,
@@ -113,6 +113,7 @@ impl Facilitator {
         Self { client, base, headers, clock }
     }
 
+    /// Verifies a payment. A timeout returns [`Verdict::None`].
     pub async fn verify(&self, question: &str, about: About) -> Verdict {
         match self.ask((Method::POST, "verify"), question, about.key, VERIFY_MS).await {
             Ok(heard) => verdict(heard.status, &heard.body, about),
@@ -120,6 +121,7 @@ impl Facilitator {
         }
     }
 
+    /// Settles a payment. A timeout returns [`Outcome::Unknown`].
     pub async fn settle(&self, question: &str, about: About) -> Outcome {
         match self.ask((Method::POST, "settle"), question, about.key, SETTLE_MS).await {
             Ok(heard) => outcome(&heard, about),
@@ -128,10 +130,10 @@ impl Facilitator {
         }
     }
 
-    /// What it says it settles.
+    /// Returns the answer of `/supported`.
     ///
     /// # Errors
-    /// Why there is no such list.
+    /// A description of why there is no such list.
     pub async fn supported(&self) -> Result<Value, String> {
         match self.ask((Method::GET, "supported"), "", None, VERIFY_MS).await {
             Ok(Heard { status: 200, body, .. }) => Ok(body),
@@ -140,6 +142,7 @@ impl Facilitator {
         }
     }
 
+    /// Returns the name of the facilitator for logs: scheme, host and port.
     pub fn label(&self) -> &str {
         self.base.label().as_str()
     }
@@ -161,7 +164,7 @@ impl Facilitator {
         let exchange = async {
             let answered = self.client.open(asked).await?;
             let status = answered.status.as_u16();
-            // Whatever it says besides, it did nothing.
+            // Status 429 means that the request was not processed, whatever the body contains.
             if status == 429 {
                 let why = "it answers 429: too many requests";
                 return Err(Unanswered::Unreached(why.to_owned()));
@@ -189,12 +192,12 @@ fn verdict(status: u16, answer: &Value, about: About) -> Verdict {
             let reason = said(answer, "invalidReason").unwrap_or_default();
             Verdict::None(format!("it settles nothing now: {reason}"))
         }
-        // With another status it is a trouble of its own, whatever the form.
+        // With a 5xx status it is a failure of the facilitator, whatever the body contains.
         Some(false) if status < 500 => Verdict::Bad {
             reason: said(answer, "invalidReason").unwrap_or_else(|| "invalid_payment".to_owned()),
             message: said(answer, "invalidMessage").unwrap_or_default(),
         },
-        // As facilitators answer what they cannot read.
+        // Facilitators answer so if they cannot read the payment.
         None if status == 400 => Verdict::Bad {
             reason: "invalid_payload".to_owned(),
             message: said(answer, "error").unwrap_or_default(),
@@ -224,15 +227,15 @@ fn outcome(heard: &Heard, about: About) -> Outcome {
                 Outcome::Pending { receipt: receipt(), hash }
             } else if hash.is_none() && is_declined(answer, "errorReason") {
                 Outcome::Declined(reason)
-            // Only a facilitator that knows keys names the transaction there. Another one may mean our own
-            // earlier request.
+            // Only a facilitator that compares keys names the transaction there. Any other may mean our own earlier
+            // request.
             } else if reason == "duplicate_settlement"
                 && about.key.is_some()
                 && hash.is_none()
                 && answer.get("extra").and_then(hash_in).is_some()
             {
                 Outcome::Elsewhere { receipt: receipt() }
-            // Else it is a trouble of its own, or one after something was sent.
+            // A definite failure. In all other cases the facilitator itself failed, perhaps after a broadcast.
             } else if status < 500
                 && hash.is_none()
                 && !reason.is_empty()
@@ -247,7 +250,7 @@ fn outcome(heard: &Heard, about: About) -> Outcome {
     }
 }
 
-/// The payer may be left out, but not be another one.
+/// The payer may be absent, but must not be another one.
 fn is_of(answer: &Value, about: About) -> bool {
     match answer.get("payer") {
         None | Some(Value::Null) => true,
@@ -263,12 +266,12 @@ fn is_on(answer: &Value, about: About) -> bool {
     network.and_then(by_text) == Some(about.network)
 }
 
-/// A pending answer may leave the network out, but not name another one.
+/// In a pending answer the network may be absent, but must not be another one.
 fn is_on_or_unnamed(answer: &Value, about: About) -> bool {
     matches!(answer.get("network"), None | Some(Value::Null)) || is_on(answer, about)
 }
 
-/// The hash of a transaction, if the member is one.
+/// Returns the transaction hash, if the member is one.
 fn hash_in(answer: &Value) -> Option<B256> {
     let text = answer.get("transaction").and_then(Value::as_str)?;
     text.strip_prefix("0x").filter(|digits| digits.len() == 64)?.parse().ok()
@@ -278,7 +281,7 @@ fn is_declined(answer: &Value, key: &str) -> bool {
     answer.get(key).and_then(Value::as_str).is_some_and(|reason| DECLINED.contains(&reason))
 }
 
-/// What the facilitator said, in the words of the protocol and within bounds.
+/// Returns a receipt with the protocol's members only, each of bounded length.
 fn receipt(answer: &Value, network: &Network) -> Object {
     let mut receipt = Object::new();
     receipt.insert("success", answer.get("success").and_then(Value::as_bool).unwrap_or(false));
@@ -294,7 +297,7 @@ fn receipt(answer: &Value, network: &Network) -> Object {
 
 fn said(answer: &Value, key: &str) -> Option<String> {
     let text = answer.get(key)?.as_str()?;
-    // It is shown to customers, and in terminals.
+    // Customers and terminals display this text.
     let plain = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
     Some(text.chars().map(plain).take(TEXT_CHARS).collect())
 }
@@ -316,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_counts_only_where_it_fits_its_question() {
+    fn a_verdict_that_contradicts_its_request_is_ignored() {
         let judge = |status, text: &str| verdict(status, &value(text), about());
         assert_eq!(judge(200, "{\"isValid\":true}"), Verdict::Good);
         assert_eq!(
@@ -331,7 +334,7 @@ mod tests {
             (200, "{}"),
             (200, "[]"),
             (503, "{\"isValid\":false,\"invalidReason\":\"unexpected_verify_error\"}"),
-            // Says nothing of the payment, so no other payment is asked for.
+            // These reasons do not concern the payment, so no other payment is requested.
             (200, "{\"isValid\":false,\"invalidReason\":\"facilitator_out_of_gas\"}"),
             (503, "{\"isValid\":false,\"invalidReason\":\"gas_budget_spent\"}"),
         ] {
@@ -344,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_settlement_is_settled_failed_pending_or_not_known() {
+    fn settle_answers_are_classified() {
         let hash = format!("0x{}", "ab".repeat(32));
         let judge = |status, text: &str| {
             let body = value(&text.replace("HASH", &hash));
@@ -378,7 +381,7 @@ mod tests {
         assert_eq!(named(judge(500, &pending.replace("HASH", ""))), None);
         assert_eq!(named(judge(200, &pending.replace("HASH", "0x12"))), None);
         assert_eq!(named(judge(200, &pending.replace("HASH", &"ab".repeat(32)))), None);
-        // Payer and network may be left out; what is named has to be ours, as in a success.
+        // Payer and network may be absent. If present they must match, as in a success.
         let with =
             |members: &str| pending.replace("\"success\"", &format!("{members},\"success\""));
         for members in [
@@ -406,7 +409,7 @@ mod tests {
         }
         let sent = "{\"success\":false,\"errorReason\":\"gas_too_high\",\"transaction\":\"HASH\"}";
         assert!(matches!(judge(200, sent), Outcome::Unknown(_)), "something was sent");
-        // Only with our key and the other transaction it is said that another caller got the success.
+        // Another caller received the success only if we sent a key and the answer names the other transaction.
         let used = "{\"success\":false,\"errorReason\":\"duplicate_settlement\",\"transaction\":\"\",\
                     \"extra\":{\"transaction\":\"HASH\"}}";
         assert!(matches!(judge(200, used), Outcome::Elsewhere { .. }));

@@ -1,11 +1,11 @@
-//! Why there is no answer: a stable code, a status, whether it is worth trying again, and a sentence that says
-//! what to do. Callers are OpenAI clients, so the form is theirs.
+//! Error codes of the API: stable text, status, whether a client may retry, and a message that says what to do.
+//! Callers are OpenAI clients, so the format is OpenAI's.
 
 use std::fmt;
 
 use axum::http::StatusCode;
 
-/// Every refusal.
+/// Every error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
     InvalidJson,
@@ -37,20 +37,20 @@ pub enum Code {
     MethodNotAllowed,
 }
 
-/// Whose fault it is, as OpenAI clients name kinds of errors.
+/// Error types as OpenAI clients name them.
 const CALLER: &str = "invalid_request_error";
 const PAYMENT: &str = "payment_error";
 const SERVER: &str = "api_error";
 
-/// What is said of a code.
+/// Properties of a code.
 struct Row {
     code: Code,
     text: &'static str,
     status: u16,
     kind: &'static str,
-    /// Whether a client may repeat the request by itself; `None` leaves it to the client's own rules.
+    /// Whether a client may retry on its own. `None` leaves it to the client's rules.
     retry: Option<bool>,
-    /// What happened and what to do, one sentence each way.
+    /// What happened and what to do, each in one sentence or clause.
     says: &'static str,
 }
 
@@ -290,41 +290,46 @@ const fn row(
 }
 
 impl Code {
-    /// Every code, in the order of the manual.
+    /// Returns every code, in the order of the manual.
     pub fn all() -> impl Iterator<Item = Self> {
         ROWS.iter().map(|row| row.code)
     }
 
     fn row(self) -> &'static Row {
-        // Every code has its row; a test looks.
+        // A test checks that every code has a row.
         ROWS.iter().find(|row| row.code == self).unwrap_or(&ROWS[0])
     }
 
+    /// Returns the stable text of the code.
     pub fn text(self) -> &'static str {
         self.row().text
     }
 
+    /// Returns the HTTP status.
     pub fn status(self) -> StatusCode {
         StatusCode::from_u16(self.row().status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// Returns the error type as OpenAI clients know it.
     pub fn kind(self) -> &'static str {
         self.row().kind
     }
 
+    /// Returns whether a client may retry on its own. `None` leaves it to the client's rules.
     pub fn retry(self) -> Option<bool> {
         self.row().retry
     }
 
+    /// Returns the message: what happened and what to do.
     pub fn says(self) -> &'static str {
         self.row().says
     }
 
-    /// Seconds after which a repeat may succeed, where that is known.
+    /// Returns the seconds after which a repeat may succeed, if that is known.
     pub fn retry_after(self) -> Option<&'static str> {
         match self {
             Self::TooManyRequests | Self::PaymentInUse | Self::Busy | Self::Stopping => Some("2"),
-            // As often as pending settlements are looked up.
+            // The interval at which pending settlements are looked up.
             Self::UnpaidLimit => Some("5"),
             _other => None,
         }
@@ -335,23 +340,26 @@ impl Code {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub code: Code,
-    /// What is wrong with this one, without what a stranger said.
+    /// Details of this refusal, without text from third parties.
     pub because: Option<String>,
-    /// The member of the request.
+    /// The member of the request that is wrong.
     pub param: Option<String>,
 }
 
 impl Fault {
+    /// Creates a refusal without details.
     pub fn of(code: Code) -> Self {
         Self { code, because: None, param: None }
     }
 
+    /// Sets the details.
     #[must_use]
     pub fn because(mut self, why: impl fmt::Display) -> Self {
         self.because = Some(why.to_string());
         self
     }
 
+    /// Names the member that is wrong.
     #[must_use]
     pub fn about(mut self, param: &str) -> Self {
         self.param = Some(param.to_owned());
@@ -369,7 +377,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The rows of the manual: code, status, what it says.
+/// Returns the error table of the manual as Markdown.
 pub fn reference() -> String {
     let mut page = String::from("| Code | Status | Retry | Message |\n|---|---|---|---|\n");
     for row in ROWS {
@@ -389,7 +397,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_code_has_its_row_and_its_own_text() {
+    fn every_proxy_error_code_has_a_row_and_a_unique_text() {
         let texts: BTreeSet<_> = Code::all().map(Code::text).collect();
         assert_eq!(texts.len(), ROWS.len());
         for row in ROWS {
@@ -401,9 +409,9 @@ mod tests {
         assert_eq!(last + 1, ROWS.len(), "a code without a row");
     }
 
-    /// As docs/proxy.md lists them.
+    /// docs/proxy.md lists these.
     #[test]
-    fn retry_after_is_named_where_a_repeat_is_known_to_succeed() {
+    fn retry_after_matches_the_manual() {
         let named: Vec<_> =
             Code::all().filter_map(|code| Some((code.text(), code.retry_after()?))).collect();
         let expected = [
@@ -416,9 +424,9 @@ mod tests {
         assert_eq!(named, expected);
     }
 
-    /// They are also answered while a question to settle is open, or after it.
+    /// These codes are also returned during or after a settle request.
     #[test]
-    fn a_code_of_a_payment_that_may_have_moved_does_not_deny_it() {
+    fn codes_of_possibly_charged_payments_do_not_claim_no_charge() {
         for code in [
             Code::PaymentInUse,
             Code::AnswerNotKept,
@@ -435,9 +443,9 @@ mod tests {
         }
     }
 
-    /// An OpenAI client repeats 409 and 5xx by itself, and with a new payment if it signs one each time.
+    /// OpenAI clients retry 409 and 5xx on their own. Some sign a new payment for each request.
     #[test]
-    fn where_money_may_have_moved_no_client_repeats_by_itself() {
+    fn clients_must_not_retry_possibly_charged_requests() {
         for row in ROWS {
             let harmless = row.says.contains("nothing was charged") || row.kind == CALLER;
             let limits = matches!(row.code, Code::TooManyRequests);

@@ -1,4 +1,4 @@
-//! The proxy: puts an x402 price in front of an OpenAI-compatible API, and sells each answer once.
+//! Sells an OpenAI-compatible API per request: quotes x402 prices, takes payments, and delivers each answer once.
 
 pub mod api;
 pub mod book;

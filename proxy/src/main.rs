@@ -1,4 +1,4 @@
-//! `bursar-proxy`.
+//! The `bursar-proxy` program.
 
 use std::process::ExitCode;
 use std::sync::Arc;

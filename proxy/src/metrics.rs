@@ -1,4 +1,4 @@
-//! What an operator watches, as Prometheus reads it. Times are in seconds.
+//! Prometheus metrics for the operator. Times are in seconds.
 
 use std::sync::atomic::AtomicI64;
 
@@ -13,25 +13,26 @@ use prometheus_client::registry::Registry;
 
 use crate::book::Usage;
 
-/// From a short answer to a long one.
+/// Histogram bounds in seconds, from short answers to long ones.
 const BUCKETS: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Result {
-    /// Of a chat: `quoted`, `payment_refused`, `whole`, `streamed`, `replayed`, `refused_upstream`, or a code.
+    /// For chats: `quoted`, `payment_refused`, `whole`, `streamed`, `replayed`, `refused_upstream`, or a code.
+    /// Upstream calls and settlements have their own values.
     result: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Money {
-    /// CAIP-2.
+    /// CAIP-2 id.
     network: String,
     asset: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Used {
-    /// As in the table of models; `other` for the rest.
+    /// Name from the table of models, or `other`: other names are chosen by customers.
     model: String,
     kind: &'static str,
 }
@@ -46,15 +47,15 @@ pub struct Metrics {
     settlements: Family<Result, Counter>,
     revenue: Family<Money, Counter>,
     tokens: Family<Used, Counter>,
-    /// Streams that broke after their first chunk: they stay paid.
+    /// Streams that broke after their first chunk and are not refunded.
     pub streams_broken: Counter,
-    /// Customers who left a stream before its end.
+    /// Streams whose customer left before the end.
     pub streams_left: Counter,
-    /// Answers that were delivered while their money was on its way, and never came.
+    /// Delivered answers whose pending settlement failed or expired.
     pub unpaid_answers: Counter,
-    /// Payments that are worked on.
+    /// Payments in progress.
     pub busy: Gauge<i64, AtomicI64>,
-    /// Delivered answers whose money is on its way.
+    /// Payments whose settlement is pending.
     pub pending: Gauge<i64, AtomicI64>,
 }
 
@@ -100,20 +101,23 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Counts a chat completion by result.
     pub fn chat(&self, result: &'static str) {
         self.chats.get_or_create(&Result { result }).inc();
     }
 
+    /// Counts a request to the upstream and its duration in milliseconds.
     pub fn upstream(&self, result: &'static str, took_ms: u64) {
         self.upstream_calls.get_or_create(&Result { result }).inc();
         self.upstream_seconds.observe(seconds(took_ms));
     }
 
+    /// Counts a settle request by outcome.
     pub fn settlement(&self, result: &'static str) {
         self.settlements.get_or_create(&Result { result }).inc();
     }
 
-    /// What does not fit into 64 bits is not counted: no dollar token has that many units.
+    /// Counts revenue in the asset's smallest unit. Skips amounts over 64 bits: no dollar token has that many units.
     pub fn earned(&self, chain: u64, asset: Address, atoms: &str) {
         if let Ok(atoms) = atoms.parse() {
             let money = Money { network: format!("eip155:{chain}"), asset: asset.to_string() };
@@ -121,6 +125,7 @@ impl Metrics {
         }
     }
 
+    /// Counts the tokens of an answer. `None` counts as `other`.
     pub fn used(&self, model: Option<&str>, usage: Usage) {
         for (kind, count) in [("prompt", usage.prompt), ("completion", usage.completion)] {
             let model = model.unwrap_or("other").to_owned();
@@ -128,7 +133,7 @@ impl Metrics {
         }
     }
 
-    /// OpenMetrics text.
+    /// Returns all metrics as OpenMetrics text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.

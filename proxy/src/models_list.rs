@@ -1,5 +1,5 @@
-//! The upstream's list of models, kept for a short time: however many callers ask for it, the upstream is asked
-//! once a minute. Where it fails, the last list is served for a bounded time.
+//! Caches the upstream's list of models: the upstream is asked once a minute, however many callers there are. If it
+//! fails, the last list is served for a bounded time.
 
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use crate::upstream::Side;
 const FRESH_MS: u64 = 60_000;
 /// How long a failure is served without asking again.
 const FAILED_MS: u64 = 5_000;
-/// How old a list may be that is served because the upstream fails.
+/// Maximum age of a list that is served because the upstream fails.
 const STALE_MS: u64 = 600_000;
 
-/// What a caller gets.
+/// The list, or the upstream's failure.
 pub type Listed = Result<Side, Fault>;
 
-/// The kept list. Clones share it.
+/// The cached list. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ModelsList {
     // Held while the upstream is asked, so that simultaneous callers share its answer.
     kept: Arc<Mutex<Kept>>,
     clock: Arc<dyn Clock>,
-    /// Asks to the end for callers that have left.
+    /// Completes requests whose callers have left.
     tasks: TaskTracker,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The last list, and when it came.
+    /// The last list and its time.
     list: Option<(u64, Side)>,
-    /// The last failure, if none succeeded since, and when it came.
+    /// The last failure and its time, unless a request has succeeded since.
     failure: Option<(u64, Listed)>,
 }
 
 impl Kept {
-    /// What is served without asking the upstream.
+    /// Returns what is served without asking the upstream.
     fn now(&self, now_ms: u64) -> Option<Listed> {
         let is_younger = |at: u64, ms: u64| now_ms.saturating_sub(at) < ms;
         if let Some((at, list)) = &self.list
@@ -75,14 +75,15 @@ impl Kept {
 }
 
 impl ModelsList {
+    /// Creates an empty cache. Requests to the upstream run on `tasks`.
     pub fn new(clock: Arc<dyn Clock>, tasks: TaskTracker) -> Self {
         Self { kept: Arc::default(), clock, tasks }
     }
 
-    /// The list, from `ask` if none is fresh.
+    /// Returns the list, from `ask` if none is fresh.
     ///
     /// # Errors
-    /// The upstream's [`Fault`], if there is no list that is young enough.
+    /// The upstream's [`Fault`], if there is no list that is recent enough.
     pub async fn get<F>(&self, ask: impl FnOnce() -> F) -> Listed
     where
         F: Future<Output = Listed> + Send + 'static,
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_is_asked_for_once_and_again_when_it_is_old() {
+    async fn simultaneous_callers_share_one_models_request() {
         let stage = Stage::new();
         let all = (0..50).map(|_n| stage.get(Ok(side(200, "one"))));
         for got in futures::future::join_all(all).await {
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_the_upstream_fails_the_last_list_is_served_for_a_while() {
+    async fn the_last_models_list_is_served_for_a_bounded_time() {
         let stage = Stage::new();
         stage.get(Ok(side(200, "one"))).await.unwrap();
         let fault = || Err(Fault::of(Code::UpstreamUnavailable));
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_who_leaves_does_not_make_the_next_one_ask_again() {
+    async fn a_models_request_completes_after_its_caller_left() {
         let stage = Stage::new();
         let (open, gate) = tokio::sync::oneshot::channel::<()>();
         let first = stage.list.get(|| async move {

@@ -1,5 +1,5 @@
-//! Asks the operator's node whether it knows a transaction. A facilitator's word that money is on its way counts only
-//! with a transaction that a node knows.
+//! Asks the operator's nodes whether they know a transaction. A settlement that the facilitator reports as pending
+//! counts only if a node knows its transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use bursar_core::networks::ChainId;
 
 use crate::wait::within;
 
-/// How long one look-up may take.
+/// Timeout of one lookup.
 const LOOK_MS: u64 = 5_000;
-/// How often a node is asked for a transaction that it does not know: one that was just broadcast to another node
-/// takes a moment to arrive.
+/// Number of lookups before a transaction counts as unknown. A transaction that was just broadcast through another
+/// node takes a moment to arrive.
 const TRIES: u32 = 3;
-/// Between two tries.
+/// Pause between two lookups.
 const PAUSE_MS: u64 = 400;
 
-/// The nodes, by network.
+/// The nodes of each network.
 #[derive(Debug, Clone)]
 pub struct Nodes {
     chains: HashMap<ChainId, Arc<dyn Chain>>,
@@ -26,17 +26,18 @@ pub struct Nodes {
 }
 
 impl Nodes {
+    /// Creates the set from one chain client per network.
     pub fn new(chains: HashMap<ChainId, Arc<dyn Chain>>, clock: Arc<dyn Clock>) -> Self {
         Self { chains, clock }
     }
 
-    /// The nodes of a network.
+    /// Returns the nodes of a network, or `None` if it has none.
     pub fn of(&self, network: ChainId) -> Option<&dyn Chain> {
         self.chains.get(&network).map(|chain| &**chain)
     }
 
-    /// Whether a node says, now, that it knows the transaction. Without a node, or without its answer, the
-    /// transaction is not known.
+    /// Whether a node knows the transaction at this moment. Without a node or its answer the transaction counts as
+    /// unknown.
     pub async fn know(&self, network: ChainId, hash: B256) -> bool {
         let Some(chain) = self.chains.get(&network) else { return false };
         for again in 0..TRIES {

@@ -1,4 +1,4 @@
-//! What is asked for an answer, in both versions of x402.
+//! The price of an answer in both versions of x402.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::Network;
 use bursar_x402::{Version, header};
 
-/// How a token is moved.
+/// How a token is transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Eip3009,
     Permit2,
 }
 
-/// What all offers of a network share.
+/// Terms that all offers of a network share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     pub network: &'static Network,
@@ -23,29 +23,29 @@ pub struct Terms {
     pub decimals: u8,
     pub pay_to: Address,
     pub method: Method,
-    /// Of the token's EIP-712 domain.
+    /// Name in the token's EIP-712 domain.
     pub name: String,
     pub version: String,
     pub max_timeout_seconds: u64,
 }
 
-/// What one answer costs on one network.
+/// The price of one answer on one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     pub terms: Arc<Terms>,
-    /// In the smallest unit of the asset.
+    /// Amount in the asset's smallest unit.
     pub amount: U256,
-    /// The URL of what is sold.
+    /// URL of the resource.
     pub resource: Arc<str>,
 }
 
-/// What the estimate was, as it is told beside the offers.
+/// The estimate behind the price, shown with the offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Estimate {
     pub model: Option<String>,
     pub prompt_tokens: u64,
     pub completion_tokens_max: u64,
-    /// Dollars, in plain digits.
+    /// Dollars as a plain decimal.
     pub usd: String,
 }
 
@@ -53,7 +53,7 @@ const DESCRIPTION: &str = "One chat completion, priced by its tokens";
 const MIME: &str = "application/json";
 
 impl Offer {
-    /// `PaymentRequirements` in a version.
+    /// Returns the `PaymentRequirements` of a version.
     pub fn requirements(&self, version: Version) -> Object {
         let terms = &self.terms;
         let network = match version {
@@ -91,7 +91,7 @@ impl Offer {
         object.with("extra", extra)
     }
 
-    /// The body of `/verify` and `/settle` for a payment, as JSON.
+    /// Returns the body of `/verify` and `/settle` for a payment, as JSON.
     pub fn question(&self, version: Version, payment: &Value) -> String {
         let question = Object::new()
             .with("x402Version", version.number())
@@ -100,13 +100,13 @@ impl Offer {
         question.to_compact()
     }
 
-    /// The amount in dollars, in plain digits: the token is one dollar a unit.
+    /// Returns the amount in dollars as a plain decimal. One token counts as one dollar.
     pub fn usd(&self) -> String {
         TokenAmount { atoms: Atoms(self.amount), decimals: self.terms.decimals }.plain()
     }
 }
 
-/// A 402 answer: the value of `PAYMENT-REQUIRED` for clients of version 2, the body for those of version 1.
+/// A 402 response: the header `PAYMENT-REQUIRED` for version 2 clients, the body for version 1 clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
     pub header: String,
@@ -114,9 +114,9 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// Asks for one of the offers. `error` is a string in both versions, as their readers demand.
+    /// Builds the challenge. `error` is a string in both versions, because clients require one.
     pub fn new(offers: &[Offer], estimate: &Estimate, error: &str) -> Self {
-        // The official clients of version 1 refuse a list with a network in it that they do not know.
+        // Official version 1 clients refuse a list that contains a network that they do not know.
         let official = offers.iter().any(|offer| offer.terms.network.v1_official);
         let told = |version, offer: &&Offer| {
             version == Version::V2 || !official || offer.terms.network.v1_official
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_ask_for_the_same() {
+    fn both_x402_versions_offer_the_same_terms() {
         let offers = [offer(8453), offer(4663)];
         let estimate = Estimate {
             model: Some("gpt-\"x\"".to_owned()),
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(one.pay_to, two.pay_to);
             assert_eq!(one.max_timeout_seconds, two.max_timeout_seconds);
         }
-        // Clients of version 1 do not know Robinhood, and would refuse both.
+        // Version 1 clients do not know Robinhood, and would refuse both offers.
         assert_eq!((first.offers.len(), second.offers.len()), (1, 2));
         let alone = Challenge::new(&offers[1..], &estimate, "payment required");
         let body_alone = parse(alone.body.as_bytes(), 32).unwrap();
@@ -217,7 +217,7 @@ mod tests {
         assert!(body.contains("\"model\":null"), "{body}");
     }
 
-    /// Letter by letter, because signers read every member.
+    /// The JSON is compared exactly, because signers read every member.
     #[test]
     fn requirements_have_the_members_of_their_version() {
         let offer = offer(8453);
@@ -243,7 +243,7 @@ mod tests {
         let permit = Offer { terms: Arc::new(permit), ..offer };
         let asked = permit.requirements(Version::V2).to_compact();
         assert!(asked.ends_with("\"extra\":{\"assetTransferMethod\":\"permit2\"}}"), "{asked}");
-        // The question holds the payment as it came, and what it is to pay.
+        // The request contains the payment as it came, and the requirements.
         let payment = parse(b"{\"a\":[1]}", 8).unwrap();
         let question = permit.question(Version::V1, &payment);
         let rest = permit.requirements(Version::V1).to_compact();

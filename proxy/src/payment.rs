@@ -1,5 +1,5 @@
-//! Reads a payment header, and says whether it is for what is sold. Whether it is good says the facilitator;
-//! what can be seen without it is seen here, so that a mistaken or lying facilitator cannot sell for less.
+//! Reads a payment header and checks it against the offers. The facilitator decides whether the payment is valid.
+//! What can be checked without it is checked here, so that a faulty or dishonest facilitator cannot sell for less.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -17,52 +17,53 @@ use crate::book::{Digest, PaymentId};
 use crate::fault::{Code, Fault};
 use crate::offer::{Method, Offer, Terms};
 
-/// A payment that is for what is sold; whether it is good is not said yet.
+/// A payment for one of the offers. It is not verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payment {
     pub id: PaymentId,
-    /// Of the payload as it was signed.
+    /// Digest of the signed payload.
     pub digest: Digest,
     pub version: Version,
     pub payer: Address,
-    /// When it can no more be settled, in Unix seconds.
+    /// When the payment expires and can no longer be settled, in Unix seconds.
     pub ends: u64,
-    /// What the facilitator is asked, as JSON.
+    /// The facilitator request, as JSON.
     pub question: String,
-    /// Which of the offers it takes.
+    /// The offer that it accepts.
     pub offer: Offer,
-    /// Why it buys nothing now. It may have bought something before: an answer that is asked for again is
-    /// given whatever the price is by then.
+    /// Why it buys nothing now. It may have bought something before: that answer is returned at any current price.
     pub unfit: Option<Unfit>,
 }
 
-/// Which payment a header holds, whatever it is worth.
+/// The identity of the payment in a header, without any check of its terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Named {
     pub id: PaymentId,
-    /// Of the payload as it was signed.
+    /// Digest of the signed payload.
     pub digest: Digest,
 }
 
-/// Why a payment buys nothing: the client is asked again, with the reason.
+/// Why a payment buys nothing. The client is asked for another payment, with this reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit {
-    /// The code that facilitators have for it, where there is one.
+    /// The facilitators' code for the reason, if there is one.
     pub reason: String,
     pub message: String,
 }
 
 impl Unfit {
+    /// Creates a reason from a code and a message.
     pub fn new(reason: &str, message: &str) -> Self {
         Self { reason: reason.to_owned(), message: message.to_owned() }
     }
 }
 
-/// What a header is not.
+/// Why a header contains no usable payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unpaid {
-    /// No payment at all: the request is wrong.
+    /// The header is malformed, so the request is refused.
     Unreadable(Fault),
+    /// The payment is for another network, scheme or version.
     Unfit(Unfit),
 }
 
@@ -79,11 +80,11 @@ impl From<X402Error> for Unpaid {
 }
 
 impl Payment {
-    /// Reads a header of that version. `span` is when it may end, in Unix seconds: not before an answer may be
-    /// ready, for it would be worth nothing by then, and not in another age.
+    /// Reads a header of `version` and checks it against `offers`. `span` is the allowed range of expiry, in Unix
+    /// seconds. A payment must not expire before the longest answer can be ready, nor too far ahead.
     ///
     /// # Errors
-    /// [`Unpaid`]: it cannot be known.
+    /// [`Unpaid`]: the header is malformed, or for another network, scheme or version.
     pub fn read(
         text: &str,
         version: Version,
@@ -126,11 +127,11 @@ impl Payment {
 }
 
 impl Named {
-    /// Reads which payment it is from the header alone: an answer that was paid is found again although its
-    /// price, its model or its network is no longer offered. `terms` say which asset version 1 means.
+    /// Reads the identity of a payment from its header alone. So a paid answer is found even if its price, model or
+    /// network is no longer offered. Version 1 names no asset, so `terms` supply it.
     ///
     /// # Errors
-    /// [`Unpaid`]: it cannot be known.
+    /// [`Unpaid`]: the header is malformed, or its network is unknown.
     pub fn read(text: &str, version: Version, terms: &[Arc<Terms>]) -> Result<Self, Unpaid> {
         let value = header::decode(text)?;
         let object = value
@@ -165,7 +166,7 @@ impl Named {
     }
 }
 
-/// The offer of the network that a payment names.
+/// Returns the offer for the network that a payment names.
 fn chosen<'a>(named: &Fields<'_>, offers: &'a [Offer]) -> Result<&'a Offer, Unpaid> {
     let scheme = named.required("scheme", named.text("scheme")?)?;
     if scheme != "exact" {
@@ -179,7 +180,7 @@ fn chosen<'a>(named: &Fields<'_>, offers: &'a [Offer]) -> Result<&'a Offer, Unpa
     })
 }
 
-/// Whether what a payment says that it accepts is the offer. `extra` may have more than was offered.
+/// Whether the accepted terms match the offer. `extra` may contain more than was offered.
 fn is_named(named: &Fields<'_>, offer: &Offer) -> Result<bool, X402Error> {
     Ok(named.address("asset")? == offer.terms.asset
         && named.address("payTo")? == offer.terms.pay_to
@@ -195,8 +196,8 @@ fn priced_otherwise() -> Unfit {
 const EIP3009: [&str; 6] = ["from", "to", "value", "validAfter", "validBefore", "nonce"];
 const PERMIT2: [&str; 6] = ["from", "permitted", "spender", "nonce", "deadline", "witness"];
 
-/// Nothing but what is read here goes to the facilitator: another member could be the payment for it, and one
-/// payment would have as many names as one likes.
+/// Refuses members that are not signed. A facilitator might use such a member as the payment, and one payment could
+/// have any number of digests.
 fn known_alone(object: &Object, place: &str, known: &[&str]) -> Result<(), X402Error> {
     match object.iter().find(|(key, _value)| !known.contains(key)) {
         None => Ok(()),
@@ -206,7 +207,7 @@ fn known_alone(object: &Object, place: &str, known: &[&str]) -> Result<(), X402E
     }
 }
 
-/// What of a signed payment can be read without knowing whether it is good.
+/// The fields of a signed payment that can be read without verifying it.
 struct Signed {
     from: Address,
     to: Address,
@@ -280,11 +281,11 @@ impl Signed {
         None
     }
 
-    /// One payment however it is written: numbers and addresses, not their texts.
+    /// Returns the id. It hashes numbers and addresses, not their texts, so each payment has one id.
     fn id(&self, network: &Network, method: Method, asset: Address) -> PaymentId {
         let mut hash = Sha256::new();
         hash.update(network.chain.0.to_be_bytes());
-        // Permit2 counts nonces for a payer, a token of EIP-3009 counts its own.
+        // Permit2 keeps nonces per payer, an EIP-3009 token keeps its own.
         match method {
             Method::Eip3009 => hash.update(asset),
             Method::Permit2 => hash.update([0; 20]),
@@ -295,7 +296,7 @@ impl Signed {
     }
 }
 
-/// A time; one that is beyond what fits is as good as never.
+/// Reads a time in Unix seconds. A time beyond 64 bits counts as never.
 fn seconds(fields: &Fields<'_>, key: &str) -> Result<u64, X402Error> {
     let at = fields.required(key, fields.amount(key)?)?;
     Ok(u64::try_from(at).unwrap_or(u64::MAX))

@@ -1,40 +1,42 @@
-//! What an answer costs: integers from the price list to the amount, rounded up once, at the end.
+//! Computes prices with integers. The result is rounded up once, at the end.
 
 use alloy_primitives::U256;
 
-/// Digits after the point that a price may have.
+/// Decimal places of a price.
 pub const SCALE: u8 = 18;
-/// What prices are for.
+/// Number of tokens that a price is for.
 const TOKENS: u64 = 1_000;
 
-/// Dollars for a thousand tokens, in units of 10^-18.
+/// Dollars per thousand tokens, in units of 10^-18.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(pub u128);
 
-/// Prices of one model.
+/// The prices of one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
-    /// Of what is asked.
+    /// For the prompt.
     pub input: Rate,
-    /// Of what is answered.
+    /// For the answer.
     pub output: Rate,
 }
 
-/// How much is bought.
+/// Token counts of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tokens {
     pub prompt: u64,
-    /// The most that is answered, all choices together.
+    /// The bound on all choices together.
     pub completion: u64,
 }
 
 impl Rates {
+    /// Uses one price for prompt and answer.
     pub fn flat(rate: Rate) -> Self {
         Self { input: rate, output: rate }
     }
 
-    /// The amount in the smallest unit of a dollar token of so many decimals, rounded up; at least one unit.
-    /// `None` is more than any token has.
+    /// Returns the amount in the smallest unit of a dollar token with `decimals`.
+    ///
+    /// It is rounded up, and at least one unit. `None` means that it exceeds 256 bits.
     pub fn amount(&self, tokens: Tokens, decimals: u8) -> Option<U256> {
         let part = |rate: Rate, count: u64| U256::from(rate.0).checked_mul(U256::from(count));
         let sum =
@@ -65,15 +67,15 @@ mod tests {
     }
 
     #[test]
-    fn prices_are_rounded_up_once_and_never_nothing() {
-        // The default: a tenth of a cent for a thousand tokens is one unit of USDC a token.
+    fn prices_are_rounded_up_once_and_at_least_one_unit() {
+        // The default of 0.001 dollars per thousand tokens is one unit of USDC per token.
         assert_eq!(flat("0.001", 20, 1_024), 1_044);
         assert_eq!(flat("0.001", 0, 0), 1);
         assert_eq!(flat("0", 1_000, 1_000), 1);
-        // 0.1 unit a token: 10 are one unit, 11 are two.
+        // At 0.1 unit per token, 10 tokens cost one unit and 11 cost two.
         assert_eq!(flat("0.0001", 4, 6), 1);
         assert_eq!(flat("0.0001", 5, 6), 2);
-        // Two halves of a unit are one, not two: the sum is rounded, not its parts.
+        // Two halves of a unit cost one, not two: only the sum is rounded.
         assert_eq!(flat("0.0005", 1, 1), 1);
         let apart = Rates { input: rate("0.00015"), output: rate("0.0006") };
         let tokens = Tokens { prompt: 1_000, completion: 1_000 };
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_token_could_pay_is_no_amount() {
+    fn an_amount_over_256_bits_is_none() {
         let rates = Rates::flat(Rate(u128::MAX));
         let tokens = Tokens { prompt: u64::MAX, completion: u64::MAX };
         assert!(rates.amount(tokens, 6).is_some());
@@ -91,9 +93,9 @@ mod tests {
     }
 
     proptest! {
-        /// The same sum in another order of steps, and never less for more tokens.
+        /// The amount is the exact price rounded up, and never decreases with more tokens.
         #[test]
-        fn an_amount_covers_its_price_and_grows(
+        fn an_amount_is_the_exact_price_rounded_up_and_monotonic(
             input in 0u128..10u128.pow(21), output in 0u128..10u128.pow(21),
             prompt in 0u64..1_000_000, completion in 0u64..1_000_000, decimals in 0u8..19,
         ) {

@@ -1,4 +1,4 @@
-//! The program: arguments, and what each of them does.
+//! The command line.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -37,10 +37,10 @@ enum Command {
     Settings,
 }
 
-/// Threads that read the store and price long bodies: more of them would be memory and no speed.
+/// Threads that read the store and price long bodies. More of them would use memory without a gain in speed.
 const BLOCKING_THREADS: usize = 32;
 
-/// Runs the program; `points` is where tests end it.
+/// Runs the program. Tests end the process at `points`.
 pub fn main(points: Arc<dyn Points>) -> ExitCode {
     program::main("bursar-proxy", || run(points))
 }

@@ -1,8 +1,8 @@
-//! Keeps a secret out of what is passed on, whatever spelling it comes in and wherever it is cut.
+//! Removes a secret from passed-on data, in any spelling and across chunks.
 //!
-//! A spelling writes each byte of the secret as it is, as a JSON escape (`\u0073`, `\/`) or percent-encoded
-//! (`%73`), in any mixture. The filter of a stream holds back only bytes that may be the beginning of a spelling,
-//! at most one byte less than the longest spelling, and passes everything else on at once.
+//! A spelling writes each byte of the secret as it is, as a JSON escape (`\u0073`, `\/`) or percent-encoded (`%73`),
+//! in any mixture. The stream filter holds back only bytes that may be the start of a spelling, at most one byte less
+//! than the longest spelling. It passes on everything else at once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use bursar_outbound::Bytes;
 use secrecy::{ExposeSecret, SecretString};
 
-/// Replaces the secret.
+/// Replacement for the secret.
 const MARK: &[u8] = b"[key]";
 
-/// Finds one secret.
+/// Removes one secret.
 #[derive(Clone)]
 pub struct Redactor {
-    /// Empty where there is no secret.
+    /// Empty if there is no secret.
     secret: Arc<SecretString>,
 }
 
-/// Shows nothing of the secret.
+/// Redacts the secret.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Redactor([redacted])")
@@ -28,6 +28,7 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
+    /// Creates a redactor. Without a secret it passes everything on.
     pub fn new(secret: Option<SecretString>) -> Self {
         Self { secret: Arc::new(secret.unwrap_or_default()) }
     }
@@ -36,7 +37,7 @@ impl Redactor {
         self.secret.expose_secret().as_bytes()
     }
 
-    /// The text without the secret.
+    /// Returns the text with the secret replaced.
     pub fn whole(&self, text: Vec<u8>) -> Vec<u8> {
         if self.bytes().is_empty() {
             return text;
@@ -47,14 +48,14 @@ impl Redactor {
         clean
     }
 
-    /// Whether the secret is in a text.
+    /// Whether the text contains the secret.
     pub fn is_in(&self, text: &[u8]) -> bool {
         let mut filter = self.stream();
         filter.scan(text);
         filter.found
     }
 
-    /// A filter for one stream.
+    /// Returns a filter for one stream.
     pub fn stream(&self) -> StreamFilter {
         StreamFilter {
             redactor: self.clone(),
@@ -67,15 +68,15 @@ impl Redactor {
     }
 }
 
-/// Passes a stream on without the secret.
+/// Replaces the secret in a stream.
 #[derive(Debug)]
 pub struct StreamFilter {
     redactor: Redactor,
-    /// Bytes that may begin the secret: from the start of the oldest thread on.
+    /// Bytes that may start the secret, from the start of the oldest thread.
     held: Vec<u8>,
-    /// Spellings that are still possible, by where they begin.
+    /// Spellings that are still possible, by their start.
     threads: Vec<Thread>,
-    /// Room for the next generation of threads.
+    /// Buffer for the next generation of threads.
     spare: Vec<Thread>,
     clean: Vec<u8>,
     found: bool,
@@ -84,26 +85,26 @@ pub struct StreamFilter {
 /// One way to read the held bytes as the secret.
 #[derive(Debug, Clone, Copy)]
 struct Thread {
-    /// Where it begins in `held`.
+    /// Its start in `held`.
     start: usize,
-    /// How many bytes of the secret are read.
+    /// Number of bytes of the secret that were matched.
     read: usize,
     part: Part,
 }
 
-/// Where within the spelling of one byte a thread stands.
+/// Position within the spelling of one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Before it.
+    /// Before the first character.
     Begin,
     /// After `\`.
     Backslash,
-    /// Within hex digits: how many are still to come, and the value so far.
+    /// Within hex digits: how many remain, and the value so far.
     Hex { left: u8, value: u16 },
 }
 
 impl StreamFilter {
-    /// What of the stream may go on now that a piece has come.
+    /// Returns the bytes that may be passed on after a chunk has arrived.
     pub fn pass(&mut self, piece: &Bytes) -> Bytes {
         if self.redactor.bytes().is_empty() {
             return piece.clone();
@@ -111,7 +112,7 @@ impl StreamFilter {
         let before = (self.held.is_empty(), self.found);
         self.found = false;
         self.scan(piece);
-        // Nearly every piece: it is passed on without a copy.
+        // The usual case: the chunk is passed on without a copy.
         if before.0 && !self.found && self.held.is_empty() {
             self.clean.clear();
             self.found = before.1;
@@ -121,8 +122,8 @@ impl StreamFilter {
         Bytes::from(std::mem::take(&mut self.clean))
     }
 
-    /// What was held back, at the end of the stream. Half of the secret or more is not passed on: the rest
-    /// could be guessed.
+    /// Returns the held bytes at the end of the stream. If they contain half of the secret or more, returns the
+    /// replacement instead: the rest could be guessed.
     pub fn end(&mut self) -> Bytes {
         let most = self.threads.iter().map(|thread| thread.read).max().unwrap_or(0);
         let telling = most > 0 && most >= self.redactor.bytes().len().div_ceil(2);
@@ -140,7 +141,7 @@ impl StreamFilter {
         let begins = |byte: &u8| secret.first() == Some(byte) || matches!(byte, b'\\' | b'%');
         let mut rest = piece;
         loop {
-            // Most bytes begin nothing, and are passed on together.
+            // Most bytes cannot start the secret and are copied together.
             if self.threads.is_empty() {
                 let plain = rest.iter().position(begins).unwrap_or(rest.len());
                 let (passed, after) = rest.split_at(plain);
@@ -172,7 +173,7 @@ impl StreamFilter {
         self.let_go();
     }
 
-    /// Passes on what no thread can still make a part of the secret.
+    /// Passes on the bytes before the oldest thread: they cannot be part of the secret.
     fn let_go(&mut self) {
         let oldest = self.threads.iter().map(|thread| thread.start).min();
         let free = oldest.unwrap_or(self.held.len());
@@ -186,7 +187,7 @@ impl StreamFilter {
 }
 
 impl Thread {
-    /// The threads that this one becomes with the next byte; none if it cannot be the secret any more.
+    /// Adds the threads that follow this one after the next byte: none if it cannot match any longer.
     fn step(self, byte: u8, secret: &[u8], next: &mut Vec<Self>) {
         let Some(wanted) = secret.get(self.read).copied() else { return };
         let done = Self { read: self.read.saturating_add(1), part: Part::Begin, ..self };
@@ -204,7 +205,7 @@ impl Thread {
             }
             Part::Backslash => match byte {
                 b'u' => next.push(within(Part::Hex { left: 4, value: 0 })),
-                // `\"`, `\\` and `\/` are the byte itself.
+                // `\"`, `\\` and `\/` stand for the second character.
                 b'"' | b'\\' | b'/' if byte == wanted => next.push(done),
                 _other => {}
             },

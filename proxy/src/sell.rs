@@ -1,6 +1,6 @@
-//! The sale of one answer: a payment is verified, taken, the upstream is asked, the payment is settled, and
-//! only then anything of the answer goes out. Each step is on disk before the next begins. A sale goes on
-//! although its customer leaves: then the answer waits for him.
+//! The sale of one answer: take the payment, verify it, call the upstream, settle, and only then deliver. Each step
+//! is on disk before the next one begins. A sale continues if its customer leaves; the answer is then stored for a
+//! repeat of the request.
 
 mod settle;
 mod stream;
@@ -31,73 +31,74 @@ use crate::wait::within;
 pub use stream::Budget;
 pub(crate) use stream::READ_MS;
 
-/// Longest answer that is not a stream.
+/// Maximum size of an answer that is not a stream.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
-/// Longest answer that is kept once it was sent.
+/// Maximum size of an answer that is stored after delivery.
 pub const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Sells. Clones share it.
+/// Sells answers. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Seller(Arc<Parts>);
 
-/// What a sale needs.
+/// Dependencies of a sale.
 #[derive(Debug)]
 pub struct Parts {
     pub keeper: Keeper,
     pub facilitator: Facilitator,
-    /// Must know the transaction of a settlement that is pending.
+    /// Nodes that must know the transaction of a pending settlement.
     pub nodes: Nodes,
-    /// What is delivered, or being made, and not paid.
+    /// Unpaid sales: delivered with a pending settlement, or in progress.
     pub unpaid: Unpaid,
     pub upstream: Upstream,
     pub metrics: Arc<Metrics>,
     pub clock: Arc<dyn Clock>,
     pub points: Arc<dyn Points>,
-    /// How long the same request waits for the one that is at work.
+    /// How long an identical request waits for the one in progress, in milliseconds.
     pub patience_ms: u64,
     pub budget: Budget,
-    /// Places of those that are served at a time, from the verified payment to the end of the answer.
+    /// Permits for sales in progress. Each is held from the verified payment to the end of the answer.
     pub places: Arc<Semaphore>,
     pub strikes: Strikes,
-    /// What goes on without its customer: waited for when the service stops.
+    /// Sales and streams, which continue without their customers. The service waits for them when it stops.
     pub tasks: TaskTracker,
 }
 
-/// A body and a payment for it.
+/// A request body and the payment for it.
 #[derive(Debug, Clone)]
 pub struct Order {
     pub quote: Quote,
     pub named: Named,
-    /// As it pays for the body now; without it only an answer that was paid before is given.
+    /// The payment for this body at current prices. `None` for a repeat, which can only receive what was paid before.
     pub payment: Option<Payment>,
 }
 
-/// What a customer gets.
+/// Result of a sale for the customer.
 #[derive(Debug)]
 pub enum Sold {
     Whole {
         head: Head,
         body: Vec<u8>,
-        /// It is too long to be kept once it is out: then [`Seller::is_out`] is told.
+        /// Set if the answer is too long to store after delivery. [`Seller::is_out`] is then called before its last
+        /// byte.
         long: Option<PaymentId>,
     },
     Stream(Streamed),
-    /// The upstream refused, and nothing was charged.
+    /// The upstream refused the request. Nothing was charged.
     Refusal(Side),
-    /// The payment is not good: another is asked for.
+    /// The payment was rejected. The customer is asked for another one.
     Unpaid(Unfit),
     Refused(Refused),
 }
 
-/// The head of an answer that was paid.
+/// Head of a paid answer.
 #[derive(Debug)]
 pub struct Head {
     pub status: u16,
     pub content_type: Option<String>,
-    /// The upstream's.
+    /// The upstream's request id.
     pub request_id: Option<String>,
     pub receipt: String,
-    /// What was paid, in dollars.
+    /// The price in dollars.
     pub usd: String,
 }
 
@@ -120,25 +121,25 @@ impl Sold {
     }
 }
 
-/// The head of a stream, and its pieces as they come.
+/// Head of a paid stream, and its chunks as they arrive.
 #[derive(Debug)]
 pub struct Streamed {
     pub head: Head,
     pub chunks: mpsc::Receiver<Bytes>,
-    /// Whether the end of the chunks is that of the answer.
+    /// Whether the end of the chunks is the end of the answer. If not, the connection is cut.
     pub complete: Arc<AtomicBool>,
 }
 
-/// A refusal once a payment was seen.
+/// A refusal of a request with a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     pub fault: Fault,
     pub charged: Charged,
-    /// What the facilitator said, as JSON.
+    /// The facilitator's receipt, as JSON.
     pub receipt: Option<String>,
 }
 
-/// Whether money moved.
+/// Whether the payment was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charged {
     No,
@@ -147,6 +148,7 @@ pub enum Charged {
 }
 
 impl Charged {
+    /// The value of the member `charged`.
     pub fn text(self) -> &'static str {
         match self {
             Self::No => "no",
@@ -161,7 +163,7 @@ impl Refused {
         Self { fault, charged: Charged::No, receipt: None }
     }
 
-    /// Of a payment that is known: whether it was charged is known, too.
+    /// A refusal for a stored payment. Its settlement determines whether it was charged.
     fn of(code: Code, record: &Record) -> Self {
         let charged = match &record.settlement {
             Settlement::Settled { .. } | Settlement::Pending { .. } => Charged::Yes,
@@ -179,7 +181,7 @@ impl From<Refused> for Sold {
     }
 }
 
-/// A sale ends early with what the customer gets.
+/// Result of a step. The error ends the sale early with the customer's result.
 type Step<T> = Result<T, Box<Sold>>;
 
 fn end<T>(sold: impl Into<Sold>) -> Step<T> {
@@ -187,18 +189,20 @@ fn end<T>(sold: impl Into<Sold>) -> Step<T> {
 }
 
 impl Seller {
+    /// Creates a seller.
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }
 
+    /// Returns the dependencies.
     pub fn parts(&self) -> &Parts {
         &self.0
     }
 
-    /// What is kept of a payment, if it came with this body before and is charged, or may be.
+    /// Returns the record if the payment came with this body and may have been charged.
     ///
     /// # Errors
-    /// The store's.
+    /// The store failed.
     pub async fn known(&self, named: Named, body: &Digest) -> Result<Option<Record>, StoreFault> {
         let record = self.0.keeper.find(named.id).await?;
         Ok(record.filter(|record| {
@@ -206,7 +210,7 @@ impl Seller {
         }))
     }
 
-    /// Sells an answer, once for each payment, however often it is asked for.
+    /// Sells an answer: once per payment, however often it is requested.
     pub async fn sell(&self, order: Order) -> Sold {
         let id = order.named.id;
         let begun = self.0.clock.mono_ms();
@@ -221,7 +225,7 @@ impl Seller {
                 Claim::Busy(mut done) => {
                     let waited = self.0.clock.mono_ms().saturating_sub(begun);
                     let left = self.0.patience_ms.saturating_sub(waited);
-                    // It only ends by its sender's end.
+                    // The channel only ever closes; nothing is sent on it.
                     if within(&*self.0.clock, left, done.changed()).await.is_none() {
                         return Refused {
                             fault: Fault::of(Code::PaymentInUse),
@@ -235,11 +239,11 @@ impl Seller {
         }
     }
 
-    /// A long answer has gone out, and need not be kept any more.
+    /// Deletes a long answer that was delivered up to its last byte.
     pub async fn is_out(&self, id: PaymentId) {
         let keeper = &self.0.keeper;
         let Ok(Some(record)) = keeper.find(id).await else { return };
-        // Whoever works on it has it from the store: it goes with the sweep, then.
+        // Another task holds the payment and may need the answer. The sweep deletes it later.
         let Claim::Mine(_held) = keeper.claim(id, &record.body) else { return };
         let Ok(Some(mut record)) = keeper.find(id).await else { return };
         record.kept = false;
@@ -248,7 +252,7 @@ impl Seller {
         }
     }
 
-    /// Nobody else works on the payment.
+    /// Continues a sale whose payment this task holds.
     async fn held(&self, order: &Order, held: Held) -> Step<Sold> {
         let id = order.named.id;
         let known = self.stored(self.0.keeper.find(id).await)?;
@@ -260,7 +264,7 @@ impl Seller {
                 let Some(answer) = answer else {
                     return end(Refused::of(Code::AnswerNotKept, &record));
                 };
-                // Without room it is delivered only if it is settled.
+                // If the unpaid limit leaves no room, the answer is delivered only if it is settled.
                 let debt = self.debt(&record).ok();
                 self.settle_whole(record, answer, None, debt).await
             }
@@ -273,14 +277,14 @@ impl Seller {
                 self.0.metrics.chat("replayed");
                 Ok(Sold::whole(&record, answer, None))
             }
-            // Whose payment it is says nothing about it.
+            // A refusal for another request must not reveal the payment's state.
             Next::Spent => end(Refused::free(Fault::of(Code::PaymentSpent))),
             Next::Gone => end(Refused::of(Code::AnswerNotKept, &record)),
             Next::Broken => end(Refused::of(Code::StreamBroken, &record)),
         }
     }
 
-    /// A payment that is seen for the first time, or bought nothing so far.
+    /// Sells for a payment that is new or has bought nothing so far.
     async fn fresh(&self, order: &Order, key: Option<SaleKey>, held: Held) -> Step<Sold> {
         let Some(payment) = &order.payment else {
             return end(Refused::free(Fault::of(Code::AnswerNotKept)));
@@ -296,7 +300,7 @@ impl Seller {
             return end(Refused::free(Fault::of(Code::Busy)));
         }
         let mut record = self.record_of(&order.quote, payment, self.key(key)?);
-        // The key is on disk before the first question that carries it.
+        // The key is on disk before the first request that contains it.
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.points.reach("taken");
         let (place, debt) = match self.admitted(&record, payment).await {
@@ -333,8 +337,8 @@ impl Seller {
         }
     }
 
-    /// What a good payment needs before the upstream is asked: a place, and room below the bounds of what may be
-    /// unpaid. Only a verified payment counts against its payer.
+    /// Verifies a payment, then reserves a permit and room within the unpaid limits. Only a verified payment counts
+    /// against its payer.
     async fn admitted(
         &self,
         record: &Record,
@@ -356,7 +360,7 @@ impl Seller {
         })
     }
 
-    /// The key of a sale, which never changes.
+    /// Returns the sale's known key, or a new one. A key never changes.
     fn key(&self, known: Option<SaleKey>) -> Step<SaleKey> {
         known.map_or_else(SaleKey::random, Ok).or_else(|fault| {
             tracing::error!(%fault, "this machine provides no random bytes");
@@ -364,7 +368,8 @@ impl Seller {
         })
     }
 
-    /// The upstream worked, perhaps, and nothing came of it. The payment is as good as before.
+    /// Ends a sale for which the upstream may have worked without a result. Releases the payment and counts a
+    /// penalty.
     async fn in_vain<T>(&self, record: &Record, fault: Fault) -> Step<T> {
         if fault.code != Code::UpstreamUnavailable && fault.code != Code::UpstreamKey {
             self.0.strikes.add(record.payer, self.0.clock.mono_ms());
@@ -377,7 +382,7 @@ impl Seller {
         Arc::clone(&self.0.places).try_acquire_owned().ok()
     }
 
-    /// A stream that is paid, or may be, and of which nothing was sent.
+    /// Resumes a stream that is charged, or may be, and of which nothing was sent.
     async fn owed(&self, order: &Order, mut record: Record, held: Held) -> Step<Sold> {
         let Some(place) = self.place() else {
             let paid = record.settlement.is_good();
@@ -387,7 +392,7 @@ impl Seller {
             let debt = self.debt(&record).ok();
             self.settle_stream(&mut record, debt).await?;
         }
-        // It is paid from here on, so whatever goes wrong is to be tried again.
+        // From here on it is paid, so every failure must allow another try.
         let begun = match self.ask_upstream(order).await {
             Ok(Said::Success(begun)) => begun,
             Ok(Said::Refusal(_)) | Err(_) => return end(Refused::of(Code::AnswerOwed, &record)),
@@ -477,7 +482,7 @@ impl Seller {
         }
     }
 
-    /// Nothing was charged, and the payment may be used again. Stays it on disk, the next start forgets it.
+    /// Deletes an uncharged payment, so that it can be used again. If the record remains, the next start deletes it.
     async fn release(&self, record: &Record) {
         if let Err(fault) = self.0.keeper.forget(record.id).await {
             tracing::error!(%fault, "a payment that bought nothing could not be released");

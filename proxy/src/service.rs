@@ -1,4 +1,4 @@
-//! Puts the proxy together, and takes it down in good order.
+//! Starts the service and stops it in order.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -34,16 +34,16 @@ use crate::upkeep;
 use crate::upstream::Upstream;
 
 const CONNECT_MS: u64 = 10_000;
-/// Copies of streams that are under way.
+/// Memory for the copies of open streams.
 const COPIES_BYTES: usize = 32 << 20;
-/// Bodies that are arriving, and four of the longest in any case.
+/// Memory for bodies that are arriving. At least four of the longest bodies fit.
 const BODIES_BYTES: usize = 16 << 20;
-/// Long bodies that are being answered, and sixteen of the longest in any case.
+/// Memory for bodies of requests in progress. At least sixteen of the longest bodies fit.
 const ORDERS_BYTES: usize = 256 << 20;
-/// Beyond the longest answer, how long the same request waits for the one at work.
+/// How long an identical request waits, beyond the longest answer.
 const PATIENCE_MS: u64 = 120_000;
 
-/// Why the proxy does not start.
+/// Why the proxy cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartFault {
     #[error(transparent)]
@@ -58,7 +58,7 @@ pub enum StartFault {
     Listen(#[from] ListenFault),
 }
 
-/// A proxy that listens.
+/// A running proxy.
 #[derive(Debug)]
 pub struct Running {
     pub address: SocketAddr,
@@ -73,29 +73,29 @@ pub struct Running {
     clock: Arc<dyn Clock>,
 }
 
-/// The clock of this machine.
+/// Returns the clock of this machine.
 ///
 /// # Errors
-/// It cannot be used.
+/// The clock cannot be used.
 pub fn clock() -> Result<Arc<dyn Clock>, StartFault> {
     let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
     Ok(Arc::new(clock))
 }
 
-/// Who is asked about payments.
+/// Creates the client of the facilitator.
 ///
 /// # Errors
-/// Settings that cannot be used.
+/// The settings are invalid, or the HTTP client cannot be created.
 pub fn facilitator_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Facilitator, StartFault> {
     let client = Client::lasting(CONNECT_MS).map_err(StartFault::Client)?;
     let (target, key) = (config.facilitator()?, config.facilitator_header()?);
     Ok(Facilitator::new(client, target, key, Arc::clone(clock)))
 }
 
-/// The nodes that must know a settlement that is pending. Opens no connection.
+/// Creates the clients of the nodes that must know a pending settlement. Opens no connection.
 ///
 /// # Errors
-/// Settings that cannot be used.
+/// The settings are invalid.
 pub fn nodes_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Nodes, StartFault> {
     let mut chains: HashMap<ChainId, Arc<dyn Chain>> = HashMap::new();
     for rpc in config.nodes()? {
@@ -108,10 +108,10 @@ pub fn nodes_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Nodes, StartF
     Ok(Nodes::new(chains, Arc::clone(clock)))
 }
 
-/// Who is asked for answers.
+/// Creates the client of the upstream.
 ///
 /// # Errors
-/// Settings that cannot be used.
+/// The settings are invalid, or the HTTP client cannot be created.
 pub fn upstream_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Upstream, StartFault> {
     let client = Client::lasting(CONNECT_MS).map_err(StartFault::Client)?;
     let waits = (config.upstream_ms, config.upstream_idle_ms);
@@ -120,7 +120,7 @@ pub fn upstream_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Upstream, 
 }
 
 impl Running {
-    /// Opens the store, goes on with what is open, and listens.
+    /// Opens the store, resumes pending work, and listens.
     ///
     /// # Errors
     /// [`StartFault`].
@@ -158,7 +158,7 @@ impl Running {
             None => None,
         };
         let stopping = CancellationToken::new();
-        // An answer in progress has a connection to the upstream.
+        // Each answer in progress needs a connection to the upstream.
         let mut bounds = Bounds::public(http::slots(file_limit(), config.in_flight));
         bounds.trusted = config.trusted_proxies.clone();
         bounds.write_ms = READ_MS;
@@ -199,8 +199,9 @@ impl Running {
         })
     }
 
-    /// Takes nothing new on, waits for the answers that are due, and ends. What is still under way then is
-    /// ready, or owed, at the next start.
+    /// Stops accepting payments, waits for answers in progress, and ends.
+    ///
+    /// Waits at most `drain_ms`. Unfinished answers are stored or owed at the next start.
     pub async fn stop(self) {
         self.stopping.cancel();
         for tracker in [&self.servers, &self.sales, &self.upkeep, &self.writer] {
@@ -212,7 +213,7 @@ impl Running {
             servers.wait().await;
             sales.wait().await;
             upkeep.wait().await;
-            // The last of those who could write.
+            // Drops the last keeper, so the writer ends.
             drop(seller);
             writer.wait().await;
         };

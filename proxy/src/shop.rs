@@ -1,4 +1,4 @@
-//! What is sold, and for how much: from a body to a price, and nothing else counts.
+//! Prices requests. The price depends only on the body and the settings.
 
 use std::sync::Arc;
 
@@ -13,47 +13,50 @@ use crate::offer::{Estimate, Offer, Terms};
 use crate::price::Tokens;
 use crate::tokens::Vocabulary;
 
-/// The price list.
+/// The settings and terms that determine prices.
 #[derive(Debug)]
 pub struct Shop {
     config: Config,
     terms: Vec<Arc<Terms>>,
 }
 
-/// A body with its price.
+/// A priced body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quote {
     pub offers: Vec<Offer>,
     pub estimate: Estimate,
     pub stream: bool,
-    /// The bound on one answer; `None` where nothing is sent upstream.
+    /// Bound on one answer, in tokens. `None` if nothing is sent upstream.
     pub bound: Option<u64>,
-    /// What is sent upstream: never unbounded.
+    /// The body for the upstream. With a price it always has a bound.
     pub forward: Bytes,
-    /// Of the body as it came.
+    /// Digest of the original body.
     pub digest: Digest,
     pub vocabulary: Vocabulary,
-    /// Whether the model stands in the table: others are a stranger's word, and no label of metrics.
+    /// Whether the model is in the table. Other names are chosen by customers, so metrics do not use them as labels.
     pub listed: bool,
 }
 
 impl Shop {
+    /// Creates a shop. `terms` has one entry per network.
     pub fn new(config: Config, terms: Vec<Arc<Terms>>) -> Self {
         Self { config, terms }
     }
 
+    /// Returns the settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
+    /// Returns the terms of each network.
     pub fn terms(&self) -> &[Arc<Terms>] {
         &self.terms
     }
 
-    /// Reads a body. Cheap: nothing is counted yet.
+    /// Parses a body and finds its model. Cheap, because nothing is counted yet.
     ///
     /// # Errors
-    /// [`Fault`]: it is not sold.
+    /// [`Fault`]: the request is invalid, or its model is not sold.
     pub fn read(&self, body: &Bytes) -> Result<Reading, Fault> {
         let chat = Chat::parse(body, &self.config.extra_fields)?;
         let name = chat.model.as_deref().or(self.config.default_model.as_deref());
@@ -62,18 +65,18 @@ impl Shop {
         Ok(Reading { chat, model })
     }
 
-    /// The price of a body.
+    /// Prices a body.
     ///
     /// # Errors
-    /// [`Fault`]: it is not sold.
+    /// [`Fault`]: the request is invalid, not sold, or too large.
     pub fn quote(&self, body: &Bytes, resource: &Arc<str>) -> Result<Quote, Fault> {
         self.price(self.read(body)?, body, resource)
     }
 
-    /// The price of a body that was read.
+    /// Prices a parsed body.
     ///
     /// # Errors
-    /// [`Fault`]: it is not sold.
+    /// [`Fault`]: the request has content without a price, or is too large.
     pub fn price(
         &self,
         reading: Reading,
@@ -120,20 +123,22 @@ impl Shop {
         })
     }
 
-    /// A stream that is owed, as it was paid: with the model and the bound of then, whatever is sold now.
+    /// Returns the quote of an owed stream, as it was paid.
+    ///
+    /// It has the model and the bound that were paid, whatever is sold now.
     ///
     /// # Errors
-    /// [`Fault`]: this version cannot read the body, so it cannot be bounded.
+    /// [`Fault`]: this version cannot parse the body, so the answer cannot be bounded.
     pub fn owed(&self, body: &Bytes, record: &Record) -> Result<Quote, Fault> {
         let config = &self.config;
         let chat = Chat::sold(body)?;
         let name = record.model.as_deref();
         let vocabulary = self.vocabulary_of(record);
         let model = config.model(name);
-        // Rows from before it was kept do not tell the bound. Where the body names none it was the usual one.
+        // Old rows have no bound. If the body sets none either, the usual bound was paid.
         let usual = || self.usual_bound(model.as_ref());
         let bound = record.bound.or(chat.bound).unwrap_or_else(usual);
-        // Only metrics need it, and only where the upstream tells none: images may have no count by now.
+        // Used only by metrics, and only if the upstream reports no usage. Images may have no price now.
         let image = model.as_ref().and_then(|model| model.image_tokens).unwrap_or(0);
         let counted = chat.count(vocabulary, Some(image));
         let forward = chat.completed((config.bound_field, bound), name);
@@ -159,20 +164,20 @@ impl Shop {
         own.unwrap_or(self.config.max_completion_tokens)
     }
 
-    /// The bound where a body names none.
+    /// Returns the bound for a body that sets none.
     fn usual_bound(&self, model: Option<&Model>) -> u64 {
         let own = model.and_then(|model| model.completion_tokens);
         own.unwrap_or(self.config.completion_tokens).min(self.highest_bound(model))
     }
 
-    /// What the tokens of a sale are counted by, as far as its model is known now.
+    /// Returns the vocabulary of a sale's model. If the model is unknown now, the default.
     pub fn vocabulary_of(&self, record: &Record) -> Vocabulary {
         let model = self.config.model(record.model.as_deref());
         model.map_or_else(Vocabulary::default, |model| model.vocabulary)
     }
 }
 
-/// A body that was read, and what is known of its model.
+/// A parsed body and the settings of its model.
 #[derive(Debug)]
 pub struct Reading {
     chat: Chat,
@@ -180,14 +185,14 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What its tokens are counted by.
+    /// Returns the vocabulary of its model.
     pub fn vocabulary(&self) -> Vocabulary {
         self.model.vocabulary
     }
 }
 
 impl Quote {
-    /// A body without a price: enough to find a kept answer, and to send the body as it came.
+    /// Returns a quote without a price: enough to find a stored answer.
     pub fn bare(body: &Bytes) -> Self {
         Self {
             offers: Vec::new(),

@@ -1,26 +1,29 @@
-//! Who makes the upstream work in vain: a payment that is good when it is verified can be worthless when it is
-//! settled, and an answer can be made to fail. That costs the seller, so a payer may do it a few times.
+//! Penalties for payers who cause unpaid upstream calls. A payment can verify and then fail to settle, and a customer
+//! can craft a request whose answer fails. The seller pays for both, so each payer gets a limited number of such
+//! failures.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use alloy_primitives::Address;
 
-/// How often in a while.
+/// Failures per window after which a payer is locked out.
 const MOST: u32 = 10;
-/// Counted from the first.
+/// Length of the window, which starts at a payer's first failure.
 const WHILE_MS: u64 = 10 * 60 * 1_000;
-/// Payers that are told apart. When there are more, all are forgotten: each needs money of its own.
+/// Maximum number of tracked payers. If another one is added, all are cleared: an attacker needs funds in each
+/// account.
 const PAYERS_MAX: usize = 65_536;
 
-/// What payers did in vain. Not on disk: it is about minutes.
+/// Recent failures by payer. Not persisted, because a window lasts only minutes.
 #[derive(Debug, Default)]
 pub struct Strikes {
-    // Held for one look-up.
+    // Held for a single lookup.
     payers: Mutex<HashMap<Address, (u64, u32)>>,
 }
 
 impl Strikes {
+    /// Counts a failure of `payer`.
     pub fn add(&self, payer: Address, now_ms: u64) {
         let mut payers = self.payers.lock().unwrap_or_else(PoisonError::into_inner);
         if payers.len() >= PAYERS_MAX && !payers.contains_key(&payer) {
@@ -33,7 +36,7 @@ impl Strikes {
         *count = count.saturating_add(1);
     }
 
-    /// Whether a payer has to wait.
+    /// Whether the payer is locked out.
     pub fn is_out(&self, payer: Address, now_ms: u64) -> bool {
         let payers = self.payers.lock().unwrap_or_else(PoisonError::into_inner);
         payers.get(&payer).is_some_and(|(since, count)| {
@@ -47,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payer_is_out_for_a_while_and_nobody_else_is() {
+    fn only_the_penalized_payer_is_locked_out_until_the_window_ends() {
         let (strikes, payer) = (Strikes::default(), Address::repeat_byte(1));
         for n in 0..MOST {
             assert!(!strikes.is_out(payer, 100), "{n}");

@@ -1,13 +1,13 @@
-//! How many tokens a text is. Linear in its length whatever it says: the text is a stranger's, and counting it
-//! happens before anybody paid.
+//! Counts tokens in time linear in the length of any text: callers choose the text, and it is counted before they
+//! pay.
 
 use bpe_openai::Tokenizer;
 use tokio::sync::OnceCell;
 
-/// The vocabularies that are built in.
+/// The built-in vocabularies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Vocabulary {
-    /// GPT-4o and everything since; a fair estimate for other families.
+    /// GPT-4o and later models. A fair estimate for other families.
     #[default]
     O200k,
     /// GPT-3.5 and GPT-4.
@@ -15,8 +15,10 @@ pub enum Vocabulary {
 }
 
 impl Vocabulary {
+    /// Every vocabulary.
     pub const ALL: [Self; 2] = [Self::O200k, Self::Cl100k];
 
+    /// Returns the name, as OpenAI writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::O200k => "o200k_base",
@@ -24,28 +26,29 @@ impl Vocabulary {
         }
     }
 
+    /// Returns the vocabulary with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// Tokens of a text; what looks like a special token counts as plain text.
+    /// Returns the number of tokens. Text that looks like a special token counts as plain text.
     pub fn count(self, text: &str) -> u64 {
         u64::try_from(self.tokenizer().count(text)).unwrap_or(u64::MAX)
     }
 
-    /// Whether [`Vocabulary::count`] answers at once.
+    /// Whether [`Vocabulary::count`] needs no loading.
     pub fn is_loaded(self) -> bool {
         self.cell().initialized()
     }
 
-    /// Loads the vocabulary if it is not loaded: 50 ms of work and some 20 MiB, away from the runtime's threads.
-    /// However many callers need it first, one of them loads it and the others wait.
+    /// Loads the vocabulary unless it is loaded: 50 ms of work and about 20 MiB, on a blocking thread. Simultaneous
+    /// callers share one load.
     pub async fn load(self) {
         let load = || async move {
             let loading = tokio::task::spawn_blocking(move || {
                 let _loaded = self.tokenizer();
             });
-            // If it ended early, the next count loads the rest.
+            // If loading ended early, the next count loads the rest.
             let _ended = loading.await;
         };
         self.cell().get_or_init(load).await;
@@ -87,11 +90,11 @@ mod tests {
             assert_eq!(Vocabulary::by_name(vocabulary.name()), Some(vocabulary));
             assert_eq!(vocabulary.count(""), 0);
             assert_eq!(vocabulary.count("hello world"), 2);
-            // No special token, but the characters it is written in.
+            // It counts as the characters it is written in, not as a special token.
             assert!(vocabulary.count("<|endoftext|>") > 3);
         }
         assert_eq!(Vocabulary::by_name("p50k_base"), None);
-        // As in OpenAI's own examples of tiktoken.
+        // From OpenAI's examples of tiktoken.
         assert_eq!(Vocabulary::Cl100k.count("tiktoken is great!"), 6);
         assert_eq!(Vocabulary::O200k.count("お誕生日おめでとう"), 8);
         assert_eq!(Vocabulary::Cl100k.count("お誕生日おめでとう"), 9);
@@ -99,7 +102,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
-        /// Another implementation, of another author, counts the same.
+        /// An independent implementation, by another author, counts the same.
         #[test]
         fn another_implementation_counts_the_same(text in "(\\PC|[ \n\t]|[a-z]{1,9}|[0-9]{1,5}){0,40}") {
             for vocabulary in Vocabulary::ALL {
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_vocabulary_is_loaded_once_for_all_who_need_it_first() {
+    async fn simultaneous_callers_share_one_vocabulary_load() {
         let first = (0..50).map(|_n| async {
             Vocabulary::Cl100k.load().await;
             assert!(Vocabulary::Cl100k.is_loaded());
@@ -118,9 +121,9 @@ mod tests {
         assert_eq!(futures::future::join_all(first).await, vec![2; 50]);
     }
 
-    /// Texts on which other tokenizers take minutes, or end the process.
+    /// Texts for which other tokenizers take minutes or crash.
     #[test]
-    fn a_hostile_text_is_counted_like_any_other() {
+    fn hostile_texts_are_counted_in_linear_time() {
         for piece in ["a", " ", "ä", "\n", "=-", "\u{300}"] {
             let text = piece.repeat(400_000 / piece.len());
             assert!(Vocabulary::O200k.count(&text) > 0);

@@ -1,5 +1,5 @@
-//! How much is owed to the seller: the prices of answers whose upstream call is running, or that were delivered
-//! while their money was on its way. Bounded for each payer and in total.
+//! Limits what is unpaid, per payer and in total: the prices of answers in progress, and of delivered answers whose
+//! settlement is pending.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,31 +9,31 @@ use bursar_core::money::parse_decimal;
 
 use crate::book::{PaymentId, Record};
 
-/// Decimals of [`Dollars`]: as many as any asset may have.
+/// Decimals of [`Dollars`]: the most that an asset may have.
 pub const SCALE: u8 = 36;
 
-/// An amount in units of 10^-36 dollars, so that amounts in different assets add up exactly.
+/// An amount in units of 10^-36 dollars. Amounts in different assets add up exactly.
 pub type Dollars = U256;
 
-/// The most that may be unpaid at any time.
+/// Limits on what may be unpaid at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     pub per_payer: Dollars,
     pub total: Dollars,
 }
 
-/// Which bound a sale would exceed.
+/// The limit that a sale would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverBound {
     Payer,
     Total,
 }
 
-/// What is unpaid. Clones share it.
+/// The unpaid sales. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Unpaid {
     bounds: Bounds,
-    // Held for one addition.
+    // Held for a single update.
     open: Arc<Mutex<Open>>,
 }
 
@@ -44,7 +44,9 @@ struct Open {
     total: Dollars,
 }
 
-/// A sale that counts as unpaid until this is dropped, or for longer if it is [kept](Debt::keep).
+/// A sale that counts as unpaid until this is dropped.
+///
+/// If it is [kept](Debt::keep), it counts until [`Unpaid::end`].
 #[derive(Debug)]
 pub struct Debt {
     id: PaymentId,
@@ -53,7 +55,7 @@ pub struct Debt {
 }
 
 impl Debt {
-    /// The answer goes out while its money is on its way: it counts until [`Unpaid::end`].
+    /// Keeps the sale counted until [`Unpaid::end`]: its answer is delivered while its settlement is pending.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -67,26 +69,27 @@ impl Drop for Debt {
     }
 }
 
-/// What a sale costs, as its record tells it; `None` if no bound could cover it.
+/// Returns the price of a stored sale, or `None` if it is unreadable.
 pub fn price_of(record: &Record) -> Option<Dollars> {
     parse_decimal(&record.usd, SCALE).ok()
 }
 
 impl Unpaid {
+    /// Creates the limits without any sale.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, open: Arc::default() }
     }
 
-    /// Counts an answer that an earlier process delivered, whatever the bounds are now.
+    /// Counts a sale that was pending at the start, whatever the limits are now.
     pub fn load(&self, record: &Record) {
         let amount = price_of(record).unwrap_or(Dollars::MAX);
         self.lock().add(record.id, record.payer, amount);
     }
 
-    /// Counts a sale, if both bounds leave room for it.
+    /// Counts a sale if both limits leave room for it. A sale that already counts stays counted once.
     ///
     /// # Errors
-    /// The bound that leaves no room.
+    /// The limit that it would exceed.
     pub fn reserve(
         &self,
         id: PaymentId,
@@ -97,7 +100,7 @@ impl Unpaid {
         let of_payer = open.payers.get(&payer).copied().unwrap_or_default();
         let fits =
             |sum: Dollars, most: Dollars| sum.checked_add(amount).is_some_and(|sum| sum <= most);
-        // Delivered already, and counted.
+        // The answer was delivered, and is still counted.
         let kept = open.sales.contains_key(&id);
         if !kept {
             if !fits(of_payer, self.bounds.per_payer) {
@@ -112,12 +115,12 @@ impl Unpaid {
         Ok(Debt { id, unpaid: self.clone(), kept })
     }
 
-    /// The sale is paid, or was not delivered, or will never be paid.
+    /// Ends the count of a sale: it is paid, was not delivered, or will never be paid.
     pub fn end(&self, id: PaymentId) {
         self.lock().remove(id);
     }
 
-    /// All that is unpaid.
+    /// Returns the unpaid total.
     pub fn total(&self) -> Dollars {
         self.lock().total
     }
@@ -132,7 +135,8 @@ impl Open {
         if self.sales.contains_key(&id) {
             return;
         }
-        // A sum that does not fit is beyond every bound; what was added is what is taken away again.
+        // A sum that overflows is above every limit. Stores the amount that was added, so that the same is
+        // subtracted.
         let amount = amount.min(Dollars::MAX.saturating_sub(self.total));
         self.sales.insert(id, (payer, amount));
         let of_payer = self.payers.entry(payer).or_default();

@@ -1,4 +1,4 @@
-//! What is done now and then: money that is on its way is looked after, and what is over is forgotten.
+//! Periodic tasks: look up pending settlements, and delete old payments.
 
 use futures::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
@@ -7,24 +7,24 @@ use crate::book::PaymentId;
 use crate::book::keeper::Claim;
 use crate::sell::Seller;
 
-/// How often it looks.
+/// Interval between lookups of pending settlements.
 const LOOK_MS: u64 = 5_000;
-/// How many sales are asked about at a time: a facilitator that is slow about one does not hold up all others.
+/// Number of concurrent lookups. One slow answer of the facilitator does not delay all others.
 const AT_ONCE: usize = 8;
-/// How often what is over is forgotten.
+/// Interval between sweeps.
 const SWEEP_MS: u64 = 300_000;
-/// How much of it at a time.
+/// Maximum number of payments deleted per commit.
 const SWEEP_MAX: usize = 1_000;
-/// How long answers are kept.
+/// How long answers are stored.
 const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
-/// How long after its end a payment may still be found settled.
+/// How long after its expiry a payment may still be found settled.
 const LATE_SECONDS: u64 = 3_600;
 
-/// Looks after money that is on its way, until it is stopped.
+/// Looks up pending settlements until the service stops.
 pub(crate) async fn look(seller: Seller, stopping: CancellationToken) {
     loop {
         let parts = seller.parts();
-        // Each payment is claimed before it is written, so two of them never write one record.
+        // Each payment is claimed before it is written, so a record has one writer.
         let looked = stream::iter(parts.keeper.pending())
             .for_each_concurrent(AT_ONCE, |id| reconcile(&seller, id));
         // cancel-safe: whatever was begun is either on disk or begun again.
@@ -41,7 +41,7 @@ pub(crate) async fn look(seller: Seller, stopping: CancellationToken) {
     }
 }
 
-/// Forgets what is over, until it is stopped. Apart from the other, which must not wait for it.
+/// Deletes old payments until the service stops. A separate task, because lookups must not wait for it.
 pub(crate) async fn forget(seller: Seller, stopping: CancellationToken) {
     loop {
         // cancel-safe: a commit that was begun goes on.
@@ -55,7 +55,7 @@ pub(crate) async fn forget(seller: Seller, stopping: CancellationToken) {
     }
 }
 
-/// Whether it goes on.
+/// Waits for `ms`. Returns false if the service stops.
 async fn is_time(seller: &Seller, ms: u64, stopping: &CancellationToken) -> bool {
     let clock = &seller.parts().clock;
     let wake = clock.mono_ms().saturating_add(ms);
@@ -69,7 +69,7 @@ async fn is_time(seller: &Seller, ms: u64, stopping: &CancellationToken) -> bool
 async fn reconcile(seller: &Seller, id: PaymentId) {
     let parts = seller.parts();
     let Ok(Some(record)) = parts.keeper.find(id).await else { return };
-    // Whoever works on it writes it: next time.
+    // The task that holds the payment writes it. Retry at the next interval.
     let Claim::Mine(_held) = parts.keeper.claim(id, &record.body) else { return };
     let Ok(Some(record)) = parts.keeper.find(id).await else { return };
     let now = u64::try_from(parts.clock.utc().0).unwrap_or(0) / 1_000;
@@ -82,7 +82,7 @@ async fn sweep(seller: &Seller) {
     let now = parts.clock.utc().0;
     loop {
         match parts.keeper.sweep(now, KEPT_MS, SWEEP_MAX).await {
-            // What is left is young, or still needed.
+            // The rest is recent, or still needed.
             Ok(forgotten) if forgotten < SWEEP_MAX => return,
             Ok(_many) => {}
             Err(fault) => {

@@ -1,4 +1,4 @@
-//! Asks the model's server. Its key goes nowhere else: not into a log, an answer, a stream or an error.
+//! The client of the model's server. Its key never appears in a log, an answer, a stream or an error.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use crate::redact::{Redactor, StreamFilter};
 use crate::usage::{self, Event};
 use crate::wait::within;
 
-/// Longest error that is passed on, and longest list of models.
+/// Maximum size of an error or a list of models that is passed on. Also bounds a stream before its first event ends.
 const SIDE_BYTES_MAX: usize = 4 << 20;
-/// How long the list of models may take.
+/// Timeout of a request for the list of models.
 const MODELS_MS: u64 = 15_000;
 
-/// The model's server.
+/// The client of the model's server.
 #[derive(Debug)]
 pub struct Upstream {
     client: Client,
     base: Target,
-    /// Cleans everything that is passed on of the key.
+    /// Removes the key from everything that is passed on.
     redactor: Redactor,
-    /// The key as it is sent.
+    /// The key as a header.
     bearer: Option<HeaderValue>,
     clock: Arc<dyn Clock>,
-    /// From the request to the end of an answer, or to the first chunk of a stream.
+    /// Time from the request to the end of an answer, or to the first event of a stream.
     answer_ms: u64,
-    /// Between two chunks.
+    /// Time between two chunks.
     idle_ms: u64,
 }
 
-/// An answer that is small, or is no success.
+/// A small response that is passed on unpaid: an error, or the list of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
     pub status: u16,
@@ -43,22 +43,22 @@ pub struct Side {
     pub body: Bytes,
 }
 
-/// The head of a success, with the first piece of its body.
+/// The head of a successful response, with the first part of a stream.
 #[derive(Debug)]
 pub struct Begun {
     pub status: u16,
     pub content_type: Option<String>,
     pub request_id: Option<String>,
-    /// Pieces will follow as they come.
+    /// Whether the body is a stream of events.
     pub is_stream: bool,
-    /// What has come: of a stream, its first event at least.
+    /// The bytes received so far: at least the first event of a stream, otherwise empty.
     pub first: Bytes,
     pub rest: Answered,
-    /// When an answer that is no stream must be here, on the monotonic clock.
+    /// Deadline of an answer that is not a stream, on the monotonic clock.
     until_ms: u64,
 }
 
-/// What the upstream said to a chat.
+/// The upstream's reply to a chat request.
 #[derive(Debug)]
 pub enum Said {
     Success(Box<Begun>),
@@ -66,6 +66,10 @@ pub enum Said {
 }
 
 impl Upstream {
+    /// Creates a client.
+    ///
+    /// The key comes as a secret and as a header. The timeouts, in milliseconds, are for an answer and between two
+    /// chunks.
     pub fn new(
         client: Client,
         base: Target,
@@ -77,16 +81,19 @@ impl Upstream {
         Self { client, base, redactor, bearer, clock, answer_ms, idle_ms }
     }
 
-    /// Cleans one stream of the key.
+    /// Returns a filter that removes the key from one stream.
     pub fn filter(&self) -> StreamFilter {
         self.redactor.stream()
     }
 
+    /// Returns the name of the upstream for logs: scheme, host and port.
     pub fn label(&self) -> &str {
         self.base.label().as_str()
     }
 
-    /// Asks for a completion, and waits for the first piece of the answer.
+    /// Requests a completion and waits for the start of the answer.
+    ///
+    /// That is the head of a whole answer, or the first event of a stream.
     ///
     /// # Errors
     /// A [`Fault`]: there is no answer, and nothing was charged.
@@ -116,20 +123,20 @@ impl Upstream {
         within(&*self.clock, self.answer_ms, exchange).await.unwrap_or_else(too_late)
     }
 
-    /// The next piece of a stream.
+    /// Returns the next chunk of a stream, or `None` at its end.
     ///
     /// # Errors
-    /// It broke off, or nothing came for too long.
+    /// The stream broke, or no chunk came in time.
     pub async fn next(&self, rest: &mut Answered) -> Result<Option<Bytes>, Fault> {
         within(&*self.clock, self.idle_ms, async { rest.chunk().await.map_err(broken) })
             .await
             .unwrap_or_else(too_late)
     }
 
-    /// The rest of an answer that is no stream.
+    /// Returns the body of an answer that is not a stream, without the key.
     ///
     /// # Errors
-    /// It broke off, took too long, or is too long.
+    /// The answer broke off, took too long, or exceeds `bytes_max`.
     pub async fn whole(&self, begun: Begun, bytes_max: usize) -> Result<Vec<u8>, Fault> {
         let Begun { mut rest, until_ms, .. } = begun;
         let left = until_ms.saturating_sub(self.clock.mono_ms());
@@ -147,10 +154,10 @@ impl Upstream {
         Ok(self.redactor.whole(body))
     }
 
-    /// The list of models as it is.
+    /// Returns the upstream's list of models, or its error.
     ///
     /// # Errors
-    /// A [`Fault`]: there is none.
+    /// A [`Fault`]: there is no response, or the upstream refuses our key.
     pub async fn models(&self) -> Result<Side, Fault> {
         let target = self.base.below(&["models"]);
         let headers = self.headers("application/json");
@@ -167,7 +174,7 @@ impl Upstream {
 
     async fn side(&self, answered: Answered) -> Result<Side, Fault> {
         let status = answered.status.as_u16();
-        // What it says then is about us: our key, or our credit.
+        // These statuses concern us: our key or our credit.
         if matches!(status, 401..=403) {
             tracing::error!(status, "the upstream refuses this service");
             return Err(Fault::of(Code::UpstreamKey));
@@ -179,14 +186,14 @@ impl Upstream {
         Ok(Side { status, content_type, retry_after, body })
     }
 
-    /// A header that is passed on, unless it holds the key.
+    /// Returns a header that is passed on, unless it contains the key.
     fn text(&self, headers: &HeaderMap, name: &str) -> Option<String> {
         let text = headers.get(name)?.to_str().ok()?;
         (!self.redactor.is_in(text.as_bytes())).then(|| text.to_owned())
     }
 
-    /// Nothing of what a customer sent but the body goes on. No encoding is accepted: pieces are passed on as
-    /// they come, and read.
+    /// Returns the request headers. No header of the customer is forwarded. Compression is refused, because chunks
+    /// are filtered and passed on as they arrive.
     fn headers(&self, accept: &'static str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
@@ -199,8 +206,8 @@ impl Upstream {
     }
 }
 
-/// Reads until the first event is whole: before it nothing is sold, for it may tell of an error. Comments
-/// that keep a connection open wait with it.
+/// Reads until the first event is complete. Nothing is sold before it, because it may be an error. Comments that keep
+/// the connection open are held until then.
 async fn first_event(rest: &mut Answered) -> Result<Bytes, Fault> {
     let mut frames = Vec::new();
     loop {

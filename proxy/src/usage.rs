@@ -1,4 +1,4 @@
-//! How many tokens an answer used: as the upstream says, else counted here.
+//! The usage of an answer: as the upstream reports it, or else counted here.
 
 use bursar_core::json::{self, Number, Value};
 use serde::Deserialize;
@@ -9,48 +9,48 @@ use crate::tokens::Vocabulary;
 const DEPTH_MAX: usize = 64;
 const VALUES_MAX: usize = 1 << 20;
 
-/// Whether a body is an answer: an object that tells of no error.
+/// Whether a body is an answer: a JSON object without an error.
 pub fn is_answer(body: &[u8]) -> bool {
     let begins = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    // Not by our strict reader: a model's texts may hold what that refuses, and have been paid for upstream.
+    // Our strict reader would refuse some texts that models write, and the upstream has already charged for them.
     begins == Some(&b'{')
         && serde_json::from_slice::<Head>(body)
             .is_ok_and(|head| head.error.is_none_or(|error| error.is_null()))
 }
 
-/// What of an answer says that it is none.
+/// The member that marks an error.
 #[derive(Deserialize)]
 struct Head {
     error: Option<serde_json::Value>,
 }
 
-/// What the first event of a stream is; `None` until it is there. Comments are no events.
+/// Returns the kind of a stream's first event, or `None` until it is complete. Comments are not events.
 pub fn first_event(frames: &[u8]) -> Option<Event> {
     let end = frames.iter().rposition(|byte| *byte == b'\n')?;
     let data = events(frames.get(..end)?).next()?;
     Some(if is_error_frame(data) { Event::Error } else { Event::Piece })
 }
 
-/// An event of a stream.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     Piece,
     Error,
 }
 
-/// Whether a stream tells of an error somewhere.
+/// Whether a stream contains an error event.
 pub fn has_error(frames: &[u8]) -> bool {
     events(frames).any(is_error_frame)
 }
 
-/// The data of each event, as OpenAI's API writes them: one line each. Comments are none.
+/// Returns the data of each event. OpenAI's API writes one line per event. Comments are skipped.
 fn events(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = frames.split(|byte| *byte == b'\n');
     lines.filter_map(|line| line.strip_prefix(b"data:"))
 }
 
 fn is_error_frame(data: &[u8]) -> bool {
-    // Most frames are no errors, and need not be read.
+    // Most frames are not errors and need not be parsed.
     data.windows(7).any(|window| window == b"\"error\"")
         && json::parse_few(data, DEPTH_MAX, VALUES_MAX).is_ok_and(|frame| is_error(&frame))
 }
@@ -59,18 +59,20 @@ fn is_error(answer: &Value) -> bool {
     answer.get("error").is_some_and(|error| *error != Value::Null)
 }
 
-/// Of an answer in one piece.
+/// Returns the usage of a whole answer. `prompt` is our count, used if the upstream reports none. `None` if the
+/// answer cannot be parsed.
 pub fn of_whole(body: &[u8], prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
     let answer = json::parse_few(body, DEPTH_MAX, VALUES_MAX).ok()?;
     told(&answer).or_else(|| Some(counted(&mut [answer].iter(), prompt, vocabulary)))
 }
 
-/// Of a stream, or of its end.
+/// Returns the usage of a stream, or of its end if `whole` is false. `prompt` is our count, used if the upstream
+/// reports none.
 pub fn of_stream(frames: &[u8], whole: bool, prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
     let read = |text: &[u8]| json::parse_few(text, DEPTH_MAX, VALUES_MAX).ok();
     let frames: Vec<Value> = events(frames).filter_map(read).collect();
     let last = frames.iter().rev().find_map(told);
-    // Of a part nothing can be counted.
+    // Nothing can be counted from a part.
     last.or_else(|| whole.then(|| counted(&mut frames.iter(), prompt, vocabulary)))
 }
 
@@ -84,7 +86,7 @@ fn told(answer: &Value) -> Option<Usage> {
     })
 }
 
-/// The texts of all choices, each by itself.
+/// Counts the texts of each choice separately.
 fn counted(
     answers: &mut dyn Iterator<Item = &Value>,
     prompt: u64,
@@ -108,7 +110,7 @@ fn counted(
     Usage { prompt, completion, told: false }
 }
 
-/// What a model wrote: its text, its reasoning, and the tools that it calls.
+/// Appends what a model wrote: text, reasoning, and tool calls.
 fn gather(said: &Value, text: &mut String) {
     for key in ["content", "reasoning_content", "refusal"] {
         text.push_str(said.get(key).and_then(Value::as_str).unwrap_or_default());
@@ -128,7 +130,7 @@ mod tests {
     const VOCABULARY: Vocabulary = Vocabulary::O200k;
 
     #[test]
-    fn what_the_upstream_says_counts_and_else_what_it_wrote() {
+    fn reported_usage_takes_precedence_over_our_count() {
         let body = br#"{"choices":[{"index":0,"message":{"content":"hello world"}}],
             "usage":{"prompt_tokens":7,"completion_tokens":9}}"#;
         let usage = of_whole(body, 5, VOCABULARY).unwrap();
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_of_an_error_or_is_no_object_is_no_answer() {
+    fn errors_and_non_objects_are_not_answers() {
         for body in
             ["", "[]", "<html>", "null", "{\"error\":{}}", "{\"error\":\"x\",\"choices\":[]}"]
         {
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_counted_by_choice_or_by_its_last_word() {
+    fn stream_usage_is_reported_or_counted_per_choice() {
         let frames = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hel\"}}]}\n\n: still here\n\n\
             data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"hello\"}}]}\r\n\r\n\
             data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"}}],\"usage\":null}\n\ndata: [DONE]\n\n";

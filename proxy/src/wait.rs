@@ -1,8 +1,8 @@
-//! Waiting by the injected clock.
+//! Timeouts on the injected clock.
 
 use bursar_chain::ports::Clock;
 
-/// What comes within so many milliseconds; `None` if nothing does, and then the future is dropped.
+/// Returns the future's output, or `None` if it takes longer than `ms` milliseconds. The future is dropped then.
 pub(crate) async fn within<T>(
     clock: &dyn Clock,
     ms: u64,

@@ -27,7 +27,7 @@ fn the_tables_of_the_manual_are_those_of_the_program() {
 }
 
 #[test]
-fn the_example_is_a_file_that_works() {
+fn the_example_settings_load() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("proxy.example.toml");
     let config = Config::load(Some(&file), &|_none| None).unwrap();
     assert!(config.models.len() > 1);

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use bursar_core::codes::Code;
+use bursar_core::grammar::Order;
 use bursar_engine::agent_api::openapi::{ROUTES, Route, document};
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
@@ -41,6 +42,52 @@ fn the_checked_in_description_is_the_generated_one() {
         kept == generated,
         "docs/openapi.json is old: BURSAR_BLESS=1 cargo test -p bursar-tests --test contract"
     );
+}
+
+/// Asserts that a manual in `docs` is the generated text; `BURSAR_BLESS=1` writes it.
+fn manual(name: &str, generated: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+    if std::env::var_os("BURSAR_BLESS").is_some() {
+        std::fs::write(&file, generated).unwrap();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        kept == generated,
+        "docs/{name} is old: BURSAR_BLESS=1 cargo test --workspace --test contract"
+    );
+}
+
+#[test]
+fn the_manual_of_commands_lists_the_grammar() {
+    let mut rows = String::new();
+    for noun in Order::tree().get_subcommands().filter(|noun| noun.get_name() != "help") {
+        let mut verbs = noun.get_subcommands().filter(|verb| verb.get_name() != "help").peekable();
+        let about = |command: &str, text: Option<String>| {
+            format!("| `{command}` | {} |\n", text.unwrap_or_default())
+        };
+        if verbs.peek().is_none() {
+            rows += &about(noun.get_name(), noun.get_about().map(ToString::to_string));
+        }
+        for verb in verbs {
+            let command = format!("{} {}", noun.get_name(), verb.get_name());
+            rows += &about(&command, verb.get_about().map(ToString::to_string));
+        }
+    }
+    let head = "# Commands\n\nEvery command of the operator. Each has `--help`, and `--json` prints one object. \
+                The console takes\nthe same lines after `:`. Generated from the grammar.\n\n\
+                | command | effect |\n|---|---|\n";
+    manual("commands.md", &format!("{head}{rows}"));
+}
+
+#[test]
+fn the_manual_of_codes_lists_every_code() {
+    let rows = Code::ALL.iter().map(|code| {
+        format!("| `{}` | {} | {} | {} |\n", code.text(), code.http(), code.exit(), code.sentence())
+    });
+    let head = "# Codes\n\nEvery refusal has a stable code. Agents receive it with an HTTP status, commands end with \
+                its exit\ncode. Act on the code, never on the sentence. Generated from the table of codes.\n\n\
+                | code | HTTP | exit | meaning |\n|---|---|---|---|\n";
+    manual("codes.md", &format!("{head}{}", rows.collect::<String>()));
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Challenge {
     }
 
     /// Returns the price of the offer that a payment header pays, if it pays any.
-    pub(super) fn paid_by(&self, payment: &str) -> Option<Price> {
+    pub(super) fn offer_paid_by(&self, payment: &str) -> Option<Price> {
         let value = header::decode(payment).ok()?;
         let terms = value.get("payload")?.get("authorization")?.as_object()?;
         let terms = Fields::new(terms, "");
@@ -231,7 +231,7 @@ mod tests {
     fn payment_with_other_terms_matches_no_offer() {
         let asked = challenge(&[("base", "10000", None), ("ethereum", "20000", None)]);
         let paid = |network: &str, to: &str, value: &str| {
-            asked.paid_by(&header::encode(&format!(
+            asked.offer_paid_by(&header::encode(&format!(
                 "{{\"x402Version\":1,\"scheme\":\"exact\",\"network\":\"{network}\",\"payload\":\
                  {{\"authorization\":{{\"to\":\"{to}\",\"value\":\"{value}\"}}}}}}"
             )))
@@ -241,7 +241,7 @@ mod tests {
         assert!(paid("ethereum", PAY_TO, "10000").is_none());
         let other = PAY_TO.replace("0x20", "0x21");
         assert!(paid("base", &other, "10000").is_none());
-        assert!(asked.paid_by("nonsense").is_none());
+        assert!(asked.offer_paid_by("nonsense").is_none());
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Purchase {
             let message = format!("{label} did not answer: {why}. Nothing was paid.");
             Fault::because(Code::ResourceUnreachable, message)
         })?;
-        self.look_at(&first);
+        self.record_response(&first);
         if first.status != StatusCode::PAYMENT_REQUIRED {
             return match self.sink.fill(&mut first).await {
                 Ok(()) => self.judge(first.status),
@@ -95,7 +95,7 @@ impl Purchase {
         let payment = self.signed(&challenge).await?;
         // The wallet is trusted with the money, but it does not know where this connection leads. What it signed
         // must be an offer of this very server.
-        let Some(price) = challenge.paid_by(&payment.text) else {
+        let Some(price) = challenge.offer_paid_by(&payment.text) else {
             let message =
                 "The wallet signed a payment that the server did not offer: it was not sent.";
             return Err(Fault::because(Code::InternalError, message));
@@ -185,7 +185,7 @@ impl Purchase {
             self.account.sent = self.account.sent.saturating_add(1);
             match self.request.send(&self.client, Some(payment)).await {
                 Ok(answer) => {
-                    self.look_at(&answer);
+                    self.record_response(&answer);
                     match self.end_of(answer, payment, tries.len()).await? {
                         Redeemed::Yes(status) => return self.judge(status),
                         Redeemed::InUse { after, body } => {

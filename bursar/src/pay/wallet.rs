@@ -140,7 +140,7 @@ impl Wallet {
                 Some(id) => Standing::Held(id),
                 None => self.unpaid(Some(reply)),
             },
-            (429 | 503, _) if is_passing(text("code")) => {
+            (429 | 503, _) if is_transient(text("code")) => {
                 let seconds = answer.get("retry_after").and_then(Value::as_number);
                 let seconds = seconds.and_then(json::Number::as_u64).unwrap_or(5).min(60);
                 Standing::Unknown(Duration::from_secs(seconds))
@@ -201,7 +201,7 @@ fn read(reply: &Reply) -> Value {
 }
 
 /// Returns whether a refusal may pass soon. A locked wallet does not: a person must open it.
-fn is_passing(code: Option<&str>) -> bool {
+fn is_transient(code: Option<&str>) -> bool {
     [Code::Busy, Code::RateLimitExceeded].iter().any(|known| code == Some(known.text()))
 }
 

@@ -300,7 +300,7 @@ impl Drop for Terminal {
 }
 
 /// Removes the sequences that the console writes itself, each of which is listed here.
-fn without_ours(raw: &str) -> String {
+fn strip_console_sequences(raw: &str) -> String {
     const EXACT: [&str; 6] = ["[?1049h", "[?2004h", "[?2004l", "[?25l", "[?25h", "[2J"];
     let mut parts = raw.split('\u{1b}');
     let mut rest = parts.next().unwrap_or_default().to_owned();
@@ -352,7 +352,7 @@ fn t_20_no_foreign_control_sequence_reaches_a_real_terminal() {
     terminal.see("esc ");
     terminal.close();
     terminal.press("q");
-    let rest = without_ours(&terminal.written());
+    let rest = strip_console_sequences(&terminal.written());
     assert!(rest.contains("\\u{1b}[3J") && rest.contains("\\u{9b}31m"), "{rest}");
     // The bell rings when a payment is pending.
     let found: Vec<char> = rest.chars().filter(|ch| acts(*ch) && *ch != '\u{7}').collect();

@@ -1,4 +1,4 @@
-//! How things are said over HTTP.
+//! Formats HTTP responses.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,10 +19,10 @@ use crate::upstream::Side;
 
 const REQUIRED: HeaderName = HeaderName::from_static("payment-required");
 const RECEIPT: HeaderName = HeaderName::from_static("payment-response");
-/// Where clients of version 1 look for it.
+/// Version 1 clients look for the receipt here.
 const OLD_RECEIPT: HeaderName = HeaderName::from_static("x-payment-response");
 const PRICE: HeaderName = HeaderName::from_static("x-price-usd");
-/// OpenAI clients obey it.
+/// OpenAI clients obey this header.
 const RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const REQUEST: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -39,12 +39,12 @@ pub(super) fn challenge(status: StatusCode, challenge: Challenge, usd: &str) -> 
     response
 }
 
-/// A refusal before any payment was looked at.
+/// A refusal without the result of a payment.
 pub(super) fn fault(fault: &Fault) -> Response {
     envelope(fault, None)
 }
 
-/// A refusal of a request that no route gets: the code of its kind, the edge's own status and text.
+/// A refusal of a request that reaches no route: a code for its kind, with the edge's own status and text.
 pub(super) fn edge(why: Refusal) -> Response {
     let code = match why {
         Refusal::Busy => return fault(&Fault::of(Code::Busy)),
@@ -62,7 +62,7 @@ pub(super) fn edge(why: Refusal) -> Response {
     response
 }
 
-/// A refusal of a payment.
+/// A refusal of a request with a payment.
 pub(super) fn refused(refused: &Refused, version: Version) -> Response {
     let mut x402 = Map::new();
     x402.insert("charged".to_owned(), json!(refused.charged.text()));
@@ -77,7 +77,7 @@ pub(super) fn refused(refused: &Refused, version: Version) -> Response {
     response
 }
 
-/// As OpenAI clients read errors: the object under `error`, and what is ours beside it.
+/// Formats an error as OpenAI clients read it: the object `error`, and next to it our object `x402`.
 fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
     let code = fault.code;
     let mut body = json!({
@@ -102,7 +102,7 @@ fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
     response
 }
 
-/// A paid answer in one piece. What is to be done once it is out is done before its last byte.
+/// A paid whole answer. `out` runs before the last byte is sent.
 pub(super) fn whole(
     head: Head,
     version: Version,
@@ -119,8 +119,8 @@ pub(super) fn whole(
     paid(head, version, Body::from_stream(pieces.map(Ok::<_, Infallible>)))
 }
 
-/// A paid answer piece by piece. Where the pieces end before the answer does the connection is cut: the end
-/// would look like that of the answer.
+/// A paid stream. If the chunks end before the answer does, the connection is cut, because a normal end would look
+/// like the end of the answer.
 pub(super) fn stream(streamed: Streamed, version: Version) -> Response {
     let Streamed { head, mut chunks, complete } = streamed;
     let pieces = stream::poll_fn(move |context| {
@@ -131,7 +131,7 @@ pub(super) fn stream(streamed: Streamed, version: Version) -> Response {
         })
     });
     let mut response = paid(head, version, Body::from_stream(pieces));
-    // Reverse proxies that collect an answer would hold it back.
+    // Stops reverse proxies from buffering the stream.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -147,7 +147,7 @@ fn paid(head: Head, version: Version, body: Body) -> Response {
     response
 }
 
-/// What the upstream said that nobody pays for.
+/// An unpaid response of the upstream.
 pub(super) fn side(side: Side) -> Response {
     let mut response = Response::new(Body::from(side.body));
     *response.status_mut() = status(side.status);
@@ -174,7 +174,7 @@ fn said(headers: &mut HeaderMap, content_type: Option<String>, request_id: Optio
     }
 }
 
-/// What no header can carry is left out.
+/// Sets a header. Leaves it out if the text is not a valid header value.
 fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);

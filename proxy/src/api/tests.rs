@@ -17,9 +17,9 @@ use crate::sell::{Budget, Parts};
 use crate::service::{clock, facilitator_of, nodes_of, upstream_of};
 use crate::strikes::Strikes;
 
-/// The routes as they are written above, and every code, are in the document that describes them.
+/// openapi.json lists the routes of `api.rs` and every code.
 #[test]
-fn the_document_names_every_route_and_every_code() {
+fn openapi_document_lists_every_route_and_every_code() {
     let document: Value = serde_json::from_str(include_str!("../../openapi.json")).unwrap();
     let told: BTreeSet<String> = document["paths"].as_object().unwrap().keys().cloned().collect();
     let source = include_str!("../api.rs");
@@ -35,7 +35,7 @@ fn the_document_names_every_route_and_every_code() {
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
 }
 
-/// A service whose upstream and facilitator are away.
+/// A service whose upstream and facilitator are unreachable.
 async fn api(folder: &TempDir) -> Arc<Api> {
     let file = folder.path().join("proxy.toml");
     let settings = "wallet_address = \"0x209693Bc6afc0C5328bA36FaF03C514EF312287C\"\nrpc = \"off\"\n\
@@ -64,7 +64,7 @@ async fn api(folder: &TempDir) -> Arc<Api> {
     Arc::new(Api::new(Shop::new(config, terms), seller, access, CancellationToken::new()))
 }
 
-/// A payment as its header, and its record once a stream is owed for it.
+/// A payment header, and the record of the stream that is owed for it.
 fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
     let payer = "0x1111111111111111111111111111111111111111";
     let payment = json!({
@@ -99,9 +99,9 @@ fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
     (header, record)
 }
 
-/// It is no fault of the body when the service cannot read it now, so the stream stays owed.
+/// A refusal because pricing is busy must not end an owed stream: it does not depend on the body.
 #[tokio::test]
-async fn an_owed_stream_with_a_long_body_is_refused_while_long_bodies_are() {
+async fn an_owed_stream_stays_owed_while_long_bodies_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let api = api(&folder).await;
     let text = "hello ".repeat(SHORT_BYTES / 6);
@@ -124,7 +124,7 @@ async fn an_owed_stream_with_a_long_body_is_refused_while_long_bodies_are() {
     let full = api.queue.try_acquire_many(all).unwrap();
     assert_eq!(ask().await, ("busy".to_owned(), true));
     drop(full);
-    // It is read, and the upstream is asked, which is away.
+    // The body is priced and the upstream is called, which is unreachable.
     assert_eq!(ask().await, ("answer_owed".to_owned(), false));
     api.pricing.close();
     assert_eq!(ask().await, ("stopping".to_owned(), true));

@@ -1,4 +1,6 @@
-//! Who works on a payment, and the one writer of all of them: what waits at the same time shares a commit.
+//! The single writer of all payments. Pending changes share a commit.
+//!
+//! It also holds the locks that let one task at a time work on a payment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,22 +11,22 @@ use tokio_util::task::TaskTracker;
 use super::store::{Change, Store, StoreFault};
 use super::{Answer, Digest, PaymentId, Record, Settlement, Stage};
 
-/// Changes that share a commit.
+/// Maximum number of commands per commit.
 const TOGETHER_MAX: usize = 256;
-/// Changes that wait for one.
+/// Capacity of the command queue.
 const WAITING_MAX: usize = 8_192;
 
-/// All payments. Clones share them.
+/// Access to all payments. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Keeper {
     store: Arc<dyn Store>,
     commands: mpsc::Sender<Command>,
     held: Arc<Mutex<HashMap<PaymentId, Work>>>,
-    /// Whose money is on its way.
+    /// Payments whose settlement is pending, as stored.
     pending: Arc<Mutex<BTreeMap<PaymentId, Record>>>,
 }
 
-/// Somebody works on a payment. The channel closes when he is done.
+/// A payment that a task works on. The channel closes when the task is done.
 #[derive(Debug)]
 struct Work {
     body: Digest,
@@ -37,18 +39,18 @@ struct Command {
     done: oneshot::Sender<Result<(), StoreFault>>,
 }
 
-/// What a request finds.
+/// Result of a claim.
 #[derive(Debug)]
 pub enum Claim {
-    /// Nobody works on the payment, and nobody else will until this is dropped.
+    /// The caller holds the payment until it drops the guard.
     Mine(Held),
-    /// Somebody does, for the same body. Wait, then claim again.
+    /// Another request with the same body holds it. Wait, then claim again.
     Busy(watch::Receiver<()>),
-    /// Somebody does, for another body.
+    /// A request with another body holds it.
     Other,
 }
 
-/// The right to work on a payment.
+/// The exclusive right to work on a payment. Dropping it releases the payment.
 #[derive(Debug)]
 pub struct Held {
     id: PaymentId,
@@ -62,12 +64,14 @@ impl Drop for Held {
 }
 
 impl Keeper {
-    /// Reads back what was under way, and starts the writer: it ends, and lets go of the store, when nobody has
-    /// a keeper any more. What was only taken is forgotten: nothing was charged for it, and nobody
-    /// works on it any more.
+    /// Loads open payments and starts the writer. The writer ends and closes the store when the last keeper is
+    /// dropped.
+    ///
+    /// Deletes payments that were taken but not answered: nothing was charged for them, and no task works on them
+    /// now.
     ///
     /// # Errors
-    /// The store's.
+    /// The store failed.
     pub async fn load(store: Arc<dyn Store>, writer: &TaskTracker) -> Result<Self, StoreFault> {
         let open = store.open().await?;
         let (taken, pending): (Vec<_>, Vec<_>) =
@@ -87,7 +91,7 @@ impl Keeper {
         Ok(Self { store, commands, held: Arc::default(), pending: Arc::new(Mutex::new(pending)) })
     }
 
-    /// Asks for the right to work on a payment.
+    /// Claims the right to work on a payment.
     pub fn claim(&self, id: PaymentId, body: &Digest) -> Claim {
         let mut held = lock(&self.held);
         match held.get(&id) {
@@ -100,22 +104,26 @@ impl Keeper {
         }
     }
 
+    /// Returns a stored record.
+    ///
     /// # Errors
-    /// The store's.
+    /// The store failed.
     pub async fn find(&self, id: PaymentId) -> Result<Option<Record>, StoreFault> {
         self.store.get(id).await
     }
 
+    /// Returns the stored answer of a payment.
+    ///
     /// # Errors
-    /// The store's.
+    /// The store failed.
     pub async fn answer(&self, id: PaymentId) -> Result<Option<Answer>, StoreFault> {
         self.store.answer(id).await
     }
 
-    /// Keeps a payment as it is now.
+    /// Stores a payment, with its answer if that is new.
     ///
     /// # Errors
-    /// The store's; then it is as it was.
+    /// The store failed, and nothing was changed.
     pub async fn put(&self, record: &Record, answer: Option<Answer>) -> Result<(), StoreFault> {
         self.commit(vec![Change::Put(Box::new(record.clone()), answer)]).await?;
         let mut pending = lock(&self.pending);
@@ -127,31 +135,35 @@ impl Keeper {
         Ok(())
     }
 
+    /// Deletes a payment and its answer.
+    ///
     /// # Errors
-    /// The store's.
+    /// The store failed.
     pub async fn forget(&self, id: PaymentId) -> Result<(), StoreFault> {
         self.commit(vec![Change::Forget(id)]).await
     }
 
-    /// Payments whose money is on its way.
+    /// Returns the ids of payments whose settlement is pending.
     pub fn pending(&self) -> Vec<PaymentId> {
         lock(&self.pending).keys().copied().collect()
     }
 
-    /// The same as they are kept.
+    /// Returns the records of payments whose settlement is pending, as stored.
     pub fn all_pending(&self) -> Vec<Record> {
         lock(&self.pending).values().cloned().collect()
     }
 
-    /// How many payments are worked on.
+    /// Number of payments that tasks work on now.
     pub fn busy(&self) -> usize {
         lock(&self.held).len()
     }
 
-    /// Forgets some of what is over; answers how many that were.
+    /// Deletes up to `most` payments that are over and returns their number.
+    ///
+    /// [`Record::is_over`] decides. Times are in milliseconds.
     ///
     /// # Errors
-    /// The store's.
+    /// The store failed.
     pub async fn sweep(&self, now_ms: i64, kept_ms: i64, most: usize) -> Result<usize, StoreFault> {
         let over = self.store.over(now_ms, kept_ms, most).await?;
         if !over.is_empty() {
@@ -183,13 +195,13 @@ async fn write(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Command>) {
             tracing::error!(%fault, "payments could not be stored");
         }
         for done in done {
-            // Who does not wait any more finds it later.
+            // A caller that left finds the change in the store.
             let _gone = done.send(outcome.clone());
         }
     }
 }
 
-/// Held for one look-up.
+/// Locks a map. Held for a single lookup.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

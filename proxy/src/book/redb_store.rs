@@ -1,4 +1,4 @@
-//! Payments in a redb file.
+//! A payment store in a redb file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::{Answer, PaymentId, Record, Settlement, Stage};
 type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
 type Keys = TableDefinition<'static, &'static [u8], ()>;
 
-/// By id: the record.
+/// Records by payment id.
 const PAYMENTS: Rows = TableDefinition::new("payments");
-/// By id: the answer.
+/// Answers by payment id.
 const ANSWERS: Rows = TableDefinition::new("answers");
-/// Ids of what is looked at when the service starts.
+/// Ids of payments that need work after a restart.
 const OPEN: Keys = TableDefinition::new("open");
-/// By the time at which it was taken, and id.
+/// Index of payments by the time at which they were taken, then id.
 const TAKEN: Keys = TableDefinition::new("taken");
 
-/// Pages kept in memory.
+/// Size of redb's page cache, in bytes.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// A redb file.
+/// A store in a redb file. Clones share it.
 #[derive(Debug, Clone)]
 pub struct RedbStore {
     db: Arc<Database>,
@@ -37,18 +37,18 @@ impl RedbStore {
     /// Opens or creates `path`.
     ///
     /// # Errors
-    /// The file cannot be used, or another process holds it.
+    /// The file cannot be used, or another process has it open.
     pub fn open_file(path: &Path) -> Result<Self, StoreFault> {
         let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
         let store = Self { db: Arc::new(db) };
         let write = store.db.begin_write().map_err(failed)?;
-        // Readers need not ask whether the tables are there.
+        // Creates all tables, so readers need not handle missing ones.
         written(&write, &[])?;
         write.commit().map_err(failed)?;
         Ok(store)
     }
 
-    /// Waits for the disk on a thread made for that.
+    /// Runs disk work on a blocking thread.
     fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Database) -> Result<T, StoreFault> + Send + 'static,
@@ -77,7 +77,7 @@ impl Store for RedbStore {
         self.work(move |db| {
             let mut write = db.begin_write().map_err(failed)?;
             write.set_durability(Durability::Immediate).map_err(failed)?;
-            // Dropped without a commit, it leaves nothing behind.
+            // Dropping the transaction without a commit discards it.
             written(&write, &changes)?;
             write.commit().map_err(failed)
         })
@@ -166,12 +166,12 @@ fn written(write: &WriteTransaction, changes: &[Change]) -> Result<(), StoreFaul
     Ok(())
 }
 
-/// Something is to be done about it although nobody asks again.
+/// Whether the payment needs work even if its customer never returns.
 fn is_open(record: &Record) -> bool {
     record.stage == Stage::Taken || matches!(record.settlement, Settlement::Pending { .. })
 }
 
-/// Sorts by time. No time before 1970 is meant.
+/// Returns an index key that sorts by time. Times before 1970 do not occur.
 fn order(at: i64, id: &PaymentId) -> Vec<u8> {
     let at = u64::try_from(at).unwrap_or(0);
     [&at.to_be_bytes()[..], &id.0].concat()
@@ -185,13 +185,13 @@ fn found<T: DeserializeOwned>(
     row.map(|row| postcard::from_bytes(row.value()).map_err(failed)).transpose()
 }
 
-/// A payment. A row that was written before sales had keys, or before the bound was kept, ends where that member
-/// begins: it reads as one without.
+/// Reads a record. Rows that predate the key or the bound end early: the missing members are read as `None`.
 fn record(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     id: &[u8],
 ) -> Result<Option<Record>, StoreFault> {
-    /// The key and the bound. What is not needed of it is not read.
+    /// Two absent options, for the key and the bound. A row that lacks only the bound uses the first byte; postcard
+    /// ignores the other.
     const NONE: [u8; 2] = [0, 0];
     let Some(row) = table.get(id).map_err(failed)? else { return Ok(None) };
     let read = match postcard::from_bytes(row.value()) {

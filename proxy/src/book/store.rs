@@ -1,37 +1,42 @@
-//! Where payments are kept.
+//! The storage interface for payments.
 
 use bursar_chain::ports::BoxFuture;
 
 use super::{Answer, PaymentId, Record};
 
-/// What is done to the store.
+/// A change to the store.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// The payment as it is now, and what answers it, where that is new.
+    /// Inserts or replaces a record, with its answer if that is new.
     Put(Box<Record>, Option<Answer>),
+    /// Deletes a payment and its answer.
     Forget(PaymentId),
 }
 
-/// Why the store failed; nothing was changed then.
+/// Why the store failed. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreFault(pub String);
 
-/// What the store is waited for.
+/// The future result of a store operation.
 pub type StoreReply<'a, T> = BoxFuture<'a, Result<T, StoreFault>>;
 
-/// Keeps payments. Every method but [`Store::commit`] only reads.
+/// Stores payments. Every method except [`Store::commit`] is read-only.
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// All of it or nothing, on disk when it is answered.
+    /// Applies all changes or none. They are on disk when this completes.
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()>;
 
+    /// Returns a record.
     fn get(&self, id: PaymentId) -> StoreReply<'_, Option<Record>>;
 
+    /// Returns the stored answer of a payment.
     fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<Answer>>;
 
-    /// Payments that were under way, or whose money is.
+    /// Returns records that need work after a restart: taken but not answered, or with a pending settlement.
     fn open(&self) -> StoreReply<'_, Vec<Record>>;
 
-    /// Some of the payments that are over ([`Record::is_over`]), oldest first.
+    /// Returns up to `most` payments that are over, oldest first.
+    ///
+    /// [`Record::is_over`] decides. Times are in milliseconds.
     fn over(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>>;
 }

@@ -1,6 +1,6 @@
-//! How many tokens a chat is, at most. Counted as OpenAI describes it for its own models: three for each
-//! message, its texts, and three for the answer's beginning. What an upstream writes in a form of its own
-//! (tools, schemas) counts as its JSON, which is longer.
+//! Counts the tokens of a chat: an upper estimate by OpenAI's rule for its own models. The rule is three tokens per
+//! message, its texts, and three for the start of the answer. Tools and schemas, which upstreams rewrite in their own
+//! form, count as their JSON, which is longer.
 
 use bursar_core::json::{Object, Value};
 
@@ -11,30 +11,30 @@ use crate::tokens::Vocabulary;
 const OF_A_MESSAGE: u64 = 3;
 const OF_A_NAME: u64 = 1;
 const OF_THE_ANSWER: u64 = 3;
-/// Around all tools together.
+/// Tokens around the list of tools.
 const OF_TOOLS: u64 = 12;
 
-/// What a chat counts as.
+/// Token counts of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub prompt: u64,
-    /// Tokens that count as answered although they were sent: a prediction that is not met is billed so.
+    /// Tokens that are billed as output although they were sent: a prediction that the answer does not match.
     pub predicted: u64,
 }
 
-/// How things are counted.
+/// Running token count.
 struct Counter {
     vocabulary: Vocabulary,
-    /// What an image counts as; `None` where images are not sold.
+    /// Tokens per image. `None` if images are not sold.
     image: Option<u64>,
     sum: u64,
 }
 
 impl Chat {
-    /// Counts it.
+    /// Counts the tokens. `image` is the number of tokens per image; `None` refuses images.
     ///
     /// # Errors
-    /// [`Fault`] for contents that are no text.
+    /// [`Fault`] for messages that are malformed or have content without a price.
     pub fn count(&self, vocabulary: Vocabulary, image: Option<u64>) -> Result<Counted, Fault> {
         let mut counter = Counter { vocabulary, image, sum: OF_THE_ANSWER };
         let messages = self.object.get("messages").and_then(Value::as_array).unwrap_or_default();
@@ -99,13 +99,13 @@ impl Counter {
                     self.text(name);
                 }
                 ("audio", _) => return Err(not_sold("audio")),
-                // Whether an upstream puts them into the prompt is for it to say, so they count.
+                // Some upstreams put these members into the prompt, so they count.
                 (
                     "tool_calls" | "tool_call_id" | "function_call" | "reasoning_content"
                     | "reasoning" | "refusal" | "name",
                     _any,
                 ) => self.json(value),
-                // Also another spelling of one of these, which some servers would take for it.
+                // Includes other spellings of these members, which some servers accept.
                 _other => return Err(unknown(key)),
             }
         }
@@ -140,7 +140,7 @@ impl Counter {
     }
 }
 
-/// Refuses an object with another member than these.
+/// Refuses an object with members that are not in `known`.
 fn only(value: &Value, known: &[&str]) -> Result<(), Fault> {
     let members = value.as_object().into_iter().flat_map(Object::iter);
     let mut others = members.map(|(key, _value)| key).filter(|key| !known.contains(key));

@@ -19,7 +19,7 @@ fn code(result: Result<impl std::fmt::Debug, Fault>) -> Code {
 }
 
 #[test]
-fn the_least_that_the_specification_shows_is_a_chat() {
+fn a_body_with_only_messages_is_accepted() {
     let chat = parse(&with("")).unwrap();
     assert_eq!(
         (chat.model.as_deref(), chat.stream, chat.choices, chat.bound),
@@ -30,7 +30,7 @@ fn the_least_that_the_specification_shows_is_a_chat() {
          \"temperature\":0.2,\"mirostat\":1,\"stop\":null,\"service_tier\":null",
     );
     let chat = parse(&whole).unwrap();
-    // Of two bounds the larger is priced.
+    // The larger of two bounds is priced.
     assert_eq!((chat.choices, chat.bound, chat.stream), (3, Some(9), true));
 }
 
@@ -43,9 +43,9 @@ fn an_answer_without_a_bound_is_bounded_before_it_goes_upstream() {
     assert_eq!(body, with(",\"seed\":1e2,\"max_completion_tokens\":77"));
 }
 
-/// A server that knows only one of the names would answer without a bound to the other.
+/// A server that obeys only the other name would answer without a bound.
 #[test]
-fn the_bound_goes_upstream_by_the_one_name_that_it_obeys() {
+fn the_bound_is_sent_only_under_the_configured_name() {
     let chat = parse(&with(",\"max_completion_tokens\":1,\"model\":\"m\"")).unwrap();
     let body = chat.completed(("max_tokens", 1), None).unwrap();
     assert_eq!(body, with(",\"model\":\"m\",\"max_tokens\":1"));
@@ -58,10 +58,10 @@ fn the_bound_goes_upstream_by_the_one_name_that_it_obeys() {
 }
 
 #[test]
-fn what_could_cost_more_than_is_read_is_refused() {
+fn members_without_a_known_price_are_refused() {
     use Code::{InvalidJson, InvalidRequest, UnsupportedParameter};
     for (members, expected) in [
-        // Another spelling of a member, which servers written in Go take for it.
+        // Other spellings of a member, which servers written in Go accept.
         (",\"Max_Tokens\":9", UnsupportedParameter),
         (",\"max_to\u{212a}ens\":9", UnsupportedParameter),
         (",\"me\u{17f}sages\":[]", UnsupportedParameter),
@@ -76,7 +76,7 @@ fn what_could_cost_more_than_is_read_is_refused() {
         (",\"tools\":{}", UnsupportedParameter),
         (",\"modalities\":[\"text\",\"audio\"]", UnsupportedParameter),
         (",\"service_tier\":\"priority\"", UnsupportedParameter),
-        // Twice, of which two readers take different ones.
+        // Duplicate members: readers differ on which one counts.
         (",\"max_tokens\":1,\"max_tokens\":9", InvalidJson),
         (",\"max_tokens\":1e3", InvalidRequest),
         (",\"max_tokens\":10.0", InvalidRequest),
@@ -114,8 +114,8 @@ fn what_could_cost_more_than_is_read_is_refused() {
 }
 
 #[test]
-fn messages_count_as_openai_describes_it() {
-    // 3 for the message, 1 for the role, 2 for the text, 3 for the answer.
+fn message_tokens_follow_openais_rule() {
+    // 3 for the message, 1 for the role, 2 for the text, 3 for the start of the answer.
     assert_eq!(count(&with(""), None).unwrap(), Counted { prompt: 9, predicted: 0 });
     let parts = "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hello\"},\
                  {\"type\":\"text\",\"text\":\" world\"}]}]}";
@@ -152,7 +152,7 @@ fn everything_that_may_reach_the_prompt_counts() {
 }
 
 #[test]
-fn contents_that_are_no_text_are_refused_or_priced() {
+fn content_other_than_text_is_priced_or_refused() {
     let of =
         |content: &str| format!("{{\"messages\":[{{\"role\":\"user\",\"content\":{content}}}]}}");
     let image = of("[{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://a.test/b.png\"}}]");
@@ -178,15 +178,15 @@ fn contents_that_are_no_text_are_refused_or_priced() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// Whatever comes, an answer or a refusal: never an end of the process.
+    /// Any body is parsed or refused, without a panic.
     #[test]
-    fn any_bytes_are_answered(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_body_is_parsed_or_refused_without_panic(body in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(chat) = Chat::parse(&body, &[]) {
             let _counted = chat.count(Vocabulary::O200k, None);
         }
     }
 
-    /// More text never costs less, wherever it stands.
+    /// More text never costs less.
     #[test]
     fn more_text_counts_more(text in "\\PC{0,60}") {
         let short = bursar_core::json::Value::from(text.as_str()).to_compact();

@@ -1,4 +1,4 @@
-//! The table of models: what each costs, and its bounds.
+//! The table of models: the prices and bounds of each.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use toml::{Table, Value};
 use crate::price::{Rate, Rates, SCALE};
 use crate::tokens::Vocabulary;
 
-/// What is known of a model.
+/// Settings of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
     pub rates: Rates,
-    /// The bound on an answer where a request says none; `None` is the service's.
+    /// Bound on an answer if a request sets none. `None` uses the service's.
     pub completion_tokens: Option<u64>,
     pub max_completion_tokens: Option<u64>,
     pub vocabulary: Vocabulary,
-    /// What an image counts as; `None`: images are not sold.
+    /// Tokens per image. `None`: images are not sold.
     pub image_tokens: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Model {
     }
 }
 
-/// A model that is being read: both prices must be said.
+/// A model that is being read. Both prices are required.
 #[derive(Debug)]
 pub(super) struct Draft {
     input: Option<Rate>,
@@ -40,14 +40,14 @@ pub(super) struct Draft {
     model: Model,
 }
 
-/// Dollars for a thousand tokens.
+/// Reads a price in dollars per thousand tokens.
 pub(super) fn rate(given: Given<'_>) -> Result<Rate, String> {
     let units = given.decimal(SCALE)?;
     let rate = u128::try_from(units).ok().filter(|units| *units <= 1_000_000 * 10u128.pow(18));
     rate.map(Rate).ok_or_else(|| "it is more than a million dollars".to_owned())
 }
 
-/// Keys of a model, within its table.
+/// Keys of a model's table.
 pub(super) const MODEL: &[Key<Draft>] = &[
     Key {
         name: "input_per_1k",
@@ -103,7 +103,7 @@ pub(super) const MODEL: &[Key<Draft>] = &[
     },
 ];
 
-/// Reads the table.
+/// Reads the table of models.
 pub(super) fn read(models: &Table) -> Result<BTreeMap<String, Model>, Wrong> {
     let mut all = BTreeMap::new();
     for (name, value) in models {

@@ -1,4 +1,4 @@
-//! The one table of keys.
+//! The table of all settings keys.
 
 use bursar_core::networks::by_text;
 use bursar_serve::logs::LogFormat;
@@ -10,13 +10,13 @@ use super::{Config, Place, Rpc};
 use crate::offer::Method;
 use crate::unpaid::{Dollars, SCALE};
 
-/// The manual: every key with its variable, its default and its meaning.
+/// Returns the settings table of the manual as Markdown.
 pub fn reference() -> String {
     let models = rows(MODEL, "models.\"<name>\".", "").replace("| `` |", "| in the file alone |");
     format!("{HEAD}{}{models}", rows(SERVICE, "", ""))
 }
 
-/// An amount that may be unpaid. Nothing could be sold within none at all.
+/// Reads a limit on unpaid sales. Zero is refused: no answer could be sold.
 fn bound(given: Given<'_>) -> Result<Dollars, String> {
     let amount = given.decimal(SCALE)?;
     let some = Some(amount).filter(|amount| !amount.is_zero());
@@ -25,7 +25,7 @@ fn bound(given: Given<'_>) -> Result<Dollars, String> {
     })
 }
 
-/// `off`, or nodes: each `https://…`, or `eip155:8453=https://…` where there are several networks.
+/// Reads `off` or nodes. A node is a URL, or `eip155:8453=https://…` if there are several networks.
 fn rpc(given: Given<'_>) -> Result<Rpc, String> {
     let texts = match given {
         Given::Value(Value::String(_)) => vec![given.text()?],

@@ -8,7 +8,7 @@ const HEAD: &str = "wallet_address = \"0x209693Bc6afc0C5328bA36FaF03C514EF312287
 const OTHER_TOKEN: &str = "0x60a3e35cc302bfa44cb288bc5a4f316fdb1adb42";
 const EXAMPLE: &str = include_str!("../../proxy.example.toml");
 
-/// A folder with a file of settings in it.
+/// A folder with a settings file.
 struct Folder(TempDir);
 
 impl Folder {
@@ -31,12 +31,12 @@ fn reader(env: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
     |name| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
 }
 
-/// The settings of a file that names a wallet.
+/// Loads a file that sets the wallet address.
 fn file(text: &str) -> Result<Config, Unusable> {
     Folder::with(&format!("{HEAD}{text}")).load(&[])
 }
 
-/// The settings of an environment that names a wallet.
+/// Loads an environment that sets the wallet address.
 fn env(rest: &[(&str, &str)]) -> Result<Config, Unusable> {
     let all = [&[("WALLET_ADDRESS", WALLET)], rest].concat();
     Config::load(None, &reader(&all))
@@ -52,7 +52,7 @@ fn key_of(config: &Config) -> Option<&str> {
 }
 
 #[test]
-fn the_four_variables_of_the_specification_are_enough() {
+fn four_environment_variables_configure_the_service() {
     let config = env(&[
         ("UPSTREAM_API_KEY", " sk-upstream\n"),
         ("PRICE_PER_1K_TOKENS", "0.002"),
@@ -67,7 +67,7 @@ fn the_four_variables_of_the_specification_are_enough() {
 }
 
 #[test]
-fn what_nobody_sets_is_as_specified() {
+fn unset_keys_have_the_specified_defaults() {
     let config = env(&[]).unwrap();
     assert_eq!(config.price, Rate(10u128.pow(15)), "0.001 dollars");
     assert_eq!(config.facilitator_url.0, "http://127.0.0.1:4402");
@@ -83,7 +83,7 @@ fn what_nobody_sets_is_as_specified() {
 }
 
 #[test]
-fn the_environment_wins_over_the_file_and_an_empty_variable_says_nothing() {
+fn environment_overrides_the_file_unless_a_variable_is_empty() {
     let folder = Folder::with(&format!("{HEAD}listen = \"127.0.0.1:1\"\nprice_per_1k_tokens = 1"));
     let config = folder.load(&[("PROXY_LISTEN", "127.0.0.1:2")]).unwrap();
     assert_eq!(config.listen, "127.0.0.1:2".parse().unwrap());
@@ -95,7 +95,7 @@ fn the_environment_wins_over_the_file_and_an_empty_variable_says_nothing() {
 }
 
 #[test]
-fn keys_that_nobody_knows_are_refused() {
+fn unknown_proxy_settings_are_rejected() {
     for (text, words) in [
         ("lisen = \"127.0.0.1:1\"", "lisen in"),
         ("upstream_api_key = \"SECRET\"", "upstream_api_key in"),
@@ -111,7 +111,7 @@ fn keys_that_nobody_knows_are_refused() {
 }
 
 #[test]
-fn prices_are_exact_decimals_and_no_floats() {
+fn prices_are_parsed_as_exact_decimals() {
     for text in [
         "price_per_1k_tokens = 0.001",
         "[models.m]\ninput_per_1k = 0.1\noutput_per_1k = \"1\"",
@@ -137,7 +137,7 @@ fn prices_are_exact_decimals_and_no_floats() {
 }
 
 #[test]
-fn a_model_has_both_prices_and_may_have_bounds_of_its_own() {
+fn a_model_needs_both_prices_and_may_set_its_own_bounds() {
     for text in ["[models.m]", "[models.m]\ninput_per_1k = \"1\"", "[models.m]\noutput_per_1k = 1"]
     {
         let told = told(file(text));
@@ -165,7 +165,7 @@ fn a_model_has_both_prices_and_may_have_bounds_of_its_own() {
 }
 
 #[test]
-fn other_models_are_sold_where_there_is_no_table_or_where_it_is_said() {
+fn other_models_are_sold_without_a_table_or_if_enabled() {
     const TABLE: &str = "[models.m]\ninput_per_1k = 1\noutput_per_1k = 1\n";
     for (text, sold) in [
         (String::new(), true),
@@ -177,12 +177,12 @@ fn other_models_are_sold_where_there_is_no_table_or_where_it_is_said() {
         assert_eq!(config.model(Some("x")).is_some(), sold, "{text}");
         assert_eq!(config.model(None).is_some(), sold, "{text}");
     }
-    // By the name that is written, and by no other.
+    // Names match exactly, including case.
     assert!(file(TABLE).unwrap().model(Some("M")).is_none());
 }
 
 #[test]
-fn a_default_model_is_one_that_is_sold() {
+fn default_model_must_be_sold() {
     const TABLE: &str = "[models.m]\ninput_per_1k = 1\noutput_per_1k = 1\n";
     assert!(file(&format!("default_model = \"m\"\n{TABLE}")).is_ok());
     assert!(file("default_model = \"any\"").is_ok());
@@ -191,13 +191,13 @@ fn a_default_model_is_one_that_is_sold() {
 }
 
 #[test]
-fn without_a_wallet_or_with_the_token_as_wallet_nothing_is_sold() {
+fn wallet_address_is_required_and_must_not_be_the_token() {
     let told_none = told(Config::load(None, &|_none| None));
     assert!(told_none.contains("WALLET_ADDRESS: set it"), "{told_none}");
     let coin = by_chain(ChainId(8453)).unwrap().stablecoin.address.to_string();
     let told_token = told(Config::load(None, &reader(&[("WALLET_ADDRESS", &coin)])));
     assert!(told_token.contains("it is the token"), "{told_token}");
-    // Of any network that is taken.
+    // The token of any accepted network.
     let robinhood = by_chain(ChainId(4663)).unwrap().stablecoin.address.to_string();
     let both = [("WALLET_ADDRESS", robinhood.as_str()), ("NETWORK", "base, 4663")];
     assert!(told(Config::load(None, &reader(&both))).contains("it is the token"));
@@ -209,7 +209,7 @@ fn without_a_wallet_or_with_the_token_as_wallet_nothing_is_sold() {
 }
 
 #[test]
-fn an_asset_that_is_not_known_says_what_is_needed_for_signing() {
+fn an_unknown_asset_requires_its_signing_settings() {
     let all = [
         ("ASSET", OTHER_TOKEN),
         ("ASSET_DECIMALS", "18"),
@@ -225,7 +225,7 @@ fn an_asset_that_is_not_known_says_what_is_needed_for_signing() {
         let told = told(env(&some));
         assert!(told.contains(&format!("{}: the asset", missing.to_lowercase())), "{told}");
     }
-    // Permit2 signs in a domain of its own.
+    // Permit2 signs in its own EIP-712 domain.
     let permit = [all[0], all[1], ("ASSET_TRANSFER", "permit2")];
     let config = env(&permit).unwrap();
     assert_eq!(config.terms().unwrap()[0].method, Method::Permit2);
@@ -254,7 +254,7 @@ fn networks_are_one_or_a_list_and_each_is_offered_once() {
 }
 
 #[test]
-fn each_network_has_its_own_nodes_the_public_ones_or_none() {
+fn nodes_are_assigned_to_networks_with_public_ones_as_default() {
     let nodes = |given: &[(&str, &str)]| {
         let all = env(given).unwrap().nodes().unwrap();
         let each = all.iter().map(|rpc| format!("{} {}", rpc.chain, rpc.endpoints.join(" ")));
@@ -293,7 +293,7 @@ fn each_network_has_its_own_nodes_the_public_ones_or_none() {
 }
 
 #[test]
-fn what_may_be_unpaid_is_an_exact_amount_above_nothing() {
+fn unpaid_limits_are_exact_amounts_above_zero() {
     let set = |text: &str| env(&[("PROXY_MAX_UNPAID_USD_PER_PAYER", text)]);
     let unit = U256::from(10).pow(U256::from(SCALE));
     let config = set("0.000001").unwrap();
@@ -306,7 +306,7 @@ fn what_may_be_unpaid_is_an_exact_amount_above_nothing() {
 }
 
 #[test]
-fn plain_http_stays_on_this_machine_unless_it_is_allowed() {
+fn plain_http_is_limited_to_loopback_unless_allowed() {
     for variable in ["UPSTREAM_URL", "FACILITATOR_URL"] {
         for here in ["http://127.0.0.1:1/v1", "http://localhost:1/v1", "http://[::1]:1/v1"] {
             assert!(env(&[(variable, here)]).is_ok(), "{variable} {here}");
@@ -331,8 +331,8 @@ fn plain_http_stays_on_this_machine_unless_it_is_allowed() {
 }
 
 #[test]
-fn payments_outlast_answers() {
-    // 300 seconds for an answer and 90 for the rest.
+fn max_timeout_seconds_must_exceed_the_longest_answer() {
+    // 300 seconds for an answer and 90 for settlement.
     assert!(env(&[("PROXY_MAX_TIMEOUT_SECONDS", "390")]).is_ok());
     let told_short = told(env(&[("PROXY_MAX_TIMEOUT_SECONDS", "389")]));
     assert!(
@@ -344,7 +344,7 @@ fn payments_outlast_answers() {
 }
 
 #[test]
-fn the_usual_bound_is_within_the_highest() {
+fn completion_tokens_must_not_exceed_max_completion_tokens() {
     assert!(file("completion_tokens = 7\nmax_completion_tokens = 7").is_ok());
     let told = told(file("completion_tokens = 8\nmax_completion_tokens = 7"));
     assert!(told.contains("completion_tokens: it is more than"), "{told}");
@@ -353,7 +353,7 @@ fn the_usual_bound_is_within_the_highest() {
 }
 
 #[test]
-fn keys_are_read_from_a_file_of_their_own_or_from_the_environment_which_wins() {
+fn keys_are_read_from_the_environment_or_else_from_their_files() {
     let folder = Folder::with(&format!(
         "{HEAD}upstream_api_key_file = \"upstream.key\"\nfacilitator_api_key_file = \"f.key\""
     ));
@@ -376,7 +376,7 @@ fn keys_are_read_from_a_file_of_their_own_or_from_the_environment_which_wins() {
 }
 
 #[test]
-fn secrets_are_in_no_error_and_not_in_the_settings_as_they_are_shown() {
+fn secrets_appear_neither_in_errors_nor_in_debug_output() {
     let keys = [("UPSTREAM_API_KEY", "sk-SECRET"), ("FACILITATOR_API_KEY", "fk-SECRET")];
     let config = env(&keys).unwrap();
     assert_eq!(key_of(&config), Some("sk-SECRET"));
@@ -387,11 +387,11 @@ fn secrets_are_in_no_error_and_not_in_the_settings_as_they_are_shown() {
         let told = told(env(&[(variable, "sk-SECRET\nand more")]));
         assert!(told.contains(variable) && !told.contains("SECRET"), "{told}");
     }
-    // A key in the place of something else.
+    // A key as the value of another setting.
     for variable in table::SERVICE.iter().map(|key| key.variable) {
         if let Err(fault) = env(&[(variable, "sk-SECRET")]) {
             let told = format!("{fault} {fault:?}");
-            // The file that a setting names is told: else nobody finds it.
+            // The error names the file that a setting refers to, so that the operator can find it.
             assert!(variable.ends_with("_FILE") || !told.contains("SECRET"), "{told}");
         }
     }
@@ -413,7 +413,7 @@ fn relative_paths_are_relative_to_the_file() {
 }
 
 #[test]
-fn the_public_url_is_a_place_of_the_web_and_no_more() {
+fn public_url_must_be_an_http_origin() {
     for (text, plain) in [
         ("https://llm.example", "https://llm.example"),
         ("https://llm.example/", "https://llm.example"),
@@ -436,18 +436,18 @@ fn the_public_url_is_a_place_of_the_web_and_no_more() {
 }
 
 #[test]
-fn the_manual_has_a_line_for_every_key() {
+fn settings_reference_has_a_row_for_every_key() {
     let page = reference();
     assert_eq!(page.lines().count(), 2 + table::SERVICE.len() + models::MODEL.len());
     assert!(page.contains("| `listen` | `PROXY_LISTEN` | 127.0.0.1:4021 |"), "{page}");
     assert!(page.contains("| `models.\"<name>\".input_per_1k` | in the file alone | required |"));
-    // A pipe would begin a column.
+    // A pipe would start a column.
     assert!(page.lines().all(|line| line.matches('|').count() == 5), "{page}");
 }
 
 #[test]
-fn the_table_tells_the_real_defaults() {
-    // Told in words, because they follow from something else.
+fn settings_table_states_the_real_defaults() {
+    // These defaults are described in words, because they depend on something else.
     let words = |key: &bursar_serve::settings::Key<Config>| {
         let none = key.default == "none" && !matches!(key.name, "extra_fields" | "trusted_proxies");
         none || key.default == "required" || key.default.contains(' ')
@@ -461,7 +461,7 @@ fn the_table_tells_the_real_defaults() {
 }
 
 #[test]
-fn the_example_names_every_key_and_shows_the_defaults() {
+fn proxy_example_names_every_key_with_its_default() {
     let folder = Folder::with(EXAMPLE);
     let config = format!("{:?}", folder.load(&[]).unwrap());
     let names = table::SERVICE.iter().map(|key| key.name);
@@ -469,7 +469,7 @@ fn the_example_names_every_key_and_shows_the_defaults() {
         let lines = |start: String| EXAMPLE.lines().filter(|line| line.starts_with(&start)).count();
         assert!(lines(format!("{name} = ")) + lines(format!("# {name} = ")) > 0, "{name}");
     }
-    // What is commented out shows a default, where it does not say that it is an example.
+    // Commented lines show a default, unless they are marked as an example.
     let uncommented = |line: &'static str| {
         let bare = line.strip_prefix("# ").unwrap_or(line);
         let setting = table::SERVICE

@@ -56,7 +56,7 @@ fn read(payment: &Value, version: Version, offers: &[Offer]) -> Result<Payment, 
     Payment::read(&header::encode(&payment.to_string()), version, offers, &SPAN)
 }
 
-/// The reason for which a payment buys nothing; `None` if it buys.
+/// Returns why a payment buys nothing, or `None` if it is accepted.
 fn unfit(payment: &Value, version: Version, method: Method) -> Option<String> {
     let read = read(payment, version, &[offer(1, method), offer(8453, method)]);
     match read {
@@ -86,7 +86,7 @@ fn key(method: Method) -> &'static str {
 }
 
 #[test]
-fn a_payment_buys_from_the_first_moment_of_its_span_to_the_last() {
+fn a_payment_is_accepted_only_if_it_expires_within_the_span() {
     for (version, method) in ALL {
         let ends = match method {
             Method::Eip3009 => "/payload/authorization/validBefore",
@@ -99,7 +99,7 @@ fn a_payment_buys_from_the_first_moment_of_its_span_to_the_last() {
             ("2000", None),
             ("2001", late.clone()),
             ("0", late.clone()),
-            // Beyond 64 bits it never ends.
+            // A time beyond 64 bits counts as never.
             ("18446744073709551616", late.clone()),
         ] {
             let payment = with(payment(version, method), ends, at);
@@ -113,7 +113,7 @@ fn a_payment_buys_from_the_first_moment_of_its_span_to_the_last() {
 }
 
 #[test]
-fn what_is_signed_for_something_else_buys_nothing() {
+fn a_payment_for_other_terms_is_rejected() {
     let (value, payee) =
         ("invalid_exact_evm_payload_authorization_value", "invalid_exact_evm_recipient_mismatch");
     for (version, method) in ALL {
@@ -142,7 +142,7 @@ fn what_is_signed_for_something_else_buys_nothing() {
     );
     let reason = unfit(&permit, Version::V1, Method::Permit2);
     assert_eq!(reason.as_deref(), Some("permit2_token_mismatch"));
-    // What version 2 says that it accepts, while what is signed is as offered.
+    // The terms that version 2 accepts differ, while the signed terms match the offer.
     let good = payment(Version::V2, Method::Eip3009);
     for (pointer, other, reason) in [
         ("/accepted/asset", json!(OTHER), value),
@@ -163,9 +163,9 @@ fn what_is_signed_for_something_else_buys_nothing() {
     assert_eq!(unfit(&extra, Version::V2, Method::Eip3009), None, "it may say more");
 }
 
-/// Two readings of one payload would be two payments.
+/// A second reading of one payload would be a second payment.
 #[test]
-fn a_payload_has_the_members_that_are_signed_and_no_other() {
+fn a_payload_with_unsigned_or_missing_members_is_rejected() {
     for (version, method) in ALL {
         let within = format!("/payload/{}", key(method));
         for pointer in ["/payload", within.as_str()] {
@@ -179,7 +179,7 @@ fn a_payload_has_the_members_that_are_signed_and_no_other() {
             Method::Permit2 => &PERMIT2[..],
         };
         for member in known {
-            // Who may spend a permit, and from when either counts, is for the facilitator to judge.
+            // The facilitator checks the spender, and the time from which either payment is valid.
             if matches!(*member, "spender" | "validAfter") {
                 continue;
             }
@@ -188,7 +188,7 @@ fn a_payload_has_the_members_that_are_signed_and_no_other() {
             let reason = unfit(&payment, version, method);
             assert_eq!(reason.as_deref(), Some("invalid_payment_header"), "{member}");
         }
-        // Of the other method.
+        // The payload of the other method.
         let other = if method == Method::Eip3009 { Method::Permit2 } else { Method::Eip3009 };
         let swapped = with(payment(version, method), "/payload", payload(other));
         let reason = unfit(&swapped, version, method);
@@ -197,7 +197,7 @@ fn a_payload_has_the_members_that_are_signed_and_no_other() {
 }
 
 #[test]
-fn a_payment_is_known_by_network_token_payer_and_nonce_and_by_nothing_else() {
+fn a_payment_id_depends_on_network_token_payer_and_nonce_only() {
     for method in [Method::Eip3009, Method::Permit2] {
         let id = |payment: &Value, version| {
             let read = read(payment, version, &[offer(8453, method), offer(4663, method)]).unwrap();
@@ -221,11 +221,11 @@ fn a_payment_is_known_by_network_token_payer_and_nonce_and_by_nothing_else() {
         }
         let elsewhere = with(first.clone(), "/network", "robinhood");
         assert_ne!(id(&elsewhere, Version::V1).0, known, "another network");
-        // Another signature over the same nonce is the same payment, signed otherwise.
+        // Another signature over the same nonce is the same payment with another digest.
         let (same, digest) = id(&with(first, "/payload/signature", "0x01"), Version::V1);
         assert!(same == known && digest != signed);
     }
-    // A token counts nonces of its own, and Permit2 counts them for the payer.
+    // An EIP-3009 token keeps its own nonces, Permit2 keeps them per payer.
     let ids = |method: Method| {
         let id = |asset: Address| {
             let offer = offer(8453, method);
@@ -238,9 +238,9 @@ fn a_payment_is_known_by_network_token_payer_and_nonce_and_by_nothing_else() {
     assert_eq!((ids(Method::Eip3009), ids(Method::Permit2)), (false, true));
 }
 
-/// The facilitator judges the payment as it came, in its own version, against what was offered.
+/// The facilitator request has the original payment, in its version, and the offer.
 #[test]
-fn the_question_holds_the_whole_payment_and_the_offer_that_it_takes() {
+fn facilitator_request_contains_the_payment_and_its_offer() {
     for (version, method) in ALL {
         let payment = payment(version, method);
         let offers = [offer(1, method), offer(8453, method)];
@@ -254,9 +254,9 @@ fn the_question_holds_the_whole_payment_and_the_offer_that_it_takes() {
     }
 }
 
-/// Another asset may be offered by now.
+/// The current offer may be for another asset.
 #[test]
-fn a_payment_of_version_2_is_named_by_the_asset_that_it_accepts() {
+fn a_version_2_payment_id_uses_its_accepted_asset() {
     let named = |payment: &Value| {
         let text = header::encode(&payment.to_string());
         let terms = [Arc::clone(&offer(8453, Method::Eip3009).terms)];
@@ -270,9 +270,9 @@ fn a_payment_of_version_2_is_named_by_the_asset_that_it_accepts() {
     assert_ne!(named(&old), named(&payment(Version::V2, Method::Eip3009)));
 }
 
-/// What was paid is found although nothing of it is offered any more.
+/// A paid answer is found even if nothing of it is offered any longer.
 #[test]
-fn a_payment_is_named_without_any_offer() {
+fn a_payment_is_identified_without_offers() {
     for (version, method) in ALL {
         let offered = offer(8453, method);
         let made = read(&payment(version, method), version, &[offered]).unwrap();
@@ -280,7 +280,7 @@ fn a_payment_is_named_without_any_offer() {
         let named = Named::read(&text, version, &[]).unwrap();
         assert_eq!(named, Named { id: made.id, digest: made.digest });
     }
-    // Version 1 does not say which asset is meant: the one that is offered there.
+    // Version 1 names no asset, so the one in the terms counts.
     let other =
         Terms { asset: OTHER.parse().unwrap(), ..(*offer(8453, Method::Eip3009).terms).clone() };
     let text = header::encode(&payment(Version::V1, Method::Eip3009).to_string());

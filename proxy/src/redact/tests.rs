@@ -7,7 +7,7 @@ fn redactor(key: &str) -> Redactor {
     Redactor::new(Some(SecretString::from(key.to_owned())))
 }
 
-/// What a customer gets of a stream that comes in these pieces.
+/// Returns what a customer receives of a stream in these chunks.
 fn passed(key: &str, pieces: &[&[u8]]) -> Vec<u8> {
     let mut filter = redactor(key).stream();
     let mut out = Vec::new();
@@ -26,7 +26,7 @@ fn percent_encoded(key: &str) -> String {
     key.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// The key as servers may write it.
+/// Spellings of the key that servers may use.
 fn spellings() -> Vec<String> {
     let mixed = KEY.bytes().enumerate().map(|(n, byte)| match n % 4 {
         0 => char::from(byte).to_string(),
@@ -46,7 +46,7 @@ fn spellings() -> Vec<String> {
 }
 
 #[test]
-fn the_key_never_passes_wherever_a_stream_is_cut() {
+fn the_key_is_redacted_at_every_chunk_boundary() {
     for spelling in spellings() {
         let frame =
             format!("data: {{\"error\":{{\"message\":\"bad key {spelling}, sorry\"}}}}\n\n");
@@ -63,7 +63,7 @@ fn the_key_never_passes_wherever_a_stream_is_cut() {
 }
 
 #[test]
-fn the_key_never_passes_when_it_is_cut_twice() {
+fn the_key_is_redacted_across_three_chunks() {
     let frame = format!("data: a {KEY}\n\n");
     let bytes = frame.as_bytes();
     for first in 0..=bytes.len() {
@@ -75,7 +75,7 @@ fn the_key_never_passes_when_it_is_cut_twice() {
 }
 
 #[test]
-fn the_key_never_passes_at_the_end_of_a_stream_and_more_than_half_of_it_does_not_either() {
+fn a_whole_or_half_key_at_the_end_of_a_stream_is_redacted() {
     for spelling in spellings() {
         let text = format!("x{spelling}");
         for cut in 0..=text.len() {
@@ -96,7 +96,7 @@ fn a_stream_without_the_key_passes_at_once_and_unchanged() {
     for frame in ["data: {\"a\":\"\\n 100% sure\"}\n\n", "data: [DONE]\n\n", ": still here\n\n"] {
         assert_eq!(filter.pass(&Bytes::from(frame)), frame.as_bytes());
     }
-    // Of a beginning that may become the key nothing else is held back.
+    // Only a possible start of the key is held back.
     assert_eq!(filter.pass(&Bytes::from("data: a sk-up")), &b"data: a "[..]);
     assert_eq!(filter.pass(&Bytes::from("date\n\n")), &b"sk-update\n\n"[..]);
     for n in 0..KEY.len() {
@@ -110,7 +110,7 @@ fn a_stream_without_the_key_passes_at_once_and_unchanged() {
 }
 
 #[test]
-fn keys_that_repeat_themselves_are_found_in_every_place() {
+fn self_overlapping_keys_are_redacted_everywhere() {
     assert_eq!(passed("aab", &[b"aaaab"]), b"aa[key]");
     assert_eq!(passed("aa", &[b"aaa"]), b"[key][key]");
     assert_eq!(passed("abab", &[b"ab", b"abab"]), b"[key][key]");
@@ -123,9 +123,9 @@ fn keys_that_repeat_themselves_are_found_in_every_place() {
 }
 
 proptest! {
-    /// However a text is cut, the same comes out, and never the key.
+    /// Chunk boundaries do not change the output, which never contains the key.
     #[test]
-    fn cuts_change_nothing(
+    fn chunk_boundaries_do_not_change_the_redacted_text(
         parts in proptest::collection::vec("[abs%\\\\u0-9/-]{0,6}|ab-9", 0..12),
         cuts in proptest::collection::vec(0usize..80, 0..8),
     ) {

@@ -1,4 +1,4 @@
-//! The moment at which money moves.
+//! Settlement: the steps that move the money.
 
 use bursar_core::networks::{ChainId, by_chain};
 
@@ -8,13 +8,13 @@ use crate::facilitator::{About, Outcome, Verdict};
 use crate::fault::Code;
 use crate::unpaid::Debt;
 
-/// How often a facilitator is asked that cannot be reached.
+/// Number of attempts to reach the facilitator.
 const TRIES: u32 = 3;
-/// Between two tries.
+/// Pause between attempts.
 const PAUSE_MS: u64 = 250;
 
 impl Seller {
-    /// Settles for an answer that is kept, and hands it out.
+    /// Settles for a whole answer and delivers it.
     pub(super) async fn settle_whole(
         &self,
         mut record: Record,
@@ -23,7 +23,7 @@ impl Seller {
         debt: Option<Debt>,
     ) -> Step<Sold> {
         let earned = !record.settlement.is_good();
-        // An answer that is kept already is not written again.
+        // A stored answer is not written again.
         let mut new = (!record.kept).then(|| answer.clone());
         record.kept = true;
         let mut owed = None;
@@ -38,7 +38,7 @@ impl Seller {
         Ok(Sold::whole(&record, answer, request_id))
     }
 
-    /// Settles for a stream that is about to begin, and keeps that it was.
+    /// Settles for a stream that is about to start, and stores the result.
     pub(super) async fn settle_stream(&self, record: &mut Record, debt: Option<Debt>) -> Step<()> {
         let owed = self.settle(record, None, debt).await?;
         self.stored(self.0.keeper.put(record, None).await)?;
@@ -48,9 +48,11 @@ impl Seller {
         Ok(())
     }
 
-    /// Asks to settle until there is a good word. Else nothing is handed out, and nothing is forgotten: the
-    /// same request asks again. That it was asked is on disk before it is. Returns the debt that remains while
-    /// the money is on its way; without room for it, a pending settlement does not count.
+    /// Requests the settlement. That it is requested is on disk before the request. Unless it is settled or pending,
+    /// nothing is delivered and the record remains, so the same request can settle again.
+    ///
+    /// Returns the debt that remains while the settlement is pending. Without a debt, a pending settlement does not
+    /// count.
     async fn settle(
         &self,
         record: &mut Record,
@@ -92,15 +94,15 @@ impl Seller {
             }
         };
         self.stored(self.0.keeper.put(record, None).await)?;
-        // Counted once it is on disk, because a refusal that is not kept comes again.
+        // Counted only after it is on disk: a refusal that is not stored occurs again.
         if code == Code::SettlementFailed {
             self.0.strikes.add(record.payer, self.0.clock.mono_ms());
         }
         end(Refused::of(code, record))
     }
 
-    /// Asks, and again where it was not heard. What is on its way is asked for once more, as official servers
-    /// do: most blocks come within that time. What came of it is in the record.
+    /// Requests the settlement and retries if the facilitator was not reached. Requests a pending one once more, as
+    /// official servers do, because most blocks arrive within that time. Stores the result in the record.
     async fn ask(&self, record: &mut Record, before: Settlement) -> Outcome {
         let mut outcome = self.settle_once(record).await;
         for _again in 1..TRIES {
@@ -123,7 +125,7 @@ impl Seller {
         outcome
     }
 
-    /// Asks about a pending settlement. A pending answer replaces the one before, so its transaction has to be
+    /// Requests a pending settlement again. A new pending answer replaces the old one, so its transaction must be
     /// known, too.
     async fn ask_again(&self, record: &mut Record) {
         let outcome = self.settle_once(record).await;
@@ -134,9 +136,11 @@ impl Seller {
         record.settlement = before.told(&outcome);
     }
 
-    /// Money that is on its way counts only while its payment is good. One that is not has moved, which the
-    /// facilitator knows if it is asked again, or it has found nothing left to move: such a transaction stays
-    /// pending until its block is final, and who empties the purse before many of them would pay for none.
+    /// Whether a pending settlement still counts: only while its payment verifies.
+    ///
+    /// If it does not, either the money has moved, which the facilitator reports when asked again, or there is
+    /// nothing left to move. A transaction of the second kind stays pending until its block is final. Without this
+    /// check, a payer who empties the account first would receive many answers and pay for none.
     async fn is_still_good(&self, record: &mut Record) -> bool {
         let Some(about) = about(record) else { return true };
         let verdict = self.0.facilitator.verify(&record.question, about).await;
@@ -147,7 +151,7 @@ impl Seller {
         !matches!(record.settlement, Settlement::Pending { .. })
     }
 
-    /// Asks once. The hash of a pending answer is removed if no node knows it.
+    /// Sends one settle request. Removes the hash of a pending answer if no node knows it.
     async fn settle_once(&self, record: &Record) -> Outcome {
         let Some(about) = about(record) else {
             return Outcome::Unknown("the payment is on a network that is not known".to_owned());
@@ -155,7 +159,7 @@ impl Seller {
         let mut outcome = self.0.facilitator.settle(&record.question, about).await;
         if let Outcome::Pending { hash, .. } = &mut outcome
             && let Some(named) = *hash
-            // What was delivered stays delivered.
+            // A delivered answer cannot be taken back.
             && !record.stage.is_delivered()
             && !self.0.nodes.know(about.network.chain, named).await
         {
@@ -173,8 +177,7 @@ impl Seller {
         outcome
     }
 
-    /// Finds out what became of money that was on its way. `over` says that the payment cannot be used any
-    /// more.
+    /// Looks up the outcome of a pending settlement. `over` means that the payment has expired.
     pub async fn reconcile(&self, mut record: Record, over: bool) {
         let outcome = self.settle_once(&record).await;
         let before = record.settlement.clone();
@@ -183,8 +186,8 @@ impl Seller {
             record.settlement = if record.stage.is_delivered() {
                 Settlement::Failed { receipt: receipt.clone() }
             } else {
-                // The customer may still ask for the answer. After a refusal, a settlement that did happen
-                // would count as another seller's.
+                // The customer may still request the answer. If this counted as a refusal, a settlement that did
+                // happen would count as another seller's.
                 Settlement::Asked
             };
         }
@@ -197,7 +200,7 @@ impl Seller {
         }
     }
 
-    /// Counts the end of a pending settlement, once it is on disk: one that could not be kept is found again.
+    /// Counts the outcome of a pending settlement after it is on disk. If it could not be stored, it is found again.
     fn reconciled(&self, record: &Record, outcome: &Outcome) {
         match &record.settlement {
             Settlement::Pending { .. } => return,
@@ -219,7 +222,7 @@ impl Seller {
         self.0.unpaid.end(record.id);
     }
 
-    /// `earned` says that it was settled just now.
+    /// Counts and logs a sale. `earned` means that it was settled just now.
     fn sold(&self, record: &Record, result: &'static str, earned: bool) {
         self.0.metrics.chat(result);
         if earned && matches!(record.settlement, Settlement::Settled { .. }) {

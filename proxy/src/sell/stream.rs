@@ -1,4 +1,4 @@
-//! Streams: every piece goes out as it comes, and a copy stays here for whoever asks again.
+//! Streams. Every chunk is passed on as it arrives, and a copy is stored for repeats of the request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,20 +15,21 @@ use crate::upstream::Begun;
 use crate::usage;
 use crate::wait::within;
 
-/// Pieces on their way to a customer who reads slowly; beyond them the upstream waits.
+/// Chunks buffered for a slow customer. When the buffer is full, reading from the upstream pauses.
 const CHUNKS: usize = 8;
-/// How long a customer may read nothing.
+/// How long a customer may read nothing, in milliseconds.
 pub(crate) const READ_MS: u64 = 120_000;
-/// The end of a stream that is too long to be kept: the usage is in it.
+/// How much is kept of the end of a stream that is too long to store. The end contains the usage.
 const TAIL_BYTES: usize = 8 << 10;
 
-/// How much of streams under way is kept, all together. A stream that finds no room is not kept.
+/// Memory for the copies of all open streams. A stream that exceeds it is not stored.
 #[derive(Debug, Clone)]
 pub struct Budget {
     left: Arc<AtomicUsize>,
 }
 
 impl Budget {
+    /// Creates a budget of `bytes`.
     pub fn of(bytes: usize) -> Self {
         Self { left: Arc::new(AtomicUsize::new(bytes)) }
     }
@@ -43,22 +44,23 @@ impl Budget {
     }
 }
 
-/// Nobody else works on the payment, and a place is taken.
+/// The exclusive right to the payment, and a permit.
 pub(super) type Rights = (Held, OwnedSemaphorePermit);
 
-/// Who reads a stream.
+/// The sending side of a customer's stream.
 struct Reader {
     chunks: mpsc::Sender<Bytes>,
-    /// Else the end of the chunks is none of the answer, and the connection is cut.
+    /// Set at the end of the answer. Otherwise the end of the chunks is not the end of the answer, and the connection
+    /// is cut.
     complete: Arc<AtomicBool>,
 }
 
-/// The copy of a stream.
+/// Copy of a stream.
 struct Copy {
     budget: Budget,
     taken: usize,
     bytes: Vec<u8>,
-    /// All of it is here.
+    /// Whether `bytes` is the whole stream so far, not only its end.
     whole: bool,
 }
 
@@ -95,12 +97,12 @@ impl Drop for Copy {
 enum End {
     Complete,
     Broken(Fault),
-    /// Nobody reads it, and it is too long to be kept.
+    /// The customer has left, and the stream is too long to store.
     Pointless,
 }
 
 impl Seller {
-    /// Sends what has come, and goes on by itself.
+    /// Starts to send the stream and continues in a separate task.
     pub(super) async fn begin_stream(
         &self,
         order: &Order,
@@ -144,7 +146,7 @@ impl Seller {
         let mut ended = None;
         let end = loop {
             copy.add(&next);
-            // A piece may be held back whole: it may begin the upstream's key.
+            // The filter may hold back a whole chunk that could be the start of the upstream's key.
             if let Some(reads) = &reader
                 && !next.is_empty()
                 && !matches!(
@@ -179,7 +181,7 @@ impl Seller {
         record.usage = usage::of_stream(&copy.bytes, copy.whole, prompt, quote.vocabulary);
         self.used(order, &record);
         let (stage, answer) = match end {
-            // The upstream said so itself, within the stream.
+            // The upstream reported an error within the stream.
             End::Complete if usage::has_error(&copy.bytes) => {
                 self.broken(&record, "upstream_error");
                 (Stage::Broken, None)
@@ -203,7 +205,7 @@ impl Seller {
         if let Err(fault) = self.0.keeper.put(&record, answer).await {
             tracing::error!(%fault, "the end of a stream could not be stored");
         }
-        // The customer hears the end once it is on disk: whoever asks again then gets the same.
+        // The customer sees the end only after it is on disk, so a repeat of the request receives the same.
         if let Some(reader) = reader {
             reader.complete.store(true, Ordering::Release);
         }
@@ -219,7 +221,7 @@ impl Seller {
     }
 }
 
-/// As OpenAI clients read an error within a stream. A frame may have been cut, so it begins with an end.
+/// Formats an error as OpenAI clients read it within a stream. The last frame may be cut, so blank lines come first.
 fn broken_frame() -> Bytes {
     let code = Code::StreamBroken;
     let frame = json!({
@@ -235,12 +237,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_is_whole_or_an_end_and_gives_back_what_it_took() {
+    fn a_stream_copy_is_whole_or_an_end_and_releases_its_budget() {
         let budget = Budget::of(KEPT_BYTES_MAX + 100);
         let mut first = Copy::new(budget.clone());
         first.add(&vec![1; KEPT_BYTES_MAX]);
         assert!(first.whole && first.bytes.len() == KEPT_BYTES_MAX);
-        // One byte too long.
+        // One byte over the budget.
         let mut second = Copy::new(budget.clone());
         second.add(&[2; 100]);
         assert!(second.whole);
@@ -254,7 +256,7 @@ mod tests {
         }
         assert!(first.bytes.ends_with(&[4; 1_000]));
         drop((first, second));
-        // What is kept of an end is cut when it is longer than twice that, and not before.
+        // The end is cut only when it is longer than twice its limit.
         let mut third = Copy::new(Budget::of(0));
         third.add(&vec![5; 2 * TAIL_BYTES]);
         assert_eq!(third.bytes.len(), 2 * TAIL_BYTES);

@@ -24,16 +24,16 @@ fn amount(shop: &Shop, rest: &str) -> u64 {
 }
 
 #[test]
-fn the_price_is_of_the_prompt_and_of_the_bound() {
+fn the_price_covers_the_prompt_and_the_bound() {
     let shop = shop("");
-    // One unit a token: 9 for the prompt, 1024 for the answer.
+    // One unit per token: 9 for the prompt, 1024 for the answer.
     assert_eq!(amount(&shop, ""), 9 + 1_024);
     assert_eq!(amount(&shop, ",\"max_tokens\":1"), 10);
     assert_eq!(amount(&shop, ",\"max_tokens\":100,\"n\":3"), 309);
     let quoted = quote(&shop, "").unwrap();
     assert_eq!(quoted.estimate.usd, "0.001033");
     assert!(quoted.forward.ends_with(b",\"max_completion_tokens\":1024}"));
-    // The same body, the same price, and what was bounded goes as it came.
+    // The same body has the same price, and a body with a bound is forwarded unchanged.
     let rest = ",\"max_completion_tokens\":5";
     let bounded = quote(&shop, rest).unwrap();
     assert_eq!(bounded, quote(&shop, rest).unwrap());
@@ -41,12 +41,12 @@ fn the_price_is_of_the_prompt_and_of_the_bound() {
 }
 
 #[test]
-fn each_model_has_its_prices_and_bounds_and_others_are_not_sold() {
+fn models_in_the_table_have_their_own_prices_and_bounds() {
     let shop = shop(
         "[models.m]\ninput_per_1k = \"0.00015\"\noutput_per_1k = \"0.0006\"\nmax_completion_tokens = 500\n\
          [models.large]\ninput_per_1k = \"2\"\noutput_per_1k = \"8\"\ncompletion_tokens = 10\nimage_tokens = 765\n",
     );
-    // 9 x 0.15 + 500 x 0.6, rounded up; the usual bound is above what the model has.
+    // 9 x 0.15 + 500 x 0.6, rounded up. The usual bound is limited to the model's maximum.
     assert_eq!(amount(&shop, ""), 302);
     assert_eq!(quote(&shop, ",\"max_tokens\":501").unwrap_err().code, Code::TooManyTokens);
     let other = Bytes::from(BODY.replace("\"m\"", "\"x\"") + "}");
@@ -58,7 +58,7 @@ fn each_model_has_its_prices_and_bounds_and_others_are_not_sold() {
 }
 
 #[test]
-fn a_request_without_a_model_gets_the_default_one_and_its_price() {
+fn a_request_without_a_model_uses_the_default_model() {
     let shop = shop(
         "default_model = \"m\"\n[models.m]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"\ncompletion_tokens = 1\n",
     );
@@ -69,7 +69,7 @@ fn a_request_without_a_model_gets_the_default_one_and_its_price() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_and_every_network_is_offered() {
+fn oversized_requests_are_refused_and_every_network_is_offered() {
     let shop = shop("max_prompt_tokens = 8\nnetwork = [\"base\", \"eip155:4663\"]\n");
     assert_eq!(quote(&shop, "").unwrap_err().code, Code::TooManyTokens);
     let shop = self::shop("network = [\"base\", \"eip155:4663\"]\n");
@@ -102,9 +102,9 @@ fn owed(body: &Bytes, model: Option<&str>, bound: Option<u64>) -> Record {
     }
 }
 
-/// Whatever is sold by then: another bound, another model, other members.
+/// The settings have changed since: another bound, another model, other members.
 #[test]
-fn an_owed_stream_goes_upstream_with_the_model_and_the_bound_that_were_paid_for() {
+fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
     let shop = shop(
         "completion_tokens = 5000\ndefault_model = \"other\"\nmax_prompt_tokens = 1\n\
          [models.other]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"\nmax_completion_tokens = 10\n",
@@ -121,7 +121,7 @@ fn an_owed_stream_goes_upstream_with_the_model_and_the_bound_that_were_paid_for(
     assert_eq!((quoted.digest, quoted.estimate.model.as_deref()), (digest, Some("m")));
     let unnamed = shop.owed(&open, &owed(&open, None, Some(77))).unwrap().forward;
     assert!(!unnamed.windows(7).any(|window| window == b"\"model\""), "none was paid for");
-    // Rows without a bound: the body's, else the usual one, which a model has for itself.
+    // Without a stored bound, the body's counts, or else the usual one, limited to the model's maximum.
     let named = Bytes::from(format!("{BODY},\"max_tokens\":33,\"n\":2}}"));
     for (body, model, bound) in
         [(&named, Some("m"), 33), (&open, Some("m"), 5_000), (&open, Some("other"), 10)]
@@ -132,7 +132,7 @@ fn an_owed_stream_goes_upstream_with_the_model_and_the_bound_that_were_paid_for(
         assert_eq!(sent["max_completion_tokens"], bound);
         assert!(sent.get("max_tokens").is_none());
     }
-    // An image counts as its model says, or as nothing.
+    // An image counts with the tokens of its model, or as nothing.
     let image = "{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://a.test/b\"}}";
     let seen =
         Bytes::from(format!("{{\"messages\":[{{\"role\":\"user\",\"content\":[{image}]}}]}}"));
@@ -142,7 +142,7 @@ fn an_owed_stream_goes_upstream_with_the_model_and_the_bound_that_were_paid_for(
     };
     let table = "[models.m]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"\nimage_tokens = 765\n";
     assert_eq!((counts(&shop), counts(&self::shop(table))), (7, 7 + 765));
-    // What cannot be bounded is not sent.
+    // A body that cannot be bounded is not sent.
     let odd = Bytes::from_static(b"{\"messages\":[],\"stream\":true}");
     assert_eq!(shop.owed(&odd, &owed(&odd, None, Some(7))).unwrap_err().code, Code::InvalidRequest);
 }

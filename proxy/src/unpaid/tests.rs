@@ -12,7 +12,7 @@ fn id(n: u64) -> PaymentId {
 }
 
 #[test]
-fn a_sale_fits_up_to_the_bound_and_not_beyond_it() {
+fn sales_are_admitted_up_to_the_unpaid_limits() {
     let unpaid = unpaid(10, 15);
     let payer = Address::repeat_byte(1);
     let first = unpaid.reserve(id(1), payer, U256::from(10)).unwrap();
@@ -25,7 +25,7 @@ fn a_sale_fits_up_to_the_bound_and_not_beyond_it() {
     assert_eq!(unpaid.total(), U256::from(5));
     second.keep();
     assert_eq!(unpaid.total(), U256::from(5), "it was delivered");
-    // The same sale again counts once, and letting go of it changes nothing.
+    // The same sale counts once, and dropping its second debt changes nothing.
     drop(unpaid.reserve(id(3), other, U256::from(5)).unwrap());
     assert_eq!(unpaid.total(), U256::from(5));
     unpaid.end(id(3));
@@ -52,9 +52,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// No order of sales exceeds a bound, refuses one that fits, or loses count.
+    /// No order of sales exceeds a limit, refuses a sale that fits, or miscounts.
     #[test]
-    fn the_sum_is_exact_and_never_beyond_a_bound(steps in proptest::collection::vec(step(), 1..200)) {
+    fn unpaid_total_is_exact_and_never_exceeds_a_limit(steps in proptest::collection::vec(step(), 1..200)) {
         let unpaid = unpaid(100, 150);
         let mut held: Vec<(Debt, u64, u8, u64)> = Vec::new();
         let mut kept: Vec<(u64, u8, u64)> = Vec::new();
@@ -91,7 +91,7 @@ proptest! {
 }
 
 #[test]
-fn simultaneous_sales_do_not_exceed_a_bound() {
+fn simultaneous_sales_do_not_exceed_an_unpaid_limit() {
     let unpaid = unpaid(1_000, 2_500);
     let barrier = std::sync::Barrier::new(16);
     let granted: Vec<(u8, Vec<Debt>)> = std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
-//! Desks of services: what sends transactions without a wallet's journal, like the facilitator. A
-//! [`store::Store`] keeps desks in a database of its own, and [`service::ServiceDesk`] serves each.
+//! Outboxes of services: they send transactions without a wallet's journal, as the facilitator does. A
+//! [`store::Store`] keeps outboxes in a separate database, and [`service::ServiceDesk`] runs each of them.
 //!
-//! Several processes may share a store. Each commit names the version that it follows; a process that was
-//! paused, or that another has replaced, is refused by it and learns nothing but that. What it was about to
-//! do then never happened, and what is done instead repeats the bytes that are kept.
+//! Several processes may share a store. Each commit names the version that it follows, so the commit of a process
+//! that was paused or replaced is refused. Nothing of that commit happened, and the process continues from the
+//! persisted outbox.
 
 pub mod memory;
 pub mod redb_store;

@@ -1,4 +1,4 @@
-//! A store that forgets with its process: for tests, and the plainest reading of what a store is.
+//! A store in memory, for tests. It is also the simplest reading of the store's contract.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,10 +14,10 @@ struct Tables {
     ended: BTreeMap<(DeskKey, SubmissionId), Outcome>,
 }
 
-/// Desks in memory.
+/// Outboxes in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    // A mutex and not an owner behind a channel: it is held for a look into the maps.
+    // A mutex instead of an owner task, because it is held only for a lookup in the maps.
     tables: Mutex<Tables>,
 }
 

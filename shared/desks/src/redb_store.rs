@@ -1,4 +1,4 @@
-//! Desks in a redb file: for one process, which holds the file.
+//! Outboxes in a redb file, which one process holds open.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use tokio_util::sync::CancellationToken;
 use crate::rows::{decode, encode, existing, failed};
 use crate::store::{Kept, Store, StoreFault, StoreReply, apply_all};
 
-/// By desk: version and state.
+/// Version and state of each outbox.
 const DESKS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("desks");
-/// By desk and nonce: who holds it.
+/// The submission that holds each nonce, by outbox and nonce.
 const NONCES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("nonces");
-/// By desk and submission: how it ended.
+/// The outcome of each ended submission, by outbox and submission.
 const ENDED: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("ended");
 
-/// Pages kept in memory.
+/// Size of redb's page cache, in bytes.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// A redb file.
+/// A store in a redb file. Clones share it.
 #[derive(Debug, Clone)]
 pub struct RedbStore {
     db: Arc<Database>,
-    /// Cancelled once the file could not be written.
+    /// Cancelled when the file could not be written.
     broken: CancellationToken,
 }
 
@@ -35,18 +35,18 @@ impl RedbStore {
     /// Opens or creates `path`.
     ///
     /// # Errors
-    /// The file cannot be used, or another process holds it.
+    /// The file cannot be used, or another process has it open.
     pub fn open(path: &Path) -> Result<Self, StoreFault> {
         let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
         Ok(Self { db: Arc::new(db), broken: CancellationToken::new() })
     }
 
-    /// Keeps desks in a file that holds other tables too. Cancels `broken` once the file cannot be written.
+    /// Creates a store in a file that has other tables, too. Cancels `broken` when the file cannot be written.
     pub fn over(db: Arc<Database>, broken: CancellationToken) -> Self {
         Self { db, broken }
     }
 
-    /// Waits for the disk on a thread made for that.
+    /// Runs disk work on a blocking thread.
     fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Database) -> Result<T, StoreFault> + Send + 'static,
@@ -90,7 +90,7 @@ impl Store for RedbStore {
             let mut write = db.begin_write().map_err(failed)?;
             write.set_durability(Durability::Immediate).map_err(failed)?;
             write.set_quick_repair(true);
-            // Dropped without a commit, it leaves nothing behind.
+            // Dropping the transaction without a commit discards it.
             let version = written(&write, key, after, &events)?;
             write.commit().map_err(failed)?;
             Ok(version)
@@ -182,7 +182,7 @@ fn fresh(key: DeskKey) -> Kept {
     Kept { desk: Desk::new(key), version: 0 }
 }
 
-/// Chain id and signer.
+/// Row key of an outbox: chain id and signer.
 fn of_desk(key: DeskKey) -> Vec<u8> {
     let mut row = key.chain.0.to_be_bytes().to_vec();
     row.extend(key.signer);

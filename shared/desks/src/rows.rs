@@ -1,4 +1,4 @@
-//! How services write rows into a redb file: values in postcard, faults in words.
+//! Rows of services in a redb file: values in postcard, errors as text.
 
 use std::fmt::Display;
 
@@ -8,31 +8,31 @@ use serde::de::DeserializeOwned;
 
 use crate::store::StoreFault;
 
-/// A value as it is kept.
+/// Encodes a value.
 ///
 /// # Errors
-/// A value that cannot be written, as none of ours is.
+/// The value cannot be encoded. None of our types fails.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreFault> {
     postcard::to_allocvec(value).map_err(failed)
 }
 
-/// A value that was kept.
+/// Decodes a value.
 ///
 /// # Errors
-/// The bytes are none of that kind.
+/// The bytes do not encode such a value.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreFault> {
     postcard::from_bytes(bytes).map_err(failed)
 }
 
-/// What went wrong, in words.
+/// Converts an error to [`StoreFault::Failed`].
 pub fn failed(error: impl Display) -> StoreFault {
     StoreFault::Failed(error.to_string())
 }
 
-/// A table that nobody has written to yet is an empty one.
+/// Returns `None` for a table that was never written.
 ///
 /// # Errors
-/// It cannot be opened.
+/// The table cannot be opened.
 pub fn existing<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreFault> {
     match table {
         Ok(table) => Ok(Some(table)),

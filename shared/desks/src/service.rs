@@ -1,4 +1,4 @@
-//! Serves the desks of a store: one task for each at which something is open.
+//! Runs the outboxes of a store, with one task per outbox that has open submissions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,15 +19,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::store::{Kept, Store, StoreFault};
 
-/// How often a commit is tried again after another process was quicker.
+/// Maximum number of attempts to commit if other processes commit first.
 const CONFLICTS_MAX: usize = 8;
 
-/// Who holds a desk's key.
+/// Signs for the accounts of outboxes.
 pub trait Signer: Send + Sync + std::fmt::Debug {
+    /// Signs a digest with the key of the outbox's signer.
     fn sign(&self, key: DeskKey, digest: B256) -> BoxFuture<'_, SignEnd>;
 }
 
-/// Why a submission was not taken.
+/// Why a submission was not accepted or cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitFault {
     #[error(transparent)]
@@ -36,7 +37,7 @@ pub enum SubmitFault {
     Store(#[from] StoreFault),
 }
 
-/// The broadcasts of one submission's call since this process began.
+/// The broadcasts of one submission's call by this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Uploads {
     /// The hash that is being broadcast.
@@ -45,7 +46,7 @@ pub struct Uploads {
     pub unclear: bool,
 }
 
-/// What a service sends with.
+/// Dependencies of an outbox.
 #[derive(Debug, Clone)]
 pub struct Means {
     pub store: Arc<dyn Store>,
@@ -53,28 +54,28 @@ pub struct Means {
     pub signer: Arc<dyn Signer>,
     pub clock: Arc<dyn Clock>,
     pub gas: Gas,
-    /// How many submissions of a desk hold a nonce at a time.
+    /// Maximum number of submissions per outbox that hold a nonce.
     pub window: usize,
-    /// One for all desks of the network.
+    /// Follows the chain. All outboxes of the network share it.
     pub follower: Arc<Follower>,
-    /// Where tests end the process.
+    /// Failpoints.
     pub points: Arc<dyn Points>,
 }
 
-/// One desk of a service, and the task that serves it.
+/// One outbox of a service, and the task that runs it.
 #[derive(Debug)]
 pub struct ServiceDesk {
     host: Arc<ServiceHost>,
     way: Way,
-    /// Whether a task serves the desk now.
+    /// Whether a task runs the outbox now.
     served: Mutex<bool>,
 }
 
 impl ServiceDesk {
-    /// Reads a desk back; [`ServiceDesk::go_on`] goes on with what is open.
+    /// Loads an outbox. [`ServiceDesk::go_on`] resumes its open submissions.
     ///
     /// # Errors
-    /// The store's.
+    /// The store failed.
     pub async fn open(
         key: DeskKey,
         means: Means,
@@ -103,12 +104,12 @@ impl ServiceDesk {
         Ok(Arc::new(Self { host: Arc::new(host), way, served: Mutex::new(false) }))
     }
 
-    /// Takes a submission on. Once this has answered it is durable, and it is done once, whatever dies.
-    /// The same id again is the same submission, also when it is over. The call is not broadcast from `until`
-    /// on: see [`Submission::until`](bursar_submit::Submission::until).
+    /// Accepts a submission. When this returns, the submission is on disk and will be carried out once, across
+    /// crashes. Repeating an id repeats the same submission, also after it has ended. The call is not broadcast at or
+    /// after `until`: see [`Submission::until`](bursar_submit::Submission::until).
     ///
     /// # Errors
-    /// [`SubmitFault`]; [`StoreFault::Over`] tells how it ended.
+    /// [`SubmitFault`]. [`StoreFault::Over`] contains the outcome of an ended submission.
     pub async fn submit(
         self: &Arc<Self>,
         id: SubmissionId,
@@ -121,22 +122,22 @@ impl ServiceDesk {
         Ok(())
     }
 
-    /// Asks that it does not happen.
+    /// Requests that a submission does not happen.
     ///
     /// # Errors
-    /// [`SubmitFault`]: it is too late, or it is over.
+    /// [`SubmitFault`]: it is too late, or it has ended.
     pub async fn cancel(self: &Arc<Self>, id: SubmissionId) -> Result<(), SubmitFault> {
         self.host.keep(&Told::Happened(Input::Cancel { id })).await?;
         self.go_on();
         Ok(())
     }
 
-    /// The desk as it stands.
+    /// Returns the current outbox.
     pub fn desk(&self) -> Arc<Desk> {
         self.host.desk()
     }
 
-    /// The broadcasts of a submission's call. After a cancel no new one is added.
+    /// Returns the broadcasts of a submission's call. After a cancel no new one starts.
     pub fn uploads(&self, id: SubmissionId) -> Uploads {
         self.host.uploads.borrow().get(&id).copied().unwrap_or_default()
     }
@@ -145,19 +146,21 @@ impl ServiceDesk {
     pub async fn uploaded(&self, id: SubmissionId) {
         let mut uploads = self.host.uploads.subscribe();
         let over = |all: &AllUploads| all.get(&id).is_none_or(|one| one.in_progress.is_none());
-        // Its sender lives as long as the desk.
+        // The sender lives as long as the outbox.
         let _over = uploads.wait_for(over).await;
     }
 
-    /// Ends when the desk is not this one any more. Cancel-safe.
+    /// Completes when the current outbox is no longer `than`. Cancel-safe.
     pub async fn another(&self, than: &Arc<Desk>) {
         self.host.another(than).await;
     }
 
-    /// Waits for the end of a submission. Cancel-safe.
+    /// Waits for the outcome of a submission. Cancel-safe.
+    ///
+    /// Returns `None` if the submission never began.
     ///
     /// # Errors
-    /// The store's; `None` for a submission that nobody began.
+    /// The store failed.
     pub async fn outcome(&self, id: SubmissionId) -> Result<Option<Outcome>, StoreFault> {
         let mut desks = self.host.desk.subscribe();
         loop {
@@ -171,7 +174,7 @@ impl ServiceDesk {
         }
     }
 
-    /// Serves the desk, unless that is done already.
+    /// Starts the task that runs the outbox, unless it runs or nothing is open.
     pub fn go_on(self: &Arc<Self>) {
         let mut served = self.served();
         if *served || self.host.desk().open.is_empty() {
@@ -183,7 +186,7 @@ impl ServiceDesk {
     }
 
     async fn serve(self: Arc<Self>) {
-        // Also where the serving ends by a panic: the next submission begins it anew.
+        // Released also on panic, so that the next submission starts the task again.
         let _served = Served(Arc::clone(&self));
         let chain = Arc::clone(&self.host.means.chain);
         let ask = move || Some(Arc::clone(&chain));
@@ -195,13 +198,13 @@ impl ServiceDesk {
     }
 }
 
-/// While it exists, a task serves the desk.
+/// Marks that a task runs the outbox. Dropping it starts the task again if a submission arrived meanwhile.
 struct Served(Arc<ServiceDesk>);
 
 impl Drop for Served {
     fn drop(&mut self) {
         *self.0.served() = false;
-        // What came while the serving ended.
+        // A submission may have arrived while the task ended.
         let goes_on = tokio::runtime::Handle::try_current().is_ok() && !std::thread::panicking();
         if goes_on && !self.0.way.stopping.is_cancelled() {
             self.0.go_on();
@@ -209,13 +212,13 @@ impl Drop for Served {
     }
 }
 
-/// Keeps one desk in a store.
+/// Persists one outbox in a store.
 #[derive(Debug)]
 struct ServiceHost {
     key: DeskKey,
     rules: Rules,
     means: Means,
-    /// The commit that this process knows of. A queue of one, held over the commit that follows.
+    /// The version of the last known commit. The lock is held over a commit, so commits run one at a time.
     version: tokio::sync::Mutex<u64>,
     uploads: watch::Sender<AllUploads>,
     desk: watch::Sender<Arc<Desk>>,
@@ -224,7 +227,7 @@ struct ServiceHost {
 type AllUploads = BTreeMap<SubmissionId, Uploads>;
 
 impl ServiceHost {
-    /// Decides, commits and applies; where another process was quicker, again on what that one made.
+    /// Decides, commits and applies. If another process committed first, loads its outbox and decides again.
     async fn keep(&self, told: &Told) -> Result<Vec<Action>, SubmitFault> {
         let mut version = self.version.lock().await;
         for _again in 0..CONFLICTS_MAX {

@@ -1,55 +1,55 @@
-//! Where a service keeps its desks. One suite (`tests/conformance.rs`) holds every implementation to this.
+//! The storage interface for outboxes. One suite (`tests/conformance.rs`) tests every implementation.
 
 use bursar_chain::ports::BoxFuture;
 use bursar_submit::{Desk, DeskKey, Event, Outcome, SubmissionId};
 
-/// A desk, and the commit that made it what it is.
+/// An outbox and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub desk: Desk,
-    /// Counts the commits of this desk; zero for one that was never used.
+    /// Number of commits to this outbox. Zero if it was never used.
     pub version: u64,
 }
 
-/// Why something was not kept. Nothing of it was.
+/// Why a commit or a read failed. Except for `Failed`, nothing was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreFault {
-    /// Somebody else has changed the desk since it was read: read it again.
+    /// Another process changed the outbox since it was loaded. Load it again.
     #[error("another process has changed it")]
     Conflict,
-    /// A submission of this id has ended: it is not begun again.
+    /// The submission has ended, so its id cannot begin again.
     #[error("this submission has ended")]
     Over(Outcome),
-    /// Another submission holds this nonce, perhaps at a desk that this process does not know.
+    /// Another submission holds this nonce. Its outbox may be unknown to this process.
     #[error("another submission holds nonce {0}")]
     NonceTaken(u64),
-    /// What the store did is not known. Where it kept it after all, the next commit is a conflict and finds
-    /// out.
+    /// The result of the commit is unknown. If it was stored after all, the next commit is a conflict and shows that.
     #[error("the store failed: {0}")]
     Failed(String),
 }
 
-/// What a store answers.
+/// The future result of a store operation.
 pub type StoreReply<'a, T> = BoxFuture<'a, Result<T, StoreFault>>;
 
-/// Durable desks. An answer is given once it is on disk.
+/// Stores outboxes durably. A commit is on disk when it completes.
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// A desk as it stands; an empty one where nothing was ever kept.
+    /// Returns an outbox: an empty one if nothing was stored.
     fn load(&self, key: DeskKey) -> StoreReply<'_, Kept>;
 
-    /// Every desk at which something is open.
+    /// Returns every outbox with an open submission.
     fn busy(&self) -> StoreReply<'_, Vec<DeskKey>>;
 
-    /// Keeps what happened at a desk since `after`, all of it or nothing, and answers the new version.
-    /// (network, signer, nonce) is held by one submission at a time, and an id that has ended does not begin
-    /// again, whatever the caller believes.
+    /// Stores the events of an outbox since version `after` and returns the new version.
+    ///
+    /// Stores all or none. Whatever the caller believes, one submission at a time holds a nonce of a signer on a
+    /// network, and an ended id cannot begin again.
     fn commit(&self, key: DeskKey, after: u64, events: Vec<Event>) -> StoreReply<'_, u64>;
 
-    /// How a submission ended, however long ago.
+    /// Returns the outcome of a submission, however long ago it ended.
     fn outcome(&self, key: DeskKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>>;
 }
 
-/// What a commit changes beside the desk, judged the same way by every store.
+/// What a commit changes apart from the outbox. Every store derives it in the same way.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) reserved: Vec<(u64, SubmissionId)>,
@@ -58,7 +58,7 @@ pub(crate) struct Changes {
     pub(crate) opened: Vec<SubmissionId>,
 }
 
-/// Applies events to a desk, and answers what else they change.
+/// Applies events to an outbox and returns what else they change.
 pub(crate) fn apply_all(desk: &mut Desk, events: &[Event]) -> Changes {
     let mut changes = Changes::default();
     for event in events {
@@ -68,7 +68,7 @@ pub(crate) fn apply_all(desk: &mut Desk, events: &[Event]) -> Changes {
             Event::Finished { id, outcome } => {
                 changes.ended.push((*id, *outcome));
                 let nonce = desk.open.get(id).and_then(|one| one.nonce);
-                // What was mined keeps its nonce for good; of what was not, the nonce is free again.
+                // A mined submission holds its nonce permanently. Others release theirs.
                 let free = matches!(outcome, Outcome::Dropped | Outcome::Displaced);
                 changes.released.extend(nonce.filter(|_nonce| free));
             }

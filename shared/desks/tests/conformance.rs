@@ -1,4 +1,4 @@
-//! What every store promises, asked of each of them.
+//! The guarantees of a store, tested on every implementation.
 
 #![expect(clippy::unwrap_used, reason = "helpers stand outside #[test]")]
 
@@ -44,41 +44,41 @@ fn finished(n: u8, outcome: Outcome) -> Event {
     Event::Finished { id: id(n), outcome }
 }
 
-/// A desk after these events, as the machine has it.
+/// Returns the outbox after these events, as the state machine computes it.
 fn after(key: DeskKey, events: &[Event]) -> Desk {
     let mut desk = Desk::new(key);
     events.iter().for_each(|event| bursar_submit::apply(&mut desk, event));
     desk
 }
 
-/// Every promise; `again` opens the same store once more, as a restart would.
+/// Tests every guarantee. `again` opens the same store again, as a restart would.
 async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Arc<dyn Store>>) {
-    // An unused desk is empty.
+    // An unused outbox is empty.
     let empty = Kept { desk: Desk::new(key(1)), version: 0 };
     assert_eq!(store.load(key(1)).await, Ok(empty));
     assert_eq!(store.busy().await, Ok(vec![]));
     assert_eq!(store.outcome(key(1), id(1)).await, Ok(None));
 
-    // What is committed is there, and each commit follows one version.
+    // A commit is stored, and each commit follows one version.
     let first = vec![opened(1), reserved(1, 7), authorized(1)];
     let one = store.commit(key(1), 0, first.clone()).await.unwrap();
     let kept = Kept { desk: after(key(1), &first), version: one };
     assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
     assert_eq!(store.busy().await, Ok(vec![key(1)]));
 
-    // A process that missed it is refused, and nothing of what it meant is kept.
+    // A process that missed a commit is refused, and nothing of its change is stored.
     assert_eq!(store.commit(key(1), 0, vec![opened(2)]).await, Err(StoreFault::Conflict));
     assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
 
-    // A nonce has one holder, whatever the caller believes; of a refused commit nothing is kept.
+    // A nonce has one holder, whatever the caller believes. Nothing of a refused commit is stored.
     let taken = store.commit(key(1), one, vec![opened(2), reserved(2, 7)]).await;
     assert_eq!(taken, Err(StoreFault::NonceTaken(7)));
     assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
-    // Of another signer the same nonce is another one.
+    // The same nonce of another signer is independent.
     store.commit(key(2), 0, vec![opened(3), reserved(3, 7)]).await.unwrap();
     assert_eq!(store.load(key(1)).await, Ok(kept));
 
-    // What was dropped leaves its nonce to others; what was mined never does.
+    // A dropped submission releases its nonce, a mined one never does.
     let two = store.commit(key(1), one, vec![finished(1, Outcome::Dropped)]).await.unwrap();
     let three = store.commit(key(1), two, vec![opened(2), reserved(2, 7)]).await.unwrap();
     let done = Outcome::Succeeded { hash: B256::repeat_byte(2), block: 5 };
@@ -87,14 +87,14 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     assert_eq!(taken, Err(StoreFault::NonceTaken(7)));
     assert_eq!(store.load(key(1)).await.unwrap().desk.floor, 8);
 
-    // What is over is told for good, and does not begin again.
+    // An outcome is stored permanently, and an ended submission does not begin again.
     assert_eq!(store.outcome(key(1), id(2)).await, Ok(Some(done)));
     assert_eq!(store.outcome(key(2), id(2)).await, Ok(None));
     let over = store.commit(key(1), four, vec![opened(2)]).await;
     assert_eq!(over, Err(StoreFault::Over(done)));
     assert_eq!(store.busy().await, Ok(vec![key(2)]));
 
-    // Of many at once one wins each version.
+    // One of several simultaneous commits wins each version.
     let mut version = four;
     for round in 10..20 {
         let tries: Vec<_> = (0..8)
@@ -114,7 +114,7 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
         version = won[0];
     }
 
-    // All of it is there after a restart.
+    // Everything is stored after a restart.
     let before = (store.load(key(1)).await, store.load(key(2)).await);
     drop(store);
     if let Some(store) = again() {

@@ -1,10 +1,10 @@
 //! Returns freed heap memory to the system. The only crate of the workspace with unsafe code.
 
-/// Returns the pages that the allocator keeps of freed memory.
+/// Returns freed pages that the allocator retains.
 ///
-/// glibc returns only what is free at the end of its heap, so one small block that outlives a flood keeps all memory of
-/// the flood resident. This call takes milliseconds and holds the allocator's locks meanwhile: call it rarely, on a
-/// thread that may block. It does nothing where the allocator is not glibc's.
+/// glibc returns only memory that is free at the end of its heap. So one small block that outlives a burst keeps all
+/// memory of the burst resident. This call takes milliseconds and holds the allocator's locks meanwhile: call it
+/// rarely, on a thread that may block. It does nothing if the allocator is not glibc's.
 pub fn release() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "the standard library has no call for it")]

@@ -1,4 +1,4 @@
-//! Bounded exchanges, and answers that come piece by piece.
+//! The HTTP client, and exchanges that read the whole reply.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,50 +12,56 @@ use reqwest::{ClientBuilder, Method, RequestBuilder, StatusCode};
 use crate::stream::Asked;
 use crate::target::Target;
 
-/// Connections to one host that are kept for the next question.
+/// Idle connections kept per host.
 const IDLE_MAX: usize = 64;
 
-/// What came back, whatever its status; never a redirect.
+/// A reply with any status except a redirect.
 #[derive(Debug)]
 pub struct Reply {
     pub status: StatusCode,
     pub body: Vec<u8>,
 }
 
-/// Goes where the settings say and nowhere else: no redirects, no proxy from the environment, and
-/// `localhost` is this machine whatever a name server thinks of it.
+/// An HTTP client that connects only where the settings say.
+///
+/// Follows no redirects and uses no proxy from the environment. `localhost` is always this machine, whatever DNS
+/// returns.
 #[derive(Debug, Clone)]
 pub struct Client(reqwest::Client);
 
-/// Public explorers behind a filter refuse names that do not begin like a browser's (403 by Cloudflare).
+/// Begins like a browser's: public explorers behind Cloudflare answer others with 403.
 const USER_AGENT: &str =
     concat!("Mozilla/5.0 (compatible; bursar/", env!("CARGO_PKG_VERSION"), ")");
 
 impl Client {
-    /// The timeout is for one exchange, from connecting to the last byte of the answer.
+    /// Creates a client with a timeout in milliseconds for each exchange.
+    ///
+    /// It runs from connecting to the last byte of the answer.
     ///
     /// # Errors
-    /// Why this machine cannot make connections.
+    /// Describes why this machine cannot make connections.
     pub fn new(timeout_ms: u64) -> Result<Self, String> {
         let timeout = Duration::from_millis(timeout_ms);
         Self::build(|builder| builder.connect_timeout(timeout).timeout(timeout))
     }
 
-    /// Only connecting has a timeout: answers may take their time, and whoever waits for one ends the wait.
+    /// Creates a client with a timeout in milliseconds for connecting only.
+    ///
+    /// Callers bound the wait for the answer themselves.
     ///
     /// # Errors
-    /// Why this machine cannot make connections.
+    /// Describes why this machine cannot make connections.
     pub fn lasting(connect_ms: u64) -> Result<Self, String> {
         Self::build(|builder| builder.connect_timeout(Duration::from_millis(connect_ms)))
     }
 
     fn build(wait: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Result<Self, String> {
-        // Port 0: the port of the URL.
+        // Port 0 means the port of the URL.
         let here = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()];
         let builder = reqwest::Client::builder()
             .redirect(Policy::none())
             .no_proxy()
-            // What a burst leaves behind costs memory on both sides.
+            // Idle connections cost memory on both sides, so only some outlive a burst.
             .pool_max_idle_per_host(IDLE_MAX)
             .resolve_to_addrs("localhost", &here)
             .user_agent(USER_AGENT);
@@ -66,10 +72,10 @@ impl Client {
         self.0.request(method, target.url())
     }
 
-    /// Sends JSON.
+    /// Sends JSON and returns the reply, of at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// In our own words, why nothing usable came back.
+    /// Describes why there is no usable reply, without showing the URL.
     pub async fn post(
         &self,
         target: &Target,
@@ -79,10 +85,10 @@ impl Client {
         self.exchange(Method::POST, target, Some(question), bytes_max).await
     }
 
-    /// Asks for JSON.
+    /// Requests JSON and returns the reply, of at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// In our own words, why nothing usable came back.
+    /// Describes why there is no usable reply, without showing the URL.
     pub async fn get(&self, target: &Target, bytes_max: usize) -> Result<Reply, String> {
         self.exchange(Method::GET, target, None, bytes_max).await
     }
@@ -110,7 +116,7 @@ impl Client {
     }
 }
 
-/// reqwest's own text quotes the URL; this one is ours.
+/// Describes a failure. reqwest's own text contains the URL, which may hold the API key.
 pub(crate) fn unreachable(target: &Target, error: &reqwest::Error) -> String {
     if error.is_timeout() {
         "no answer in time".to_owned()
@@ -121,7 +127,7 @@ pub(crate) fn unreachable(target: &Target, error: &reqwest::Error) -> String {
     }
 }
 
-/// The innermost error, which knows sockets and certificates but no URL.
+/// Returns the text of the innermost error: it names sockets and certificates, but no URL.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: Option<&(dyn Error + 'static)> = error.source();
     while let Some(inner) = cause.and_then(Error::source) {

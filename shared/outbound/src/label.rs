@@ -1,21 +1,23 @@
-//! How a counterparty is named.
+//! Names of endpoints in errors and logs.
 
 use std::fmt::{self, Debug};
 
 use url::Url;
 
-/// How an endpoint is named in errors and logs: scheme, host and port. Built from a URL so that path,
-/// query and user, which hold the API keys of most providers, cannot get in.
+/// Name of an endpoint in errors and logs: scheme, host and port. It cannot contain path, query or user, which hold
+/// the API keys of most providers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointLabel(String);
 
 impl EndpointLabel {
+    /// Returns the label of a URL.
     pub fn of(url: &Url) -> Self {
         let host = url.host_str().unwrap_or("?");
         let port = url.port_or_known_default().map(|port| format!(":{port}")).unwrap_or_default();
         Self(format!("{}://{host}{port}", url.scheme()))
     }
 
+    /// Returns the label as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

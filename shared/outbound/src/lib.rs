@@ -1,7 +1,8 @@
-//! The one way out of this machine: which URLs may be asked, how they are named, and exchanges over HTTP whose
-//! bounds the caller sets. Never follows a redirect, never uses a proxy, never shows a URL. Plain reqwest and
-//! not alloy's transport: that one reads a reply of any length into memory, and writes the whole URL, API key
-//! included, into its tracing span.
+//! Outgoing HTTP: permitted URLs, their names in logs, and exchanges with bounds that the caller sets. No other crate
+//! of the programs contains an HTTP client. Never follows a redirect, never uses a proxy, never shows a URL.
+//!
+//! Uses reqwest and not alloy's transport. That one reads replies of any length into memory and writes the whole URL,
+//! API key included, into its tracing span.
 
 mod exchange;
 mod label;

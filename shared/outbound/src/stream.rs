@@ -1,4 +1,4 @@
-//! Answers that come piece by piece, for callers that pass them on and watch the time themselves.
+//! Responses that arrive chunk by chunk. Callers pass them on and set their own timeouts.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use reqwest::{Method, Response, StatusCode};
 use crate::exchange::{Client, unreachable};
 use crate::target::Target;
 
-/// A request as its sender wants it.
+/// A request to send.
 #[derive(Debug)]
 pub struct Asked<'a> {
     pub method: Method,
@@ -21,9 +21,9 @@ pub struct Asked<'a> {
 /// Why there is no answer, in our own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unanswered {
-    /// Nothing was sent.
+    /// The request was not sent.
     Unreached(String),
-    /// It may have been received, and acted on.
+    /// The server may have received the request and acted on it.
     Lost(String),
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Unanswered {
     }
 }
 
-/// The head of an answer, whatever its status, redirects among them; its body is still to come.
+/// The head of a response with any status, redirects included. Its body is read afterwards.
 #[derive(Debug)]
 pub struct Answered {
     pub status: StatusCode,
@@ -45,22 +45,23 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// The next piece as it came; `None` at the end. Without an end the answer broke off.
+    /// Returns the next chunk as it arrived, or `None` at the end. Unless `None` was returned, the response is
+    /// incomplete.
     ///
     /// # Errors
-    /// Why it broke off.
+    /// Describes why the response broke off.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
         self.rest.chunk().await.map_err(|error| unreachable(&self.target, &error))
     }
 
-    /// What is left of it, if that is no longer than the bound.
+    /// Returns the rest of the body, at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// It broke off, or is too long.
+    /// Describes why: the response broke off, or is too long.
     pub async fn whole(mut self, bytes_max: usize) -> Result<Vec<u8>, String> {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk().await? {
-            // The announced length is a claim, and optional: what arrives is counted.
+            // Counts the bytes that arrive: Content-Length is optional and may be false.
             if chunk.len() > bytes_max.saturating_sub(body.len()) {
                 return Err(format!("the answer is longer than {bytes_max} bytes"));
             }
@@ -71,7 +72,7 @@ impl Answered {
 }
 
 impl Client {
-    /// Sends a request and waits for the head of the answer, for as long as the caller does.
+    /// Sends a request and waits for the head of the response. Has no timeout of its own.
     ///
     /// # Errors
     /// [`Unanswered`].

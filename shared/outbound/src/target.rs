@@ -1,4 +1,4 @@
-//! Which URLs may be asked.
+//! Permitted URLs.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -7,14 +7,14 @@ use url::{Host, Url};
 
 use crate::label::EndpointLabel;
 
-/// A URL of the settings that may be asked. It leaves this crate only towards the HTTP client.
+/// A permitted URL from the settings. Only the HTTP client receives the full URL.
 #[derive(Clone)]
 pub struct Target {
     url: Url,
     label: EndpointLabel,
 }
 
-/// Why a text of the settings may not be asked.
+/// Why a text from the settings is not permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetFault {
     NotAUrl,
@@ -23,20 +23,20 @@ pub enum TargetFault {
     UserInfo(EndpointLabel),
 }
 
-/// Where HTTP without encryption is allowed.
+/// Hosts to which HTTP without encryption is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plain {
-    /// To this machine only.
+    /// This machine only.
     Here,
-    /// Also to private addresses and to names that only a local network resolves: the operator's setting
-    /// `allow_plain_http`. A public address always needs https.
+    /// Also private addresses and names that only a local network resolves. This is the operator's setting
+    /// `allow_plain_http`. Public addresses always need https.
     Private,
-    /// To any host: a person allowed it for this one URL.
+    /// Any host: a person allowed it for this URL.
     Anywhere,
 }
 
 impl Plain {
-    /// The meaning of the setting `allow_plain_http`.
+    /// Returns what the setting `allow_plain_http` permits.
     pub fn allowed(allow_plain_http: bool) -> Self {
         if allow_plain_http { Self::Private } else { Self::Here }
     }
@@ -51,8 +51,10 @@ impl Plain {
 }
 
 impl Target {
+    /// Parses a URL and checks that it is permitted.
+    ///
     /// # Errors
-    /// Why the text may not be asked.
+    /// Why it is not permitted.
     pub fn parse(text: &str, plain: Plain) -> Result<Self, TargetFault> {
         let url = Url::parse(text).map_err(|_shows_the_url| TargetFault::NotAUrl)?;
         let label = EndpointLabel::of(&url);
@@ -62,7 +64,7 @@ impl Target {
             "http" => return Err(TargetFault::PlainHttp(label)),
             _other => return Err(TargetFault::Scheme(label)),
         }
-        // https://mainnet.base.org@evil.test reads like the one and goes to the other.
+        // https://mainnet.base.org@evil.test looks like the first host and connects to the second.
         if !url.username().is_empty() || url.password().is_some() {
             return Err(TargetFault::UserInfo(label));
         }
@@ -73,22 +75,23 @@ impl Target {
         self.url.clone()
     }
 
+    /// Returns the name of the endpoint for errors and logs.
     pub fn label(&self) -> &EndpointLabel {
         &self.label
     }
 
-    /// The place below this one, with the same query: it may hold the key.
+    /// Returns the URL with further path segments. It keeps the query, which may hold the key.
     pub fn below(&self, segments: &[&str]) -> Self {
         let mut url = self.url.clone();
-        // Only URLs without a host have no path to extend, and those are no targets.
+        // Only URLs without a host cannot be extended, and those are not permitted.
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(segments);
         }
         Self { url, label: self.label.clone() }
     }
 
-    /// A stranger's text, fit for errors and logs: without what may be our API key (providers like to
-    /// quote it), without control characters, and of bounded length.
+    /// Cleans a third party's text for errors and logs. Replaces what may be our API key, which providers often
+    /// quote, replaces control characters, and limits the length to 300 characters.
     pub fn scrub(&self, text: &str) -> String {
         const CHARS_MAX: usize = 300;
         let mut clean = text.to_owned();
@@ -99,14 +102,14 @@ impl Target {
     }
 }
 
-/// Shows the label alone: the URL holds the API key.
+/// Shows only the label, because the URL holds the API key.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target").field("label", &self.label).finish_non_exhaustive()
     }
 }
 
-/// Addresses that cannot leave this machine. `localhost` is pinned to them by the HTTP client.
+/// Whether the host is on this machine. The HTTP client pins `localhost` to the loopback addresses.
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -116,8 +119,10 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Addresses that are not routed on the internet, and names that public DNS does not serve: a single label
-/// such as a container's name, and the top-level names reserved for local networks.
+/// Whether the host is an address or a name of a local network.
+///
+/// Such addresses are not routed on the internet. Such names are not served by public DNS: single labels, as of
+/// containers, and the top-level names reserved for local networks.
 fn is_private(url: &Url) -> bool {
     const LOCAL_NAMES: [&str; 5] = ["local", "internal", "lan", "localdomain", "home.arpa"];
     match url.host() {
@@ -135,14 +140,15 @@ fn is_private(url: &Url) -> bool {
     }
 }
 
-/// RFC 1918, link-local, and the shared range of carriers (RFC 6598), which private overlays use too.
+/// Private addresses: RFC 1918, link-local, and the shared address space of RFC 6598. Private overlays use the last,
+/// too.
 fn is_private_v4(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     let shared = first == 100 && (64..128).contains(&second);
     address.is_private() || address.is_link_local() || shared
 }
 
-/// The parts of a URL that may be a key: whatever is longer than the usual words of a path.
+/// Returns the parts of a URL that may be a key: every part that is longer than the usual words of a path.
 fn secrets(url: &Url) -> Vec<String> {
     const WORD_CHARS_MAX: usize = 7;
     let segments = url.path_segments().into_iter().flatten().map(str::to_owned);
@@ -155,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_below_keeps_the_query_and_takes_no_other_host() {
+    fn a_url_below_a_target_keeps_its_host_and_query() {
         for (base, below) in [
             ("https://a.test/api/v2?apikey=K", "https://a.test/api/v2/x/y%2F..?apikey=K"),
             ("https://a.test/api/v2/", "https://a.test/api/v2/x/y%2F.."),
@@ -168,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_reaches_this_machine_then_private_networks_and_never_the_internet() {
+    fn plain_http_targets_are_limited_by_the_setting() {
         let accepts = |url: &str, plain| Target::parse(url, plain).is_ok();
         for url in ["http://127.0.0.1:8545", "http://localhost", "http://[::1]/v1"] {
             assert!(
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strangers_text_loses_our_key_its_control_characters_and_its_length() {
+    fn scrubbed_text_has_no_key_or_control_characters_and_is_bounded() {
         let url = "https://node.test/v3/0123456789abcdef?token=fedcba9876543210";
         let target = Target::parse(url, Plain::Here).unwrap();
         let said = "bad key 0123456789abcdef, fedcba9876543210\u{1b}[2J\r\n in v3";

@@ -17,7 +17,7 @@ use super::view;
 use crate::link::{Link, Received};
 
 /// Pause between two attempts to reach an engine that has gone.
-const AGAIN_MS: u64 = 500;
+const RECONNECT_MS: u64 = 500;
 /// Longest time for one attempt.
 const CONNECT: Duration = Duration::from_secs(1);
 /// Frames handled before the terminal is polled again. Agents may pay a thousand times a second.
@@ -197,7 +197,7 @@ impl App {
                 Ok(frame) => Message::Frame(frame),
                 Err(fault) => {
                     self.link = None;
-                    self.next_try = Instant::now() + Duration::from_millis(AGAIN_MS);
+                    self.next_try = Instant::now() + Duration::from_millis(RECONNECT_MS);
                     Message::Lost(fault)
                 }
             };
@@ -226,7 +226,7 @@ impl App {
                 self.take(Message::Connected, screen).await?;
             }
             Err(fault) => {
-                self.next_try = Instant::now() + Duration::from_millis(AGAIN_MS);
+                self.next_try = Instant::now() + Duration::from_millis(RECONNECT_MS);
                 if self.model.connection != Connection::Lost(fault.clone()) {
                     self.take(Message::Lost(fault), screen).await?;
                 }

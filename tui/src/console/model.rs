@@ -27,7 +27,7 @@ use bursar_core::settings::ConsoleTime;
 use bursar_core::text::Zone;
 use bursar_core::wire::ToEngine;
 
-use crate::console::keymap::Deed;
+use crate::console::keymap::KeyAction;
 use crate::console::theme::Theme;
 use crate::link::Secret;
 use line::{Line, Past};
@@ -138,7 +138,7 @@ pub struct Setup {
 }
 
 /// A key that decides must be alone for this long. Two keys this close together are a paste, not typing.
-pub(crate) const ALONE_MS: u64 = 60;
+pub(crate) const PASTE_GAP_MS: u64 = 60;
 /// Pause before a watch that ended is restarted.
 pub(crate) const WATCH_AGAIN_MS: u64 = 1_000;
 /// Largest size that is believed, in columns and rows.
@@ -170,7 +170,7 @@ pub(crate) struct Model {
     /// The order of each command line of the operator.
     pub(crate) orders: BTreeMap<u64, Order>,
     /// A key that decides and its time, until it is certain that it came alone.
-    pub(crate) resting: Option<(Deed, u64)>,
+    pub(crate) resting: Option<(KeyAction, u64)>,
     /// The candidates for the last word of the command line.
     pub(crate) choices: Vec<String>,
     /// The seed whose words were shown here and have not been checked yet.

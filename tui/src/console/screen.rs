@@ -111,7 +111,7 @@ impl Screen {
     #[cfg(unix)]
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         use rustix::process::{Signal, getpid, kill_process};
-        give_back();
+        restore_terminal();
         kill_process(getpid(), Signal::TSTP)?;
         self.enter()
     }
@@ -125,7 +125,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore_terminal();
     }
 }
 
@@ -133,7 +133,7 @@ impl Drop for Screen {
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Restores the terminal. Each step is separate: if one fails, the others still help.
-fn give_back() {
+fn restore_terminal() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
@@ -146,7 +146,7 @@ fn give_back() {
 fn give_back_on_panic() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
-        give_back();
+        restore_terminal();
         before(info);
     }));
 }

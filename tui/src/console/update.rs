@@ -77,7 +77,7 @@ fn connected(model: &mut Model) -> Vec<Intent> {
         card.guard(model.now_ms);
     }
     model.mark_stale(&topics);
-    model.outdate_note();
+    model.clear_note();
     if again {
         model.note("Connected to the engine again.");
     }
@@ -87,7 +87,7 @@ fn connected(model: &mut Model) -> Vec<Intent> {
 /// Starts to stream the entries after the newest known one.
 fn watch(model: &mut Model) {
     let is_due = model.feed_known && model.now_ms >= model.watch_from_ms;
-    if !is_due || model.connection != Connection::Up || model.is_under_way(&Purpose::Watch) {
+    if !is_due || model.connection != Connection::Up || model.in_flight(&Purpose::Watch) {
         return;
     }
     let since = model.server.feed.head();
@@ -111,7 +111,7 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
             "Connection lost before the engine answered. Check the result once reconnected.",
         );
     }
-    model.outdate_note();
+    model.clear_note();
     model.connection = Connection::Lost(fault);
     Vec::new()
 }
@@ -134,15 +134,15 @@ fn unpile(model: &mut Model) {
             }
             None => match model.unread.pop_front() {
                 Some(told) => Some(Overlay::Told(told)),
-                None => card_again(model).map(|card| Overlay::Card(Box::new(card))),
+                None => reopen_card(model).map(|card| Overlay::Card(Box::new(card))),
             },
         };
     }
 }
 
 /// Returns the card that was left to open the wallet, once that command has ended.
-fn card_again(model: &mut Model) -> Option<CardView> {
-    if model.is_under_way(&Purpose::Line { order: "wallet.open" }) {
+fn reopen_card(model: &mut Model) -> Option<CardView> {
+    if model.in_flight(&Purpose::Line { order: "wallet.open" }) {
         return None;
     }
     let id = model.under.take()?;
@@ -179,7 +179,7 @@ fn ring(model: &mut Model) -> Option<Intent> {
     }
     if !said.is_empty() {
         // The result of an earlier decision must not be read as that of a new request.
-        model.outdate_note();
+        model.clear_note();
     }
     // Neither amount nor name: a notice may show on a locked screen.
     let text = match said.as_slice() {
@@ -205,7 +205,7 @@ fn page(model: &mut Model) {
     // One screen in both directions.
     let reach = u64::from(model.size.1);
     let missing = model.server.feed.missing(model.server.looked_at, reach);
-    if let (Some(page), false) = (missing, model.is_under_way(&Purpose::Page)) {
+    if let (Some(page), false) = (missing, model.in_flight(&Purpose::Page)) {
         let order = ActivityOrder { before: Some(page.before), limit: Some(page.limit) };
         model.call(Purpose::Page, Order::Activity(order), Asking::Silent);
     }

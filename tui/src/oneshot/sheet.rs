@@ -10,11 +10,11 @@ const ROOM: usize = 16 << 10;
 const FOREIGN_WIDTH: usize = 60;
 
 /// Lines of text, wiped when dropped.
-pub(super) struct Sheet {
+pub(super) struct Report {
     text: Zeroizing<String>,
 }
 
-impl Sheet {
+impl Report {
     pub(super) fn new() -> Self {
         Self { text: Zeroizing::new(String::with_capacity(ROOM)) }
     }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn sheet_contains_no_control_characters() {
-        let mut sheet = Sheet::new();
+        let mut sheet = Report::new();
         let evil = "\x1b]0;x\x07\u{9b}2J\r\nexport A=1\u{202e}";
         sheet.line(evil);
         sheet.rows(&[("a", evil.to_owned())]);

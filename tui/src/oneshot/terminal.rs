@@ -71,7 +71,7 @@ impl Terminal for ControllingTerminal {
         write!(output, "{question}")?;
         output.flush()?;
         // Input from before the question was shown does not answer it.
-        forget_typed(&input);
+        discard_input(&input);
         let mut line = String::new();
         let limit = u64::try_from(PASSWORD_BYTES).unwrap_or(u64::MAX);
         self.remember(Some(Question { settings: None }));
@@ -128,7 +128,7 @@ impl Settings {
 }
 
 #[cfg(unix)]
-fn forget_typed(input: &File) {
+fn discard_input(input: &File) {
     use rustix::termios::{QueueSelector, tcflush};
     let _best_effort = tcflush(input, QueueSelector::IFlush);
 }
@@ -148,4 +148,4 @@ impl Settings {
 }
 
 #[cfg(not(unix))]
-fn forget_typed(_input: &File) {}
+fn discard_input(_input: &File) {}

@@ -71,7 +71,7 @@ impl Terminal for FakeTerminal {
 
 /// The result of a one-shot.
 #[derive(Debug)]
-struct Ran {
+struct RunOutcome {
     exit: u8,
     out: String,
     err: String,
@@ -114,7 +114,7 @@ impl Scene {
     }
 
     /// Runs the command. `script` plays the engine's side after it has received the order.
-    async fn against<F>(self, script: impl FnOnce(TestEngine) -> F) -> Ran
+    async fn against<F>(self, script: impl FnOnce(TestEngine) -> F) -> RunOutcome
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -145,11 +145,11 @@ impl Scene {
         let (exit, ()) = tokio::join!(run(link, order, &self.options, streams), script);
         playing.await.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Ran { exit, out: text(out), err: text(err) }
+        RunOutcome { exit, out: text(out), err: text(err) }
     }
 
     /// Runs the command against an engine that answers at once.
-    async fn answered(self, reply: Reply) -> Ran {
+    async fn answered(self, reply: Reply) -> RunOutcome {
         self.against(|mut engine| async move { done(&mut engine, reply).await }).await
     }
 }
@@ -163,8 +163,8 @@ fn ok(answer: Answer) -> Reply {
 }
 
 /// Compares a whole run with its snapshot in the workspace's folder.
-fn assert_ran(name: &str, line: &str, ran: &Ran) {
-    let Ran { exit, out, err } = ran;
+fn assert_ran(name: &str, line: &str, ran: &RunOutcome) {
+    let RunOutcome { exit, out, err } = ran;
     // A stream is shown as it is, because its lines matter.
     let one = out.starts_with('{') && !line.contains("watch");
     let out = if one { pretty(out) } else { out.clone() };

@@ -18,10 +18,10 @@ mod wallet;
 use bursar_core::answers::Answer;
 
 use self::context::Context;
-use super::sheet::Sheet;
+use super::sheet::Report;
 
-pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
-    let mut sheet = Sheet::new();
+pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Report {
+    let mut sheet = Report::new();
     let to = &mut sheet;
     match answer {
         Answer::Wallet(wallet) => wallet::wallet(to, wallet, context),

@@ -13,7 +13,7 @@ use crate::pay::sink::Broken;
 
 impl Purchase {
     /// Records the status and headers of a response, and warns of a redirect.
-    pub(super) fn look_at(&mut self, answer: &Answered) {
+    pub(super) fn record_response(&mut self, answer: &Answered) {
         self.account.status = Some(answer.status);
         self.account.headers = answer.headers.clone();
         if self.include {

@@ -37,7 +37,7 @@ async fn keeper(folder: &TempDir) -> (Keeper, TaskTracker) {
     (keeper, writer)
 }
 
-/// Ends the writer, which has the file.
+/// Ends the writer, which has the file open.
 async fn close((keeper, writer): (Keeper, TaskTracker)) {
     drop(keeper);
     writer.close();
@@ -45,7 +45,7 @@ async fn close((keeper, writer): (Keeper, TaskTracker)) {
 }
 
 #[tokio::test]
-async fn one_works_on_a_payment_and_others_wait_or_are_refused() {
+async fn a_payment_has_one_holder_and_other_claims_wait_or_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (keeper, _writer) = keeper(&folder).await;
     let id = PaymentId([1; 32]);
@@ -64,7 +64,7 @@ async fn one_works_on_a_payment_and_others_wait_or_are_refused() {
 }
 
 #[tokio::test]
-async fn what_was_only_taken_is_forgotten_at_the_start_and_what_is_pending_is_known() {
+async fn loading_deletes_taken_payments_and_finds_pending_ones() {
     let folder = tempfile::tempdir().unwrap();
     let first = keeper(&folder).await;
     let taken = record(1, Stage::Taken, Settlement::Open);
@@ -79,7 +79,7 @@ async fn what_was_only_taken_is_forgotten_at_the_start_and_what_is_pending_is_kn
     assert_eq!(second.0.find(taken.id).await.unwrap(), None);
     assert_eq!(second.0.find(owed.id).await.unwrap(), Some(owed));
     assert_eq!(second.0.all_pending(), std::slice::from_ref(&on_its_way));
-    // It is no longer pending once its end is kept.
+    // It is no longer pending once the outcome is stored.
     let settled = Settlement::Settled { receipt: "{}".to_owned() };
     second.0.put(&Record { settlement: settled, ..on_its_way }, None).await.unwrap();
     assert_eq!(second.0.pending(), []);
@@ -88,7 +88,7 @@ async fn what_was_only_taken_is_forgotten_at_the_start_and_what_is_pending_is_kn
 }
 
 #[tokio::test]
-async fn a_sweep_forgets_what_is_over_and_says_how_much() {
+async fn a_sweep_deletes_expired_payments_and_returns_their_number() {
     let folder = tempfile::tempdir().unwrap();
     let (keeper, _writer) = keeper(&folder).await;
     for n in 0..5 {
@@ -105,7 +105,7 @@ async fn a_sweep_forgets_what_is_over_and_says_how_much() {
     assert_eq!(keeper.find(PaymentId([4; 32])).await.unwrap(), None);
 }
 
-/// A store that keeps nothing, and counts how often it was asked to.
+/// A store whose commits fail. Counts the commits.
 #[derive(Debug, Default)]
 struct Broken(std::sync::atomic::AtomicUsize);
 
@@ -132,9 +132,9 @@ impl Store for Broken {
     }
 }
 
-/// Everyone whose change shared the commit, and nobody takes it for kept.
+/// Every caller whose change shared the commit receives the error. The keeper does not treat the change as stored.
 #[tokio::test]
-async fn all_who_share_a_commit_that_failed_are_told_and_nothing_changes() {
+async fn a_failed_commit_fails_every_caller_and_changes_nothing() {
     let store = Arc::new(Broken::default());
     let keeper = Keeper::load(store.clone(), &TaskTracker::new()).await.unwrap();
     let puts = (2..6).map(|n| record(n, Stage::Paid, pending()));
@@ -142,7 +142,7 @@ async fn all_who_share_a_commit_that_failed_are_told_and_nothing_changes() {
     let all = futures::future::join_all(puts).await;
     assert_eq!(all, vec![Err(StoreFault("the disk is full".to_owned())); 4]);
     assert_eq!(store.0.load(std::sync::atomic::Ordering::SeqCst), 1, "they share one");
-    // The one that was pending still is, and no other.
+    // The set of pending payments is unchanged.
     let settled = Settlement::Settled { receipt: "{}".to_owned() };
     assert!(keeper.put(&record(1, Stage::Paid, settled), None).await.is_err());
     assert_eq!(keeper.pending(), [PaymentId([1; 32])]);

@@ -34,7 +34,7 @@ async fn put(store: &RedbStore, record: &Record, answer: Option<Answer>) {
 }
 
 #[tokio::test]
-async fn what_was_put_is_there_after_the_file_was_opened_again_and_what_was_forgotten_is_not() {
+async fn stored_and_deleted_payments_survive_reopening_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.redb");
     let open = record(1, 5, Settlement::Pending { receipt: "{}".to_owned() });
@@ -53,13 +53,13 @@ async fn what_was_put_is_there_after_the_file_was_opened_again_and_what_was_forg
     assert_eq!(store.get(PaymentId([3; 32])).await.unwrap(), None);
     assert_eq!(store.answer(PaymentId([3; 32])).await.unwrap(), None);
     assert_eq!(store.open().await.unwrap(), vec![open]);
-    // An answer that is kept no more is gone.
+    // An answer that is no longer kept is deleted.
     put(&store, &Record { kept: false, ..done.clone() }, None).await;
     assert_eq!(store.answer(done.id).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn what_must_stay_does_not_hide_what_is_over() {
+async fn pending_payments_do_not_hide_expired_ones_from_a_sweep() {
     let folder = tempfile::tempdir().unwrap();
     let store = RedbStore::open_file(&folder.path().join("a.redb")).unwrap();
     for n in 0..20 {
@@ -75,16 +75,16 @@ async fn what_must_stay_does_not_hide_what_is_over() {
     assert_eq!(store.over(119, 100, 100).await.unwrap(), vec![]);
 }
 
-/// Rows of version 0.1: all of a record but its last members.
+/// Rows of version 0.1 lack the last members of a record.
 #[tokio::test]
-async fn a_file_from_before_sales_had_keys_or_bounds_is_read_and_gets_none() {
-    // One byte says that there is a member, and then it comes: sixteen of a key, two of this bound.
+async fn rows_without_key_or_bound_are_read_as_none() {
+    // Each option takes one byte, then its value: sixteen bytes for a key, two for this bound.
     read_without(17 + 3, |new| Record { key: None, bound: None, ..new }).await;
     read_without(3, |new| Record { bound: None, ..new }).await;
     read_without(0, |new| new).await;
 }
 
-/// A row that lacks its last bytes.
+/// Reads a row that lacks its last bytes.
 async fn read_without(bytes: usize, read: impl FnOnce(Record) -> Record) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.redb");
@@ -112,9 +112,9 @@ async fn read_without(bytes: usize, read: impl FnOnce(Record) -> Record) {
     assert_eq!(store.get(new.id).await.unwrap(), None);
 }
 
-/// Else the file grows with every payment that bought nothing.
+/// Otherwise the file would grow with every payment that bought nothing.
 #[tokio::test]
-async fn nothing_of_a_forgotten_payment_is_left() {
+async fn deleting_a_payment_removes_its_rows_from_every_table() {
     let folder = tempfile::tempdir().unwrap();
     let store = RedbStore::open_file(&folder.path().join("a.redb")).unwrap();
     let pending = Settlement::Pending { receipt: "{}".to_owned() };

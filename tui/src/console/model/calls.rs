@@ -30,7 +30,7 @@ impl Model {
         id
     }
 
-    pub(crate) fn is_under_way(&self, purpose: &Purpose) -> bool {
+    pub(crate) fn in_flight(&self, purpose: &Purpose) -> bool {
         self.purposes.values().any(|known| known == purpose)
     }
 
@@ -45,7 +45,7 @@ impl Model {
         }
         for topic in self.stale.clone() {
             let due = self.due_ms(topic) <= self.now_ms;
-            if due && !self.is_under_way(&Purpose::Look(topic)) {
+            if due && !self.in_flight(&Purpose::Look(topic)) {
                 self.stale.remove(&topic);
                 self.asked_ms.insert(topic, self.now_ms);
                 self.call(Purpose::Look(topic), rows::order_of(topic), Asking::Silent);

@@ -31,7 +31,7 @@ pub(crate) struct CardView {
     /// Why the last key did nothing.
     pub(crate) hint: Option<Hint>,
     /// The card was opened with the key for denials.
-    pub(crate) to_deny: bool,
+    pub(crate) opened_to_deny: bool,
     /// The card changed while it was open.
     pub(crate) changed: bool,
     /// Number of rows above the first visible one.
@@ -83,7 +83,7 @@ impl CardView {
             sent: false,
             fault: None,
             hint: None,
-            to_deny: false,
+            opened_to_deny: false,
             changed: false,
             scroll: 0,
             seen: BTreeSet::new(),

@@ -7,7 +7,7 @@ pub(crate) struct Note {
     pub(crate) failed: bool,
     pub(crate) at_ms: u64,
     /// When the line disappears.
-    pub(super) goes_at_ms: u64,
+    pub(super) expires_at_ms: u64,
 }
 
 /// Longest time between the two keys that freeze.

@@ -4,12 +4,12 @@ use super::Model;
 use super::note::{FREEZE_MS, Note};
 
 /// How long a result is shown. A failure is shown for longer.
-const NEWS_MS: u64 = 10_000;
+const NOTE_MS: u64 = 10_000;
 const FAILURE_MS: u64 = 20_000;
 
 impl Model {
     pub(crate) fn note(&mut self, text: impl Into<String>) {
-        self.say(text.into(), false, NEWS_MS);
+        self.say(text.into(), false, NOTE_MS);
     }
 
     pub(crate) fn complain(&mut self, text: impl Into<String>) {
@@ -23,12 +23,12 @@ impl Model {
     }
 
     fn say(&mut self, text: String, failed: bool, for_ms: u64) {
-        let goes_at_ms = self.now_ms.saturating_add(for_ms);
-        self.last = Some(Note { text, failed, at_ms: self.now_ms, goes_at_ms });
+        let expires_at_ms = self.now_ms.saturating_add(for_ms);
+        self.last = Some(Note { text, failed, at_ms: self.now_ms, expires_at_ms });
     }
 
     /// Removes a note that something newer replaces. A failure stays, and so does the hint about the freeze.
-    pub(crate) fn outdate_note(&mut self) {
+    pub(crate) fn clear_note(&mut self) {
         let hinted = self.freeze_at_ms;
         self.last.take_if(|note| !note.failed && hinted != Some(note.at_ms));
     }

@@ -130,7 +130,7 @@ pub(crate) struct Server {
     /// The entry of the feed that is viewed, or `None` for the newest.
     pub(crate) looked_at: Option<u64>,
     /// Whether an agent ever requested anything, as far as this console has seen.
-    pub(crate) was_asked: bool,
+    pub(crate) any_request_seen: bool,
     /// Payments refused since the activity was last viewed.
     pub(crate) refused: usize,
     pub(crate) notices: Notices,
@@ -149,7 +149,7 @@ impl Server {
             (Topic::Agents, Answer::Agents { agents }) => self.agents = Some(agents),
             (Topic::Policies, Answer::Policies { policies }) => self.policies = Some(policies),
             (Topic::Sent, Answer::History(history)) => {
-                self.was_asked |= !history.requests.is_empty();
+                self.any_request_seen |= !history.requests.is_empty();
                 // Requests that never were sent are in the feed alone.
                 let left = |row: &HistoryRow| {
                     !matches!(row.status.as_str(), "pending" | "refused" | "denied" | "expired")
@@ -159,7 +159,7 @@ impl Server {
             (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
             (Topic::Addresses, Answer::Addresses { addresses }) => self.addresses = Some(addresses),
             (Topic::Feed, Answer::Activity(page)) => {
-                self.was_asked |= page.entries.iter().any(is_asked);
+                self.any_request_seen |= page.entries.iter().any(is_asked);
                 self.feed.page(page.entries, self.looked_at);
             }
             (Topic::Notices, Answer::Setting(setting)) => {
@@ -175,7 +175,7 @@ impl Server {
     }
 
     fn requests(&mut self, requests: Vec<RequestAnswer>, now_ms: u64) {
-        self.was_asked |= !requests.is_empty();
+        self.any_request_seen |= !requests.is_empty();
         for known in &mut self.queue {
             // Nothing can be concluded from a truncated list.
             if !self.cut
@@ -222,7 +222,7 @@ impl Server {
             if row.seq <= self.feed.head() {
                 continue;
             }
-            self.was_asked |= is_asked(&row);
+            self.any_request_seen |= is_asked(&row);
             let ended = match row.kind.as_str() {
                 "payment.approved" => Some("approved"),
                 "payment.denied" => Some("denied"),

@@ -12,7 +12,7 @@ pub(crate) struct Step {
 }
 
 /// Returns the shell line with which an agent pays a merchant on this machine.
-fn try_it(folder_option: &str, agent: &str) -> String {
+fn demo_pay_line(folder_option: &str, agent: &str) -> String {
     let folder = match folder_option {
         "" => String::new(),
         option => format!("{option} "),
@@ -112,9 +112,9 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
             about: "On this machine only.",
         },
         Step {
-            done: server.was_asked,
+            done: server.any_request_seen,
             title: "A first payment, to a merchant of the demonstration",
-            line: try_it(&model.setup.folder_option, &agent),
+            line: demo_pay_line(&model.setup.folder_option, &agent),
             about: "In another terminal. No money moves; `bursar-demo` comes with Bursar.",
         },
     ]

@@ -2,7 +2,7 @@
 
 use super::overlay::Overlay;
 use super::server::Topic;
-use super::{ALONE_MS, Connection, Model, Pane, Purpose};
+use super::{Connection, Model, PASTE_GAP_MS, Pane, Purpose};
 
 /// The journal does not record locking and the server's state, so they are polled.
 const POLL_MS: u64 = 10_000;
@@ -16,10 +16,10 @@ impl Model {
     /// Returns when the screen next changes by itself or a query is due, on the model's clock.
     pub(crate) fn wake_ms(&self) -> Option<u64> {
         if self.connection != Connection::Up {
-            return self.stale_news_ms();
+            return self.note_expires_ms();
         }
         // A query in flight wakes the console by its answer.
-        let idle = |topic: &Topic| !self.is_under_way(&Purpose::Look(*topic));
+        let idle = |topic: &Topic| !self.in_flight(&Purpose::Look(*topic));
         let looks = self.stale.iter().filter(|topic| idle(topic)).map(|topic| self.due_ms(*topic));
         let polls = POLLED
             .into_iter()
@@ -37,16 +37,16 @@ impl Model {
             _other => None,
         };
         let armed = armed.filter(|at| *at > self.now_ms);
-        let rested = self.resting.map(|(_deed, at)| at.saturating_add(ALONE_MS));
-        let watch = (self.feed_known && !self.is_under_way(&Purpose::Watch))
+        let rested = self.resting.map(|(_deed, at)| at.saturating_add(PASTE_GAP_MS));
+        let watch = (self.feed_known && !self.in_flight(&Purpose::Watch))
             .then_some(self.watch_from_ms)
             .filter(|at| *at > self.now_ms);
-        let others = armed.into_iter().chain(rested).chain(watch).chain(self.stale_news_ms());
+        let others = armed.into_iter().chain(rested).chain(watch).chain(self.note_expires_ms());
         looks.chain(polls).chain(ticks).chain(others).min()
     }
 
-    fn stale_news_ms(&self) -> Option<u64> {
-        self.last.as_ref().map(|note| note.goes_at_ms)
+    fn note_expires_ms(&self) -> Option<u64> {
+        self.last.as_ref().map(|note| note.expires_at_ms)
     }
 
     /// Advances the clock and marks outdated topics as stale.
@@ -58,7 +58,7 @@ impl Model {
                 self.stale.insert(topic);
             }
         }
-        if self.stale_news_ms().is_some_and(|at| at <= self.now_ms) {
+        if self.note_expires_ms().is_some_and(|at| at <= self.now_ms) {
             self.last = None;
         }
         self.settle();

@@ -104,7 +104,7 @@ impl WordCheck {
     }
 
     /// Returns the words, to show them again.
-    pub(crate) fn give_back(self) -> Words {
+    pub(crate) fn into_words(self) -> Words {
         self.words
     }
 }

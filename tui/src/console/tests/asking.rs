@@ -9,7 +9,7 @@ use crossterm::event::KeyCode;
 use super::Stage;
 use crate::console::model::card::GUARD_MS;
 use crate::console::model::overlay::Overlay;
-use crate::console::model::{ALONE_MS, Purpose};
+use crate::console::model::{PASTE_GAP_MS, Purpose};
 use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;
 
@@ -130,11 +130,11 @@ fn yes_key_next_to_other_keys_is_treated_as_a_paste() {
         for ch in text.chars() {
             stage.press(if ch == '\n' { KeyCode::Enter } else { KeyCode::Char(ch) });
         }
-        stage.wait(ALONE_MS);
+        stage.wait(PASTE_GAP_MS);
         assert!(stage.took("approve").is_none(), "{text:?}");
         stage.wait(GUARD_MS);
         stage.keys("y");
-        stage.wait(ALONE_MS);
+        stage.wait(PASTE_GAP_MS);
         assert!(stage.took("approve").is_some(), "{text:?}");
     }
 }

@@ -11,13 +11,13 @@ use proptest::prelude::*;
 use super::{Stage, feed, held};
 use crate::console::keymap::KEYS;
 use crate::console::model::card::GUARD_MS;
-use crate::console::model::{ALONE_MS, Setup};
+use crate::console::model::{PASTE_GAP_MS, Setup};
 use crate::console::update::Message;
 
 const SIZE: (u16, u16) = (80, 24);
 
 fn approved(stage: &mut Stage) -> Option<(u64, Approve)> {
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     match stage.took("approve") {
         Some((id, Order::Approve(approve))) => Some((id, approve)),
         _none => None,
@@ -171,10 +171,10 @@ fn large_amount_must_be_typed_before_approval() {
     stage.keys("ja");
     stage.wait(GUARD_MS);
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert!(stage.screen().contains("Type the amount first"));
     stage.keys("1.6y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert!(stage.screen().contains("The amount is 1.50, not 1.60"));
     stage.press(KeyCode::Backspace);
     stage.keys("5y");
@@ -190,7 +190,7 @@ fn approval_that_the_engine_would_refuse_is_not_sent() {
     stage.keys("y");
     assert!(approved(&mut stage).is_none());
     stage.keys("n");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert!(stage.took("deny").is_some());
 
     // The engine's reason takes precedence over the hint to scroll.
@@ -198,7 +198,7 @@ fn approval_that_the_engine_would_refuse_is_not_sent() {
     stage.keys("jja");
     stage.wait(GUARD_MS);
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     let screen = stage.screen();
     assert!(screen.contains("Not approved: Exceeds per-request") && !screen.contains("scroll ("));
 }
@@ -254,7 +254,7 @@ fn deny_key_opens_the_card_and_only_n_on_it_denies() {
         stage.wait(GUARD_MS);
         assert!(stage.took("deny").is_none());
         stage.keys("n");
-        stage.wait(ALONE_MS);
+        stage.wait(PASTE_GAP_MS);
         assert!(stage.took("deny").is_some());
     }
 }
@@ -367,7 +367,7 @@ proptest! {
                 let [other, decided] = before;
                 let (quiet, key) = decided.unwrap();
                 prop_assert_eq!(key, KeyCode::Char('y'));
-                prop_assert!(opened && pause >= ALONE_MS, "it came alone");
+                prop_assert!(opened && pause >= PASTE_GAP_MS, "it came alone");
                 let digit = |key| matches!(key, KeyCode::Char('0'..='9' | '.'));
                 prop_assert!(quiet >= GUARD_MS || other.is_some_and(|(_, key)| digit(key)));
             }
@@ -455,7 +455,7 @@ fn question_ignores_an_early_yes_and_pasted_text() {
     assert_eq!(answers(&stage), Vec::<String>::new());
     stage.wait(GUARD_MS);
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert!(answers(&stage)[0].contains("yes: true"));
 
     for prompt in [

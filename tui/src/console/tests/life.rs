@@ -11,7 +11,7 @@ use crossterm::event::KeyCode;
 use super::{Stage, feed, held};
 use crate::console::model::card::GUARD_MS;
 use crate::console::model::server::Topic;
-use crate::console::model::{ALONE_MS, Pane, Setup};
+use crate::console::model::{PASTE_GAP_MS, Pane, Setup};
 use crate::console::update::Message;
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
@@ -43,7 +43,7 @@ fn decision_in_flight_is_not_reported_as_done_when_the_link_is_lost() {
     stage.keys("a");
     stage.wait(GUARD_MS);
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
     let screen = stage.screen();
     assert!(screen.contains("no engine is connected"), "{screen}");
@@ -151,7 +151,7 @@ fn leaving_asks_only_if_the_console_runs_the_engine() {
     assert_ne!(stage.intents.last().unwrap(), "Quit");
     stage.wait(GUARD_MS);
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert_eq!(stage.intents.last().unwrap(), "Quit");
 }
 

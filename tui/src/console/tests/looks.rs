@@ -14,7 +14,7 @@ use jiff::tz::{Offset, TimeZone};
 
 use super::{Stage, feed};
 use crate::console::model::card::GUARD_MS;
-use crate::console::model::{ALONE_MS, Setup};
+use crate::console::model::{PASTE_GAP_MS, Setup};
 use crate::console::theme::{Palette, Theme};
 use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;
@@ -203,7 +203,7 @@ fn small_plain_and_lost() {
     stage.keys("a");
     stage.wait(GUARD_MS);
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
     stage.press(KeyCode::Esc);
     looks("notice", &stage);

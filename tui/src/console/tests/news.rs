@@ -6,7 +6,7 @@ use bursar_core::fault::Fault;
 use crossterm::event::KeyCode;
 
 use super::{Stage, feed};
-use crate::console::model::ALONE_MS;
+use crate::console::model::PASTE_GAP_MS;
 use crate::console::model::card::GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::update::Message;
@@ -171,7 +171,7 @@ fn freeze_keys_work_right_after_a_yes() {
     stage.control('x');
     stage.control('x');
     assert!(stage.took("freeze").is_some());
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert!(stage.took("approve").is_none(), "the yes did not come alone");
 }
 

@@ -7,7 +7,7 @@ use super::{Stage, held};
 use crate::console::model::card::GUARD_MS;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::server::Topic;
-use crate::console::model::{ALONE_MS, Setup};
+use crate::console::model::{PASTE_GAP_MS, Setup};
 use crate::console::update::Message;
 
 const SMALL: (u16, u16) = (60, 16);
@@ -36,7 +36,7 @@ fn learn(stage: &mut Stage, network: &str, digest: &str) {
 fn yes_is_sent(stage: &mut Stage) -> bool {
     stage.wait(GUARD_MS);
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     stage.took("approve").is_some()
 }
 
@@ -125,7 +125,7 @@ fn scroll_key_restarts_the_guard_time() {
         stage.keys("j");
         stage.wait(GUARD_MS - 1);
         stage.keys(key);
-        stage.wait(ALONE_MS);
+        stage.wait(PASTE_GAP_MS);
         assert!(stage.took(order).is_none(), "{key}");
     }
 }
@@ -155,7 +155,7 @@ fn key_hint_does_not_move_the_rows_of_the_card() {
     let before = rows(&stage);
     assert!(stage.screen().contains("scroll (j) to `today`, then y"), "{}", stage.screen());
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert!(stage.screen().contains("not yet: scroll (j) to `today`"), "{}", stage.screen());
     assert_eq!(rows(&stage), before);
     stage.wait(GUARD_MS);

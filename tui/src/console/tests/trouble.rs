@@ -10,7 +10,7 @@ use crossterm::event::KeyCode;
 use super::{Stage, feed, held};
 use crate::console::model::card::GUARD_MS;
 use crate::console::model::server::Topic;
-use crate::console::model::{ALONE_MS, Pane, Purpose};
+use crate::console::model::{PASTE_GAP_MS, Pane, Purpose};
 use crate::console::update::Message;
 
 /// Its small payments change the card's figures several times a second.
@@ -37,7 +37,7 @@ fn changing_figures_of_a_busy_agent_do_not_block_a_decision() {
             }
         }
         stage.keys(key);
-        stage.wait(ALONE_MS);
+        stage.wait(PASTE_GAP_MS);
         assert!(stage.took(order).is_some(), "{}", stage.screen());
     }
 }
@@ -52,10 +52,10 @@ fn constantly_changing_card_can_be_denied() {
     stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
     stage.wait(1);
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert!(stage.took("approve").is_none());
     stage.keys("n");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert!(stage.took("deny").is_some());
 }
 
@@ -141,7 +141,7 @@ fn after_a_decision_the_next_request_is_selected() {
     stage.keys("a");
     stage.wait(GUARD_MS);
     stage.keys("n");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     let (id, _) = stage.took("deny").unwrap();
     let mut entries = feed(41, 1);
     entries[0].kind = "payment.denied".into();
@@ -233,7 +233,7 @@ fn card_decided_elsewhere_shows_its_decider_and_time() {
         stage.keys("a");
         stage.wait(GUARD_MS);
         stage.keys("y");
-        stage.wait(ALONE_MS);
+        stage.wait(PASTE_GAP_MS);
         let (id, _) = stage.took("approve").unwrap();
         let why = "It was denied by a console (process 12345, 2026-01-01T00:41:00Z) meanwhile.";
         stage.answer(id, Err(Fault::because(Code::AlreadyDecided, why)));
@@ -253,7 +253,7 @@ fn locked_wallet_blocks_approvals() {
     stage.keys("a");
     stage.wait(GUARD_MS);
     stage.keys("y");
-    stage.wait(ALONE_MS);
+    stage.wait(PASTE_GAP_MS);
     assert!(stage.took("approve").is_none() && stage.screen().contains("The wallet is locked"));
 }
 
@@ -286,7 +286,7 @@ fn locked_wallet_can_be_opened_from_a_card() {
         // The card is back, and it ignores keys like any card that was just opened.
         assert!(stage.screen().contains("Request 0123ab01"), "{}", stage.screen());
         stage.keys("y");
-        stage.wait(ALONE_MS);
+        stage.wait(PASTE_GAP_MS);
         assert!(stage.took("approve").is_none() && stage.took("deny").is_none());
         stage.press(KeyCode::Esc);
         stage.wait(1);

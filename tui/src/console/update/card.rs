@@ -9,7 +9,7 @@ use bursar_core::wire::Asking;
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::run_line;
-use crate::console::keymap::Deed;
+use crate::console::keymap::KeyAction;
 use crate::console::model::card::GUARD_MS;
 use crate::console::model::overlay::{CardView, Hint, Overlay};
 use crate::console::model::{Intent, Model, Purpose};
@@ -44,18 +44,18 @@ pub(super) fn not_alone(model: &mut Model) {
 }
 
 /// Scrolls the card. Like any other key, it delays the moment from which an approval counts.
-fn scroll(model: &mut Model, deed: Deed) -> bool {
+fn scroll(model: &mut Model, action: KeyAction) -> bool {
     let (Some(sight), now_ms) = (sight::card_sight(model), model.now_ms) else { return false };
     let Some(Overlay::Card(view)) = &mut model.overlay else { return false };
     let page = sight.rows.len().saturating_sub(1).max(1);
     let here = view.scroll.min(sight.last);
-    view.scroll = match deed {
-        Deed::Up => here.saturating_sub(1),
-        Deed::Down => here.saturating_add(1),
-        Deed::PageUp => here.saturating_sub(page),
-        Deed::PageDown => here.saturating_add(page),
-        Deed::First => 0,
-        Deed::Last => sight.last,
+    view.scroll = match action {
+        KeyAction::Up => here.saturating_sub(1),
+        KeyAction::Down => here.saturating_add(1),
+        KeyAction::PageUp => here.saturating_sub(page),
+        KeyAction::PageDown => here.saturating_add(page),
+        KeyAction::First => 0,
+        KeyAction::Last => sight.last,
         _no_move => return false,
     }
     .min(sight.last);
@@ -64,22 +64,22 @@ fn scroll(model: &mut Model, deed: Deed) -> bool {
     true
 }
 
-pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
+pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
     let now_ms = model.now_ms;
     let too_small = model.is_too_small();
     let may_decide = model.may_decide();
     let locked = model.server.is_locked();
-    if deed == Some(Deed::Close) {
+    if action == Some(KeyAction::Close) {
         model.overlay = None;
         return Vec::new();
     }
-    if deed.is_some_and(|deed| scroll(model, deed)) {
+    if action.is_some_and(|action| scroll(model, action)) {
         return Vec::new();
     }
     let Some(Overlay::Card(view)) = &mut model.overlay else { return Vec::new() };
-    let stray = match deed {
-        Some(Deed::Yes | Deed::No) => None,
-        Some(Deed::Unlock) if locked => None,
+    let stray = match action {
+        Some(KeyAction::Yes | KeyAction::No) => None,
+        Some(KeyAction::Unlock) if locked => None,
         _other if view.card.obstacle.is_some() => Some(Hint::OnlyN),
         _other if is_digit(key.code) && view.card.type_amount => None,
         _other if view.card.type_amount => Some(Hint::OnlyDigits),
@@ -94,13 +94,15 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
         return Vec::new();
     }
     view.hint = stray;
-    match (deed, key.code) {
-        (Some(Deed::Unlock), _) if locked => return unlock(model),
-        (Some(Deed::Yes), _) if now_ms < view.armed_at_ms => {
+    match (action, key.code) {
+        (Some(KeyAction::Unlock), _) if locked => return unlock(model),
+        (Some(KeyAction::Yes), _) if now_ms < view.armed_at_ms => {
             view.armed_at_ms = now_ms.saturating_add(GUARD_MS);
             view.hint = Some(Hint::Early);
         }
-        (Some(deed @ (Deed::Yes | Deed::No)), _) => model.resting = Some((deed, now_ms)),
+        (Some(action @ (KeyAction::Yes | KeyAction::No)), _) => {
+            model.resting = Some((action, now_ms))
+        }
         (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.card.type_amount => {
             view.type_digit(digit);
         }
@@ -127,15 +129,15 @@ fn unlock(model: &mut Model) -> Vec<Intent> {
 }
 
 /// Executes a key that decides and that came alone.
-pub(super) fn decide(model: &mut Model, deed: Deed) {
+pub(super) fn decide(model: &mut Model, action: KeyAction) {
     let (now_ms, may_decide, too_small) = (model.now_ms, model.may_decide(), model.is_too_small());
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    let armed = if deed == Deed::Yes { view.armed_at_ms } else { view.deniable_at_ms };
+    let armed = if action == KeyAction::Yes { view.armed_at_ms } else { view.deniable_at_ms };
     if !may_decide || too_small || now_ms < armed {
         return;
     }
-    match deed {
-        Deed::Yes => approve(model),
+    match action {
+        KeyAction::Yes => approve(model),
         _no => {
             let id = view.id.clone();
             view.sent = true;

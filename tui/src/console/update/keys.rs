@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
 use super::effects::{copied, guard, leave};
 use super::{card, overlays, run_line};
-use crate::console::keymap::{Context, Deed, deed};
+use crate::console::keymap::{Context, KeyAction, action};
 use crate::console::model::context::context;
 use crate::console::model::line::Line;
 use crate::console::model::opening::Opening;
@@ -12,7 +12,7 @@ use crate::console::model::overlay::Overlay;
 use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::setup;
-use crate::console::model::{ALONE_MS, FREEZE_MS, Intent, Model, Pane};
+use crate::console::model::{FREEZE_MS, Intent, Model, PASTE_GAP_MS, Pane};
 use bursar_core::grammar::{Order, WalletOrder};
 use zeroize::Zeroizing;
 
@@ -25,7 +25,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     if key.kind == KeyEventKind::Release {
         return Vec::new();
     }
-    let stops = deed(Context::Panes, key) == Some(Deed::Freeze);
+    let stops = action(Context::Panes, key) == Some(KeyAction::Freeze);
     if model.resting.take().is_some() {
         // Two keys this close together are a paste, not typing: neither counts. The freeze is never too early.
         guard(model);
@@ -39,30 +39,31 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     }
     let context = context(model);
     // Valid everywhere: the freeze, and keys for the terminal alone.
-    match deed(Context::Panes, key) {
-        Some(Deed::Freeze) => return freeze(model),
-        Some(Deed::Redraw) => return vec![Intent::Redraw],
-        Some(Deed::Suspend) => return suspend(model),
+    match action(Context::Panes, key) {
+        Some(KeyAction::Freeze) => return freeze(model),
+        Some(KeyAction::Redraw) => return vec![Intent::Redraw],
+        Some(KeyAction::Suspend) => return suspend(model),
         _by_context => {}
     }
     if let Some(at) = model.freeze_at_ms.take() {
         // Another key came in between: the hint is no longer true.
         model.last.take_if(|note| note.at_ms == at);
     }
-    let deed = deed(context, key).filter(|deed| !model.setup.observe || deed.is_harmless());
+    let action =
+        action(context, key).filter(|action| !model.setup.observe || action.allowed_for_observer());
     match context {
-        Context::Panes => deed.map_or_else(Vec::new, |deed| in_panes(model, deed)),
-        Context::Card => card::pressed(model, key, deed),
-        Context::YesNo => overlays::yes_or_no(model, deed),
-        Context::Field => overlays::in_field(model, key, deed),
+        Context::Panes => action.map_or_else(Vec::new, |action| in_panes(model, action)),
+        Context::Card => card::pressed(model, key, action),
+        Context::YesNo => overlays::yes_or_no(model, action),
+        Context::Field => overlays::in_field(model, key, action),
         Context::Reading | Context::Words => {
             if key.code == KeyCode::Esc {
                 // Escape leaves a line that was not a command; any other key that closes returns to edit it.
                 model.line = None;
             }
-            overlays::reading(model, deed)
+            overlays::reading(model, action)
         }
-        Context::Line => run_line::pressed(model, key, deed),
+        Context::Line => run_line::pressed(model, key, action),
     }
 }
 
@@ -85,14 +86,14 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
 
 /// Executes a key that decides, once it is certain that it came alone.
 pub(super) fn rested(model: &mut Model) -> Vec<Intent> {
-    let is_due = |at: u64| model.now_ms >= at.saturating_add(ALONE_MS);
-    let Some((deed, _at)) = model.resting.filter(|(_deed, at)| is_due(*at)) else {
+    let is_due = |at: u64| model.now_ms >= at.saturating_add(PASTE_GAP_MS);
+    let Some((action, _at)) = model.resting.filter(|(_deed, at)| is_due(*at)) else {
         return Vec::new();
     };
     model.resting = None;
     match &model.overlay {
         Some(Overlay::Card(_)) => {
-            card::decide(model, deed);
+            card::decide(model, action);
             Vec::new()
         }
         _question => overlays::agreed(model),
@@ -110,58 +111,58 @@ fn suspend(model: &mut Model) -> Vec<Intent> {
     vec![Intent::Suspend]
 }
 
-fn in_panes(model: &mut Model, deed: Deed) -> Vec<Intent> {
-    match deed {
-        Deed::Up => step(model, -1),
-        Deed::Down => step(model, 1),
-        Deed::PageUp => step(model, -page(model)),
-        Deed::PageDown => step(model, page(model)),
-        Deed::First => model.select(model.focus, 0),
-        Deed::Last => model.select(model.focus, usize::MAX),
-        Deed::Next => turn(model, 1),
-        Deed::Previous => turn(model, Pane::ALL.len().saturating_sub(1)),
-        Deed::Pane(number) => {
+fn in_panes(model: &mut Model, action: KeyAction) -> Vec<Intent> {
+    match action {
+        KeyAction::Up => step(model, -1),
+        KeyAction::Down => step(model, 1),
+        KeyAction::PageUp => step(model, -page(model)),
+        KeyAction::PageDown => step(model, page(model)),
+        KeyAction::First => model.select(model.focus, 0),
+        KeyAction::Last => model.select(model.focus, usize::MAX),
+        KeyAction::Next => turn(model, 1),
+        KeyAction::Previous => turn(model, Pane::ALL.len().saturating_sub(1)),
+        KeyAction::Pane(number) => {
             if let Some(pane) = Pane::numbered(number) {
                 model.focus = pane;
             }
         }
-        Deed::Open => open(model),
-        Deed::OpenToDeny => {
+        KeyAction::Open => open(model),
+        KeyAction::OpenToDeny => {
             open(model);
             if let Some(Overlay::Card(view)) = &mut model.overlay {
-                view.to_deny = true;
+                view.opened_to_deny = true;
             }
         }
-        Deed::Zoom => model.zoomed = !model.zoomed,
-        Deed::Sort => {
+        KeyAction::Zoom => model.zoomed = !model.zoomed,
+        KeyAction::Sort => {
             model.server.queue.sort_by_key(|waiting| waiting.deadline_ms);
         }
-        Deed::Refresh => {
+        KeyAction::Refresh => {
             let all = Topic::ALL.into_iter().filter(|topic| *topic != Topic::Feed);
             model.mark_stale(&all.collect::<Vec<_>>());
         }
-        Deed::Unlock => run_line::run(model, Order::Wallet(WalletOrder::Open)),
-        Deed::Step if setup::try_line(model).is_some() => return copy(model),
-        Deed::Step => {
+        KeyAction::Unlock => run_line::run(model, Order::Wallet(WalletOrder::Open)),
+        KeyAction::Step if setup::try_line(model).is_some() => return copy(model),
+        KeyAction::Step => {
             if let Some(step) = setup::steps(model).into_iter().find(|step| !step.done) {
                 model.line = Some(Line::of(&step.line));
             }
         }
-        Deed::Copy => return copy(model),
-        Deed::Command => model.line = Some(Line::default()),
-        Deed::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
-        Deed::Quit => return leave(model),
-        Deed::Freeze
-        | Deed::Redraw
-        | Deed::Suspend
-        | Deed::Close
-        | Deed::Yes
-        | Deed::No
-        | Deed::Enter
-        | Deed::Older
-        | Deed::Newer
-        | Deed::Complete
-        | Deed::Check => {}
+        KeyAction::Copy => return copy(model),
+        KeyAction::Command => model.line = Some(Line::default()),
+        KeyAction::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
+        KeyAction::Quit => return leave(model),
+        KeyAction::Freeze
+        | KeyAction::Redraw
+        | KeyAction::Suspend
+        | KeyAction::Close
+        | KeyAction::Yes
+        | KeyAction::No
+        | KeyAction::Enter
+        | KeyAction::Older
+        | KeyAction::Newer
+        | KeyAction::Complete
+        | KeyAction::Check => {}
     }
     Vec::new()
 }

@@ -4,28 +4,30 @@ use bursar_core::limits::PASSWORD_CHARS;
 use bursar_core::wire::ToEngine;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::console::keymap::Deed;
+use crate::console::keymap::KeyAction;
 use crate::console::model::overlay::{Field, Overlay, Question};
 use crate::console::model::words::{Checked, WordCheck};
 use crate::console::model::{Intent, Model};
 use crate::console::view::sight;
 use crate::link::Secret;
 
-pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
+pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Intent> {
     let now_ms = model.now_ms;
     // A question that cannot be read is not agreed to.
-    let deed = deed.filter(|deed| *deed != Deed::Yes || !model.is_too_small());
+    let action = action.filter(|action| *action != KeyAction::Yes || !model.is_too_small());
     match &mut model.overlay {
-        Some(Overlay::Leave { armed_at_ms }) => match deed {
-            Some(Deed::Yes) if now_ms >= *armed_at_ms => model.resting = Some((Deed::Yes, now_ms)),
-            Some(Deed::No) => return close(model),
+        Some(Overlay::Leave { armed_at_ms }) => match action {
+            Some(KeyAction::Yes) if now_ms >= *armed_at_ms => {
+                model.resting = Some((KeyAction::Yes, now_ms))
+            }
+            Some(KeyAction::No) => return close(model),
             _other => {}
         },
-        Some(Overlay::Ask(question)) if !question.sent => match deed {
-            Some(Deed::Yes) if now_ms >= question.armed_at_ms => {
-                model.resting = Some((Deed::Yes, now_ms));
+        Some(Overlay::Ask(question)) if !question.sent => match action {
+            Some(KeyAction::Yes) if now_ms >= question.armed_at_ms => {
+                model.resting = Some((KeyAction::Yes, now_ms));
             }
-            Some(Deed::No) => {
+            Some(KeyAction::No) => {
                 let id = question.call;
                 question.sent = true;
                 return vec![Intent::Send(ToEngine::Answer { id, yes: false })];
@@ -56,24 +58,28 @@ pub(super) fn agreed(model: &mut Model) -> Vec<Intent> {
     }
 }
 
-pub(super) fn in_field(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
+pub(super) fn in_field(
+    model: &mut Model,
+    key: &KeyEvent,
+    action: Option<KeyAction>,
+) -> Vec<Intent> {
     if matches!(model.overlay, Some(Overlay::Words(..))) {
-        return in_word(model, key, deed);
+        return in_word_check(model, key, action);
     }
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     let Some(Overlay::Ask(question)) = &mut model.overlay else { return Vec::new() };
     // Visible input counts only if the question can be read. After an answer no input counts.
     let early = !question.is_hidden() && (too_small || now_ms < question.armed_at_ms);
-    if deed != Some(Deed::Close) && (question.sent || early) {
+    if action != Some(KeyAction::Close) && (question.sent || early) {
         return Vec::new();
     }
-    match (deed, key.code) {
-        (Some(Deed::Close), _) => {
+    match (action, key.code) {
+        (Some(KeyAction::Close), _) => {
             let id = question.call;
             model.overlay = None;
             vec![Intent::Send(ToEngine::Cancel { id })]
         }
-        (Some(Deed::Enter), _) => {
+        (Some(KeyAction::Enter), _) => {
             let (id, given) = (question.call, give(question));
             match given {
                 Some(secret) => {
@@ -101,15 +107,15 @@ fn typed(field: &mut Field, key: &KeyEvent) {
 }
 
 /// Handles a key in the check of a new seed's words.
-fn in_word(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
+fn in_word_check(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
     let Some(Overlay::Words(mut told, mut check)) = model.overlay.take() else { return Vec::new() };
-    match deed {
-        Some(Deed::Close) => {
-            told.words = Some(check.give_back());
+    match action {
+        Some(KeyAction::Close) => {
+            told.words = Some(check.into_words());
             model.overlay = Some(Overlay::Told(told));
             return vec![Intent::Redraw];
         }
-        Some(Deed::Enter) => {
+        Some(KeyAction::Enter) => {
             if check.enter() == Checked::All {
                 model.unchecked_seed = None;
                 model.note("Checked: you have written down the words.");
@@ -173,7 +179,7 @@ fn give(question: &mut Question) -> Option<Secret> {
     }
 }
 
-pub(super) fn reading(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
+pub(super) fn reading(model: &mut Model, action: Option<KeyAction>) -> Vec<Intent> {
     let page = usize::from(model.size.1 / 2).max(1);
     let last = sight::last_scroll(model);
     let scroll = match &mut model.overlay {
@@ -183,16 +189,16 @@ pub(super) fn reading(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
     };
     // Another size may have moved the end.
     *scroll = (*scroll).min(last);
-    match deed {
-        Some(Deed::Up) => *scroll = scroll.saturating_sub(1),
-        Some(Deed::Down) => *scroll = scroll.saturating_add(1).min(last),
-        Some(Deed::PageUp) => *scroll = scroll.saturating_sub(page),
-        Some(Deed::PageDown) => *scroll = scroll.saturating_add(page).min(last),
-        Some(Deed::First) => *scroll = 0,
-        Some(Deed::Last) => *scroll = last,
-        Some(Deed::Check) => return ask_words(model),
-        Some(Deed::Copy) => return copy(model),
-        Some(Deed::Close) => return close(model),
+    match action {
+        Some(KeyAction::Up) => *scroll = scroll.saturating_sub(1),
+        Some(KeyAction::Down) => *scroll = scroll.saturating_add(1).min(last),
+        Some(KeyAction::PageUp) => *scroll = scroll.saturating_sub(page),
+        Some(KeyAction::PageDown) => *scroll = scroll.saturating_add(page).min(last),
+        Some(KeyAction::First) => *scroll = 0,
+        Some(KeyAction::Last) => *scroll = last,
+        Some(KeyAction::Check) => return ask_words(model),
+        Some(KeyAction::Copy) => return copy(model),
+        Some(KeyAction::Close) => return close(model),
         _other => {}
     }
     Vec::new()

@@ -6,21 +6,21 @@ use bursar_core::wire::Asking;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::complete;
-use crate::console::keymap::Deed;
+use crate::console::keymap::KeyAction;
 use crate::console::model::overlay::{CardView, Overlay, Told};
 use crate::console::model::{Connection, Intent, Model, Pane, Purpose};
 use zeroize::Zeroizing;
 
-pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
-    match deed {
-        Some(Deed::Close) => {
+pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
+    match action {
+        Some(KeyAction::Close) => {
             model.line = None;
             return Vec::new();
         }
-        Some(Deed::Enter) => return entered(model),
+        Some(KeyAction::Enter) => return entered(model),
         _other => {}
     }
-    let completed = (deed == Some(Deed::Complete))
+    let completed = (action == Some(KeyAction::Complete))
         .then(|| model.line.as_ref().map(|line| complete::complete(&line.text(), &model.server)))
         .flatten();
     let Some(line) = &mut model.line else { return Vec::new() };
@@ -31,9 +31,9 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
     }
     model.choices.clear();
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    match (deed, key.code) {
-        (Some(Deed::Older), _) => line.older(&model.past),
-        (Some(Deed::Newer), _) => line.newer(&model.past),
+    match (action, key.code) {
+        (Some(KeyAction::Older), _) => line.older(&model.past),
+        (Some(KeyAction::Newer), _) => line.newer(&model.past),
         (_, KeyCode::Char('a')) if control => line.home(),
         (_, KeyCode::Char('e')) if control => line.end(),
         (_, KeyCode::Char('u')) if control => line.kill_to_start(),
@@ -102,7 +102,7 @@ pub(super) fn run(model: &mut Model, order: Order) {
         _any => {}
     }
     let name = order.name();
-    if model.is_under_way(&Purpose::Line { order: name }) {
+    if model.in_flight(&Purpose::Line { order: name }) {
         return model.complain(format!("`{}` is already running.", name.replace('.', " ")));
     }
     send(model, order);

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use super::paint::Paint;
 use super::sight;
 use crate::console::complete;
-use crate::console::keymap::{self, Context, Deed};
+use crate::console::keymap::{self, Context, KeyAction};
 use crate::console::model::context::context;
 use crate::console::model::overlay::{Overlay, Told};
 use crate::console::model::setup;
@@ -22,7 +22,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let usage = line.and_then(|line| complete::usage(&line.text())).unwrap_or_default();
     let usage = if usage.is_empty() { usage } else { format!("{usage}   ") };
-    let mut keys = keymap::bar(here, |deed| does_something(model, here, deed));
+    let mut keys = keymap::bar(here, |action| does_something(model, here, action));
     if !model.may_decide() {
         rename(&mut keys, "not now", "close");
     }
@@ -64,21 +64,23 @@ fn rename(keys: &mut [(&'static str, &'static str)], from: &str, to: &'static st
 }
 
 /// Returns whether a key would have an effect; other keys are not offered.
-fn does_something(model: &Model, here: Context, deed: Deed) -> bool {
+fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
     let only_look = model.setup.observe || !model.may_decide() || !model.is_armed();
-    if only_look && !deed.is_harmless() {
+    if only_look && !action.allowed_for_observer() {
         return false;
     }
-    match (here, deed) {
-        (Context::Panes, Deed::Open) => is_up(model) && model.opening().is_some(),
-        (Context::Panes, Deed::Command) => is_up(model),
-        (Context::Card, Deed::Yes) => model.may_approve() && sight::card_unseen(model).is_none(),
-        (Context::Card, Deed::Unlock) => model.server.is_locked(),
-        (Context::Card | Context::Reading | Context::Words, Deed::Down) => {
+    match (here, action) {
+        (Context::Panes, KeyAction::Open) => is_up(model) && model.opening().is_some(),
+        (Context::Panes, KeyAction::Command) => is_up(model),
+        (Context::Card, KeyAction::Yes) => {
+            model.may_approve() && sight::card_unseen(model).is_none()
+        }
+        (Context::Card, KeyAction::Unlock) => model.server.is_locked(),
+        (Context::Card | Context::Reading | Context::Words, KeyAction::Down) => {
             sight::last_scroll(model) > 0
         }
-        (Context::Words, Deed::Check) => sight::has_seen_words(model),
-        (Context::Reading, Deed::Copy) => {
+        (Context::Words, KeyAction::Check) => sight::has_seen_words(model),
+        (Context::Reading, KeyAction::Copy) => {
             matches!(&model.overlay, Some(Overlay::Told(Told { copies: true, .. })))
         }
         _always => true,

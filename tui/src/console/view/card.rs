@@ -9,7 +9,7 @@ use bursar_core::card::Card;
 use bursar_core::text::{Zone, countdown};
 use ratatui::layout::Rect;
 
-pub(crate) use self::sight::{Sight, Unseen};
+pub(crate) use self::sight::{Unseen, VisibleRows};
 use super::paint::{Paint, wrapped};
 use crate::console::model::overlay::{CardView, RowKey};
 use crate::console::model::{Connection, Model};
@@ -120,9 +120,9 @@ fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<R
     rows
 }
 
-pub(super) fn sight(model: &Model, view: &CardView, body: Rect) -> Sight {
+pub(super) fn sight(model: &Model, view: &CardView, body: Rect) -> VisibleRows {
     let layout = layout(model, view, body);
-    Sight {
+    VisibleRows {
         rows: layout.shown(view).map(|row| row.key).collect(),
         last: layout.last_scroll(),
         width: layout.width,

@@ -34,7 +34,7 @@ pub(super) fn rows(model: &Model, body: Rect) -> Vec<(String, String)> {
     for context in Context::ALL {
         entry(context.title().to_owned(), "");
         for row in KEYS.iter().filter(|row| row.context == context) {
-            if model.setup.observe && !row.deed.is_harmless() {
+            if model.setup.observe && !row.action.allowed_for_observer() {
                 continue;
             }
             let keys: Vec<&str> = row.keys.iter().map(|key| key.name).collect();

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use super::areas::Areas;
-use super::card::{self, Sight, Unseen};
+use super::card::{self, Unseen, VisibleRows};
 use super::overlays::{self, TextSight};
 use crate::console::model::Model;
 use crate::console::model::overlay::Overlay;
@@ -21,7 +21,7 @@ pub(crate) fn last_scroll(model: &Model) -> usize {
 }
 
 /// Returns what is visible of the open card; `None` if no card is open or readable.
-pub(crate) fn card_sight(model: &Model) -> Option<Sight> {
+pub(crate) fn card_sight(model: &Model) -> Option<VisibleRows> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };
     (!model.is_too_small()).then(|| card::sight(model, view, body(model)))
 }

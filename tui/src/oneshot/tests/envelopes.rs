@@ -106,7 +106,7 @@ async fn failures_before_the_engine_have_the_same_shape() {
         let fault = Fault::new(Code::EngineDown).with_detail("connect: ENOENT");
         let exit = fail(Some("approve"), fault, &options, &mut out, &mut err);
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Ran { exit, out: text(out), err: text(err) }
+        RunOutcome { exit, out: text(out), err: text(err) }
     };
     assert_ran("fail_json", "--json approve 0123abcd", &print(true, false));
     assert_ran("fail_text", "-v approve 0123abcd", &print(false, true));

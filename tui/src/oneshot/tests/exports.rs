@@ -33,7 +33,7 @@ async fn export_parts_become_the_file() {
         .await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "id\r\n1\r\n2\r\n");
     let shown = |text: &str| text.replace(folder.path().to_str().unwrap(), "/home/op");
-    let ran = Ran { exit: ran.exit, out: shown(&ran.out), err: shown(&ran.err) };
+    let ran = RunOutcome { exit: ran.exit, out: shown(&ran.out), err: shown(&ran.err) };
     assert_ran("exported", "history export a.csv", &ran);
 }
 

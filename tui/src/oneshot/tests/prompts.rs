@@ -24,7 +24,7 @@ pub(super) async fn end(engine: &mut TestEngine) {
 }
 
 /// Plays one prompt that is answered by a secret.
-pub(super) async fn secret(scene: Scene, prompt: Prompt) -> (Ran, String) {
+pub(super) async fn secret(scene: Scene, prompt: Prompt) -> (RunOutcome, String) {
     let (tell, told) = tokio::sync::oneshot::channel();
     let ran = scene
         .against(|mut engine| async move {
@@ -37,7 +37,7 @@ pub(super) async fn secret(scene: Scene, prompt: Prompt) -> (Ran, String) {
 }
 
 /// Plays one prompt without an answer: the command ends and sends a cancellation to the engine.
-pub(super) async fn unanswered(scene: Scene, prompt: Prompt) -> Ran {
+pub(super) async fn unanswered(scene: Scene, prompt: Prompt) -> RunOutcome {
     scene
         .against(|mut engine| async move {
             ask(&mut engine, prompt).await;

@@ -11,7 +11,7 @@ fn with_secret(answer: Answer, field: SecretField) -> Reply {
     Reply { secret: Some(field), ..ok(answer) }
 }
 
-async fn handed(scene: Scene, secret: &'static str, reply: Reply) -> Ran {
+async fn handed(scene: Scene, secret: &'static str, reply: Reply) -> RunOutcome {
     scene
         .against(|mut engine| async move {
             engine.send_secret(1, secret).await;

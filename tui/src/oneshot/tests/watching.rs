@@ -42,7 +42,7 @@ impl Stage {
     }
 }
 
-async fn watch<F>(line: &str, json: bool, script: impl FnOnce(Stage) -> F) -> Ran
+async fn watch<F>(line: &str, json: bool, script: impl FnOnce(Stage) -> F) -> RunOutcome
 where
     F: Future<Output = Stage>,
 {
@@ -74,7 +74,7 @@ where
     while let Ok(text) = stage.shown.try_recv() {
         stage.out.push_str(&text);
     }
-    Ran { exit, out: stage.out, err: String::from_utf8(err).unwrap() }
+    RunOutcome { exit, out: stage.out, err: String::from_utf8(err).unwrap() }
 }
 
 fn oldest_first() -> Vec<ActivityRow> {

@@ -4,9 +4,9 @@ use bursar_core::answers::{AgentAnswer, CredentialsAnswer, SecretField};
 use bursar_core::limits::{PADDING_A_DAY, REQUESTS_A_DAY};
 
 use super::context::Context;
-use crate::oneshot::sheet::{Sheet, count, word};
+use crate::oneshot::sheet::{Report, count, word};
 
-pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
+pub(super) fn agent(to: &mut Report, agent: &AgentAnswer) {
     let pays_from = match (&agent.label, &agent.address) {
         (Some(label), Some(address)) => format!("{label}  {address}"),
         (Some(label), None) => label.clone(),
@@ -60,7 +60,7 @@ fn renews(agent: &AgentAnswer) -> String {
     }
 }
 
-pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
+pub(super) fn agents(to: &mut Report, agents: &[AgentAnswer]) {
     if agents.is_empty() {
         to.line("There is no agent yet.");
         return to.next("Next", "bursar agent register <name>");
@@ -85,7 +85,7 @@ pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
 }
 
 /// Prints what keeps an agent from working although its status does not show it.
-fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
+fn troubles(to: &mut Report, agents: &[AgentAnswer]) {
     for agent in agents {
         if let Some(problem) = &agent.problem {
             to.next(&agent.name, problem);
@@ -104,7 +104,7 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
 
 /// Prints the block for an agent's environment. A shell can read all of it: lines other than variables are
 /// comments.
-pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
+pub(super) fn credentials(to: &mut Report, given: &CredentialsAnswer, context: Context<'_>) {
     let (name, id) = (&given.name, &given.agent_id);
     to.line(&format!("# {name} ({id}): for this agent's environment only. Keep it secret."));
     to.line(&format!("export WALLET_AGENT_ID={}", word(id)));
@@ -126,7 +126,7 @@ pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Co
 
 /// Prints the variable with the wallet's URL. If the URL is unknown the variable is unset: an older address could
 /// send the token to another program.
-fn door(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
+fn door(to: &mut Report, given: &CredentialsAnswer, context: Context<'_>) {
     let Some(url) = &given.url else {
         let why = given.url_unknown_reason.as_deref().unwrap_or("not known");
         to.line(&format!("# WALLET_URL: {why}"));
@@ -140,7 +140,7 @@ fn door(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
 }
 
 /// Prints the token. Quoting borrows text that needs no quotes, and tokens need none: the token is not copied.
-fn token_line(to: &mut Sheet, token: &str) {
+fn token_line(to: &mut Report, token: &str) {
     match shlex::try_quote(token) {
         Ok(quoted) => to.secret("export WALLET_AGENT_TOKEN=", &quoted),
         Err(_nul) => to.line("# WALLET_AGENT_TOKEN: the engine sent an invalid token."),

@@ -2,9 +2,9 @@
 
 use bursar_core::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 
-use crate::oneshot::sheet::{Sheet, foreign};
+use crate::oneshot::sheet::{Report, foreign};
 
-pub(super) fn balances(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
+pub(super) fn balances(to: &mut Report, addresses: &[HoldingsAnswer]) {
     if addresses.is_empty() {
         to.line("There is no address yet.");
         return to.next("Next", "bursar address create <label> 0");
@@ -51,7 +51,7 @@ fn mark(held: &BalanceAnswer) -> String {
 }
 
 /// Prints each reason once: a network that does not answer does so for every address.
-fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
+fn reasons(to: &mut Report, addresses: &[HoldingsAnswer]) {
     let mut told: Vec<String> = Vec::new();
     for on in addresses.iter().flat_map(|address| &address.networks) {
         // If no balance could be read, the network's reason applies to each.

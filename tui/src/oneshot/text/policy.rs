@@ -4,10 +4,10 @@ use bursar_core::answers::{
     LendingPolicyAnswer, PolicyAnswer, RehearsalAnswer, TradingPolicyAnswer,
 };
 
-use crate::oneshot::sheet::{Sheet, count, foreign, word};
+use crate::oneshot::sheet::{Report, count, foreign, word};
 use crate::wording;
 
-pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
+pub(super) fn policy(to: &mut Report, policy: &PolicyAnswer) {
     let used = match policy.agents {
         0 => "used by no agent".to_owned(),
         agents => format!("used by {}", count(agents, "agent")),
@@ -93,7 +93,7 @@ fn no_lane(on: bool, does: &str) -> String {
     format!("{}, without effect: this version never {does}", switch(on))
 }
 
-pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
+pub(super) fn policies(to: &mut Report, policies: &[PolicyAnswer]) {
     if policies.is_empty() {
         to.line("There is no policy yet.");
         return to.next("Next", "bursar policy create <name> --day 5 --txn 1");
@@ -117,7 +117,7 @@ pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
     to.table(head, &policies.iter().map(row).collect::<Vec<_>>());
 }
 
-pub(super) fn rehearsal(to: &mut Sheet, told: &RehearsalAnswer) {
+pub(super) fn rehearsal(to: &mut Report, told: &RehearsalAnswer) {
     let domain = told.domain.as_ref().map_or("any domain".to_owned(), |domain| foreign(domain));
     let code = told.code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
     to.rows(&[

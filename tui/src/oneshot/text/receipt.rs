@@ -5,7 +5,7 @@ use bursar_core::money::Usd;
 use bursar_core::text::{host_note, quoted};
 use serde_json::Value;
 
-use crate::oneshot::sheet::{Sheet, word};
+use crate::oneshot::sheet::{Report, word};
 
 /// The fields of the receipt's form, with their names for people. A field without a name here follows under its
 /// name in the form: nothing is left out.
@@ -40,7 +40,7 @@ const FORM: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomi
 /// Columns of a value before it wraps. A whole hash fits, and with its name it fits in 80 columns.
 const WIDTH: usize = 66;
 
-pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
+pub(super) fn receipt(to: &mut Report, answer: &ReceiptAnswer) {
     let mut rest = Vec::new();
     flatten(&mut rest, "", &answer.form);
     let mut rows = Vec::new();
@@ -75,7 +75,7 @@ fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
 }
 
 /// Prints the command that changes the limit by which the payment was refused.
-fn next(to: &mut Sheet, answer: &ReceiptAnswer) {
+fn next(to: &mut Report, answer: &ReceiptAnswer) {
     let Some(refused) = &answer.refused else { return };
     match (&refused.policy, &refused.option) {
         (Some(policy), Some(option)) => {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn told_by(answer: &ReceiptAnswer) -> String {
-        let mut sheet = Sheet::new();
+        let mut sheet = Report::new();
         super::receipt(&mut sheet, answer);
         sheet.as_str().to_owned()
     }

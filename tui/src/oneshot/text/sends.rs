@@ -3,9 +3,9 @@
 use bursar_core::answers::SendAnswer;
 
 use super::request::short;
-use crate::oneshot::sheet::Sheet;
+use crate::oneshot::sheet::Report;
 
-pub(super) fn send(to: &mut Sheet, send: &SendAnswer) {
+pub(super) fn send(to: &mut Report, send: &SendAnswer) {
     let id = short(&send.id);
     to.rows(&[
         ("send", format!("{id}  {}", send.status)),
@@ -23,7 +23,7 @@ pub(super) fn send(to: &mut Sheet, send: &SendAnswer) {
     }
 }
 
-pub(super) fn sends(to: &mut Sheet, sends: &[SendAnswer]) {
+pub(super) fn sends(to: &mut Report, sends: &[SendAnswer]) {
     if sends.is_empty() {
         return to.line("No recent sends.");
     }

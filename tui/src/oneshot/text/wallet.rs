@@ -6,9 +6,9 @@ use bursar_core::answers::{
 use bursar_core::text::about;
 
 use super::context::Context;
-use crate::oneshot::sheet::{Sheet, word};
+use crate::oneshot::sheet::{Report, word};
 
-pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>) {
+pub(super) fn wallet(to: &mut Report, wallet: &WalletAnswer, context: Context<'_>) {
     if !wallet.exists {
         to.line(match &wallet.recoverable {
             None => "There is no wallet in this data folder yet.",
@@ -55,7 +55,7 @@ pub(super) fn state(wallet: &WalletAnswer) -> &'static str {
     if wallet.locked { "locked" } else { "unlocked" }
 }
 
-pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
+pub(super) fn seed(to: &mut Report, seed: &SeedAnswer, context: Context<'_>) {
     to.rows(&[
         ("seed", seed.id.clone()),
         ("words", seed.words.to_string()),
@@ -78,7 +78,7 @@ pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
     }
 }
 
-pub(super) fn seeds(to: &mut Sheet, seeds: &[SeedAnswer]) {
+pub(super) fn seeds(to: &mut Report, seeds: &[SeedAnswer]) {
     if seeds.is_empty() {
         to.line("The wallet has no seed yet.");
         return to.next("Next", "bursar seed create   or: bursar seed import");
@@ -87,7 +87,7 @@ pub(super) fn seeds(to: &mut Sheet, seeds: &[SeedAnswer]) {
     to.table(["SEED", "WORDS", "CREATED"], &seeds.iter().map(row).collect::<Vec<_>>());
 }
 
-pub(super) fn backup(to: &mut Sheet, backup: &BackupAnswer) {
+pub(super) fn backup(to: &mut Report, backup: &BackupAnswer) {
     to.rows(&[
         ("backup", backup.file.clone()),
         ("wallet", backup.wallet.clone()),
@@ -99,7 +99,7 @@ pub(super) fn backup(to: &mut Sheet, backup: &BackupAnswer) {
     to.next("Restore it with", &format!("bursar wallet restore {}", word(&backup.file)));
 }
 
-pub(super) fn restored(to: &mut Sheet, restored: &RestoreAnswer) {
+pub(super) fn restored(to: &mut Report, restored: &RestoreAnswer) {
     let mut rows = vec![
         ("wallet", restored.wallet.clone()),
         ("journal", format!("{} entries", restored.entries)),
@@ -111,7 +111,7 @@ pub(super) fn restored(to: &mut Sheet, restored: &RestoreAnswer) {
     to.next("Let payments be automatic again with", "bursar audit accept");
 }
 
-pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<'_>) {
+pub(super) fn address(to: &mut Report, address: &AddressAnswer, context: Context<'_>) {
     to.rows(&[
         ("label", address.label.clone()),
         ("address", address.address.clone()),
@@ -133,7 +133,7 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
     to.next("Let an agent pay from it with", &command);
 }
 
-pub(super) fn addresses(to: &mut Sheet, addresses: &[AddressAnswer]) {
+pub(super) fn addresses(to: &mut Report, addresses: &[AddressAnswer]) {
     if addresses.is_empty() {
         to.line("There is no address yet.");
         return to.next("Next", "bursar address create <label> 0");

@@ -4,7 +4,7 @@ use crate::console::model::overlay::RowKey;
 
 /// The visible part of a card.
 #[derive(Debug)]
-pub(crate) struct Sight {
+pub(crate) struct VisibleRows {
     pub(crate) rows: Vec<RowKey>,
     /// The last scroll position.
     pub(crate) last: usize,

@@ -73,7 +73,7 @@ pub(super) fn lines(
 /// Returns the keys of a card that can be decided.
 fn deciding(view: &CardView, unseen: Option<&Unseen>) -> String {
     let way = unseen.map(Unseen::way);
-    match (way, view.to_deny) {
+    match (way, view.opened_to_deny) {
         (Some(way), true) => format!("n denies it   esc not now   (y: {way})"),
         (Some(way), false) => format!("{way}, then y   n deny   esc not now"),
         (None, true) => "n denies it   y approve   esc not now".to_owned(),
