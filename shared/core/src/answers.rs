@@ -1,5 +1,5 @@
-//! What commands answer with: one value for `--json`, for the console and for text. Amounts are strings in
-//! dollars; a secret is never in here, it travels in a frame of its own ([`Reply::secret`]).
+//! Results of commands: one value for `--json`, the console and text. Amounts are strings in dollars. Secrets are never
+//! in here; they travel in their own frames (see [`Reply::secret`]).
 
 mod activity;
 mod backup;
@@ -24,23 +24,23 @@ pub use history::{ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer, Refuse
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
 
-/// Something the operator should know although the command succeeded.
+/// A notice for the operator about a command that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     pub code: String,
     pub message: String,
 }
 
-/// The end of a command.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     pub result: Result<Answer, Fault>,
     pub warnings: Vec<Warning>,
-    /// The field of the answer that a secret frame sent before this reply belongs in.
+    /// The field of the answer for the secret frame that was sent before this reply.
     pub secret: Option<SecretField>,
 }
 
-/// Which secret a command hands out.
+/// A secret that a command returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SecretField {
@@ -52,6 +52,7 @@ pub enum SecretField {
     AddressKey,
 }
 
+/// The result of a command that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum Answer {
@@ -89,7 +90,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The `data` of the JSON envelope.
+    /// Returns the `data` of the JSON envelope.
     pub fn data(&self) -> serde_json::Value {
         if let Answer::Receipt(receipt) = self {
             return receipt.form.clone();
@@ -99,21 +100,23 @@ impl Answer {
     }
 }
 
+/// The state of the wallet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalletAnswer {
     pub exists: bool,
     pub name: Option<String>,
     pub locked: bool,
-    /// Seconds until the open wallet locks by itself, where the setting `lock.idle` says so.
+    /// Seconds until the open wallet locks automatically, if the setting `lock.idle` is on.
     #[serde(default)]
     pub locks_in_s: Option<u64>,
-    /// The name of a wallet file that the journal does not know: `wallet recover` takes it in.
+    /// The name of a wallet file that the journal has no record of: `wallet recover` adopts it.
     #[serde(default)]
     pub recoverable: Option<String>,
     pub seeds: usize,
     pub addresses: usize,
 }
 
+/// A seed, without its words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeedAnswer {
     pub id: String,
@@ -121,6 +124,7 @@ pub struct SeedAnswer {
     pub created: String,
 }
 
+/// An address of the wallet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressAnswer {
     pub label: String,
@@ -132,39 +136,41 @@ pub struct AddressAnswer {
     pub address: String,
 }
 
+/// A policy with every field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyAnswer {
     pub name: String,
     pub version: u64,
     pub agents: usize,
-    /// Those it reaches now.
+    /// The networks that the policy currently allows.
     pub networks: Vec<String>,
-    /// It follows the wallet's networks, instead of naming some of its own.
+    /// The policy allows all enabled networks instead of a list of its own.
     pub all_enabled: bool,
     pub payments: PaymentPolicyAnswer,
-    /// In a box because no other answer is as large as all of these at once.
+    /// Boxed because this variant would make [`Answer`] much larger than the others.
     pub trading: Box<TradingPolicyAnswer>,
     pub lending: LendingPolicyAnswer,
-    /// What the command has just changed of it; empty if it was so already.
+    /// What the command has just changed; empty if all values were set already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
 }
 
-/// What `policy test` found.
+/// The result of `policy test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RehearsalAnswer {
     pub policy: String,
-    /// Dollars.
+    /// In dollars.
     pub amount: String,
     pub network: String,
     pub domain: Option<String>,
     /// `act`, `hold` or `refuse`.
     pub verdict: String,
-    /// The code that the agent would see, or the reason for the hold; none if the policy acts.
+    /// The code that the agent would receive, or the reason of the hold; `None` if the policy acts.
     pub code: Option<String>,
     pub reason: String,
 }
 
+/// Limits of x402 payments, in dollars.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentPolicyAnswer {
     pub enabled: bool,
@@ -175,6 +181,7 @@ pub struct PaymentPolicyAnswer {
     pub blocked_domains: Vec<String>,
 }
 
+/// Limits of trading. Amounts are in dollars, `min_eth` in ETH, the others in percent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TradingPolicyAnswer {
     pub enabled: bool,
@@ -186,6 +193,7 @@ pub struct TradingPolicyAnswer {
     pub max_impact: String,
 }
 
+/// Limits of lending. Amounts are in dollars, `max_share` in percent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LendingPolicyAnswer {
     pub enabled: bool,
@@ -198,7 +206,7 @@ pub struct LendingPolicyAnswer {
 }
 
 impl PolicyAnswer {
-    /// The policy in words; `networks` are the titles of those it reaches.
+    /// Describes a policy; `networks` are the titles of the networks that it allows.
     pub fn of(
         name: &str,
         version: u64,
@@ -247,6 +255,7 @@ impl PolicyAnswer {
     }
 }
 
+/// An agent with its allowance and use of today.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentAnswer {
     pub agent_id: String,
@@ -260,47 +269,50 @@ pub struct AgentAnswer {
     pub spent_today: String,
     pub reserved: String,
     pub daily_limit: Option<String>,
-    /// A jump of the clock held the day's allowance back: `agent renew` grants it.
+    /// Today's allowance is held back after a jump of the clock: `agent renew` grants it.
     pub renewal_held: bool,
-    /// New requests today, by UTC; at most 100,000.
+    /// New requests in this UTC day; at most 100,000.
     #[serde(default)]
     pub requests_today: u32,
-    /// Bytes of padding in payment headers today, by UTC; at most 32 MiB.
+    /// Bytes of padding in payment headers in this UTC day; at most 32 MiB.
     #[serde(default)]
     pub padding_today: u64,
     /// Payments that may still be redeemed.
     #[serde(default)]
     pub open: u32,
-    /// When the next allowance begins, in UTC; `None` without a policy, and while a renewal is held back.
+    /// Start of the next allowance, in UTC; `None` without a policy and while a renewal is held back.
     #[serde(default)]
     pub renews_at: Option<String>,
-    /// Why the agent cannot work although its status says so.
+    /// Why the agent cannot work despite its status.
     pub problem: Option<String>,
 }
 
+/// The credentials of an agent; the secret itself is in a secret frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialsAnswer {
     pub agent_id: String,
     pub name: String,
     pub auth_mode: String,
-    /// Where the agent server is, or will be.
+    /// The URL of the agent server, also while it does not run.
     pub url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url_unknown_reason: Option<String>,
-    /// It is there now.
+    /// The agent server is running.
     pub serving: bool,
 }
 
+/// The state of the agent server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAnswer {
     pub running: bool,
-    /// Where programs of this machine call it.
+    /// The URL for programs on this machine.
     pub url: Option<String>,
-    /// Other machines of the network can call it too.
+    /// Other machines of the network can also connect.
     pub open_to_network: bool,
     pub locked: bool,
 }
 
+/// A request in the approval queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestAnswer {
     pub id: String,
@@ -314,11 +326,12 @@ pub struct RequestAnswer {
     pub domain: Option<String>,
     pub created: String,
     pub expires_in_seconds: Option<u64>,
-    /// The same to the millisecond, for a countdown that a program runs by itself.
+    /// The time left in milliseconds, for a countdown in the receiving program.
     pub expires_in_ms: Option<u64>,
     pub card: Option<Card>,
 }
 
+/// A request that the operator has just decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecidedAnswer {
     pub id: String,
@@ -328,6 +341,7 @@ pub struct DecidedAnswer {
     pub payee: String,
 }
 
+/// A network that Bursar supports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkAnswer {
     pub chain_id: u64,
@@ -337,39 +351,41 @@ pub struct NetworkAnswer {
     pub enabled: bool,
 }
 
+/// The state of wallet, agent server and engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusAnswer {
     pub wallet: WalletAnswer,
     pub server: ServerAnswer,
     pub agents: usize,
-    /// Requests that wait for a decision.
+    /// Requests that are waiting for a decision.
     pub requests: usize,
     /// Consoles of other processes that are attached to the engine.
     #[serde(default)]
     pub consoles: usize,
     pub frozen: bool,
-    /// Entries of the journal.
+    /// Number of journal entries.
     pub journal: u64,
-    /// The hash of the newest entry, to note down and compare with `audit verify --head`.
+    /// Hash of the newest entry, for a later `audit verify --head`.
     pub head: String,
-    /// Why every payment asks, if the journal did not fit the wallet at unlock.
+    /// Why every payment needs approval: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,
-    /// The first day of which signed requests are accepted, where it lies in the future: a clock that a network
-    /// confirmed has shown a later date, and `audit accept` corrects that.
+    /// First day from which signed requests are accepted, if it lies in the future. A clock that agreed with a chain
+    /// once showed a later date; `audit accept` corrects this.
     #[serde(default)]
     pub refused_before: Option<String>,
-    /// Why nothing is decided any more, if the journal could not be written.
+    /// Why no command is decided anymore: the journal could not be written.
     pub failed: Option<String>,
     pub data: String,
     pub version: String,
 }
 
+/// The result of `audit verify` or `audit accept`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditAnswer {
     pub entries: u64,
     pub head: String,
-    /// The seal was checked: only possible while the wallet is open.
+    /// The journal matched its seal. `false` while the wallet is locked, because the seal needs its key.
     pub sealed: bool,
-    /// Why auto-approval is off, if the journal did not fit the wallet at unlock.
+    /// Why automatic approval is off: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,
 }

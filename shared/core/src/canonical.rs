@@ -1,11 +1,11 @@
-//! The text that agents sign: what CPython's `json.dumps(…, separators=(',', ':'), sort_keys=True)`
-//! makes of the value that its `json.loads` read. Never computes with a float, only writes it down
-//! anew.
+//! The canonical JSON that agents sign: the output of CPython's `json.dumps(…, separators=(',', ':'), sort_keys=True)`
+//! for the value that `json.loads` read. Never computes with floats, only formats them.
 
 use crate::json::{Number, Object, Value, push_string};
 
-/// The canonical text, ASCII only. It depends on the value alone: not on white space, escapes or
-/// the order of keys in the text that was read.
+/// Returns the canonical text, ASCII only.
+///
+/// It depends on the value alone, not on white space, escapes or key order in the source text.
 pub fn to_python(value: &Value) -> String {
     let mut out = String::new();
     push_value(&mut out, value);
@@ -34,7 +34,7 @@ fn push_value(out: &mut String, value: &Value) {
 
 fn push_object(out: &mut String, object: &Object) {
     let mut members: Vec<(&str, &Value)> = object.iter().collect();
-    // Python compares code points, and so do the bytes of UTF-8 (UTF-16 would not).
+    // Python sorts by code point, and UTF-8 bytes sort the same way (UTF-16 units would not).
     members.sort_unstable_by_key(|(key, _)| *key);
     let mut before = '{';
     for (key, value) in members {
@@ -64,8 +64,10 @@ fn push_number(out: &mut String, number: &Number) {
     }
 }
 
-/// `repr(float)`: the fewest digits that read back as the same double, with an exponent below 1e-4
-/// and from 1e16 on (`float_repr_style` "short"; `format_float_short` in CPython's `pystrtod.c`).
+/// Writes a double as Python's `repr(float)`.
+///
+/// Uses the fewest digits that read back as the same double, and an exponent below 1e-4 and from 1e16 on
+/// (`float_repr_style` "short"; `format_float_short` in CPython's `pystrtod.c`).
 fn push_repr(out: &mut String, double: f64) {
     let shortest = shortest_digits(double);
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
@@ -97,10 +99,11 @@ fn push_repr(out: &mut String, double: f64) {
     }
 }
 
-/// `-d.ddde-x` with the fewest digits that read back as the same double. Where two such texts are
-/// equally near, Rust's shortest form takes the upper one and Python the even one (2⁻²⁵ ends in
-/// …12, not …13). Rounding to that many digits takes the even one too, but may fall out of the
-/// double's narrower lower half at a power of two, where the shortest form is right.
+/// Returns `-d.ddde-x` with the fewest digits that read back as the same double.
+///
+/// If two such texts are equally near, Rust's shortest form takes the upper one and Python the even one (2⁻²⁵ ends in
+/// …12, not …13). Rounding to that many digits takes the even one too. At a power of two, where the gap to the double
+/// below is narrower, the rounded text can read back as that double; then the shortest form is right.
 fn shortest_digits(double: f64) -> String {
     let shortest = format!("{double:e}");
     let mantissa = shortest.split_once('e').map_or("", |(mantissa, _)| mantissa);
@@ -142,12 +145,12 @@ mod tests {
             ("5e-324", "5e-324"),
             ("-1.5e300", "-1.5e+300"),
             ("123456.789", "123456.789"),
-            // Halfway between two shortest forms: the even digit, be it the lower or the upper one.
+            // Halfway between two shortest forms: the even digit wins, whether it is the lower or the upper one.
             ("2.98023223876953125e-08", "2.9802322387695312e-08"),
             ("1125899906842624.25", "1125899906842624.2"),
             ("1125899906842624.75", "1125899906842624.8"),
             ("5.6843418860808015e-14", "5.684341886080802e-14"),
-            // A power of two, where the nearest 16 digits would read back as the double below.
+            // A power of two: the nearest 16 digits would read back as the double below.
             ("5.9604644775390625e-8", "5.960464477539063e-08"),
         ];
         for (written, python) in cases {
@@ -159,7 +162,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1024))]
 
         #[test]
-        fn the_canonical_text_is_its_own_canonical_text(value in any_value()) {
+        fn canonicalization_is_idempotent(value in any_value()) {
             let once = to_python(&value);
             prop_assert!(once.is_ascii());
             prop_assert_eq!(canonical(&once), once);

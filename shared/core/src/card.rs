@@ -1,5 +1,5 @@
-//! The card: what an operator is shown before deciding, and the digest that binds the decision to it.
-//! Console, command line and `--json` all show this one value.
+//! The card that an operator sees before deciding on a request, and the digest that binds the decision to it. Console,
+//! command line and `--json` show the same value.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use crate::limits::LISTED_URL;
 use crate::money::{Usd, usd_text};
 use crate::text::{self, Zone};
 
-/// Which lane a request belongs to.
+/// The lane of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
@@ -19,6 +19,7 @@ pub enum Lane {
 }
 
 impl Lane {
+    /// Returns the stable text on the wire.
     pub fn text(self) -> &'static str {
         match self {
             Lane::Payment => "payment",
@@ -26,30 +27,30 @@ impl Lane {
     }
 }
 
-/// Why a request waits for the operator.
+/// The reason why a request needs the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldReason {
-    /// The policy has no threshold: every payment asks.
+    /// The policy has no automatic limit: every payment needs approval.
     ManualOnly,
-    /// At or above the policy's `automatic below`.
+    /// The amount reaches the policy's automatic limit.
     AboveThreshold,
     /// The agent's URL is on the allow list, the offer's resource is not.
     ResourceOutsideAllowList,
-    /// It would stay valid longer than the setting `payments.max_validity`.
+    /// The payment would stay valid longer than the setting `payments.max_validity`.
     LongValidity,
-    /// The offer names another EIP-712 domain than our table, and the chain did not confirm ours.
+    /// The offer's EIP-712 domain differs from our table, and the chain did not confirm ours.
     DomainContradicted,
-    /// The journal and the wallet did not fit together at unlock.
+    /// The journal did not match the wallet at unlock.
     JournalUntrusted,
-    /// Nobody can say what the asset is worth.
+    /// The price of the asset is not known.
     Unpriced,
-    /// This machine's clock is far off the newest block.
+    /// This machine's clock is over ten minutes off the newest block.
     ClockOff,
 }
 
 impl HoldReason {
-    /// The stable text on the wire.
+    /// Returns the stable text on the wire.
     pub fn text(self) -> &'static str {
         match self {
             HoldReason::ManualOnly => "manual_only",
@@ -63,9 +64,9 @@ impl HoldReason {
         }
     }
 
-    /// The same where the figures are known: what was asked, and what the policy is automatic below.
+    /// Returns [`HoldReason::sentence`], with the figures for [`HoldReason::AboveThreshold`].
     pub fn told(self, asked: Usd, auto_below: Usd) -> String {
-        // A policy that was raised since holds nothing like this any more: no figure of it would explain.
+        // If the limit was raised since, today's figures would not explain the hold.
         if self == HoldReason::AboveThreshold && asked >= auto_below {
             let reaches = if asked == auto_below { "reaches" } else { "is over" };
             return format!("{asked} {reaches} the automatic limit of {auto_below}");
@@ -73,7 +74,7 @@ impl HoldReason {
         self.sentence().to_owned()
     }
 
-    /// One line for the operator.
+    /// Returns one line for the operator.
     pub fn sentence(self) -> &'static str {
         match self {
             HoldReason::ManualOnly => "the policy requires approval of every payment",
@@ -98,8 +99,10 @@ impl HoldReason {
     }
 }
 
-/// The terms that an approval would sign. Nothing here counts down or changes by itself: the digest
-/// covers exactly this, the hold reason and the policy's version.
+/// The terms that an approval would sign.
+///
+/// Nothing here changes with time. The digest covers these terms, the hold reason and the policy's version, nothing
+/// else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     pub lane: Lane,
@@ -123,7 +126,7 @@ pub struct Terms {
     pub other_urls: Vec<String>,
 }
 
-/// A figure before and after an approval.
+/// An amount before and after an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     #[serde(with = "usd_text")]
@@ -132,11 +135,11 @@ pub struct Change {
     pub after: Usd,
 }
 
-/// What this wallet has authorized before to one address on one network, by whichever agent.
+/// Earlier payments that this wallet authorized to one address on one network, for any agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaidBefore {
     pub times: u64,
-    /// How many of them an operator approved.
+    /// The number of payments that an operator approved.
     pub approved: u64,
     /// RFC 3339, as is `last`; `None` before the first payment.
     pub first: Option<String>,
@@ -145,39 +148,39 @@ pub struct PaidBefore {
     pub usd: Usd,
 }
 
-/// What the paying address holds of the asset, as it was read last.
+/// The paying address's latest known balance of the asset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// In whole coins, like `48.201200`.
     pub before: String,
-    /// `None` where it is not enough.
+    /// `None` if the balance is too small.
     pub after: Option<String>,
     pub symbol: String,
-    /// RFC 3339.
+    /// The time of reading, RFC 3339.
     pub read: String,
 }
 
-/// Everything an operator needs to decide one request.
+/// The information that an operator needs to decide one request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     pub id: RequestId,
     pub terms: Terms,
     pub hold: HoldReason,
-    /// Why an approval would be refused as things stand now, one sentence.
+    /// Why an approval would be refused at the moment, in one sentence.
     pub obstacle: Option<String>,
     pub policy: Name,
     pub policy_version: u64,
     pub agent_name: Name,
-    /// The address's label.
+    /// The paying address's label.
     pub label: Name,
     pub network_title: String,
-    /// With the token's decimals and symbol, like `1.500000 USDC`; bare units of an unknown token.
+    /// With the token's decimals and symbol, like `1.500000 USDC`; in atomic units for an unknown token.
     pub amount: String,
-    /// Nobody can say what it is worth: `usd` is zero and means nothing.
+    /// The asset's price is not known; `usd` is then zero and has no meaning.
     pub unpriced: bool,
     #[serde(with = "usd_text")]
     pub usd: Usd,
-    /// What the agent has spent today, without and with this request.
+    /// The agent's spending today, without and with this request.
     pub spent: Change,
     #[serde(with = "usd_text")]
     pub daily_limit: Usd,
@@ -185,23 +188,23 @@ pub struct Card {
     pub per_request_max: Usd,
     #[serde(with = "usd_text")]
     pub auto_below: Usd,
-    /// What the agent's waiting requests, this one included, hold back.
+    /// The sum reserved by the agent's pending requests, including this one.
     #[serde(with = "usd_text")]
     pub reserved: Usd,
     pub expires_in_seconds: u64,
-    /// From here on the operator types the amount to approve (setting `confirm_typing_above`).
+    /// The operator must type the amount to approve it (setting `confirm_typing_above`).
     pub type_amount: bool,
-    /// The payee is this wallet's own address of that label.
+    /// The label, if the payee is this wallet's own address.
     pub payee_label: Option<Name>,
     pub paid_before: Option<PaidBefore>,
     pub paid_before_unknown_reason: Option<String>,
     pub balance: Option<Balance>,
     pub balance_unknown_reason: Option<String>,
-    /// Hex; [`digest`] of what is shown.
+    /// The [`digest`] of what is shown, in hex.
     pub digest: String,
 }
 
-/// SHA-256 of the canonical JSON of terms, hold reason and policy version, in hex.
+/// Returns the SHA-256 of the canonical JSON of terms, hold reason and policy version, in hex.
 pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
     let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let mut object = Object::new()
@@ -225,12 +228,13 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
     hex::encode(Sha256::digest(canonical::to_python(&Value::Object(object)).as_bytes()))
 }
 
-/// Of a URL on a card.
+/// Characters of a URL on a card.
 const URL_WIDTH: usize = 120;
 
 impl Card {
-    /// As it stands in a list: long URLs are cut, so that no stranger fills the frame that carries all cards.
-    /// The digest is that of the whole terms, which the request's receipt has.
+    /// Shortens URLs for a list, so that long ones from strangers cannot fill the frame of all cards.
+    ///
+    /// The digest still covers the full terms, which the request's receipt shows.
     pub fn listed(mut self) -> Self {
         let terms = &mut self.terms;
         let named = [&mut terms.request_url, &mut terms.resource_url].into_iter().flatten();
@@ -240,14 +244,15 @@ impl Card {
         self
     }
 
-    /// No operator is known to have approved a payment to this address, and it is not this wallet's own. What
-    /// went there by itself does not count: an agent can pay anybody a little.
+    /// Returns whether no operator is known to have approved a payment to this foreign address.
+    ///
+    /// Automatic payments do not count, because an agent can pay small amounts to any address.
     pub fn is_stranger(&self) -> bool {
         let unapproved = self.paid_before.as_ref().is_none_or(|paid| paid.approved == 0);
         self.payee_label.is_none() && unapproved
     }
 
-    /// The paying address is known to hold less than what would leave it.
+    /// Returns whether the paying address is known to hold less than the payment.
     pub fn is_short(&self) -> bool {
         self.balance.as_ref().is_some_and(|balance| balance.after.is_none())
     }
@@ -304,12 +309,12 @@ impl Card {
         }
     }
 
-    /// The card as lines of text, for every place that shows it. Foreign text is quoted, times are UTC.
+    /// Formats the card as lines of text, with untrusted text quoted and times in UTC.
     pub fn lines(&self) -> Vec<String> {
         self.lines_by(None)
     }
 
-    /// The same with the times in a console's zone.
+    /// Formats the card like [`Card::lines`], with times in the console's zone.
     pub fn lines_in(&self, zone: &Zone) -> Vec<String> {
         self.lines_by(Some(zone))
     }
@@ -402,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_the_published_one() {
+    fn card_digest_matches_the_published_value() {
         // Checked with Python: hashlib.sha256(json.dumps(..., separators=(',',':'), sort_keys=True)).
         assert_eq!(
             digest(&terms(), HoldReason::AboveThreshold, 7),
@@ -411,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn every_term_moves_the_digest() {
+    fn every_term_changes_the_card_digest() {
         type Change = fn(&mut Terms);
         let before = digest(&terms(), HoldReason::AboveThreshold, 7);
         let changes: &[Change] = &[
@@ -466,7 +471,7 @@ mod tests {
         }
     }
 
-    /// The row of this name, and the one before it.
+    /// Returns the row of this name, and the name of the row before it.
     fn row(card: &Card, name: &str) -> (String, String) {
         let lines = card.lines();
         let place = lines.iter().position(|line| line.starts_with(name)).unwrap();
@@ -475,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payee_stands_after_its_address_with_what_is_known_of_it() {
+    fn payee_row_follows_the_address_and_shows_its_history() {
         let paid = |times: u64, approved: u64| PaidBefore {
             times,
             approved,
@@ -509,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn the_balance_stands_after_the_day_and_is_never_zero_for_want_of_an_answer() {
+    fn balance_row_follows_the_day_and_unknown_is_not_zero() {
         let mut card = card();
         card.balance_unknown_reason = Some("The network did not answer in time.".to_owned());
         let (line, before) = row(&card, "balance");
@@ -531,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_null_with_its_reason_beside_it() {
+    fn unknown_card_fields_are_null_with_a_reason() {
         let mut card = card();
         card.balance_unknown_reason = Some("why".to_owned());
         let told = serde_json::to_value(&card).unwrap();

@@ -1,25 +1,25 @@
-//! What was changed, told field by field with the old and the new value.
+//! Changes of policies and settings, field by field, with the old and the new value.
 
 use serde::{Deserialize, Serialize};
 
-/// One field that was changed.
+/// A changed field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Where answers have it, like `payments.per_request`, or the key of the setting.
+    /// The field's path in answers, such as `payments.per_request`, or the setting's key.
     pub field: String,
-    /// As people name it.
+    /// The field's name for operators.
     pub name: String,
     pub from: String,
     pub to: String,
-    /// What both values count, like `USD`; empty if they need no unit.
+    /// The unit of both values, such as `USD`; empty if they need none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// It may let somebody do more than before, or takes a protection away.
+    /// The change may allow more than before or removes a protection.
     pub loosens: bool,
 }
 
 impl Change {
-    /// `max per payment 10.00 -> 100.00 USD`.
+    /// Formats the change: `max per payment 10.00 -> 100.00 USD`.
     pub fn text(&self) -> String {
         let Self { name, from, to, unit, .. } = self;
         let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
@@ -27,20 +27,20 @@ impl Change {
     }
 }
 
-/// All of them on one line.
+/// Joins all changes on one line.
 pub fn told(changes: &[Change]) -> String {
     changes.iter().map(Change::text).collect::<Vec<_>>().join("; ")
 }
 
-/// A switch in words.
+/// Formats a switch as `on` or `off`.
 pub(crate) fn switch(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-/// Entries that are told of each list: a line of the journal is for reading, and its frame is bounded.
+/// Entries shown of each list: journal lines must stay readable, and their frames are bounded.
 const LISTED: usize = 8;
 
-/// An old and a new list. Short ones whole; of long ones what left and what came.
+/// Formats the old and the new list. Long lists show only the removed and the added entries.
 pub(crate) fn lists(old: &[&str], new: &[&str], none: &str) -> (String, String) {
     if old.len().max(new.len()) <= LISTED {
         return (list(old, none), list(new, none));
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_tell_what_left_and_what_came() {
+    fn long_lists_show_only_removed_and_added_entries() {
         let names: Vec<String> = (0..40).map(|n| format!("h{n}.example")).collect();
         let old: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut new = old.clone();

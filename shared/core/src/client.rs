@@ -1,27 +1,27 @@
-//! Through which program an operator acts: the kind it says it is, the process that the kernel names. For
-//! people who decide at the same time, and never a reason to let anybody do anything.
+//! The program through which an operator acts: its declared kind, and the process id that the kernel reports. Shown to
+//! operators who decide at the same time; never used for authorization.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of program that attaches to an engine.
+/// The kind of a program attached to an engine, as the program declares it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Program {
-    /// Stays and shows everything.
+    /// Stays attached and shows everything.
     Console,
     /// Runs one command.
     #[default]
     Command,
 }
 
-/// One program at an engine.
+/// A program that uses an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Client {
-    /// In the engine's own process.
+    /// The console inside the engine's own process.
     Inside,
-    /// At its socket; the process is unknown where the platform does not tell it.
+    /// A program at the engine's socket; `pid` is `None` if the platform does not report it.
     Attached { program: Program, pid: Option<u32> },
 }
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_is_told_by_what_an_operator_can_look_for() {
+    fn a_client_is_shown_with_kind_and_process_id() {
         let attached = |program, pid| Client::Attached { program, pid }.to_string();
         assert_eq!(attached(Program::Console, Some(42)), "a console (process 42)");
         assert_eq!(attached(Program::Command, None), "a command");

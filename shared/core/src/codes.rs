@@ -1,5 +1,5 @@
-//! Every refusal that an agent or an operator can get: a stable code, an HTTP status for agents, an exit
-//! code for commands, and one sentence that says what to do. A shipped code never changes its meaning.
+//! Every refusal that an agent or an operator can receive: a stable code, an HTTP status for agents, an exit code for
+//! commands, and one sentence that says what to do. A released code never changes its meaning.
 
 use std::fmt;
 
@@ -14,25 +14,25 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every code, in the order of the table.
+            /// All codes, in table order.
             pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
 
-            /// The text on the wire.
+            /// Returns the text on the wire.
             pub fn text(self) -> &'static str {
                 match self { $(Code::$variant => $text,)* }
             }
 
-            /// The HTTP status that an agent sees.
+            /// Returns the HTTP status that an agent sees.
             pub fn http(self) -> u16 {
                 match self { $(Code::$variant => $http,)* }
             }
 
-            /// The exit code of a command that ends with it.
+            /// Returns the exit code of a command that ends with this code.
             pub fn exit(self) -> u8 {
                 match self { $(Code::$variant => $exit,)* }
             }
 
-            /// What happened and what to do, in one sentence, when nothing more exact is known.
+            /// Returns the default message: what happened and what to do, in one sentence.
             pub fn sentence(self) -> &'static str {
                 match self { $(Code::$variant => $sentence,)* }
             }
@@ -41,7 +41,7 @@ macro_rules! codes {
 }
 
 codes! {
-    // The agent's request as such.
+    // Agent requests: malformed, refused or failed.
     InvalidJson "INVALID_JSON" 400 2 "The body must be one JSON object without duplicate keys.";
     MissingAgentId "MISSING_AGENT_ID" 400 2 "Send agent_id.";
     MissingX402Data "MISSING_X402_DATA" 400 2 "Send payment_required, the value of the 402 answer's header, or x402_data, its JSON.";
@@ -105,13 +105,13 @@ codes! {
     JournalFailed "JOURNAL_FAILED" 503 13 "The journal could not be written: free the disk and restart the engine.";
     DiskFull "DISK_FULL" 503 13 "The disk of the data folder has less than 64 MiB free: free some space.";
 
-    // What rides on an answer that is no refusal.
+    // Codes in responses that are not refusals, and how a held request ended.
     ApprovalRequired "APPROVAL_REQUIRED" 202 20 "Awaiting user approval";
     AlreadySigned "ALREADY_SIGNED" 200 0 "Payment was signed (header no longer available)";
     RequestExpired "REQUEST_EXPIRED" 409 22 "Expired: not approved within 15 minutes";
     RequestDenied "REQUEST_DENIED" 409 21 "User rejected";
 
-    // The operator's side.
+    // Operator commands.
     InsufficientFunds "INSUFFICIENT_FUNDS" 409 1 "The paying address does not hold enough.";
     WouldFail "WOULD_FAIL" 409 1 "The transaction would fail, so it was not sent.";
     Unpriced "UNPRICED" 409 9 "The price of this asset is not known, so no limit can be checked: deny the request.";
@@ -138,7 +138,7 @@ codes! {
     ChainUnavailable "CHAIN_UNAVAILABLE" 502 11 "No endpoint of the network answered.";
     Cancelled "CANCELLED" 409 130 "Cancelled.";
 
-    // An agent's purchase with `bursar pay`.
+    // Purchases with `bursar pay`.
     NotX402 "NOT_X402" 502 1 "The server asks for a payment, but its answer is not a valid x402 offer.";
     OfferAboveMax "OFFER_ABOVE_MAX" 409 6 "The offer asks for more than --max.";
     PaymentRefused "PAYMENT_REFUSED" 402 1 "The server did not accept the payment.";
@@ -161,7 +161,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn texts_are_unique_and_every_code_says_what_to_do() {
+    fn codes_have_unique_texts_and_a_valid_status() {
         let texts: BTreeSet<&str> = Code::ALL.iter().map(|code| code.text()).collect();
         assert_eq!(texts.len(), Code::ALL.len());
         for code in Code::ALL {

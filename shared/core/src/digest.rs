@@ -1,13 +1,13 @@
-//! SHA-256 of what is too long to hold.
+//! SHA-256 of streams that are too long to hold in memory.
 
 use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-/// Reads to the end.
+/// Returns the SHA-256 of everything that `from` yields.
 ///
 /// # Errors
-/// Those of the reader.
+/// Any error of the reader except `Interrupted`, which is retried.
 pub fn sha256(mut from: impl Read) -> io::Result<[u8; 32]> {
     let mut digest = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];

@@ -1,5 +1,4 @@
-//! What goes wrong, as one value: the stable code, the sentence that its reader gets, and a detail that
-//! only the log gets.
+//! A refusal or failure as one value: the stable code, the sentence for its reader, and a detail for the log only.
 
 use std::fmt;
 
@@ -7,28 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::codes::Code;
 
-/// A refusal or failure on its way to a person or an agent.
+/// A refusal or failure reported to the operator or to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     pub code: Code,
-    /// Says what happened and what to do; never a secret, and to agents never a path or another's name.
+    /// What happened and what to do. Never contains a secret; for agents, never a path or another agent's name.
     pub message: String,
-    /// For the log of this machine.
+    /// For this machine's log; not serialized.
     #[serde(skip)]
     pub detail: Option<String>,
 }
 
 impl Fault {
-    /// With the code's own sentence.
+    /// Creates a fault with the code's own sentence.
     pub fn new(code: Code) -> Self {
         Self { code, message: code.sentence().to_owned(), detail: None }
     }
 
-    /// With a sentence that knows more.
+    /// Creates a fault with a more specific sentence than the code's own.
     pub fn because(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), detail: None }
     }
 
+    /// Adds a detail for the log.
     #[must_use]
     pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
         self.detail = Some(detail.to_string());

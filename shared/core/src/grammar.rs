@@ -1,5 +1,5 @@
-//! The commands of the operator. One enum serves three doors: the console's line, a one-shot's arguments
-//! and the frames of the control channel. An order never carries a secret: the engine asks for those.
+//! The operator's commands. One enum serves the console's command line, the program's arguments and the frames of the
+//! control channel. An order never contains a secret: the engine prompts for secrets.
 
 mod activity;
 mod address;
@@ -100,13 +100,16 @@ struct Line {
     order: Order,
 }
 
-/// Why a console line is not a command: clap's own words, without colour.
+/// The line is not a valid command: clap's message, without color.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LineError(pub String);
 
 impl Order {
-    /// Reads a console line with a shell's quoting.
+    /// Parses a console line with shell quoting.
+    ///
+    /// # Errors
+    /// clap's message, which is also how `--help` is returned.
     pub fn parse_line(line: &str) -> Result<Self, LineError> {
         let words = shlex::split(line)
             .ok_or_else(|| LineError("a quotation mark is not closed".to_owned()))?;
@@ -116,12 +119,12 @@ impl Order {
         }
     }
 
-    /// The tree of commands, for completion and for the manual.
+    /// Returns the command tree, for completion and the manual.
     pub fn tree() -> clap::Command {
         Line::command()
     }
 
-    /// The name in the JSON envelope, `noun.verb`.
+    /// Returns the name in the JSON envelope, `noun.verb`.
     pub fn name(&self) -> &'static str {
         match self {
             Order::Wallet(order) => order.name(),
@@ -149,8 +152,9 @@ impl Order {
         }
     }
 
-    /// Whether the command is about a running engine's work and makes no sense without one. Every other
-    /// command becomes the engine for itself when none runs.
+    /// Returns whether the command needs a running engine.
+    ///
+    /// Without an engine, any other command becomes the engine for its own duration.
     pub fn needs_running_engine(&self) -> bool {
         matches!(
             self,
@@ -174,7 +178,7 @@ mod tests {
     use crate::money::Usd;
 
     #[test]
-    fn the_commands_of_the_specification_are_understood_as_written() {
+    fn all_commands_of_the_specification_parse() {
         for line in [
             "wallet create main",
             "seed create",
@@ -197,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_command_is_answered_with_the_right_one() {
+    fn a_misspelled_command_error_suggests_the_right_one() {
         let error = Order::parse_line("agnet list").unwrap_err();
         assert!(error.0.contains("agent"), "{error}");
         assert!(Order::parse_line("wallet create \"a").is_err());
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn help_explains_the_words_that_are_no_everyday_ones() {
+    fn help_explains_terms_of_art() {
         for (line, said) in [
             ("approve --help", "`leaves` is what would be paid"),
             ("approve --help", "`card` is a digest of these terms"),
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_names_no_defaults_for_what_it_leaves_alone() {
+    fn policy_edit_help_shows_no_defaults() {
         let help = |line: &str| Order::parse_line(line).unwrap_err().0;
         let (create, edit) = (help("policy create --help"), help("policy edit --help"));
         assert!(create.contains("[default: 100]") && create.contains("[default: 0, always ask]"));
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_is_sound() {
+    fn command_tree_passes_the_checks_of_clap() {
         Order::tree().debug_assert();
     }
 }

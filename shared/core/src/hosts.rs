@@ -1,5 +1,5 @@
-//! Which hosts an agent may pay: the allow and block list of a policy. Never resolves a name and
-//! never compares URLs as text: hosts are compared as the WHATWG parser reads them.
+//! The allow and block lists of hosts that an agent may pay. Never resolves a name and never compares URLs as text:
+//! hosts are compared in the form of the WHATWG URL parser.
 
 mod entry;
 
@@ -8,39 +8,39 @@ use url::{Host, Url};
 
 pub use entry::HostEntry;
 
-/// Bounds of DNS (RFC 1035 §2.3.4, in characters without the root's dot).
+/// Limits of DNS (RFC 1035 §2.3.4, in characters without the root's dot).
 const LABEL_LENGTH_MAX: usize = 63;
 const NAME_LENGTH_MAX: usize = 253;
 
-/// An allow and a block list. An entry covers its own host and, if it is a name, every name under
-/// it.
+/// An allow list and a block list. An entry covers its host and, if it is a name, all subdomains.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostLists {
-    /// If not empty, only these.
+    /// If not empty, only these hosts are allowed.
     pub allowed: Vec<HostEntry>,
-    /// Never these, whatever is allowed.
+    /// Never allowed, even if `allowed` covers them.
     pub blocked: Vec<HostEntry>,
 }
 
-/// What the lists say of one URL.
+/// The verdict on one URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostVerdict {
     Allowed,
     Blocked,
     NotAllowed,
-    /// Not an http(s) URL with a host that can be judged.
+    /// Not an http(s) URL with a host that can be compared.
     Invalid,
 }
 
-/// What the lists say of a payment.
+/// The verdict on a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PairVerdict {
     Pass,
-    /// The agent's own URL is allowed, the payment's is not: the operator decides.
+    /// The agent's URL is allowed, the merchant's is not: the operator decides.
     Hold,
     Refuse(HostRefusal),
 }
 
+/// The reason why a payment is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostRefusal {
     UrlRequired,
@@ -50,11 +50,12 @@ pub enum HostRefusal {
 }
 
 impl HostLists {
-    /// Without entries nothing is judged.
+    /// Returns whether there are no entries, so that every URL is allowed.
     pub fn is_empty(&self) -> bool {
         self.allowed.is_empty() && self.blocked.is_empty()
     }
 
+    /// Judges one URL.
     pub fn judge(&self, url: &str) -> HostVerdict {
         if self.is_empty() {
             return HostVerdict::Allowed;
@@ -63,8 +64,8 @@ impl HostLists {
         let covered = |list: &[HostEntry]| {
             parsed.host().is_some_and(|host| list.iter().any(|entry| entry.covers(&host)))
         };
-        // Asked before the form of the URL: else a payment to a blocked host, written with user
-        // info, would be held instead of refused.
+        // Checked before the form of the URL. Otherwise a payment to a blocked host, written with user info, would be
+        // held instead of refused.
         if covered(&self.blocked) {
             HostVerdict::Blocked
         } else if acceptable_host(&parsed).is_err() {
@@ -76,17 +77,18 @@ impl HostLists {
         }
     }
 
-    /// Judges the agent's `request_url` and the payment's own `resource.url` together. An empty
-    /// text is a URL that was not sent.
+    /// Judges the agent's `request_url` and the payment's `resource.url` together.
     ///
-    /// Either one on the block list refuses; `request_url` outside the allow list refuses, and so
-    /// does `resource.url` when there is no `request_url`; only when `request_url` is inside and
-    /// `resource.url` is not is the payment held.
+    /// An empty text counts as a missing URL.
+    ///
+    /// If either is on the block list, the payment is refused. It is also refused if `request_url` is not allowed, or
+    /// if there is no `request_url` and `resource.url` is not allowed. It is held if `request_url` is allowed and
+    /// `resource.url` is not.
     pub fn judge_pair(&self, request_url: Option<&str>, resource_url: Option<&str>) -> PairVerdict {
         self.judge_urls(request_url, resource_url)
     }
 
-    /// The same where a challenge names several URLs: the worst of them counts.
+    /// Judges like [`Self::judge_pair`] if a challenge names several URLs. The worst verdict on them counts.
     pub fn judge_urls<'a>(
         &self,
         request_url: Option<&'a str>,
@@ -123,7 +125,7 @@ impl HostLists {
     }
 }
 
-/// Why a URL has no host to judge, or a text is no entry of a list. Says what to write instead.
+/// The URL has no acceptable host, or the text is not a valid list entry. The message says what to write instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     #[error("the host cannot be read: {0}")]
@@ -160,7 +162,10 @@ pub enum HostError {
     EntryWithOddCharacter(char),
 }
 
-/// The host of an http(s) URL in its WHATWG form, one trailing dot dropped.
+/// Returns the host of an http(s) URL in its WHATWG form, without one trailing dot.
+///
+/// # Errors
+/// [`HostError`], if the URL is invalid, of another scheme, has user info, or its host does not fit DNS.
 pub fn host_of(url: &str) -> Result<String, HostError> {
     let parsed = Url::parse(url).map_err(HostError::Unreadable)?;
     match acceptable_host(&parsed)? {
@@ -173,7 +178,7 @@ fn acceptable_host(url: &Url) -> Result<Host<&str>, HostError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(HostError::OtherScheme);
     }
-    // Other readers of such a URL may take another part of it for the host.
+    // Other parsers may take another part of such a URL for the host.
     if !url.username().is_empty() || url.password().is_some() {
         return Err(HostError::UserInfo);
     }
@@ -184,7 +189,7 @@ fn acceptable_host(url: &Url) -> Result<Host<&str>, HostError> {
     Ok(host)
 }
 
-/// `example.com.` is the same name as `example.com`.
+/// Drops the root's dot: `example.com.` is the same name as `example.com`.
 fn without_root(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
@@ -213,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn without_lists_nothing_is_judged() {
+    fn empty_host_lists_allow_every_url() {
         let none = HostLists::default();
         assert_eq!(none.judge("not a url"), HostVerdict::Allowed);
         assert_eq!(none.judge_pair(None, Some("ftp://x")), PairVerdict::Pass);
     }
 
     #[test]
-    fn a_blocked_host_stays_blocked_however_the_url_is_dressed() {
+    fn a_blocked_host_is_blocked_in_every_url_form() {
         let lists = lists(&["example.com"], &["bad.org", "192.0.2.7"]);
         for url in [
             "https://u@bad.org/",
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_verdicts_has_its_answer() {
+    fn every_combination_of_url_verdicts_is_decided() {
         use HostRefusal::*;
         use PairVerdict::*;
         let lists = lists(&["in.example"], &["bad.example"]);
@@ -269,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_without_a_host_to_judge_says_why() {
+    fn a_url_without_an_acceptable_host_is_refused_with_its_reason() {
         let unreadable = |url| matches!(host_of(url), Err(HostError::Unreadable(_)));
         assert_eq!(host_of("ftp://example.com/"), Err(HostError::OtherScheme));
         assert_eq!(host_of("https://:pw@example.com/"), Err(HostError::UserInfo));
@@ -291,7 +296,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1024))]
 
         #[test]
-        fn no_text_makes_the_judge_panic(
+        fn judging_a_url_never_panics(
             text in any::<String>(),
             host in "[a-z0-9.:@%\\[\\]]{0,20}",
         ) {
@@ -301,9 +306,9 @@ mod tests {
             lists.judge(&format!("https://{text}/"));
         }
 
-        /// No name that is merely longer is covered.
+        /// An entry covers its own host on every port, and no longer name that merely ends with it.
         #[test]
-        fn an_entry_covers_its_own_host(text in "[a-z0-9_-]{1,8}(\\.[a-zA-Z0-9é-]{1,8}){0,3}") {
+        fn an_entry_covers_its_own_host_and_no_longer_name(text in "[a-z0-9_-]{1,8}(\\.[a-zA-Z0-9é-]{1,8}){0,3}") {
             if let Ok(entry) = HostEntry::parse(&text) {
                 let lists = HostLists { allowed: vec![entry], blocked: vec![] };
                 let own = lists.judge(&format!("https://{text}:8443/x"));

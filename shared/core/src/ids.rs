@@ -1,5 +1,5 @@
-//! Identifiers: how they are written, what they accept, how they are shown. Never makes one up:
-//! entropy arrives from outside.
+//! Identifiers: their text form, the input they accept and how they are shown. Generates none itself: random bytes come
+//! from the caller.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,39 +7,42 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Why a text is not the identifier it should be. The message says what is accepted.
+/// The text is not a valid identifier. The message says what is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct IdError(pub &'static str);
 
-/// One ask of an agent, in every lane. It is both `request_id` and `transaction_id` on the wire, and
-/// whoever knows the whole of it may poll the answer: logs and screens show [`RequestId::short`].
+/// The id of one agent request, in every lane.
+///
+/// It is both `request_id` and `transaction_id` on the wire. The full id is enough to poll the result, so logs and
+/// screens show [`RequestId::short`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(Uuid);
 
 impl RequestId {
-    /// A version 4 UUID (RFC 9562) from 16 random bytes.
+    /// Builds a version 4 UUID (RFC 9562) from 16 random bytes.
     pub fn from_entropy(bytes: [u8; 16]) -> Self {
         Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
     }
 
-    /// The stored form.
+    /// Restores an id from its stored form.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
 
+    /// Returns the stored form, 16 bytes.
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
 
-    /// The first 8 hex digits: enough for a person, useless as a capability.
+    /// Returns the first 8 hex digits: enough to recognize a request, too few to poll it.
     pub fn short(&self) -> String {
         let mut text = self.0.simple().to_string();
         text.truncate(8);
         text
     }
 
-    /// Whether the written id, hyphens aside, begins with `prefix`.
+    /// Returns whether the id starts with `prefix`, ignoring hyphens and case.
     pub fn has_prefix(&self, prefix: &str) -> bool {
         let wanted: String =
             prefix.chars().filter(|c| *c != '-').map(|c| c.to_ascii_lowercase()).collect();
@@ -50,7 +53,7 @@ impl RequestId {
 impl FromStr for RequestId {
     type Err = IdError;
 
-    /// Only the whole hyphenated form: the status routes take nothing shorter.
+    /// Accepts the full hyphenated form only, because the status routes take nothing shorter.
     fn from_str(text: &str) -> Result<Self, IdError> {
         if text.len() != 36 {
             return Err(IdError("a request id must be a complete UUID"));
@@ -67,7 +70,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Shows the short form only: a whole id is a capability and must not reach a log.
+/// Shows the short form: the full id is a capability and must not reach a log.
 impl fmt::Debug for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RequestId({}…)", self.short())
@@ -80,7 +83,7 @@ impl fmt::Debug for RequestId {
 pub struct AgentId([u8; 6]);
 
 impl AgentId {
-    /// Draws a code from eight random bytes: 26³ × 10³ values, nearly evenly.
+    /// Derives a code from eight random bytes: 26³ × 10³ values, almost uniformly distributed.
     pub fn from_entropy(bytes: [u8; 8]) -> Self {
         let mut rest = u64::from_le_bytes(bytes);
         let mut draw = |size: u64, first: u8| {
@@ -98,6 +101,7 @@ impl AgentId {
         ])
     }
 
+    /// Returns the six characters of the code.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or("??????")
     }
@@ -141,7 +145,7 @@ impl fmt::Debug for AgentId {
     }
 }
 
-/// A seed's place in the wallet: `S001` and on.
+/// The number of a seed in the wallet, written `S001` and up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SeedId(pub u16);
 
@@ -164,17 +168,18 @@ impl FromStr for SeedId {
     }
 }
 
-/// What an operator calls a thing: 1 to 100 printable ASCII characters, unique by [`Name::key`].
+/// A name chosen by the operator: 1 to 100 printable ASCII characters, unique by [`Name::key`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
 
 impl Name {
+    /// Returns the name as the operator wrote it, without surrounding white space.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The form in which names are compared: two names that differ only in case are one.
+    /// Returns the form used to compare names, which ignores case.
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_id_is_never_shown_whole_by_accident() {
+    fn debug_output_never_contains_a_full_request_id() {
         let id = RequestId::from_entropy([7; 16]);
         let whole = id.to_string();
         assert_eq!(whole.parse::<RequestId>().unwrap(), id);
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn names_keep_their_case_and_are_compared_without_it() {
+    fn names_keep_their_case_but_compare_case_insensitively() {
         let name: Name = " Research Bot ".parse().unwrap();
         assert_eq!((name.as_str(), name.key().as_str()), ("Research Bot", "research bot"));
         for bad in ["", "  ", "tab\there", "ünicode", &"x".repeat(101)] {

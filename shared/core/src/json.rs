@@ -1,5 +1,5 @@
-//! JSON as it was written: objects keep their order, numbers their digits. Never guesses: a text
-//! that two readers could understand in two ways is refused, and no number is ever held as a float.
+//! JSON as written: objects keep their order, numbers keep their digits. Rejects text that two parsers could read in
+//! two ways, and never holds a number as a float.
 
 mod read;
 mod write;
@@ -7,10 +7,9 @@ mod write;
 pub use read::{parse, parse_few};
 pub(crate) use write::push_string;
 
-/// One JSON value. Equality is by what was written: `1.0` is not `1`, and the order of keys counts.
+/// A JSON value. Equality compares what was written: `1.0` differs from `1`, and key order counts.
 ///
-/// There is no `Serialize`: serde would hand numbers on as floats or 64-bit integers and lose
-/// digits.
+/// There is no `Serialize`: serde would pass numbers on as floats or 64-bit integers and lose digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Null,
@@ -22,73 +21,81 @@ pub enum Value {
 }
 
 impl Value {
+    /// Returns the text of a string.
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
+    /// Returns the value of `true` or `false`.
     pub fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(flag) = self { Some(*flag) } else { None }
     }
 
+    /// Returns the number.
     pub fn as_number(&self) -> Option<&Number> {
         if let Self::Number(number) = self { Some(number) } else { None }
     }
 
+    /// Returns the items of an array.
     pub fn as_array(&self) -> Option<&[Value]> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }
 
+    /// Returns the object.
     pub fn as_object(&self) -> Option<&Object> {
         if let Self::Object(object) = self { Some(object) } else { None }
     }
 
-    /// A member, where this is an object that has it.
+    /// Returns a member if this is an object that has it.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.as_object()?.get(key)
     }
 }
 
-/// A number by its text, which follows the JSON grammar: whoever needs a value parses the text to
-/// the type it can answer for. Integers have up to 4300 digits (CPython's own bound); a text with a
-/// fraction or an exponent is finite as a double, because the agents' side reads it as one.
+/// A number as its text, which follows the JSON grammar.
+///
+/// Callers parse it to the type they need. Integers have at most 4300 digits (CPython's limit). A text with a fraction
+/// or an exponent is finite as a double, because agents read it as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Number(Box<str>);
 
 impl Number {
-    /// As written.
+    /// Returns the text as written.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// Written without fraction and exponent: what Python reads as an `int`.
+    /// Returns whether there is neither fraction nor exponent, so that Python reads an `int`.
     pub fn is_integer(&self) -> bool {
         !self.0.bytes().any(|b| matches!(b, b'.' | b'e' | b'E'))
     }
 
-    /// The value of plain digits. `-0`, `1.0` and `1e3` are not plain.
+    /// Returns the value of plain digits, if it fits. `-0`, `1.0` and `1e3` are not plain digits.
     pub fn as_u64(&self) -> Option<u64> {
         if self.0.bytes().all(|b| b.is_ascii_digit()) { self.0.parse().ok() } else { None }
     }
 }
 
-/// Members in the order in which they came, no key twice.
+/// An object: members in the order of the text, with unique keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Object(Vec<(String, Value)>);
 
 impl Object {
+    /// Creates an empty object.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same object with one member more: `Object::new().with("status", "success")`.
+    /// Returns the object with one more member: `Object::new().with("status", "success")`.
     #[must_use]
     pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.insert(key, value);
         self
     }
 
-    /// Adds a member at the end, or replaces the value of one that is there and returns the old
-    /// value. Looks at every key: meant for the answers we build, not for objects of any size.
+    /// Appends a member, or replaces the value of an existing key and returns the old value.
+    ///
+    /// The search is linear: meant for responses that we build, not for objects of arbitrary size.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
         let (key, value) = (key.into(), value.into());
         match self.0.iter_mut().find(|(known, _)| *known == key) {
@@ -100,24 +107,28 @@ impl Object {
         }
     }
 
+    /// Returns the value of a key; the search is linear.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
+    /// Iterates over the members in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Why a text is not the JSON we accept, with the byte at which it stops being so.
+/// The text is not valid JSON, or not of the accepted subset; with the byte offset of the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     #[error("not UTF-8 (byte {0})")]
@@ -196,7 +207,7 @@ impl From<Object> for Value {
     }
 }
 
-/// Nothing is written as `null`.
+/// Writes `None` as `null`.
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)

@@ -1,219 +1,218 @@
-//! Every bound of the wallet, named, with its reason. A queue, body, loop or wait that is not bounded here
-//! is a mistake.
+//! Every limit of the wallet, with its reason. A queue, body, loop or wait that is not bounded here is a bug. A suffix
+//! such as `_BYTES` or `_MS` names the unit; values without one are counts.
 
-/// One HTTP body: the original's bound, which agents may rely on.
+/// Longest HTTP body: the limit of the original wallet, which agents may rely on.
 pub const BODY_BYTES: usize = 1 << 20;
-/// A body of which more has come counts as large.
+/// A body larger than this counts as large.
 pub const SMALL_BODY_BYTES: usize = 64 << 10;
-/// Longest bodies for which there is memory while they arrive, and as many while they are answered: all connections with
-/// one each would take a gigabyte.
+/// Memory for large bodies, in bodies of the longest size. It is available twice: for bodies that arrive, and for those
+/// in progress. One body for every connection would take a gigabyte.
 pub const LARGE_BODIES: usize = 64;
-/// How many of them may be of other machines.
+/// The part of that memory that other machines may use, in bodies of the longest size.
 pub const LARGE_BODIES_REMOTE: usize = 32;
-/// The payment-required header after base64: no honest offer comes near it.
+/// Longest payment-required header, after base64 decoding. No honest offer comes near it.
 pub const PAYMENT_HEADER_BYTES: usize = 64 << 10;
-/// Nesting of a request body; the canonical-JSON vectors accept 127 and refuse 128.
+/// Nesting depth of a request body. The canonical-JSON vectors accept 127 and refuse 128.
 pub const BODY_DEPTH: usize = 127;
-/// Values in a request body or in a payment header, containers among them: 32 offers have an eighth of it, and a
-/// mebibyte of nothing but small values would take a hundred in memory, from anybody who can connect.
+/// Values in a request body or payment header, including containers. 32 offers take an eighth of this. Without the
+/// limit, any caller could make a 1 MiB body of small values take 100 MiB of memory.
 pub const BODY_VALUES: usize = 1 << 12;
-/// Nesting of the decoded payment header.
+/// Nesting depth of the decoded payment header.
 pub const PAYMENT_HEADER_DEPTH: usize = 32;
-/// One URL that an agent or a merchant names.
+/// Longest URL that an agent or a merchant names.
 pub const URL_BYTES: usize = 4 << 10;
-/// What of an offer is kept to send back with the payment.
+/// Longest part of an offer that is kept to send back with the payment.
 pub const ECHO_BYTES: usize = 16 << 10;
-/// A bearer agent's idempotency key.
+/// Longest idempotency key of a bearer agent.
 pub const IDEMPOTENCY_KEY_BYTES: usize = 128;
-/// The largest payment the original reads: a thousand million dollars in micro-units.
+/// Largest payment, in micro-dollars: a billion dollars, the most that the original wallet accepts.
 pub const PAYMENT_MICROS: u64 = 1_000_000_000_000_000;
 
-/// How long a request waits for the operator (wallet specification, States and transitions), and how long a bearer
-/// agent hears the same of it after it was denied or has expired.
+/// How long a request waits for the operator (wallet specification, States and transitions). A bearer agent also
+/// receives the result of a denied or expired request for this long.
 pub const HOLD_MS: i64 = 15 * 60 * 1000;
-/// Requests of one agent that may wait at once: beyond it the queue is a flood, not a queue.
+/// Pending requests of one agent: more would be a flood that no operator can work off.
 pub const HELD_PER_AGENT: usize = 20;
-/// Requests that may wait at once in all.
+/// Pending requests of all agents.
 pub const HELD_IN_ALL: usize = 500;
-/// Payments of one agent that may be redeemed at once: what the rate limit lets through in so many minutes.
+/// Limits the open payments of one agent: as many as the rate limit admits in this many minutes.
 pub const OPEN_MINUTES: u32 = 60;
-/// New requests of one agent in a day (UTC).
+/// New requests of one agent in a UTC day.
 pub const REQUESTS_A_DAY: u32 = 100_000;
-/// What of each payment header is no padding: honest offers are shorter.
+/// Bytes of a payment header that do not count as padding: honest offers are shorter.
 pub const HEADER_FREE_BYTES: usize = 1 << 10;
-/// Padding of one agent's headers in a day (UTC): what is beyond that of each of them.
+/// Bytes of padding in one agent's payment headers in a UTC day. Padding is what exceeds [`HEADER_FREE_BYTES`] in each
+/// header.
 pub const PADDING_A_DAY: u64 = 32 << 20;
-/// Settlements of one agent that wait to be looked up on the chain; beyond it reports are believed and not checked.
+/// Pending settlement checks of one agent. Beyond that, reports are accepted without a check on the chain.
 pub const CHECKS_PER_AGENT: usize = 50;
-/// Refused asks of one agent that are recorded in a minute; the others are refused without a trace.
+/// Refusals recorded for one agent in a minute; further requests are refused without a record.
 pub const REFUSALS_PER_MINUTE: u32 = 30;
-/// A signed timestamp may be this far from our clock, both ends included (setting `server.signature_window_s`).
+/// Default window of a signed timestamp around our clock, inclusive. See the setting `server.signature_window_s`.
 pub const SIGNATURE_WINDOW_S: u64 = 300;
-/// What the setting may be.
+/// Values that the setting accepts.
 pub const SIGNATURE_WINDOW_RANGE_S: std::ops::RangeInclusive<u64> = 60..=900;
-/// How long an accepted HMAC signature is remembered, in days of the signed timestamp.
+/// How long an accepted HMAC signature is remembered, in days of its signed timestamp.
 pub const IDENTITY_DAYS: i64 = 30;
-/// Longest life that a payment may be given without asking (setting `payments.max_validity`).
+/// Default of the longest validity of a payment without approval. See the setting `payments.max_validity`.
 pub const MAX_VALIDITY_S: u64 = 3600;
 /// Names in the setting `server.hosts`.
 pub const MAX_HOSTS: usize = 64;
 /// Characters of a URL in a list of requests, unless its host is longer.
 pub const LISTED_URL: usize = 200;
-/// Reports about one payment that change something: an honest agent makes two.
+/// Reports about one payment that may change its record; an honest agent sends two.
 pub const REPORTS_PER_PAYMENT: u8 = 8;
-/// Text of an agent about a failed settlement that is kept.
+/// Longest text that is kept of an agent's report about a failed settlement.
 pub const REPORT_TEXT_BYTES: usize = 200;
-/// Settlements that wait to be looked up on the chain; beyond it reports are believed and not checked.
+/// Pending settlement checks of all agents. Beyond that, reports are accepted without a check on the chain.
 pub const CHECKS_IN_ALL: usize = 10_000;
-/// How long a reported transaction is looked for before the search is given up.
+/// How long the chain is searched for a reported transaction.
 pub const CHECK_LASTS_MS: i64 = 24 * 3600 * 1000;
-/// An allowance must have lasted this long before it renews (wallet specification, Limits).
+/// Shortest life of an allowance before it renews (wallet specification, Limits).
 pub const ALLOWANCE_LASTS_MS: i64 = 20 * 3600 * 1000;
-/// Slack for the boot clock against the wall clock in that rule: clocks are disciplined by seconds, not
-/// by minutes.
+/// Tolerance between boot clock and wall clock in that rule. Clock discipline corrects seconds, not minutes.
 pub const ALLOWANCE_BOOT_SLACK_MS: i64 = 5 * 60 * 1000;
-/// A local clock this far ahead of the newest block does not renew an allowance by itself.
+/// A local clock further ahead of the newest block does not renew an allowance automatically.
 pub const CLOCK_AHEAD_OF_CHAIN_MS: i64 = 3600 * 1000;
 
-/// A clock this far off the newest block approves nothing by itself: the times of an authorization are
-/// reckoned by it.
+/// A local clock further off the newest block approves nothing automatically. The validity times of authorizations
+/// depend on it.
 pub const CLOCK_OFF_CHAIN_MS: i64 = 600 * 1000;
-/// A clock this far off is worth a line in the log.
+/// A local clock further off the newest block is logged.
 pub const CLOCK_OFF_CHAIN_WARN_MS: i64 = 120 * 1000;
-/// Between two looks at a chain's newest block, while agents pay there.
+/// Interval of reading a chain's newest block, while agents pay there.
 pub const CHAIN_TIME_EVERY_MS: u64 = 10 * 60 * 1000;
-/// How long such a look says anything.
+/// How long the time of such a block counts.
 pub const CHAIN_TIME_LASTS_MS: u64 = 3 * CHAIN_TIME_EVERY_MS;
-/// A chain that makes no block for so long is asleep, and says nothing of our clock.
+/// A chain without a new block for this long is idle. Its block time does not contradict our clock.
 pub const CHAIN_AWAKE_MS: u64 = 15 * 1000;
 
-/// Commands that may wait for the core; beyond it callers are told BUSY.
+/// Commands queued for the core; further callers receive `BUSY`.
 pub const CORE_QUEUE: usize = 1024;
-/// Commands decided in one commit while commits are slow: the disk then sets the pace, and a larger batch
-/// only lengthens the tail.
+/// Commands per commit while commits are slow. The disk then sets the pace, and a larger batch only raises tail
+/// latency.
 pub const CORE_BATCH: usize = 64;
-/// Commands decided in one commit while commits are quick: callers and core then work side by side instead
-/// of waiting for each other.
+/// Commands per commit while commits are quick, so that callers and core work in parallel.
 pub const CORE_BATCH_QUICK: usize = 32;
-/// A step that took as long was held up by the disk.
+/// A core step that takes this long was delayed by the disk.
 pub const CORE_STEP_SLOW_MS: u64 = 6;
-/// Records that may wait for the next commit before one is made for them.
+/// How long records of signatures wait for another commit before they get their own.
 pub const RECORD_DELAY_MS: u64 = 100;
-/// Entries between two snapshots of the state.
+/// Journal entries between two snapshots of the state.
 pub const SNAPSHOT_EVERY: u64 = 10_000;
-/// Free disk space under which no new ask is taken.
+/// Free disk space below which new requests are refused.
 pub const FREE_DISK_BYTES: u64 = 64 << 20;
-/// How long an agent's call waits for a signer before it is told to poll.
+/// How long an agent's call waits for a signer before the agent must poll.
 pub const SIGNER_WAIT_MS: u64 = 5_000;
-/// How long a stopping engine lets a program take for each frame that is still to be delivered.
+/// How long a stopping engine waits for a program to take each frame that is still to be delivered.
 pub const FAREWELL_MS: u64 = 1_000;
 /// How long a stopping engine waits for calls in progress.
 pub const DRAIN_MS: u64 = 10_000;
 
-/// How long looking up what one address holds may take: the patience of an agent's HTTP client.
+/// Timeout of reading one address's balances; an agent's HTTP client waits about as long.
 pub const FUNDS_WAIT_MS: u64 = 10_000;
-/// How long an address's balances are told without asking again: about a block, and asking in a loop then
-/// costs our nodes one question in that time.
+/// How long an address's balances are returned from the cache. About one block time: an agent that polls in a loop then
+/// costs one query per block.
 pub const FUNDS_FRESH_MS: u64 = 2_000;
-/// How long a card waits for the balance that it shows.
+/// How long a card waits for its balance.
 pub const GLANCE_WAIT_MS: u64 = 1_000;
-/// How long cards show a balance, or that there is none, without asking again.
+/// How long cards reuse a balance, or a failure to read one.
 pub const GLANCE_FRESH_MS: u64 = 10_000;
-/// How old a balance may be on a card, with its time, where nothing newer can be had.
+/// Oldest balance, with its time, that a card shows if no newer one can be read.
 pub const GLANCE_KEPT_MS: u64 = 600_000;
-/// Addresses and networks whose latest balances are remembered.
+/// Accounts (address and network) whose latest balances are cached.
 pub const FUNDS_KEPT: usize = 1024;
-/// Addresses whose balances one command looks up: its answer, on every network there is, fits into a frame.
+/// Addresses per `balances` command: the result for all networks must fit one frame.
 pub const FUNDS_ADDRESSES: usize = 50;
-/// Tokens of explorers in that answer.
+/// Tokens found by explorers in such a result.
 pub const FUNDS_FOREIGN_TOKENS: usize = 500;
 
-/// One frame of the control channel.
+/// Longest frame of the control channel.
 pub const FRAME_BYTES: usize = 1 << 20;
-/// Nesting of a JSON frame.
+/// Nesting depth of a JSON frame.
 pub const FRAME_DEPTH: usize = 32;
 /// How long a client may take to prove that it knows the token.
 pub const HANDSHAKE_MS: u64 = 5_000;
-/// Rows of the history in one answer: more would not fit a frame. An export has no such bound.
+/// Rows of one `history` result, because more would not fit a frame. Exports are not limited.
 pub const HISTORY_ROWS: usize = 500;
-/// Entries of the journal that one frame hands to a program that watches.
+/// Journal entries in one frame of `watch`.
 pub const WATCH_ENTRIES: u64 = 256;
-/// Text of such a frame: as many as wait for a slow reader are held in memory.
+/// Longest text of such a frame. All frames queued for a slow reader are held in memory.
 pub const WATCH_BYTES: usize = 64 << 10;
-/// Text in one piece of an export.
+/// Text in one part of an export.
 pub const PART_BYTES: usize = 64 << 10;
-/// How long an export waits for a program that takes no more pieces: it keeps the journal from reusing space.
+/// How long an export waits for a program that takes no more parts. It keeps the journal from reusing space meanwhile.
 pub const PART_WAIT_MS: u64 = 60_000;
-/// Consoles and commands attached at once.
+/// Consoles and commands attached at the same time.
 pub const CONTROL_SESSIONS: usize = 64;
-/// Programs at the control socket that have not proven its token yet; the oldest makes room for another.
+/// Sessions at the control socket that have not proven the token yet; a new one evicts the oldest.
 pub const CONTROL_UNPROVEN: usize = 32;
-/// One frame of a program that has not proven the token yet.
+/// Longest frame before the token is proven.
 pub const HANDSHAKE_BYTES: usize = 4 << 10;
 
-/// Calls a minute of one agent, and of one address that proves none (setting `server.rate_per_minute`).
+/// Default calls per minute of one agent, or of one address without a valid proof. See the setting
+/// `server.rate_per_minute`.
 pub const RATE_PER_MINUTE: u32 = 300;
-/// The minute of all rate limits, which slides.
+/// The sliding window of all rate limits.
 pub const RATE_WINDOW_MS: u64 = 60_000;
-/// Addresses whose calls are counted one by one; newcomers beyond them share one count. With a default limit each they
-/// take ten mebibytes.
+/// Addresses with their own rate count; new ones beyond that share one count. At the default rate they take 10 MiB.
 pub const RATE_ADDRESSES: usize = 4_096;
-/// Pairs of an address and a name whose failed proofs are counted one by one.
+/// Pairs of address and agent name with their own count of failed proofs.
 pub const RATE_KEYS: usize = 65_536;
-/// Failed proofs a minute for one agent from one address: a program that lost its secret asks less often,
-/// whoever guesses asks more often.
+/// Failed proofs per minute for one agent from one address. A program that lost its secret stays below this; a guessing
+/// attacker does not.
 pub const FAILED_AUTH_PER_MINUTE: u32 = 30;
-/// Bearer agents that came from another machine and are remembered: more than anybody registers.
+/// Bearer agents that are remembered for having called from another machine. No operator registers that many.
 pub const LAN_BEARER_AGENTS: usize = 1024;
-/// One of them is warned of once in as long: a warning for every payment would be read by nobody.
+/// Interval of warnings about one such agent: a warning for each payment would be ignored.
 pub const LAN_BEARER_WARN_MS: u64 = 60_000;
 
-/// A request's line and headers: an agent's take less than one.
+/// Longest request line plus headers; an agent's take less than one KiB.
 pub const HEAD_BYTES: usize = 16 << 10;
 /// Header lines of one request.
 pub const HEAD_LINES: usize = 64;
-/// Method, target and version: a target carries one id at most.
+/// Longest request line (method, target, version); a target contains at most one id.
 pub const REQUEST_LINE_BYTES: usize = 4 << 10;
-/// One answer: ours are small, and the largest is a document.
+/// Longest response that a client reads: ours are small, and the largest is a document.
 pub const REPLY_BYTES: usize = 1 << 20;
 
-/// A request's head, from its first byte: a local client sends it in one piece.
+/// How long a request's head may take from its first byte; a local client sends it in one piece.
 pub const HEAD_MS: u64 = 5_000;
-/// A request's body.
+/// How long a request's body may take.
 pub const BODY_MS: u64 = 10_000;
-/// How long a body may come at any pace.
+/// How long a body may arrive at any rate.
 pub const BODY_GRACE_MS: u64 = 1_000;
-/// The pace of a body after that, on average: slower is holding a connection, not sending.
+/// Average rate of a body after that: a slower peer is holding a connection, not sending.
 pub const BODY_BYTES_PER_S: u64 = 1 << 10;
-/// A connection between two requests.
+/// How long a connection may be idle between two requests.
 pub const IDLE_MS: u64 = 30_000;
-/// A peer that does not read its answer.
+/// How long a peer may stop reading its response.
 pub const WRITE_MS: u64 = 10_000;
-/// An agent's call in all, the wait for a signer and the arrival of the body included.
+/// Timeout of an agent's call, including the arrival of the body and the wait for a signer.
 pub const HANDLER_MS: u64 = 30_000;
-/// How long what still arrives is read away after the last answer: a socket that is closed with unread
-/// data takes the answer with it.
+/// How long arriving bytes are discarded after the last response. A socket closed with unread data is reset, which can
+/// destroy the response.
 pub const LINGER_MS: u64 = 2_000;
-/// How much is read away: a few bodies that were refused for their size.
+/// How many bytes are discarded then: a few bodies that were refused for their size.
 pub const LINGER_BYTES: usize = 4 << 20;
 
-/// Connections of the agent server: a thousand agents that keep one each, and some.
+/// Connections of the agent server: one each for a thousand agents, and some spare.
 pub const CONNECTIONS: usize = 1_100;
 /// Connections of one remote peer.
 pub const CONNECTIONS_PER_PEER: usize = 32;
-/// Connections that only this machine's programs may have.
+/// Connections reserved for programs on this machine.
 pub const CONNECTIONS_FOR_LOOPBACK: usize = 8;
-/// Callers that are being told at once that there is no room; more are hung up on.
+/// Connections that are being refused for lack of a slot. Further ones are closed without a response.
 pub const TURNED_AWAY: usize = 64;
-/// Connections that may wait to be accepted.
+/// Backlog of the listening socket.
 pub const LISTEN_BACKLOG: u32 = 1024;
-/// Connections that the engine makes itself, at most: endpoints, explorers and control sessions.
+/// Open files reserved for the engine's own connections: endpoints, explorers and control sessions.
 pub const OUTBOUND_FILES: usize = 128;
-/// Open files that an engine needs: its connections, those that are turned away, control sessions,
-/// journal, endpoints, and room to spare.
+/// Open files that an engine needs. They are connections, refusals in progress, control sessions, journal and
+/// endpoints, and some spare.
 pub const OPEN_FILES: u64 = 2_048;
 
-/// Shortest password of a wallet.
+/// Shortest password of a wallet, in characters.
 pub const PASSWORD_CHARS: usize = 8;
 /// Longest password file or line that is read.
 pub const PASSWORD_BYTES: usize = 4 << 10;

@@ -1,12 +1,12 @@
-//! Money as integers. Token amounts count the token's smallest unit, dollars count whole micro-dollars;
-//! every sum is checked, every rounding is named where it happens.
+//! Money as integers: token amounts in the token's smallest unit, dollars in micro-dollars. Every sum is checked, and
+//! every conversion names its rounding.
 
 use std::fmt;
 
 use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
 
-/// Why a figure is not an amount. The text says what is accepted.
+/// The text is not a valid amount, or a sum overflows. The message says what is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
     #[error("an amount needs plain digits, like 12 or 0.25")]
@@ -17,23 +17,26 @@ pub enum MoneyError {
     Overflow,
 }
 
-/// In whose favour a conversion rounds.
+/// The direction in which a conversion rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Round {
-    /// Away from zero: what counts against a limit.
+    /// Away from zero, for amounts that count against a limit.
     Up,
-    /// Towards zero: what we may expect to get.
+    /// Towards zero, for amounts that we expect to receive.
     Down,
 }
 
-/// An amount in the smallest unit of some token. It knows no decimals: [`TokenAmount`] ties it to them.
+/// An amount in a token's smallest unit. The decimals are not part of it; see [`TokenAmount`].
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Atoms(pub U256);
 
 impl Atoms {
-    /// Reads the atomic form of the x402 wire: `0|[1-9][0-9]{0,77}`.
+    /// Parses the atomic form of the x402 wire: `0|[1-9][0-9]{0,77}`.
+    ///
+    /// # Errors
+    /// `Format` for any other text, `Overflow` above 2^256 - 1.
     pub fn parse(text: &str) -> Result<Self, MoneyError> {
         let digits = (1..=78).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
         if !digits || (text.len() > 1 && text.starts_with('0')) {
@@ -42,7 +45,10 @@ impl Atoms {
         U256::from_str_radix(text, 10).map(Self).map_err(|_too_large| MoneyError::Overflow)
     }
 
-    /// Dollars of a token that is worth one dollar a unit.
+    /// Converts to dollars, for a token whose whole coin is worth one dollar.
+    ///
+    /// # Errors
+    /// `Overflow` if the result exceeds `u64` micro-dollars.
     pub fn to_usd(self, decimals: u8, round: Round) -> Result<Usd, MoneyError> {
         let micros = match decimals.checked_sub(6) {
             Some(extra) => {
@@ -66,7 +72,7 @@ impl fmt::Display for Atoms {
     }
 }
 
-/// An amount of a token with that token's decimals, for people: every decimal is shown, none rounded.
+/// A token amount with its decimals. `Display` prints every decimal and never rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAmount {
     pub atoms: Atoms,
@@ -85,7 +91,7 @@ impl fmt::Display for TokenAmount {
 }
 
 impl TokenAmount {
-    /// Without the zeros at its end, as somebody would write it: `0.25`, `3`.
+    /// Formats the amount without trailing zeros: `0.25`, `3`.
     pub fn plain(&self) -> String {
         let text = self.to_string();
         if text.contains('.') {
@@ -95,49 +101,62 @@ impl TokenAmount {
         }
     }
 
-    /// For a column that people read: dollars keep all six decimals, and of eighteen only those that say
-    /// something are shown.
+    /// Formats the amount for a column. Tokens with at most six decimals keep them all; others lose trailing zeros.
     pub fn told(&self) -> String {
         if self.decimals > 6 { self.plain() } else { self.to_string() }
     }
 }
 
-/// Whole micro-dollars: one million is one dollar.
+/// Dollars in micro-dollars: 1,000,000 is one dollar.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Usd(pub u64);
 
 impl Usd {
+    /// Zero dollars.
     pub const ZERO: Self = Self(0);
 
+    /// Converts whole dollars.
     pub const fn dollars(dollars: u32) -> Self {
-        // A u32 of dollars is at most 4.3e15 micro-dollars: it fits.
+        // A u32 of dollars is at most 4.3e15 micro-dollars, which fits.
         Self((dollars as u64).saturating_mul(1_000_000))
     }
 
+    /// Adds two amounts.
+    ///
+    /// # Errors
+    /// `Overflow` if the sum does not fit.
     pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
         self.0.checked_add(other.0).map(Self).ok_or(MoneyError::Overflow)
     }
 
+    /// Subtracts `other`.
+    ///
+    /// # Errors
+    /// `Overflow` if `other` is larger than `self`.
     pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
         self.0.checked_sub(other.0).map(Self).ok_or(MoneyError::Overflow)
     }
 
-    /// What is left of `self` after `taken`; nothing, if that is more. A limit that was lowered under what
-    /// is spent leaves zero, never a debt.
+    /// Returns `self` minus `taken`, at least zero.
+    ///
+    /// A limit lowered below what is already spent leaves zero, not a debt.
     pub fn left_after(self, taken: Self) -> Self {
         Self(self.0.saturating_sub(taken.0))
     }
 
-    /// Reads dollars with up to six decimals.
+    /// Parses dollars with up to six decimals.
+    ///
+    /// # Errors
+    /// Those of [`parse_decimal`], and `Overflow` above `u64` micro-dollars.
     pub fn parse(text: &str) -> Result<Self, MoneyError> {
         let micros = parse_decimal(text, 6)?;
         u64::try_from(micros).map(Self).map_err(|_too_large| MoneyError::Overflow)
     }
 }
 
-/// At least two decimals, and as many more as the amount has: `10.00`, `0.012`.
+/// Prints at least two decimals, and more if the amount has them: `10.00`, `0.012`.
 impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.0.checked_div(1_000_000).unwrap_or(0);
@@ -148,49 +167,58 @@ impl fmt::Display for Usd {
     }
 }
 
-/// Dollars as text in a serialised form, for everybody who is no Rust program: `"12.00"`.
+/// Serializes dollars as text, `"12.00"`, for readers other than Rust programs.
 pub mod usd_text {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     use super::Usd;
 
+    /// Writes the amount as text.
     pub fn serialize<S: Serializer>(usd: &Usd, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(usd)
     }
 
+    /// Reads the amount from text.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Usd, D::Error> {
         let text = String::deserialize(deserializer)?;
         Usd::parse(&text).map_err(de::Error::custom)
     }
 }
 
-/// Wei of a network's native coin.
+/// An amount of a network's native coin in wei.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Wei(pub u128);
 
 impl Wei {
-    /// Reads whole coins with up to eighteen decimals.
+    /// Parses whole coins with up to eighteen decimals.
+    ///
+    /// # Errors
+    /// Those of [`parse_decimal`], and `Overflow` above `u128` wei.
     pub fn parse_coins(text: &str) -> Result<Self, MoneyError> {
         let wei = parse_decimal(text, 18)?;
         u128::try_from(wei).map(Self).map_err(|_too_large| MoneyError::Overflow)
     }
 
+    /// Formats the amount in whole coins, without trailing zeros.
     pub fn as_coins(self) -> String {
         let amount = TokenAmount { atoms: Atoms(U256::from(self.0)), decimals: 18 }.to_string();
         amount.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }
 
-/// Hundredths of a percent.
+/// A share in basis points, hundredths of a percent.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Bps(pub u16);
 
 impl Bps {
-    /// Reads a percentage from 0 to 100 with up to two decimals.
+    /// Parses a percentage from 0 to 100 with up to two decimals.
+    ///
+    /// # Errors
+    /// Those of [`parse_decimal`], and `Overflow` above 100.
     pub fn parse_percent(text: &str) -> Result<Self, MoneyError> {
         let bps = parse_decimal(text, 2)?;
         let bps = u16::try_from(bps).map_err(|_too_large| MoneyError::Overflow)?;
@@ -205,8 +233,11 @@ impl fmt::Display for Bps {
     }
 }
 
-/// Reads `(0|[1-9][0-9]{0,30})(\.[0-9]+)?` with at most `scale` decimals into units of 10^-scale.
-/// More decimals are an error, not a rounding.
+/// Parses `(0|[1-9][0-9]{0,30})(\.[0-9]+)?` into units of 10^-`scale`.
+///
+/// # Errors
+/// `TooFine` for more than `scale` decimals, because amounts are never rounded. `Format` for any other text, `Overflow`
+/// if the result exceeds 256 bits.
 pub fn parse_decimal(text: &str, scale: u8) -> Result<U256, MoneyError> {
     let (whole, fraction) = match text.split_once('.') {
         Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
@@ -250,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_plain_digits_is_an_amount() {
+    fn amounts_accept_plain_digits_only() {
         for bad in [
             "", " 1", "1 ", "+1", "-1", "1e3", "0x10", ".5", "5.", "01", "1,5", "١", "1_0", "NaN",
             "∞",
@@ -268,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_at_the_end_are_told_of_dollars_alone() {
+    fn only_tokens_with_few_decimals_keep_trailing_zeros() {
         for (atoms, decimals, whole, plain, told) in [
             (250_000, 6, "0.250000", "0.25", "0.250000"),
             (3_000_000, 6, "3.000000", "3", "3.000000"),
@@ -282,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_named() {
+    fn conversion_to_dollars_rounds_as_requested() {
         let wei = Atoms(U256::from(1_000_000_000_001u64));
         assert_eq!(wei.to_usd(18, Round::Up), Ok(Usd(2)));
         assert_eq!(wei.to_usd(18, Round::Down), Ok(Usd(1)));
@@ -300,7 +331,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn t_15_a_shown_amount_reads_back(micros: u64, wei: u128, bps in 0u16..=10_000) {
+        fn t_15_a_formatted_amount_parses_to_itself(micros: u64, wei: u128, bps in 0u16..=10_000) {
             prop_assert_eq!(Usd::parse(&Usd(micros).to_string()), Ok(Usd(micros)));
             prop_assert_eq!(Wei::parse_coins(&Wei(wei).as_coins()), Ok(Wei(wei)));
             let percent = Bps(bps).to_string();
@@ -308,7 +339,7 @@ mod tests {
         }
 
         #[test]
-        fn t_15_atoms_read_back(words: [u64; 4]) {
+        fn t_15_formatted_atoms_parse_to_themselves(words: [u64; 4]) {
             let atoms = Atoms(U256::from_limbs(words));
             prop_assert_eq!(Atoms::parse(&atoms.to_string()), Ok(atoms));
         }

@@ -1,5 +1,5 @@
-//! The table of networks: the only place, but for the facilitator's configuration, where a chain id or a
-//! contract address is written. Adding a chain is adding a row.
+//! The table of networks. No other file contains chain ids or contract addresses, except the `config` modules of
+//! services and tests. To add a chain, add a row.
 
 use std::fmt;
 
@@ -16,7 +16,9 @@ impl fmt::Display for ChainId {
     }
 }
 
-/// The dollar token that a network prices payments in, one to one (EIP-3009, EIP-712 domain).
+/// The dollar token of a network, in which payments are priced one to one.
+///
+/// It supports EIP-3009 and has an EIP-712 domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stablecoin {
     pub symbol: &'static str,
@@ -26,11 +28,11 @@ pub struct Stablecoin {
     pub domain_name: &'static str,
     /// `version` of the EIP-712 domain.
     pub domain_version: &'static str,
-    /// What `DOMAIN_SEPARATOR()` of the contract answers; a test recomputes it from the row.
+    /// The contract's `DOMAIN_SEPARATOR()`; a test recomputes it from the row.
     pub domain_separator: B256,
 }
 
-/// A token that is what its symbol says, besides the dollar token.
+/// A verified token other than the dollar token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
     pub symbol: &'static str,
@@ -41,40 +43,39 @@ pub struct Token {
 /// Decimals of every network's native coin, as JSON-RPC counts it.
 pub const NATIVE_DECIMALS: u8 = 18;
 
-/// How a network wants gas to be paid for.
+/// How a network charges for gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeeModel {
     /// A base fee that is burned, and a tip by which blocks are filled.
     Eip1559,
-    /// EIP-1559 transactions in the order in which they come; the cost of the data is in the gas
-    /// (Arbitrum Nitro).
+    /// EIP-1559 transactions in order of arrival; the gas includes the cost of data (Arbitrum Nitro).
     Arbitrum,
-    /// EIP-1559, and the cost of the data on top, which no estimate of gas contains (OP stack).
+    /// EIP-1559 plus a data fee that gas estimates do not include (OP stack).
     OpStack,
-    /// Type 0 transactions at the price that the node names.
+    /// Type 0 transactions at the node's gas price.
     Legacy,
-    /// Type 0 transactions at no price.
+    /// Type 0 transactions at a gas price of zero.
     Free,
 }
 
-/// How transactions are paid for and waited for on a network.
+/// Fees, confirmations and timing of transactions on a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gas {
     pub model: FeeModel,
-    /// The most that is ever offered for a unit of gas, in wei: whatever a node says.
+    /// Highest gas price that is ever offered, in wei, whatever a node reports.
     pub ceiling: u128,
-    /// The least tip that is offered, in wei a unit of gas.
+    /// Lowest tip that is offered, in wei per unit of gas.
     pub tip: u128,
-    /// From how many blocks on, its own included, a transaction counts as settled.
+    /// Blocks, including the transaction's own, after which it counts as settled.
     pub confirmations: u64,
-    /// How long an offer waits for a block before more is offered.
+    /// How long an offer waits for a block before the price is raised.
     pub patience_ms: i64,
-    /// How often the newest block is looked at while something waits for it.
+    /// Interval of polling the newest block while a transaction is pending.
     pub poll_ms: u64,
 }
 
 impl Gas {
-    /// SKALE: prices are in prepaid credits, blocks are final when they are made.
+    /// SKALE: prices are in prepaid credits, and blocks are final at once.
     const SKALE: Self = Self {
         model: FeeModel::Legacy,
         ceiling: 1_000 * GWEI,
@@ -111,49 +112,49 @@ impl Gas {
 
 const GWEI: u128 = 1_000_000_000;
 
-/// One chain.
+/// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     pub chain: ChainId,
-    /// What an operator reads.
+    /// The name that an operator sees.
     pub title: &'static str,
-    /// x402 v1 names; the first is the one we write.
+    /// x402 v1 names; we write the first one.
     pub v1_names: &'static [&'static str],
-    /// The official clients of version 1 know the first name. They refuse a whole list of offers with a name in
-    /// it that they do not know.
+    /// Whether official x402 v1 clients know the first name. They refuse a list of offers that contains an unknown
+    /// name.
     pub v1_official: bool,
-    /// Symbol of the coin that pays gas.
+    /// Symbol of the coin that pays for gas.
     pub native: &'static str,
     pub gas: Gas,
     pub stablecoin: Stablecoin,
-    /// Further tokens whose balances are always looked up.
+    /// Further tokens whose balances are always read.
     pub tokens: &'static [Token],
-    /// Its explorer answers HTTP 500 for an address that it has never seen.
+    /// The network's explorer returns HTTP 500 for an address that it has never seen.
     pub explorer_500_unseen: bool,
-    /// Public endpoints, in the order in which they are tried; empty: the operator must choose one.
+    /// Public endpoints in the order of use. If empty, the operator must choose one.
     pub rpc: &'static [&'static str],
-    /// Public API of a Blockscout explorer; none: tokens outside our table are not discovered there unless
-    /// the operator chooses one. It learns the addresses that are looked up.
+    /// Public API of a Blockscout explorer, which learns the addresses that are looked up. `None`: tokens outside our
+    /// table are not discovered unless the operator chooses an explorer.
     pub explorer: Option<&'static str>,
-    /// Enabled in the full edition until the operator says otherwise.
+    /// Enabled by default in the full edition.
     pub on_by_default: bool,
 }
 
 impl Network {
-    /// The CAIP-2 id, `eip155:<chain>`.
+    /// Returns the CAIP-2 id, `eip155:<chain>`.
     pub fn caip2(&self) -> String {
         format!("eip155:{}", self.chain)
     }
 }
 
-/// Multicall3, which answers many reads of one block in one call: the same address and the same code on
-/// every row but perhaps SKALE's two, where nobody lists it. Look for code there before it is called.
+/// Multicall3, which performs many reads of one block in one call. Address and code are the same on every row, except
+/// perhaps SKALE's two, where no list confirms it. Check for code before calling it.
 pub const MULTICALL3: Address = address!("0xcA11bde05977b3631167028862bE2a173976CA11");
 
-/// What the data of a transaction costs on every network of the OP stack (a predeploy).
+/// The predeploy that reports the data fee of a transaction, on every OP stack network.
 pub const OP_GAS_PRICE_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
 
-/// Every network that Bursar knows.
+/// All networks that Bursar supports.
 pub static NETWORKS: &[Network] = &[
     Network {
         chain: ChainId(4663),
@@ -349,13 +350,12 @@ pub static NETWORKS: &[Network] = &[
     },
 ];
 
-/// The row of a chain.
+/// Returns the row of a chain.
 pub fn by_chain(chain: ChainId) -> Option<&'static Network> {
     NETWORKS.iter().find(|row| row.chain == chain)
 }
 
-/// The row a text names: CAIP-2, a plain chain id, or an x402 v1 name in any case. Unknown texts name
-/// nothing; they are never passed through.
+/// Finds a row by CAIP-2 id, plain chain id, or x402 v1 name in any case. Unknown text is never passed through.
 pub fn by_text(text: &str) -> Option<&'static Network> {
     let digits = text.strip_prefix("eip155:").unwrap_or(text);
     if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -365,13 +365,12 @@ pub fn by_text(text: &str) -> Option<&'static Network> {
     NETWORKS.iter().find(|row| row.v1_names.iter().any(|name| name.eq_ignore_ascii_case(text)))
 }
 
-/// What an operator calls a network: anything [`by_text`] knows, or the title in any case.
+/// Finds a row by anything that [`by_text`] accepts, or by title in any case.
 pub fn by_name(name: &str) -> Option<&'static Network> {
     by_text(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
 }
 
-/// All of them, in the order in which one is chosen where nobody named any: the one on which most merchants
-/// ask to be paid comes first.
+/// Iterates over all networks, starting with Base, on which most merchants ask to be paid. Used if no network is named.
 pub fn usual_first() -> impl Iterator<Item = &'static Network> {
     let usual = |row: &&Network| row.chain == ChainId(8453);
     NETWORKS.iter().filter(usual).chain(NETWORKS.iter().filter(move |row| !usual(row)))

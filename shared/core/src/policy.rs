@@ -1,5 +1,5 @@
-//! What an agent may do: limits of the three lanes, networks and domains. Pure data with the one question
-//! that decides who may change it: does the new policy loosen the old one?
+//! The policy of an agent: limits of the three lanes, networks and domains. Pure data. [`Policy::loosens`] compares two
+//! policies, because only a loosening change needs an unlocked wallet.
 
 mod changes;
 
@@ -20,7 +20,7 @@ pub struct Policy {
     pub lending: LendingPolicy,
 }
 
-/// Which networks an agent may use, among those that the operator has enabled.
+/// The networks that an agent may use, among those that the operator has enabled.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum AllowedNetworks {
     #[default]
@@ -29,6 +29,7 @@ pub enum AllowedNetworks {
 }
 
 impl AllowedNetworks {
+    /// Returns whether the policy allows a network; it must also be enabled.
     pub fn allows(&self, chain: ChainId) -> bool {
         match self {
             AllowedNetworks::AllEnabled => true,
@@ -45,15 +46,15 @@ impl AllowedNetworks {
     }
 }
 
-/// x402 payments.
+/// The policy for x402 payments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentPolicy {
     pub enabled: bool,
     /// Most that may be spent in one allowance day.
     pub daily: Usd,
-    /// A payment above it is refused outright.
+    /// Larger payments are refused.
     pub per_request: Usd,
-    /// A payment strictly below it is signed without asking; zero asks always.
+    /// Smaller payments are signed without approval; zero means that every payment needs approval.
     pub auto_below: Usd,
     pub hosts: HostLists,
 }
@@ -70,18 +71,18 @@ impl Default for PaymentPolicy {
     }
 }
 
-/// Swaps. Stored and shown; the lane that reads it comes with trading.
+/// The policy for swaps. It is stored and shown, but no lane reads it yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TradingPolicy {
     pub enabled: bool,
     pub daily: Usd,
     pub per_trade: Usd,
     pub auto_below: Usd,
-    /// Trading stops while the native balance is below it.
+    /// Trading stops while the native balance is lower.
     pub min_native: Wei,
-    /// Allowed drift of the final fill from our own quote.
+    /// Largest difference between the final fill and our quote.
     pub max_slippage: Bps,
-    /// How much worse than the pool's own rate a fill may be, fee included, before the operator is asked.
+    /// Largest difference between fill and pool rate, including the fee, without approval.
     pub max_impact: Bps,
 }
 
@@ -99,14 +100,14 @@ impl Default for TradingPolicy {
     }
 }
 
-/// Lending. Stored and shown; the lane that reads it comes with lending.
+/// The policy for lending. It is stored and shown, but no lane reads it yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LendingPolicy {
     pub enabled: bool,
     pub max_deposit: Usd,
-    /// Ceiling of what is deployed across all venues at once.
+    /// Most that may be lent at all venues together.
     pub max_total: Usd,
-    /// A second ceiling, as a share of what is liquid and deployed; the lower one binds.
+    /// The same limit as a share of liquid and lent funds; the lower one applies.
     pub max_share: Option<Bps>,
     pub auto_below: Usd,
     pub operations_per_day: u32,
@@ -128,8 +129,9 @@ impl Default for LendingPolicy {
 }
 
 impl Policy {
-    /// Whether an agent could do anything under `self` that it could not do under `old`: such a change
-    /// needs an unlocked wallet, tightening is always free.
+    /// Returns whether an agent could do anything under `self` that it could not do under `old`.
+    ///
+    /// Such a change needs an unlocked wallet; tightening is always allowed.
     pub fn loosens(&self, old: &Policy) -> bool {
         self.changes(old).iter().any(|change| change.loosens)
     }
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_those_that_are_named_or_all_that_are_on() {
+    fn a_policy_allows_named_networks_or_all_enabled_ones() {
         let (base, other) = (ChainId(8453), ChainId(1));
         let only = AllowedNetworks::Only([base].into());
         assert!(only.allows(base) && !only.allows(other));
@@ -153,7 +155,7 @@ mod tests {
         assert!(!AllowedNetworks::Only([].into()).allows(base));
     }
 
-    /// Each change alone, with the direction that loosens first.
+    /// Applies each change alone: the loosening one of each pair comes first.
     #[test]
     fn each_field_loosens_in_one_direction_only() {
         type Change = fn(&mut Policy);
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_tells_field_old_and_new_value() {
+    fn policy_changes_have_field_old_and_new_value() {
         let mut old = Policy::default();
         old.payments.hosts.blocked = vec![entry("c.example")];
         let mut new = old.clone();

@@ -1,10 +1,10 @@
-//! The card of a send: what the operator is shown before money is moved away. It is not a request of an
-//! agent: no policy judges it, so everything that matters stands here.
+//! The card of a send, shown to the operator before money leaves. A send is not an agent's request and no policy limits
+//! it, so the card shows everything that matters.
 
 use crate::card::{Balance, PaidBefore};
 use crate::ids::Name;
 
-/// Everything an operator needs to decide about a send.
+/// The information that an operator needs to confirm a send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendCard {
     /// With the symbol, like `1.500000 USDC`.
@@ -14,23 +14,23 @@ pub struct SendCard {
     pub from: String,
     pub label: Name,
     pub to: String,
-    /// `to` is this wallet's own address of that label.
+    /// The label, if `to` is this wallet's own address.
     pub to_label: Option<Name>,
     pub paid_before: Option<PaidBefore>,
-    /// There is a contract at `to`: what it does with money nobody here knows.
+    /// `to` has contract code, so the wallet cannot know what happens to the money.
     pub to_contract: bool,
     /// `None` for the native coin.
     pub token: Option<String>,
-    /// The symbol is only what the token calls itself.
+    /// Name and symbol come from the token contract, not from Bursar's table.
     pub unverified: bool,
     pub balance: Balance,
-    /// The most that gas can cost, with the native symbol, and what is left of it after.
+    /// The highest cost of gas, with the native symbol.
     pub gas_most: String,
     pub gas: Balance,
 }
 
 impl SendCard {
-    /// The card as lines of text, for every place that shows it.
+    /// Formats the card as lines of text.
     pub fn lines(&self) -> Vec<String> {
         let row = |name: &str, value: String| format!("{name:<11}{value}");
         let mut lines = vec![
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_says_what_goes_where_and_what_is_left() {
+    fn send_card_shows_amount_recipient_and_remaining_balance() {
         let card = SendCard {
             amount: "1.500000 USDC".into(),
             network_title: "Base (8453)".into(),

@@ -1,5 +1,5 @@
-//! Settings whose change may loosen what protects the operator. They live in the journal, where an edit of a
-//! file cannot reach them; all others are in `settings.toml`.
+//! Settings that can weaken a protection. They are stored in the journal, where editing a file cannot change them; all
+//! other settings are in `settings.toml`.
 
 pub mod keys;
 
@@ -10,21 +10,22 @@ use crate::limits::{MAX_HOSTS, MAX_VALIDITY_S};
 use crate::money::Usd;
 use keys::Key;
 
-/// What the operator has set. The default is the strictest that works without any setting.
+/// The operator's settings. By default, the agent server listens on loopback only and the rate limit is on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The agent server listens on every interface, not on loopback alone.
+    /// The agent server listens on all interfaces, not only on loopback.
     pub allow_lan: bool,
-    /// The rate limit is switched off, whatever `settings.toml` says.
+    /// The rate limit is off, whatever `settings.toml` says.
     pub rate_limit_off: bool,
-    /// Names besides our own by which the agent server may be called.
+    /// Further host names that the agent server accepts.
     pub hosts: Vec<String>,
     pub lan_bearer: LanBearer,
-    /// Longest life, in seconds, that a payment may be given without asking.
+    /// Longest validity, in seconds, of a payment without approval.
     pub max_validity_s: u64,
-    /// From this amount on an approval is typed; without it, from a tenth of the policy's largest payment.
+    /// Approvals of this amount or more must be typed. `None`: a tenth of the policy's largest payment, but at least 5
+    /// USD.
     pub confirm_typing_above: Option<Usd>,
-    /// The wallet locks by itself when it was not used for so many seconds.
+    /// Seconds without use after which the wallet locks automatically.
     pub idle_lock_s: Option<u64>,
 }
 
@@ -43,7 +44,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What of them gives less protection than the default, in words.
+    /// Describes each setting that protects less than its default.
     pub fn loosened(&self) -> Vec<String> {
         let usual = Self::default();
         let mut told = Vec::new();
@@ -72,8 +73,7 @@ impl Settings {
     }
 }
 
-/// What happens to a bearer token that comes from another machine, in clear text.
-/// The stricter, the greater.
+/// The treatment of a bearer token that another machine sends in clear text. Stricter values are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LanBearer {
@@ -82,6 +82,7 @@ pub enum LanBearer {
 }
 
 impl LanBearer {
+    /// Returns the value as written in settings.
     pub fn text(self) -> &'static str {
         match self {
             LanBearer::Warn => "warn",
@@ -90,11 +91,11 @@ impl LanBearer {
     }
 }
 
-/// How a console draws attention to a request.
+/// How a console announces a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Notices {
-    /// The terminal's bell, and a notice where the terminal can show one.
+    /// The terminal's bell, and a notice if the terminal can show one.
     #[default]
     All,
     Bell,
@@ -102,6 +103,7 @@ pub enum Notices {
 }
 
 impl Notices {
+    /// Returns the value as written in settings.
     pub fn text(self) -> &'static str {
         match self {
             Notices::All => "all",
@@ -110,22 +112,24 @@ impl Notices {
         }
     }
 
+    /// Parses the value as written in settings.
     pub fn parse(text: &str) -> Option<Self> {
         [Notices::All, Notices::Bell, Notices::None].into_iter().find(|one| one.text() == text)
     }
 }
 
-/// In which zone a console shows times of day.
+/// The time zone in which a console shows times of day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConsoleTime {
-    /// That of the machine on which the console runs.
+    /// The zone of the machine on which the console runs.
     #[default]
     Local,
     Utc,
 }
 
 impl ConsoleTime {
+    /// Returns the value as written in settings.
     pub fn text(self) -> &'static str {
         match self {
             ConsoleTime::Local => "local",
@@ -133,12 +137,13 @@ impl ConsoleTime {
         }
     }
 
+    /// Parses the value as written in settings.
     pub fn parse(text: &str) -> Option<Self> {
         [ConsoleTime::Local, ConsoleTime::Utc].into_iter().find(|one| one.text() == text)
     }
 }
 
-/// One setting with its new value.
+/// A setting with its new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Setting {
     AllowLan(bool),
@@ -151,7 +156,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Whether it takes away some protection that `now` gives. Tightening is always free.
+    /// Returns whether the change removes a protection that `now` gives. Tightening is always allowed.
     pub fn loosens(&self, now: &Settings) -> bool {
         match self {
             Setting::AllowLan(on) => *on && !now.allow_lan,
@@ -159,7 +164,7 @@ impl Setting {
             Setting::Hosts(hosts) => hosts.iter().any(|host| !now.hosts.contains(host)),
             Setting::LanBearer(to) => *to == LanBearer::Warn && now.lan_bearer != LanBearer::Warn,
             Setting::MaxValidity(seconds) => *seconds > now.max_validity_s,
-            // Which of the two rules asks more often depends on the policy.
+            // The policy decides which of the two rules requires typing more often, so any switch counts as loosening.
             Setting::ConfirmTypingAbove(to) => match (to, now.confirm_typing_above) {
                 (Some(to), Some(now)) => *to > now,
                 (Some(_), None) | (None, Some(_)) => true,
@@ -173,7 +178,7 @@ impl Setting {
         }
     }
 
-    /// The same setting as it stands in `settings`.
+    /// Returns the same setting with its value in `settings`.
     pub fn standing(&self, settings: &Settings) -> Setting {
         match self {
             Setting::AllowLan(_) => Setting::AllowLan(settings.allow_lan),
@@ -188,7 +193,7 @@ impl Setting {
         }
     }
 
-    /// What it changes of `from`, the same setting as it stood.
+    /// Returns the change from `from`, the same setting with its previous value.
     pub fn change(&self, from: &Setting) -> Change {
         let (field, name) = match self {
             Setting::AllowLan(_) => (Key::AllowLan.row().key, "server open to the network"),
@@ -204,7 +209,7 @@ impl Setting {
         let mut before = Settings::default();
         from.apply(&mut before);
         let (old, new) = match self {
-            // A list may be longer than a line of the journal should be.
+            // A list can be longer than a journal line should be.
             Setting::Hosts(hosts) => lists(&texts(&before.hosts), &texts(hosts), "none"),
             Setting::AllowLan(_)
             | Setting::RateLimitOff(_)
@@ -237,7 +242,7 @@ impl Setting {
         }
     }
 
-    /// Why the value cannot be meant, if so.
+    /// Returns what the value must be instead, if it is not valid.
     pub fn fault(&self) -> Option<&'static str> {
         match self {
             Setting::Hosts(hosts) if hosts.len() > MAX_HOSTS => Some("a list of at most 64 names"),
@@ -254,6 +259,7 @@ impl Setting {
         }
     }
 
+    /// Writes the value to `to`.
     pub fn apply(&self, to: &mut Settings) {
         match self {
             Setting::AllowLan(on) => to.allow_lan = *on,
@@ -271,7 +277,9 @@ fn texts(hosts: &[String]) -> Vec<&str> {
     hosts.iter().map(String::as_str).collect()
 }
 
-/// What a Host header may hold besides the port: a name, an IPv4 address, or an IPv6 one in brackets.
+/// Returns whether a Host header may contain this, apart from the port.
+///
+/// Accepts a name, an IPv4 address, or an IPv6 address in brackets.
 fn is_host(text: &str) -> bool {
     let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let bracketed = inner.len() != text.len();
@@ -288,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_takes_protection_away_loosens() {
+    fn only_settings_that_remove_protection_loosen() {
         let strict = Settings::default();
         let loose = Settings {
             allow_lan: true,
@@ -323,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_setting_values_are_refused() {
         for host in ["wallet.lan", "10.0.0.1", "[fd00::1]", "my-host_2"] {
             assert_eq!(Setting::Hosts(vec![host.into()]).fault(), None, "{host}");
         }
@@ -336,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_setting_tells_both_values_and_whether_it_loosens() {
+    fn a_setting_change_has_both_values_and_whether_it_loosens() {
         let now = Settings::default();
         for (setting, text, loosens) in [
             (Setting::MaxValidity(7200), "payments.max_validity 3600 s -> 7200 s", true),
@@ -355,9 +363,9 @@ mod tests {
         }
     }
 
-    /// An entry of the journal that did not fit the frame of a watching program would end it.
+    /// A journal entry larger than a frame would end the `watch` command.
     #[test]
-    fn the_longest_lists_are_told_in_bounds() {
+    fn changes_of_the_longest_lists_fit_a_frame() {
         let long = |letter: &str| -> Vec<String> {
             (0..MAX_HOSTS).map(|n| format!("{}{n}", letter.repeat(250))).collect()
         };

@@ -1,4 +1,4 @@
-//! How money, time and foreign text are worded for people, in one place for console, command line and log.
+//! How money, time and untrusted text are shown to people, in one place for console, command line and log.
 
 use std::fmt;
 
@@ -13,8 +13,9 @@ use unicode_security::skeleton;
 
 use crate::time::Utc;
 
-/// Text that somebody else wrote, made safe to show: in quotes, with every character that could move the
-/// cursor, hide or reorder what follows written as `\u{..}`, and cut at `width` characters.
+/// Quotes untrusted text so that it is safe to show, cut after `width` characters.
+///
+/// Every character that could move the cursor, or hide or reorder other text, is written as `\u{..}`.
 pub fn quoted(foreign: &str, width: usize) -> String {
     let mut shown = String::with_capacity(foreign.len().saturating_add(2));
     shown.push('"');
@@ -25,7 +26,7 @@ pub fn quoted(foreign: &str, width: usize) -> String {
             break;
         }
         if ch == '"' {
-            // Otherwise the foreign text could close the quotation and imitate our own words.
+            // Unescaped, the text could close the quotation and imitate our own words.
             shown.push_str("\\\"");
             filter = Filter::after_a_quotation_mark();
         } else {
@@ -36,18 +37,18 @@ pub fn quoted(foreign: &str, width: usize) -> String {
     shown
 }
 
-/// Combining marks that one letter may have; more of them would cover the lines above and below.
+/// Combining marks allowed on one letter; more would cover the lines above and below.
 const MARKS_IN_A_ROW: usize = 2;
 
-/// Writes foreign characters so that each of them can be seen.
+/// Writes untrusted characters so that each of them is visible.
 #[derive(Default)]
 struct Filter {
-    /// Combining marks since the last other character.
+    /// Combining marks since the last character of another kind.
     marks: usize,
 }
 
 impl Filter {
-    /// No mark may follow: it would change our quotation mark.
+    /// Allows no mark next, because it would change our quotation mark.
     fn after_a_quotation_mark() -> Self {
         Self { marks: MARKS_IN_A_ROW }
     }
@@ -64,9 +65,10 @@ impl Filter {
     }
 }
 
-/// What the text of a URL does not show of its host: the ASCII form (WHATWG) where it differs from what is
-/// written, and whether the letters imitate plain ones (UTS 39). `None` where the text shows the host as it is, and
-/// for text that is not a URL.
+/// Returns a note on a URL's host if its text does not show the host as it is.
+///
+/// The note names the ASCII form (WHATWG) and reports letters that imitate ASCII ones (UTS 39). `None` if the host is
+/// shown as it is, or if the text has no `://`.
 pub fn host_note(url: &str) -> Option<String> {
     let (_scheme, rest) = url.split_once("://")?;
     let parsed = url::Url::parse(url).ok();
@@ -86,11 +88,12 @@ pub fn host_note(url: &str) -> Option<String> {
     Some(format!("host {}{mark}", visible(host)))
 }
 
-/// Room for a host of any length that names have, its port and some user info before it.
+/// Room for the longest host name, its port and some user info before it.
 const HOST_ROOM: usize = 300;
 
-/// A URL cut after `most` characters, with its host whole: a host that is cut could be anybody's. Whoever
-/// writes much before the host, as user info, does not push it out of sight.
+/// Cuts a URL after `most` characters, but never within the host.
+///
+/// A truncated host could be mistaken for another one. Long user info before the host does not push it out of sight.
 pub fn short_url(url: &str, most: usize) -> String {
     if url.chars().count() <= most {
         return url.to_owned();
@@ -108,12 +111,13 @@ pub fn short_url(url: &str, most: usize) -> String {
     let host: String = authority.chars().skip(skipped).collect();
     let scheme: String = scheme.chars().take(HOST_ROOM).collect();
     let cut = if skipped > 0 { "…" } else { "" };
-    // What was cut in a list before ends so already.
+    // A URL that a list has truncated already ends with an ellipsis.
     format!("{scheme}://{cut}{}…", host.trim_end_matches('…'))
 }
 
-/// Our own line, in which foreign text may stand in quotes: only what could move the cursor, hide or
-/// reorder is written as `\u{..}`.
+/// Makes a line of our own safe to show, in which untrusted text may appear in quotes.
+///
+/// Characters that could move the cursor, or hide or reorder other text, are written as `\u{..}`.
 pub fn visible(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
     let mut filter = Filter::default();
@@ -123,25 +127,26 @@ pub fn visible(line: &str) -> String {
     shown
 }
 
-/// Whether a character is invisible, or changes how others are shown: control and bidirectional
-/// characters, blanks other than the space, and what Unicode ignores by default.
+/// Returns whether a character is invisible or changes how others are shown.
+///
+/// These are control and bidirectional characters, blanks other than the space, and what Unicode ignores by default.
 fn is_unsafe(ch: char) -> bool {
     ch.is_control()
         || (ch.is_whitespace() && ch != ' ')
         || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(ch)
         || CodePointSetData::new::<BidiControl>().contains(ch)
-        // A Braille pattern without dots, and what annotates other text.
+        // A Braille pattern without dots, and interlinear annotation characters.
         || matches!(ch, '\u{2800}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// Minutes and seconds left, `14:59`.
+/// Formats the minutes and seconds left: `14:59`.
 pub fn countdown(seconds: u64) -> String {
     let minutes = seconds.checked_div(60).unwrap_or(0);
     let rest = seconds.checked_rem(60).unwrap_or(0);
     format!("{minutes:02}:{rest:02}")
 }
 
-/// About how long, for what is hours or minutes away: `3 h`, `15 min`, `under a minute`.
+/// Formats an approximate duration: `3 h`, `15 min`, `under a minute`.
 pub fn about(seconds: u64) -> String {
     match seconds {
         0..60 => "under a minute".to_owned(),
@@ -150,7 +155,7 @@ pub fn about(seconds: u64) -> String {
     }
 }
 
-/// UTC as RFC 3339 with seconds; the bare milliseconds if it lies beyond the calendar.
+/// Formats a time as RFC 3339 in UTC with seconds. A time beyond the calendar's range is shown as milliseconds.
 pub fn utc(at: Utc) -> String {
     match Timestamp::from_second(at.seconds()) {
         Ok(stamp) => stamp.to_string(),
@@ -158,23 +163,25 @@ pub fn utc(at: Utc) -> String {
     }
 }
 
-/// The zone in which a console shows times of day; the default is UTC. Times come in as [`utc`] wrote them, and what
-/// is not such a time is shown as it is.
+/// The time zone in which a console shows times of day; UTC by default.
+///
+/// Times come in as [`utc`] wrote them; any other text is shown unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Zone(Option<TimeZone>);
 
 impl Zone {
+    /// Shows times in this zone.
     pub fn of(zone: TimeZone) -> Self {
         Self(Some(zone))
     }
 
-    /// How far the zone is from UTC at a time.
+    /// Returns the zone's offset from UTC at a time.
     pub fn shift(&self, at: &str) -> Shift {
         let known = stamp(at).zip(self.0.as_ref());
         Shift(known.map_or(Offset::UTC, |(at, zone)| zone.to_offset(at)))
     }
 
-    /// `2026-07-01 14:05 UTC+2`
+    /// Formats date, time and offset: `2026-07-01 14:05 UTC+2`.
     pub fn moment(&self, at: &str) -> String {
         let shift = self.shift(at);
         shift
@@ -182,25 +189,26 @@ impl Zone {
             .map_or(at.to_owned(), |time| format!("{} {} {shift}", time.date(), minute(time)))
     }
 
-    /// `14:05 UTC+2`
+    /// Formats time and offset: `14:05 UTC+2`.
     pub fn time_of_day(&self, at: &str) -> String {
         let shift = self.shift(at);
         shift.civil(at).map_or(at.to_owned(), |time| format!("{} {shift}", minute(time)))
     }
 
-    /// `2026-07-01`
+    /// Formats the date: `2026-07-01`.
     pub fn date(&self, at: &str) -> String {
         self.shift(at).civil(at).map_or(at.to_owned(), |time| time.date().to_string())
     }
 }
 
-/// A distance from UTC, written `UTC`, `UTC+2` or `UTC-3:30`. All times below one heading use the one that the
-/// heading names, also those of the other half of the year.
+/// An offset from UTC, written `UTC`, `UTC+2` or `UTC-3:30`.
+///
+/// All times below one heading use the heading's offset, including those of the other half of the year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shift(Offset);
 
 impl Shift {
-    /// `07-01 14:05`
+    /// Formats day and time: `07-01 14:05`.
     pub fn day_and_minute(self, at: &str) -> String {
         self.civil(at).map_or(at.to_owned(), |time| {
             format!("{:02}-{:02} {}", time.month(), time.day(), minute(time))
@@ -239,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_foreign_moves_the_cursor_or_hides() {
+    fn untrusted_text_cannot_move_the_cursor_or_hide_text() {
         let attack = "a\x1b[2J\u{9b}31m\u{202e}evil\u{200b}\u{e0041}\r\n";
         let shown = quoted(attack, 100);
         assert!(shown.chars().all(|ch| !is_unsafe(ch)), "{shown}");
@@ -250,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn t_44_letters_that_cannot_be_seen_are_written_as_codes() {
+    fn t_44_invisible_characters_are_shown_as_escapes() {
         for hidden in "\u{3164}\u{115f}\u{1160}\u{ffa0}\u{34f}\u{fe00}\u{fe0f}\u{2800}\u{17b4}\u{17b5}\u{180b}\u{180d}\u{180e}\u{a0}\u{2003}\u{3000}\u{e0100}\u{ad}\u{2028}\u{2066}\u{61c}\u{feff}".chars() {
             let code = hidden.escape_unicode().to_string();
             let text = format!("a{hidden}b");
@@ -266,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn t_44_a_host_that_is_not_what_is_written_is_named() {
+    fn t_44_a_url_that_misrepresents_its_host_gets_a_note() {
         for (url, note) in [
             ("https://apple.com/x", None),
             ("https://Apple.COM:8443/x", None),
@@ -289,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_url_is_cut_and_its_host_is_not() {
+    fn a_long_url_is_truncated_but_never_its_host() {
         assert_eq!(short_url("https://a.example/b", 19), "https://a.example/b");
         assert_eq!(short_url("https://a.example/bcd", 19), "https://a.example/b…");
         let host = format!("{}.example:8443", "a".repeat(200));
@@ -306,14 +314,14 @@ mod tests {
     }
 
     #[test]
-    fn times_read_as_people_write_them() {
+    fn countdowns_and_utc_times_are_formatted_for_people() {
         assert_eq!(countdown(899), "14:59");
         assert_eq!(utc(Utc(1_767_225_600_999)), "2026-01-01T00:00:00Z");
         assert_eq!(utc(Utc(i64::MAX)), format!("{} ms", i64::MAX));
     }
 
     #[test]
-    fn local_times_name_their_distance_from_utc() {
+    fn local_times_show_their_utc_offset() {
         let zone = |seconds| Zone::of(TimeZone::fixed(Offset::from_seconds(seconds).unwrap()));
         let late = "2025-12-31T22:45:59Z";
         for (zone, moment) in [
@@ -344,13 +352,13 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_with_summer_time_has_the_distance_of_each_time() {
+    fn a_zone_with_summer_time_uses_the_offset_of_each_date() {
         let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let zone = Zone::of(berlin);
         let (winter, summer) = ("2026-01-01T12:00:00Z", "2026-07-01T12:00:00Z");
         assert_eq!(zone.moment(winter), "2026-01-01 13:00 UTC+1");
         assert_eq!(zone.moment(summer), "2026-07-01 14:00 UTC+2");
-        // Below a heading of the summer.
+        // Below a heading in summer time.
         assert_eq!(zone.shift(summer).day_and_minute(winter), "01-01 14:00");
     }
 }

@@ -1,5 +1,5 @@
-//! Points in time as values. Nothing here reads a clock: the shell asks its `Clock` once and hands the
-//! [`Moment`] down, so every rule that knows time can be tested at any instant.
+//! Points in time as values. Nothing here reads a clock: the caller reads its `Clock` and passes a [`Moment`], so every
+//! rule that depends on time can be tested at any instant.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,50 +10,51 @@ use serde::{Deserialize, Serialize};
 pub struct Utc(pub i64);
 
 impl Utc {
+    /// Converts seconds since 1970-01-01T00:00:00Z; saturates at the ends of the range.
     pub fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1000))
     }
 
-    /// Whole seconds, rounded down.
+    /// Returns whole seconds, rounded down.
     pub fn seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// Later by so many milliseconds (earlier, if negative); stops at the ends of the range.
+    /// Adds milliseconds, which may be negative; saturates at the ends of the range.
     pub fn plus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
-    /// How many milliseconds `self` lies after `earlier`; negative if before.
+    /// Returns the milliseconds from `earlier` to `self`; negative if `self` is before it.
     pub fn since_ms(self, earlier: Utc) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// A calendar date as days since 1970-01-01 in the machine's zone.
+/// A calendar date in the machine's time zone, as days since 1970-01-01.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct LocalDay(pub i32);
 
-/// Everything that the rules may know of "now".
+/// The current time as the rules see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// The wall clock.
     pub utc: Utc,
-    /// Milliseconds of a clock that never goes back while the process lives.
+    /// Milliseconds of a clock that never goes back during the life of the process.
     pub mono_ms: u64,
-    /// Which boot of the machine this is; empty where the platform does not tell.
+    /// The id of the machine's current boot; empty if the platform does not report one.
     pub boot_id: String,
-    /// Milliseconds since that boot, suspension included; zero where the platform does not tell.
+    /// Milliseconds since boot, including suspension; zero if the platform does not report it.
     pub boottime_ms: u64,
-    /// The date in the machine's zone, read anew each time.
+    /// The date in the machine's time zone, read again each time because the zone can change.
     pub local_day: LocalDay,
-    /// The first instant of that date in the machine's zone.
+    /// The first instant of that date in the machine's time zone.
     pub day_start: Utc,
-    /// The zone's offset from UTC now, in seconds; shown, never reckoned with.
+    /// The zone's current offset from UTC in seconds, for display only.
     pub offset_s: i32,
-    /// The newest block time of an enabled chain, where one was seen lately.
+    /// The time of the newest block of an enabled chain, if one was read recently.
     pub chain_hint: Option<Utc>,
 }
 

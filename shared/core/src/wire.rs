@@ -1,6 +1,6 @@
-//! The frames between an operator's program and its engine. A frame is a length (u32, big-endian), a kind
-//! and a body: JSON, or a secret in raw bytes. The token of the data folder proves both sides to each
-//! other by HMAC and never travels itself.
+//! The frames of the control channel, between an operator's program and its engine. A frame is a length (u32,
+//! big-endian), a kind and a body: JSON, or a secret in raw bytes. Each side proves to the other by HMAC that it knows
+//! the token of the data folder, which is never sent.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
@@ -15,20 +15,20 @@ use crate::grammar::Order;
 use crate::json;
 use crate::limits::FRAME_DEPTH;
 
-/// Raised with every change of a frame that an older program would misread.
+/// Protocol version, raised with every change of a frame that an older program would misread.
 pub const PROTOCOL: u32 = 1;
 
-/// The length before each frame, big-endian.
+/// Bytes of the big-endian length before each frame.
 const LENGTH_BYTES: usize = 4;
 
 const KIND_JSON: u8 = 0;
 const KIND_SECRET: u8 = 1;
 
-/// The content of `control.json` in the data folder: how to reach the engine. The file is the capability.
+/// The content of `control.json` in the data folder, which is the capability to use the engine.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct ControlFile {
     pub socket: String,
-    /// 32 bytes in hex, new at each start of the engine.
+    /// 32 bytes in hex, generated at each start of the engine.
     pub token: String,
     pub pid: u32,
 }
@@ -39,7 +39,7 @@ impl std::fmt::Debug for ControlFile {
     }
 }
 
-/// From program to engine.
+/// A message from a program to the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ToEngine {
@@ -63,7 +63,7 @@ pub enum ToEngine {
         id: u64,
         yes: bool,
     },
-    /// The operator let go of the command: nothing more will be answered.
+    /// The operator abandoned the command: it receives no further answers.
     Cancel {
         id: u64,
     },
@@ -73,15 +73,15 @@ pub enum ToEngine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asking {
-    /// Somebody is there.
+    /// A person can answer.
     Interactive,
-    /// Nobody is there: a prompt that no option answers is a failure.
+    /// No person can answer: a prompt that no option answers fails the command.
     Silent,
-    /// Nobody is there, and ordinary confirmations are given (`--yes`).
+    /// No person can answer, and `--yes` gives ordinary confirmations.
     Agreed,
 }
 
-/// From engine to program.
+/// A message from the engine to a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ToClient {
@@ -99,12 +99,12 @@ pub enum ToClient {
         id: u64,
         text: String,
     },
-    /// The next piece of a file that the command makes: the program writes it, with its user's rights.
+    /// The next part of a file that the command produces. The program writes it, with its user's permissions.
     Part {
         id: u64,
         text: String,
     },
-    /// What happened next, oldest first, to a program that watches.
+    /// New journal entries, oldest first, for a program that watches.
     Entries {
         id: u64,
         entries: Vec<ActivityRow>,
@@ -119,21 +119,22 @@ pub enum ToClient {
     },
 }
 
-/// What the engine asks the operator in the middle of a command.
+/// A question to the operator in the middle of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Prompt {
     /// Answered by a secret frame.
     Secret { what: SecretPrompt },
-    /// Lines to show, and a question to answer with yes or no.
+    /// Lines to show, and a yes-or-no question.
     Confirm { lines: Vec<String>, question: String },
-    /// Answered by a secret frame as well, so that a typed amount and a password share one way.
+    /// The operator must type this amount. Answered by a secret frame, like a password, so that typed input has one
+    /// path.
     TypeAmount { lines: Vec<String>, amount: String },
-    /// The name of what is lost for good, answered the same way.
+    /// The operator must type the name of what is lost permanently. Answered by a secret frame.
     TypeName { lines: Vec<String>, name: String },
 }
 
-/// Which secret is asked for.
+/// The secret that a prompt asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SecretPrompt {
@@ -143,11 +144,11 @@ pub enum SecretPrompt {
     SeedPhrase,
 }
 
-/// A frame as it travels, without its length.
+/// A frame as sent, without its length.
 #[derive(PartialEq, Eq)]
 pub enum Frame {
     Json(Vec<u8>),
-    /// A secret that answers the prompt of command `id`, or that its reply names.
+    /// A secret that answers a prompt of command `id`, or that the command's reply refers to.
     Secret {
         id: u64,
         bytes: Zeroizing<Vec<u8>>,
@@ -163,18 +164,21 @@ impl std::fmt::Debug for Frame {
     }
 }
 
-/// Why bytes are not a frame.
+/// The bytes are not a valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the frame is malformed")]
 pub struct FrameError;
 
 impl Frame {
-    /// The JSON frame of a message.
+    /// Serializes a message as a JSON frame.
+    ///
+    /// # Errors
+    /// The message cannot be serialized.
     pub fn json(message: &impl Serialize) -> Result<Self, FrameError> {
         serde_json::to_vec(message).map(Frame::Json).map_err(|_unserializable| FrameError)
     }
 
-    /// The body that follows the length.
+    /// Returns the body that follows the length.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let (kind, head, body): (u8, &[u8], &[u8]) = match self {
             Frame::Json(body) => (KIND_JSON, &[], body),
@@ -188,16 +192,20 @@ impl Frame {
         out
     }
 
-    /// Length and body, as they travel. The buffer is wiped: a secret leaves no copy behind.
+    /// Returns length and body as sent. The buffer is wiped, so that a secret leaves no copy behind.
     pub fn packed(&self) -> Zeroizing<Vec<u8>> {
         let body = self.encode();
         let mut out = Zeroizing::new(Vec::with_capacity(body.len().saturating_add(LENGTH_BYTES)));
-        // A body that is too long for its length is refused by whoever reads it.
+        // The reader rejects a body that is too long for its length.
         out.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
         out.extend_from_slice(&body);
         out
     }
 
+    /// Reads a frame from the body that follows the length.
+    ///
+    /// # Errors
+    /// The body is empty, of an unknown kind, or too short for a secret.
     pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
         let (kind, body) = bytes.split_first().ok_or(FrameError)?;
         match *kind {
@@ -211,7 +219,10 @@ impl Frame {
         }
     }
 
-    /// Reads a JSON frame strictly: bounded depth, unique keys, a known message.
+    /// Parses a JSON frame strictly: bounded depth, unique keys, a known message.
+    ///
+    /// # Errors
+    /// The frame is a secret, or its JSON is not valid or not a known message.
     pub fn message<T: for<'de> Deserialize<'de>>(&self) -> Result<T, FrameError> {
         let Frame::Json(bytes) = self else { return Err(FrameError) };
         json::parse(bytes, FRAME_DEPTH).map_err(|_not_strict| FrameError)?;
@@ -219,12 +230,13 @@ impl Frame {
     }
 }
 
-/// Collects the bytes of one frame after the other in memory that is wiped: each body is read into a buffer of its own
-/// that never grows, so a secret is in no buffer that was left behind.
+/// Reads frames one by one into memory that is wiped.
+///
+/// Each body gets its own buffer, which never grows, so no abandoned buffer contains a secret.
 #[derive(Default)]
 pub struct FrameReader {
     length: [u8; LENGTH_BYTES],
-    /// Bytes of the length, then of the body, that have arrived.
+    /// Bytes received so far, of the length and then of the body.
     have: usize,
     body: Option<Zeroizing<Vec<u8>>>,
     most: usize,
@@ -237,17 +249,17 @@ impl std::fmt::Debug for FrameReader {
 }
 
 impl FrameReader {
-    /// For frames of at most `most` bytes.
+    /// Creates a reader of frames of at most `most` bytes.
     pub fn new(most: usize) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// From the next frame on they may have so many bytes.
+    /// Sets the longest body, in bytes, from the next frame on.
     pub fn allow(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// Where the next bytes go; never empty.
+    /// Returns the buffer for the next bytes; never empty.
     pub fn space(&mut self) -> &mut [u8] {
         let have = self.have;
         let whole = match &mut self.body {
@@ -257,7 +269,7 @@ impl FrameReader {
         whole.get_mut(have..).unwrap_or_default()
     }
 
-    /// Takes in that `count` bytes were written to [`FrameReader::space`]. Answers the frame that is whole now.
+    /// Counts bytes written to [`FrameReader::space`], and returns the frame if it is complete.
     ///
     /// # Errors
     /// The frame is longer than allowed, empty, or malformed.
@@ -282,20 +294,20 @@ impl FrameReader {
         frame.map(Some)
     }
 
-    /// No part of a frame has arrived: the stream may end here.
+    /// Returns whether no part of a frame has arrived, so that the stream may end here.
     pub fn is_between(&self) -> bool {
         self.have == 0 && self.body.is_none()
     }
 }
 
-/// Which side proves itself; the two proofs over the same nonces differ.
+/// The side that proves itself. The two proofs over the same nonces differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Engine,
     Client,
 }
 
-/// HMAC-SHA256 under the token over the side's name and both nonces, in hex.
+/// Returns the HMAC-SHA256 under the token over the side's name and both nonces, in hex.
 pub fn proof(token: &str, side: Side, client_nonce: &str, engine_nonce: &str) -> String {
     let role = match side {
         Side::Engine => "engine",
@@ -309,7 +321,7 @@ pub fn proof(token: &str, side: Side, client_nonce: &str, engine_nonce: &str) ->
     }
 }
 
-/// Compares proofs in constant time. An empty proof never matches.
+/// Compares two proofs in constant time. An empty proof never matches.
 pub fn proof_matches(expected: &str, given: &str) -> bool {
     !expected.is_empty() && bool::from(expected.as_bytes().ct_eq(given.as_bytes()))
 }
@@ -336,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_frame_shows_nothing() {
+    fn debug_output_of_a_secret_frame_hides_the_secret() {
         let frame = Frame::Secret { id: 3, bytes: Zeroizing::new(b"hunter2!".to_vec()) };
         assert_eq!(format!("{frame:?}"), "Secret(3)");
         assert_eq!(Frame::decode(&frame.encode()).unwrap(), frame);
@@ -351,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_in_pieces_of_any_size() {
+    fn frame_reader_accepts_pieces_of_any_size() {
         let secret = |text: &[u8]| Frame::Secret { id: 7, bytes: Zeroizing::new(text.to_vec()) };
         let sent = [secret(b"hunter2!"), Frame::Json(b"{}".to_vec()), secret(b"")];
         let stream: Vec<u8> = sent.iter().flat_map(|frame| frame.packed().to_vec()).collect();
@@ -381,7 +393,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_decoder_panic(bytes: Vec<u8>) {
+        fn frame_decoder_never_panics(bytes: Vec<u8>) {
             if let Ok(frame) = Frame::decode(&bytes) {
                 prop_assert_eq!(&*frame.encode(), &bytes[..]);
                 let _unknown = frame.message::<ToEngine>();

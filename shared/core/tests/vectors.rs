@@ -1,5 +1,5 @@
-//! The vectors of the handbook, read as they lie in `tests/vectors`. A file that is missing or
-//! shorter than its README says fails; every failing case is named.
+//! The handbook's vectors, read from `tests/vectors`. Fails if a file is missing or has fewer cases than its README
+//! says, and names every failing case.
 
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
 
@@ -19,7 +19,7 @@ const CANONICAL: &str =
 const DOMAINS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/domain-matching.json");
 
-/// The bound of a request body.
+/// The depth limit of a request body.
 const DEPTH: usize = 127;
 
 fn rows(path: &str, table: &str) -> Vec<Value> {
@@ -28,7 +28,7 @@ fn rows(path: &str, table: &str) -> Vec<Value> {
     file[table].as_array().unwrap().clone()
 }
 
-/// Collects what went wrong, so that one run names every failing case.
+/// Collects failures, so that one run names every failing case.
 #[derive(Default)]
 struct Failures(String);
 
@@ -63,7 +63,7 @@ fn wire(case: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_vectors_accept_is_canonical_as_python_writes_it() {
+fn accepted_vectors_canonicalize_as_in_python() {
     let cases = rows(CANONICAL, "cases");
     let mut failures = Failures::default();
     let (mut accepted, mut refused) = (0, 0);
@@ -87,10 +87,12 @@ fn what_the_vectors_accept_is_canonical_as_python_writes_it() {
     assert_eq!((cases.len(), accepted, refused), (371, 318, 53));
 }
 
-/// Every HMAC of the file belongs to the text beside it. For what we accept the text is our own;
-/// what we refuse but Python takes (a lone surrogate, a key twice) is checked with Python's text.
+/// Every HMAC of the file matches the text next to it.
+///
+/// For accepted cases that is our canonical text. Cases that we refuse but Python accepts (a lone surrogate, a
+/// duplicate key) are checked with Python's text.
 #[test]
-fn the_hmac_of_every_canonical_text_agrees() {
+fn vector_hmacs_match_their_canonical_texts() {
     let mut failures = Failures::default();
     let mut seen = 0;
     for case in rows(CANONICAL, "cases") {
@@ -110,7 +112,7 @@ fn the_hmac_of_every_canonical_text_agrees() {
 }
 
 #[test]
-fn a_value_written_compactly_is_still_the_same_message() {
+fn compact_form_of_every_vector_parses_to_the_same_value() {
     let mut failures = Failures::default();
     for case in rows(CANONICAL, "cases") {
         if let Ok(value) = parse(&wire(&case), DEPTH) {
@@ -122,7 +124,7 @@ fn a_value_written_compactly_is_still_the_same_message() {
 }
 
 #[test]
-fn every_url_of_the_vectors_is_judged_as_they_say() {
+fn url_vectors_get_the_expected_verdict() {
     let cases = rows(DOMAINS, "cases");
     let mut failures = Failures::default();
     for case in &cases {
@@ -140,10 +142,11 @@ fn every_url_of_the_vectors_is_judged_as_they_say() {
     assert_eq!(cases.len(), 119);
 }
 
-/// A `deny` of the vectors names its reason by the lists alone: with a host on the block list it is
-/// `Blocked`, without one it is `NotAllowed`.
+/// The lists alone decide the reason of a `deny` vector.
+///
+/// It is `Blocked` if a host is on the block list, otherwise `NotAllowed`.
 #[test]
-fn the_block_list_is_named_as_the_reason_before_the_allow_list() {
+fn the_block_list_takes_precedence_as_the_reason() {
     let mut failures = Failures::default();
     for case in rows(DOMAINS, "cases").iter().filter(|case| case["expect"] == "deny") {
         let mut lists = lists(case);
@@ -157,7 +160,7 @@ fn the_block_list_is_named_as_the_reason_before_the_allow_list() {
 }
 
 #[test]
-fn every_entry_of_the_vectors_is_kept_or_refused() {
+fn host_entry_vectors_are_normalized_or_refused() {
     let entries = rows(DOMAINS, "entries");
     let mut failures = Failures::default();
     for row in &entries {
@@ -170,7 +173,7 @@ fn every_entry_of_the_vectors_is_kept_or_refused() {
 }
 
 #[test]
-fn every_pair_of_the_vectors_passes_is_held_or_is_refused() {
+fn url_pair_vectors_pass_are_held_or_are_refused() {
     let pairs = rows(DOMAINS, "pairs");
     let mut failures = Failures::default();
     for (place, row) in pairs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Who is let in, and how often. What callers are answered who are not, their service says.
+//! Access control: API keys and rate limits. The service decides what a refused caller receives.
 
 mod keys;
 mod ranges;
@@ -20,24 +20,26 @@ use subtle::ConstantTimeEq;
 pub use keys::{ApiKey, add_file, api_keys};
 pub use ranges::{IpRange, IpRanges, NotARange};
 
-/// Callers that are told apart; beyond them, newcomers share one allowance.
+/// Callers with their own allowance; new callers beyond that share one.
 const CALLERS_MAX: usize = 65_536;
 
 type Limiter = RateLimiter<String, HashMapStateStore<String>, Ticks, NoOpMiddleware<Nanos>>;
 
-/// Who calls, as far as callers are told apart.
+/// A caller, as far as callers can be distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller<'a> {
-    /// Whoever has the key of this name.
+    /// The holder of the key with this name.
     Key(&'a str),
-    /// Somebody without a key, behind all proxies that are ours.
+    /// A caller without a key: the first address that is not one of our proxies.
     Address(IpAddr),
-    /// Nothing is known, not even a peer.
+    /// A caller without a key or a known address.
     Nobody,
 }
 
 impl Caller<'_> {
-    /// Under what its requests are counted. A key may be named like an address, so there is a word before it.
+    /// Returns the name under which requests are counted.
+    ///
+    /// Keys have a prefix, because a key's name may look like an address.
     pub fn account(self) -> String {
         match self {
             Self::Key(name) => format!("key {name}"),
@@ -47,7 +49,7 @@ impl Caller<'_> {
     }
 }
 
-/// Why a caller is not let in.
+/// The reason why a caller is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("an API key is required")]
@@ -56,19 +58,20 @@ pub enum Refusal {
     TooMany,
 }
 
-/// The rules of the door.
+/// The access rules of a service.
 #[derive(Debug)]
 pub struct Access {
     keys: Vec<ApiKey>,
-    /// Reverse proxies whose `X-Forwarded-For` is believed.
+    /// Reverse proxies whose `X-Forwarded-For` is trusted.
     proxies: IpRanges,
     limiter: Option<Limiter>,
 }
 
 impl Access {
-    /// Without `keys` every caller may call. `per_minute` limits each caller's requests, and 0 sets no limit.
-    /// `proxies` may name the caller in `X-Forwarded-For`. Programs on this machine have no limit: they are
-    /// the operator's.
+    /// Creates access rules.
+    ///
+    /// Without `keys`, every caller is admitted. `per_minute` limits each caller's requests; 0 sets no limit. `proxies`
+    /// may name the caller in `X-Forwarded-For`. Programs on this machine belong to the operator and have no limit.
     pub fn new(
         keys: Vec<ApiKey>,
         proxies: IpRanges,
@@ -81,8 +84,10 @@ impl Access {
         Self { keys, proxies, limiter }
     }
 
-    /// Lets a caller in, or not. Keys are looked for in `Authorization: Bearer` and in `X-API-Key`; `peer` is who
-    /// is connected. Each key has an allowance, or each address where there are no keys.
+    /// Admits a caller, or refuses it.
+    ///
+    /// Looks for a key in `Authorization: Bearer` and in `X-API-Key`; `peer` is the address of the connection. Each key
+    /// has its own allowance, or each address if there are no keys.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -98,7 +103,7 @@ impl Access {
         if exempt || self.allows(caller) { Ok(caller) } else { Err(Refusal::TooMany) }
     }
 
-    /// The name of the key that a caller has. All are compared, so that the time tells nothing.
+    /// Returns the name of the caller's key. Compares with all keys, so that the duration reveals nothing.
     fn key_of(&self, headers: &HeaderMap) -> Option<&str> {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
@@ -113,10 +118,10 @@ impl Access {
         found
     }
 
-    /// Where a request comes from: the nearest hop that is none of our proxies.
+    /// Returns the origin of a request: the nearest hop that is not one of our proxies.
     fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut origin = peer.to_canonical();
-        // The nearest is the last of the last line.
+        // The nearest hop is the last one of the last line.
         let lines = headers.get_all("x-forwarded-for").iter().rev();
         let hops = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
         for hop in hops {
@@ -140,15 +145,18 @@ impl Access {
     }
 }
 
-/// Whether a program on this machine made the request itself. A reverse proxy on this machine passes on
-/// requests of strangers, and says so in one of these headers.
+/// Returns whether a program on this machine made the request itself.
+///
+/// A reverse proxy on this machine forwards requests of others, and marks them with one of these headers.
 fn is_local(peer: IpAddr, headers: &HeaderMap) -> bool {
     const FORWARDED: [&str; 4] = ["x-forwarded-for", "forwarded", "x-real-ip", "via"];
     let forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
     peer.to_canonical().is_loopback() && !forwarded
 }
 
-/// One caller has an IPv4 address, or a /64 of IPv6 of which it may use any address.
+/// Maps an address to the caller that it belongs to.
+///
+/// An IPv4 address is one caller. So is a /64 of IPv6, in which one caller can use any address.
 pub(crate) fn fold(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -159,7 +167,7 @@ pub(crate) fn fold(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Our clock in the limiter's terms.
+/// Our clock for the rate limiter.
 #[derive(Debug, Clone)]
 struct Ticks(Arc<dyn Clock>);
 
@@ -187,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_by_its_digest_in_either_header() {
+    fn an_api_key_is_recognized_in_either_header() {
         let access = access(&[]);
         let name = |name, value| access.key_of(&headers(&[(name, value)])).map(str::to_owned);
         assert_eq!(name("authorization", "Bearer secret").as_deref(), Some("shop"));
@@ -198,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_is_the_nearest_hop_that_is_no_proxy_of_ours() {
+    fn the_caller_is_the_nearest_untrusted_hop() {
         let of = |proxies: &[&str], peer: &str, forwarded: &str| {
             let headers = headers(&[("x-forwarded-for", forwarded)]);
             access(proxies).origin(peer.parse().unwrap(), &headers).to_string()
@@ -227,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_on_this_machine_have_no_limit_and_a_proxy_on_it_gives_no_exemption() {
+    fn only_direct_local_callers_are_exempt_from_the_rate_limit() {
         let open = Access { keys: Vec::new(), ..access(&[]) };
         let nothing = HeaderMap::new();
         for here in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
@@ -241,7 +249,7 @@ mod tests {
             Err(Refusal::TooMany),
             "a private address is not this machine"
         );
-        // Every customer of a proxy that was not named shares one allowance.
+        // All callers behind an unlisted proxy share one allowance.
         let here = Some([127, 0, 0, 1].into());
         let through = |name, value| headers(&[(name, value)]);
         assert!(open.admit(&through("x-forwarded-for", "1.1.1.1"), here).is_ok());
@@ -253,12 +261,12 @@ mod tests {
         ] {
             assert_eq!(open.admit(&through(name, value), here), Err(Refusal::TooMany), "{name}");
         }
-        // A stranger behind a trusted proxy does not become local by saying so.
+        // A remote caller behind a trusted proxy cannot claim to be local.
         let trusting = Access { keys: Vec::new(), ..access(&["127.0.0.1"]) };
         let said = through("x-forwarded-for", "127.0.0.1");
         assert!(trusting.admit(&said, here).is_ok());
         assert_eq!(trusting.admit(&said, here), Err(Refusal::TooMany));
-        // With keys the exemption holds for every holder of one.
+        // With keys, every local holder of a key is exempt.
         let guarded = access(&[]);
         let shop = headers(&[("x-api-key", "secret")]);
         assert!((0..9).all(|_| guarded.admit(&shop, here).is_ok()));
@@ -266,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn each_caller_has_an_allowance_of_its_own() {
+    fn each_caller_has_its_own_allowance() {
         let access = access(&[]);
         assert!(access.allows(Caller::Key("a")));
         assert!(!access.allows(Caller::Key("a")));
@@ -278,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_key_is_let_in_as_often_as_the_key_may_and_without_keys_anybody_is() {
+    fn rate_limits_apply_per_key_or_per_address_without_keys() {
         let (shop, nothing) = (headers(&[("x-api-key", "secret")]), HeaderMap::new());
         let (one, other) = (Some([1; 4].into()), Some([2; 4].into()));
         let guarded = access(&[]);

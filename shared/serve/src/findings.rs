@@ -1,43 +1,45 @@
-//! What a service finds when it looks whether everything it needs is there, before anybody depends on it.
+//! Findings of a service's self-check, which runs before callers depend on the service.
 
 use std::io::{self, Write};
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
     Good,
-    /// Something works less well, or not for everybody.
+    /// Something works with limits, or not for all callers.
     Mind,
-    /// What the service is for fails.
+    /// The service cannot do its work.
     Bad,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub mark: Mark,
-    /// What it is about: a network, or the service.
+    /// The subject: a network, or the service.
     pub about: String,
     pub text: String,
 }
 
-/// Everything that was looked at, in order.
+/// The results of all checks, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings(Vec<Finding>);
 
 impl Findings {
+    /// Appends a finding.
     pub fn add(&mut self, mark: Mark, about: &str, text: impl Into<String>) {
         self.0.push(Finding { mark, about: about.to_owned(), text: text.into() });
     }
 
+    /// Returns whether any finding is [`Mark::Bad`].
     pub fn any_bad(&self) -> bool {
         self.0.iter().any(|finding| finding.mark == Mark::Bad)
     }
 
-    /// A line for each, for an operator.
+    /// Writes one line per finding, for an operator.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// Those of `out`.
     pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         for Finding { mark, about, text } in &self.0 {
             let mark = match mark {
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_finding_is_a_line_that_begins_with_how_bad_it_is() {
+    fn each_finding_is_a_line_that_begins_with_its_severity() {
         let mut found = Findings::default();
         found.add(Mark::Good, "Base", "node answers");
         found.add(Mark::Mind, "Base", "no Permit2");

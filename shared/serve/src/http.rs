@@ -1,18 +1,18 @@
 //! The HTTP/1.1 edge of a server: hyper parses and encodes, axum routes, and this module bounds every byte, wait and
 //! connection.
 //!
-//! hyper bounds one head and one connection. What it does not bound, and what this module therefore adds:
+//! hyper bounds one head and one connection. This module adds the bounds that hyper lacks:
 //!
-//! - **Connections** ([`Bounds::slots`]): slots for all of them, a share for each peer, and eviction. Where slots run
-//!   out, the peer with the most connections that wait for a request or a body loses one of them.
-//! - **Half-sent heads**: a head reaches hyper when it is whole, so a slow head costs its own bytes and no hyper buffer.
-//! - **Bodies**: a pace, a total time and a memory limit over all requests.
+//! - **Connections** ([`Bounds::slots`]): a limit in all, a share for each peer, and eviction. If slots run out, the
+//!   peer with the most connections that wait for a request or a body loses one of them.
+//! - **Half-sent heads**: hyper gets only complete heads, so a slow head costs its own bytes and no hyper buffer.
+//! - **Bodies**: a rate, a total time and a memory limit over all requests.
 //! - **Writes**: a peer that stops reading is disconnected.
 //! - **Stop**: connections without a request in progress end at once.
-//! - **One reading** ([`head`](self)): a request that two readers could frame in two ways is refused. hyper accepts a
+//! - **One reading** ([`head`](self)): requests that two parsers could frame in two ways are refused. hyper accepts a
 //!   repeated `Content-Length` of the same value, `Content-Length` next to `Transfer-Encoding`, bare LF as a line end,
 //!   empty lines before the request line, chunk extensions, trailers and bodies of GET.
-//! - **Delivery** ([`delivery`]): whether the kernel accepted all bytes of a response.
+//! - **Delivery** ([`delivery`]): reports whether the kernel accepted all bytes of a response.
 
 mod accept;
 mod body;

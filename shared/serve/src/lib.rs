@@ -1,7 +1,5 @@
-//! What every HTTP service of ours has around its edges, whatever it serves: how it is set, who
-//! may call it how often, what it finds amiss before it starts, where it listens, where its log goes, when it is
-//! to stop and what it exits with. Which
-//! keys there are and what is answered over HTTP is each service's own.
+//! The parts that every HTTP service of this workspace shares: settings, access control, startup checks, listeners, the
+//! HTTP edge, logs, shutdown signals and exit codes. Each service defines its own keys and routes.
 
 pub mod access;
 pub mod findings;

@@ -1,14 +1,14 @@
-//! Where a service listens.
+//! Listening sockets of a service.
 
 use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Connections that may wait to be accepted: a burst that does not fit is asked to come again after a second. The kernel
-/// has a bound of its own (`net.core.somaxconn`).
+/// Length of the accept queue. If a burst overflows it, clients retry after a second. The kernel has its own limit
+/// (`net.core.somaxconn`).
 const BACKLOG: u32 = 4_096;
 
-/// Nobody can listen there.
+/// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} ({why}): set listen or metrics_listen to another address")]
 pub struct ListenFault {
@@ -16,10 +16,10 @@ pub struct ListenFault {
     pub why: String,
 }
 
-/// Listens, and says where: port 0 is any that is free.
+/// Binds a listener and returns it with its actual address; port 0 picks a free port.
 ///
 /// # Errors
-/// [`ListenFault`].
+/// [`ListenFault`] if the address cannot be bound.
 pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ListenFault> {
     let fault = |fault: std::io::Error| ListenFault { address, why: fault.to_string() };
     let listener = bind(address).map_err(fault)?;

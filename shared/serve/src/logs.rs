@@ -4,7 +4,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::settings::Given;
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     Text,
@@ -12,10 +12,10 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// `text` or `json`.
+    /// Parses `text` or `json`.
     ///
     /// # Errors
-    /// What is wanted instead, for [`Key::set`](crate::settings::Key).
+    /// The accepted values, for [`Key::set`](crate::settings::Key).
     pub fn of(given: Given<'_>) -> Result<Self, String> {
         match given.text()? {
             "text" => Ok(Self::Text),
@@ -25,7 +25,7 @@ impl LogFormat {
     }
 }
 
-/// Lines are written from here on: those that `RUST_LOG` asks for, else from `info` on. A program calls it once.
+/// Starts logging at the level that `RUST_LOG` sets, otherwise from `info`. Must be called once per program.
 pub fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

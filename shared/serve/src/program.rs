@@ -1,4 +1,4 @@
-//! A service as a process: what surrounds its work from the start to the exit code.
+//! A service as a process, from start to exit code.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Runs a program of that name, and says on stderr why it could not.
+/// Runs the program `name`, and prints its error to stderr.
 pub fn main<E: Display>(name: &str, run: impl FnOnce() -> Result<ExitCode, E>) -> ExitCode {
-    // What is kept holds what callers sent, and is nobody else's.
+    // Files of a service contain data of its callers: no other user may read them.
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     raise_file_limit();
@@ -19,25 +19,26 @@ pub fn main<E: Display>(name: &str, run: impl FnOnce() -> Result<ExitCode, E>) -
     })
 }
 
-/// Threads to work on, and so many that wait for the disk.
+/// Builds the tokio runtime. `blocking_threads` limits the threads for blocking work such as disk access.
 ///
 /// # Errors
-/// The process cannot have threads.
+/// [`NoThreads`] if the process cannot start threads.
 pub fn runtime(blocking_threads: usize) -> Result<Runtime, NoThreads> {
     let mut builder = Builder::new_multi_thread();
     builder.max_blocking_threads(blocking_threads).enable_all().build().map_err(NoThreads)
 }
 
-/// How many threads may wait for the disk where nothing else is said.
+/// The default limit of blocking threads.
 pub const BLOCKING_THREADS: usize = 512;
 
+/// The runtime could not be built.
 #[derive(Debug, thiserror::Error)]
 #[error("the process cannot start threads")]
 pub struct NoThreads(#[source] io::Error);
 
-/// Raises the soft limit of open files to the hard limit: each connection is a file.
+/// Raises the soft limit of open files to the hard limit, because each connection is a file.
 ///
-/// A limit that cannot be raised still holds, and [`file_limit`] returns it.
+/// If that fails, the old limit holds, and [`file_limit`] returns it.
 fn raise_file_limit() {
     #[cfg(unix)]
     {
@@ -47,20 +48,20 @@ fn raise_file_limit() {
     }
 }
 
-/// How many files this process may open.
+/// Returns how many files this process may open.
 pub fn file_limit() -> u64 {
     #[cfg(unix)]
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    // Elsewhere sockets are not counted among files.
+    // Other platforms do not count sockets as files.
     #[cfg(not(unix))]
     let limit = None;
     limit.unwrap_or(u64::MAX)
 }
 
-/// Tells whoever started it where it listens.
+/// Prints the line `READY http://<address>` for the process that started this one.
 ///
 /// # Errors
-/// Nobody can be told.
+/// Stdout cannot be written.
 pub fn ready(address: SocketAddr) -> io::Result<()> {
     let mut out = io::stdout();
     writeln!(out, "READY http://{address}")?;

@@ -1,10 +1,10 @@
-//! Settings of a service: built-in default < TOML file < environment. A service writes its keys as one table of
-//! [`Key`]s over a type of its own, and the file, the environment and the manual are read and written from it.
+//! Settings of a service: the environment overrides the TOML file, which overrides the defaults.
 //!
-//! A service may have further tables, like one for each network. Their keys have a prefix in the file and a
-//! suffix in the environment, so that one table of keys serves all tables of a kind.
+//! A service defines its keys as one table of [`Key`]s over its own type. File, environment and manual all use this
+//! table. A service may have further tables, such as one per network. Their keys have a prefix in the file and a suffix
+//! in the environment, so that one table of keys serves all tables of a kind.
 //!
-//! No error repeats what was given: many values are secrets, and more become one by a slip of the hand.
+//! No error repeats a value, because many values are secrets, and a wrong one may be a secret by mistake.
 
 mod environment;
 mod fault;

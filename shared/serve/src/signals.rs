@@ -1,6 +1,6 @@
-//! What the system tells a service.
+//! Signals of the operating system.
 
-/// Ends when the process is asked to: SIGTERM or SIGINT.
+/// Resolves when the process receives SIGTERM or SIGINT.
 pub async fn asked_to_stop() {
     let interrupted = tokio::signal::ctrl_c();
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Answers of `wallet backup` and `wallet restore`.
+//! Results of `wallet backup` and `wallet restore`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,23 +8,23 @@ pub struct BackupAnswer {
     pub file: String,
     /// The wallet's name.
     pub wallet: String,
-    /// Entries of the journal.
+    /// Number of journal entries.
     pub entries: u64,
-    /// Hash of the newest one, for `audit verify --head`.
+    /// Hash of the newest entry, for `audit verify --head`.
     pub head: String,
     /// Length of the file.
     pub bytes: u64,
-    /// Of the file, in hex.
+    /// SHA-256 of the file, in hex.
     pub sha256: String,
 }
 
-/// A backup whose files are in the data folder now.
+/// A backup that was restored into the data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreAnswer {
     /// The wallet's name.
     pub wallet: String,
-    /// Entries of the journal.
+    /// Number of journal entries.
     pub entries: u64,
-    /// The folder that has what was there before.
+    /// The folder with the files that were there before.
     pub replaced: Option<String>,
 }

@@ -1,7 +1,8 @@
-//! What addresses hold. An amount that is not there is unknown and has its reason beside it: it is not zero.
+//! Balances of addresses. A missing amount is unknown, not zero, and its reason is next to it.
 
 use serde::{Deserialize, Serialize};
 
+/// The balances of one address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldingsAnswer {
     pub label: String,
@@ -9,22 +10,24 @@ pub struct HoldingsAnswer {
     pub networks: Vec<NetworkHoldingsAnswer>,
 }
 
+/// The balances of one address on one network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkHoldingsAnswer {
     pub chain_id: u64,
     pub caip2: String,
     pub name: String,
-    /// The native coin, the dollar token, other known tokens, then what the explorer knows of.
+    /// The native coin, the dollar token, other known tokens, then tokens reported by the explorer.
     pub balances: Vec<BalanceAnswer>,
-    /// Why nothing of the known coins could be read, if so.
+    /// Why none of the known coins could be read.
     pub error: Option<String>,
-    /// Why tokens may be missing from the list, if so.
+    /// Why tokens may be missing from the list.
     pub incomplete: Option<String>,
 }
 
+/// The balance of one coin or token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalanceAnswer {
-    /// Of an unverified token, what it calls itself.
+    /// The token's own claim, if it is not verified.
     pub symbol: String,
     /// `None` for the native coin.
     pub token_address: Option<String>,
@@ -35,7 +38,7 @@ pub struct BalanceAnswer {
     pub amount_atomic: Option<String>,
     /// Why there is no amount.
     pub amount_unknown_reason: Option<String>,
-    /// Only of the network's dollar token.
+    /// Only for the network's dollar token.
     pub usd: Option<String>,
     /// The token is in Bursar's own table.
     pub verified: bool,

@@ -1,4 +1,4 @@
-//! What `doctor` found.
+//! Results of `doctor`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,11 @@ pub struct CheckAnswer {
     pub check: String,
     pub result: CheckResult,
     pub finding: String,
-    /// What to do about it.
+    /// What to do about the finding.
     pub advice: Option<String>,
 }
 
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckResult {
@@ -21,6 +22,7 @@ pub enum CheckResult {
 }
 
 impl CheckResult {
+    /// Returns the word shown in the report.
     pub fn text(self) -> &'static str {
         match self {
             CheckResult::Ok => "ok",
@@ -31,11 +33,13 @@ impl CheckResult {
 }
 
 impl CheckAnswer {
+    /// Creates a finding that needs no action.
     pub fn ok(check: impl Into<String>, finding: impl Into<String>) -> Self {
         let (check, finding) = (check.into(), finding.into());
         Self { check, result: CheckResult::Ok, finding, advice: None }
     }
 
+    /// Creates a finding about something that works with limits.
     pub fn warn(
         check: impl Into<String>,
         finding: impl Into<String>,
@@ -45,6 +49,7 @@ impl CheckAnswer {
         Self { result: CheckResult::Warn, advice, ..Self::ok(check, finding) }
     }
 
+    /// Creates a finding about something that does not work.
     pub fn fail(
         check: impl Into<String>,
         finding: impl Into<String>,

@@ -1,16 +1,16 @@
-//! Past requests in answers.
+//! Past requests, their receipts and their export.
 
 use serde::{Deserialize, Serialize};
 
-/// Requests that fit, newest first.
+/// Matching requests, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryAnswer {
     pub requests: Vec<HistoryRow>,
-    /// Older ones fit as well.
+    /// There are older matching requests.
     pub more: bool,
 }
 
-/// One request and what became of it.
+/// One request with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryRow {
     pub id: String,
@@ -22,9 +22,9 @@ pub struct HistoryRow {
     pub agent_unknown_reason: Option<String>,
     /// Label of the paying address.
     pub label: String,
-    /// A word of `history --status`.
+    /// A value of `history --status`.
     pub status: String,
-    /// In token units.
+    /// In whole coins.
     pub amount: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount_unknown_reason: Option<String>,
@@ -39,36 +39,37 @@ pub struct HistoryRow {
     /// CAIP-2.
     pub network: String,
     pub payee: String,
-    /// Of the URL that the agent named, else of the paid resource.
+    /// Host of the URL that the agent named, otherwise of the paid resource.
     pub host: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_unknown_reason: Option<String>,
     pub tx_hash: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_hash_unknown_reason: Option<String>,
-    /// Why a policy refused it, with the figures that met.
+    /// Why the policy refused the request, with the amounts compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// A receipt, and what its form has no place for. Only the form is printed as JSON: it is what agents get
-/// and pass on, and limits are not theirs to know.
+/// A receipt, with details that its standard form has no field for.
+///
+/// `--json` prints only the form: agents receive it and pass it on, and they must not learn limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptAnswer {
-    /// In AP2's form, as the agent server gives it.
+    /// In AP2 format, as the agent server returns it.
     pub form: serde_json::Value,
     pub refused: Option<RefusedAnswer>,
-    /// Of its URLs the journal has the origins alone.
+    /// The journal kept only the origins of its URLs.
     pub origins_only: bool,
 }
 
-/// A policy's "no" in an operator's words.
+/// A policy's refusal, explained to the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedAnswer {
     pub why: String,
-    /// The policy that the agent works under now, where another one would have let it through.
+    /// The agent's current policy, if a change of it could allow the payment.
     pub policy: Option<String>,
-    /// The option of `policy edit` that moves the limit.
+    /// The option of `policy edit` that changes the limit.
     pub option: Option<String>,
 }
 

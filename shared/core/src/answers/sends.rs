@@ -1,18 +1,18 @@
-//! What the operator sent.
+//! Sends of the operator.
 
 use serde::{Deserialize, Serialize};
 
+/// A send and its status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendAnswer {
     pub id: String,
     /// RFC 3339.
     pub at: String,
-    /// `waiting` (nothing is broadcast yet), `sent`, `included`, `done`, `failed`, `cancelled`, `dropped` or
-    /// `unknown`.
+    /// `waiting` (not broadcast yet), `sent`, `included`, `done`, `failed`, `cancelled`, `dropped` or `unknown`.
     pub status: String,
-    /// What that means, one sentence.
+    /// The meaning of the status, in one sentence.
     pub told: String,
-    /// With the symbol, in whole coins.
+    /// In whole coins, with the symbol.
     pub amount: String,
     pub amount_atomic: String,
     /// `None` for the native coin.
@@ -23,7 +23,7 @@ pub struct SendAnswer {
     pub network: String,
     pub caip2: String,
     pub nonce: Option<u64>,
-    /// The newest transaction that was broadcast for it, or the one that was mined.
+    /// The mined transaction, or the newest one that was broadcast.
     pub tx_hash: Option<String>,
     pub block: Option<u64>,
 }

@@ -1,23 +1,23 @@
-//! Settings in answers.
+//! Settings as shown to operators.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One setting as it is in force.
+/// A setting and its effective value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingAnswer {
     pub key: String,
-    /// Text, number, truth or list, as `settings.toml` would have it; of a URL without `--reveal` its
-    /// scheme, host and port.
+    /// Text, number, boolean or list, as in `settings.toml`. Without `--reveal`, a URL is reduced to scheme, host and
+    /// port.
     pub value: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_unknown_reason: Option<String>,
-    /// What it was until the command that has just set it.
+    /// The value before the command that has just changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was: Option<Value>,
     /// `default`, `file`, `environment`, `argument` or `journal`.
     pub source: String,
-    /// In words.
+    /// The default in words.
     pub default: String,
     pub help: String,
 }

@@ -1,4 +1,4 @@
-//! `activity …` and `watch …`.
+//! The commands `activity` and `watch`.
 
 use clap::Args;
 use serde::{Deserialize, Serialize};

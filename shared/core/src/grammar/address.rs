@@ -1,4 +1,4 @@
-//! `address …`.
+//! The `address` commands.
 
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,7 @@ pub struct SendOrder {
 }
 
 impl AddressOrder {
+    /// Returns the name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             AddressOrder::Create { .. } => "address.create",

@@ -1,4 +1,4 @@
-//! `agent …`.
+//! The `agent` commands.
 
 use clap::{Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ pub enum AuthMode {
 }
 
 impl AuthMode {
+    /// Returns the stable text on the wire.
     pub fn text(self) -> &'static str {
         match self {
             AuthMode::Hmac => "hmac",
@@ -81,6 +82,7 @@ pub enum AgentOrder {
 }
 
 impl AgentOrder {
+    /// Returns the name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             AgentOrder::Register { .. } => "agent.register",

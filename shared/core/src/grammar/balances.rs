@@ -1,4 +1,4 @@
-//! `balances`.
+//! The command `balances`.
 
 use clap::Args;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! `config …`.
+//! The `config` commands.
 
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,7 @@ pub enum ConfigOrder {
 }
 
 impl ConfigOrder {
+    /// Returns the name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             ConfigOrder::Get { .. } => "config.get",

@@ -1,4 +1,4 @@
-//! `history …` and `receipt`: what was asked, and what became of it.
+//! The commands `history` and `receipt`.
 
 use std::str::FromStr;
 
@@ -79,6 +79,7 @@ pub enum HistoryStatus {
 }
 
 impl HistoryStatus {
+    /// Returns the stable text on the wire.
     pub fn text(self) -> &'static str {
         match self {
             HistoryStatus::Pending => "pending",
@@ -103,7 +104,7 @@ pub struct ReceiptOrder {
     pub id: String,
 }
 
-/// A point in time, or how long before now it lies.
+/// A point in time, absolute or relative to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Since {
@@ -112,6 +113,7 @@ pub enum Since {
 }
 
 impl Since {
+    /// Resolves the point in time, given the current time.
     pub fn from(self, now: Utc) -> Utc {
         match self {
             Since::At(at) => at,
@@ -139,7 +141,7 @@ impl FromStr for Since {
     }
 }
 
-/// Digits and a unit.
+/// Parses digits and a unit: s, m, h, d or w.
 fn duration_ms(text: &str) -> Option<i64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_lowercase());
     let unit_s = match text.strip_prefix(digits)? {

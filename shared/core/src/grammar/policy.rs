@@ -1,4 +1,4 @@
-//! `policy …` and the options that set its fields.
+//! The `policy` commands and the options that set a policy's fields.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -50,6 +50,7 @@ pub enum PolicyOrder {
 }
 
 impl PolicyOrder {
+    /// Returns the name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             PolicyOrder::Create { .. } => "policy.create",
@@ -62,7 +63,9 @@ impl PolicyOrder {
     }
 }
 
-/// A new policy has a default for what is not given. An edit has none, so its help must not name one.
+/// Removes the default from an option's help.
+///
+/// Only a new policy has defaults for omitted options; an edit keeps their values.
 fn without_default(option: Arg) -> Arg {
     let help = option.get_help().map(|help| help.to_string());
     match help.as_deref().and_then(|help| help.split_once(" [default: ")) {
@@ -94,7 +97,7 @@ impl FromStr for NetworkList {
     }
 }
 
-/// A comma-separated list of domains; empty clears it.
+/// A comma-separated list of domains. An empty text clears the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HostList(pub Vec<HostEntry>);
@@ -114,7 +117,7 @@ impl FromStr for HostList {
     }
 }
 
-/// Over the options of lanes that are stored and have no effect yet.
+/// Help headings for the lanes whose options are stored but have no effect yet.
 const TRADING: &str = "Trading (kept for later: this version does not trade)";
 const LENDING: &str = "Lending (kept for later: this version does not lend)";
 
@@ -197,7 +200,7 @@ pub struct PolicyOptions {
 }
 
 impl PolicyOptions {
-    /// `base` with the given fields set.
+    /// Returns `base` with the given fields set.
     pub fn apply(&self, base: &Policy) -> Policy {
         let mut policy = base.clone();
         let payments = &mut policy.payments;

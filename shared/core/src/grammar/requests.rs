@@ -1,4 +1,4 @@
-//! `requests`, `approve`, `deny`: one queue for every lane.
+//! The commands `requests`, `approve` and `deny`: one queue for every lane.
 
 use clap::Args;
 use serde::{Deserialize, Serialize};

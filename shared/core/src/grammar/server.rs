@@ -1,4 +1,4 @@
-//! `server …`, `network …` and `audit …`.
+//! The commands `server`, `network` and `audit`.
 
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ pub enum ServerOrder {
 }
 
 impl ServerOrder {
+    /// Returns the name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             ServerOrder::Start { .. } => "server.start",
@@ -47,6 +48,7 @@ pub enum NetworkOrder {
 }
 
 impl NetworkOrder {
+    /// Returns the name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             NetworkOrder::List => "network.list",
@@ -71,6 +73,7 @@ pub enum AuditOrder {
 }
 
 impl AuditOrder {
+    /// Returns the name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             AuditOrder::Verify { .. } => "audit.verify",

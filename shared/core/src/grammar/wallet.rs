@@ -1,4 +1,4 @@
-//! `wallet …` and `seed …`.
+//! The commands `wallet` and `seed`.
 
 use clap::{Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,7 @@ pub enum WalletOrder {
 }
 
 impl WalletOrder {
+    /// Returns the name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             WalletOrder::Create { .. } => "wallet.create",
@@ -75,6 +76,7 @@ pub enum SeedOrder {
 }
 
 impl SeedOrder {
+    /// Returns the name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             SeedOrder::Create { .. } => "seed.create",

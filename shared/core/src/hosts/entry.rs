@@ -1,5 +1,5 @@
-//! One entry of a list: what an operator may write and the form in which it is kept. Never guesses
-//! what was meant: an entry that would match nothing, or more than it says, is refused.
+//! One entry of a host list. Rejects text that would match nothing, or more than it says, instead of guessing its
+//! meaning.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,14 +10,18 @@ use url::Host;
 
 use super::{HostError, fits_dns, without_root};
 
-/// A host in the form in which it is compared: a lower-case ASCII name without trailing dot, an
-/// IPv4 address, or an IPv6 address in brackets.
+/// A host in the form used for comparison.
+///
+/// A lower-case ASCII name without trailing dot, an IPv4 address, or an IPv6 address in brackets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostEntry(String);
 
 impl HostEntry {
-    /// Brings what an operator wrote into the stored form.
+    /// Parses an operator's text into the stored form.
+    ///
+    /// # Errors
+    /// [`HostError`] says what to write instead.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         let text = text.trim();
         if let Some(error) = more_than_a_host(text) {
@@ -31,8 +35,7 @@ impl HostEntry {
         }
         match Host::parse(text).map_err(HostError::Unreadable)? {
             Host::Domain(name) => Self::from_name(without_root(&name)),
-            // `0x7f.1` and `3221225991` are addresses to a URL parser, but hardly to who wrote
-            // them.
+            // A URL parser reads `0x7f.1` and `3221225991` as addresses, but an operator hardly does.
             Host::Ipv4(address) if without_root(text) != address.to_string() => {
                 Err(HostError::EntryIsOddAddress)
             }
@@ -43,8 +46,8 @@ impl HostEntry {
 
     fn from_name(name: &str) -> Result<Self, HostError> {
         fits_dns(name)?;
-        // The URL parser lets more pass in a host, such as `;` and `,`. In an entry they are most
-        // likely two hosts on one line, and a block list must not silently lack both.
+        // The URL parser accepts more characters in a host, such as `;` and `,`. In an entry they most likely separate
+        // two hosts, and then a block list would silently cover neither.
         let odd = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
         if let Some(character) = name.chars().find(odd) {
             return Err(HostError::EntryWithOddCharacter(character));
@@ -55,11 +58,12 @@ impl HostEntry {
         Ok(Self(name.to_owned()))
     }
 
+    /// Returns the stored form.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether a host is this one or lies under it. Addresses have nothing under them.
+    /// Returns whether the entry covers a host: the host itself, or a subdomain of a name.
     pub(super) fn covers(&self, host: &Host<&str>) -> bool {
         match host {
             Host::Domain(name) => without_root(name)
@@ -71,7 +75,7 @@ impl HostEntry {
     }
 }
 
-/// The parts of a URL, and other ways to say more or less than one host.
+/// Rejects parts of a URL, and other text that means more or less than one host.
 fn more_than_a_host(text: &str) -> Option<HostError> {
     let is_range = |(address, _): (&str, &str)| without_brackets(address).parse::<IpAddr>().is_ok();
     if text.is_empty() {
@@ -87,7 +91,7 @@ fn more_than_a_host(text: &str) -> Option<HostError> {
     } else if text.contains('*') || text.starts_with('.') {
         Some(HostError::EntryWithStar)
     } else {
-        // A percent sign is either an encoded letter or the zone of an address.
+        // A percent sign starts an encoded letter or the zone of an address.
         let odd = |c: &char| c.is_whitespace() || c.is_control() || *c == '%';
         text.chars().find(odd).map(HostError::EntryWithOddCharacter)
     }
@@ -97,8 +101,9 @@ fn without_brackets(text: &str) -> &str {
     text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(text)
 }
 
-/// An IPv4 address wrapped in IPv6 (`::ffff:192.0.2.7`) reaches the same machine: it counts as the
-/// IPv4 address on both sides of a comparison.
+/// Formats an address in its stored form.
+///
+/// An IPv4-mapped IPv6 address (`::ffff:192.0.2.7`) reaches the same machine, so it is compared as the IPv4 address.
 fn address_text(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_string(),
@@ -140,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn entries_are_kept_in_one_form_or_refused() {
+    fn host_entries_are_normalized_or_refused() {
         let kept = |text: &str| HostEntry::parse(text).map(String::from);
         assert_eq!(kept(" Example.COM。 "), Ok("example.com".to_owned()));
         assert_eq!(kept("192.0.2.7."), Ok("192.0.2.7".to_owned()));
@@ -163,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_list_cannot_hold_what_an_operator_may_not_write() {
+    fn stored_host_entries_are_validated_when_loaded() {
         let read = |text| serde_json::from_str::<HostEntry>(text);
         assert_eq!(serde_json::to_string(&read("\"a.ORG\"").unwrap()).unwrap(), "\"a.org\"");
         assert!(read("\"org\"").is_err());
@@ -173,7 +178,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1024))]
 
         #[test]
-        fn the_stored_form_is_its_own_stored_form(
+        fn host_entry_normalization_is_idempotent(
             text in prop_oneof![
                 any::<String>(),
                 "[a-zA-Z0-9é。ßа-я.:_-]{1,16}\\.[a-zа-я]{2,5}",

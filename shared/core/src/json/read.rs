@@ -1,26 +1,34 @@
-//! Reads JSON, strictly. Never goes deeper than allowed and never does more work than the text is
-//! long, but for sorting an object's keys.
+//! Strict JSON parser with bounded depth. The work is linear in the length of the text, except for sorting an object's
+//! keys.
 
 use std::str::FromStr;
 
 use super::{JsonError, Number, Object, Value};
 
-/// More levels are not read whatever the caller allows: reading, comparing and dropping a value
-/// recurse, and this many levels fit the stack of any thread.
+/// Upper bound of the depth, whatever the caller allows. Reading, comparing and dropping a value recurse, and this many
+/// levels fit the stack of any thread.
 const DEPTH_CEILING: usize = 256;
 
-/// CPython refuses to read longer integers (`sys.int_info.default_max_str_digits`), so no agent can
-/// have signed one.
+/// Most digits of an integer. CPython refuses longer ones (`sys.int_info.default_max_str_digits`), so no agent can have
+/// signed one.
 const INTEGER_DIGITS_MAX: usize = 4300;
 
-/// Reads one value that fills the whole text, white space around it aside. `max_depth` counts
-/// brackets open at once: 0 takes only a scalar, and nothing beyond 256 is taken.
+/// Parses one value that fills the whole text, except for white space around it.
+///
+/// `max_depth` counts open brackets: 0 accepts only a scalar, and values over 256 count as 256.
+///
+/// # Errors
+/// [`JsonError`], with the byte offset.
 pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, JsonError> {
     parse_few(bytes, max_depth, usize::MAX)
 }
 
-/// The same for what a stranger wrote: takes at most so many values, containers among them. Small values
-/// take up to a hundred times their text in memory.
+/// Like [`parse`], for untrusted text: accepts at most `max_values` values, including containers.
+///
+/// Small values can take up to a hundred times the size of their text in memory.
+///
+/// # Errors
+/// [`JsonError`], with the byte offset.
 pub fn parse_few(bytes: &[u8], max_depth: usize, max_values: usize) -> Result<Value, JsonError> {
     if bytes.starts_with("\u{feff}".as_bytes()) {
         return Err(JsonError::ByteOrderMark(0));
@@ -43,12 +51,14 @@ impl FromStr for Number {
     }
 }
 
-/// A place in a text. It rests on character boundaries: only ASCII is stepped over one by one, and
-/// a reader that has returned an error is not used again.
+/// A position in a text.
+///
+/// It is always on a character boundary: the reader skips single bytes only if they are ASCII, and is not used again
+/// after an error.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// Values that may still come.
+    /// Number of further values allowed.
     room: usize,
 }
 
@@ -86,7 +96,7 @@ impl<'a> Reader<'a> {
             self.skip_space();
             if self.take(b'}') {
                 refuse_twins(&members, &places)?;
-                // A body of a million small containers must not hold four slots for each.
+                // Spare capacity would cost a body of a million small containers four slots each.
                 members.shrink_to_fit();
                 return Ok(Object(members));
             }
@@ -131,7 +141,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Steps over the characters of a string that stand for themselves.
+    /// Skips the characters of a string that need no decoding.
     fn plain_run(&mut self) -> &'a str {
         let start = self.at;
         let stops = |b: &u8| matches!(b, b'"' | b'\\' | 0..=0x1f);
@@ -156,8 +166,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What follows `\u`: a character, or the first half of one whose second half must follow at
-    /// once.
+    /// Decodes what follows `\u`: a character, or a surrogate pair.
+    ///
+    /// The second half of a pair must follow at once, as another escape.
     fn unicode_escape(&mut self, start: usize) -> Result<char, JsonError> {
         let first = self.hex_digits(start)?;
         if let Some(character) = char::from_u32(u32::from(first)) {
@@ -178,7 +189,7 @@ impl<'a> Reader<'a> {
         let from = self.at;
         self.skip(4);
         let digits = self.since(from);
-        // Checked here because `from_str_radix` would take a sign.
+        // Checked here because `from_str_radix` accepts a sign.
         if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(JsonError::BadEscape(start));
         }
@@ -189,7 +200,7 @@ impl<'a> Reader<'a> {
         let start = self.at;
         self.take(b'-');
         let first = self.at;
-        // A zero at the front stands alone: what follows it is no digit of this number.
+        // A leading zero stands alone: a digit after it is not part of the number.
         if !self.take(b'0') {
             self.digits()?;
         }
@@ -270,13 +281,13 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
-    /// The text from there to here; nothing, if either end is not between two characters.
+    /// Returns the text from `start` to here; empty if either end is not on a character boundary.
     fn since(&self, start: usize) -> &'a str {
         self.text.get(start..self.at).unwrap_or_default()
     }
 }
 
-/// Sorts instead of comparing all with all: an object of 100,000 keys fits in a request body.
+/// Rejects duplicate keys. Sorts instead of comparing all pairs: an object of 100,000 keys fits in a request body.
 fn refuse_twins(members: &[(String, Value)], places: &[usize]) -> Result<(), JsonError> {
     let mut keys: Vec<(&str, usize)> =
         members.iter().map(|(key, _)| key.as_str()).zip(places.iter().copied()).collect();

@@ -2,7 +2,7 @@ use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Numbers of every shape the grammar has.
+/// Numbers of every form in the grammar.
 fn any_number() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<u64>().prop_map(Value::from),
@@ -39,7 +39,7 @@ fn refusal(text: impl AsRef<[u8]>) -> JsonError {
 }
 
 #[test]
-fn a_text_comes_back_as_it_was_written() {
+fn compact_json_is_reproduced_exactly() {
     let text = r#"{"z":[1.50,-0,1E+2,1234567890123456789012],"a":{"é":"\"\\/\n\u001f"},"n":null}"#;
     let value = parse(format!(" \t\r\n{text}\n").as_bytes(), 2).unwrap();
     assert_eq!(value.to_compact(), text);
@@ -49,7 +49,7 @@ fn a_text_comes_back_as_it_was_written() {
 }
 
 #[test]
-fn answers_are_built_in_the_order_in_which_they_read() {
+fn objects_keep_the_order_of_insertion() {
     let answer = Object::new()
         .with("status", "success")
         .with("count", 3_u64)
@@ -64,7 +64,7 @@ fn answers_are_built_in_the_order_in_which_they_read() {
 }
 
 #[test]
-fn a_key_inserted_again_replaces_the_value_in_its_place() {
+fn inserting_an_existing_key_replaces_its_value_in_place() {
     let mut object = Object::new().with("a", 1_u64).with("b", 2_u64);
     assert_eq!(object.insert("a", "new"), Some(Value::from(1_u64)));
     assert_eq!((object.len(), object.to_compact().as_str()), (2, r#"{"a":"new","b":2}"#));
@@ -84,7 +84,7 @@ fn only_plain_digits_are_a_u64() {
 }
 
 #[test]
-fn each_refusal_names_its_reason_and_its_byte() {
+fn each_json_error_has_its_reason_and_byte_offset() {
     use JsonError::*;
     let cases: &[(&[u8], JsonError)] = &[
         (b"", UnexpectedEnd(0)),
@@ -131,9 +131,8 @@ fn depth_is_bounded_by_the_caller_and_by_a_ceiling() {
     assert!(matches!(parse(members.as_bytes(), usize::MAX), Err(JsonError::TooDeep(_))));
 }
 
-/// All with all would be 5,000,000,000 comparisons: minutes, not milliseconds.
 #[test]
-fn as_many_values_are_read_as_the_caller_allows() {
+fn parse_few_limits_the_number_of_values() {
     let text = br#"{"a":[1,"x",{}],"b":null}"#;
     assert!(parse_few(text, 9, 6).is_ok());
     assert_eq!(parse_few(text, 9, 5), Err(JsonError::TooManyValues(20)));
@@ -141,8 +140,9 @@ fn as_many_values_are_read_as_the_caller_allows() {
     assert_eq!(parse_few(&[b'['; 100], 256, 99), Err(JsonError::TooManyValues(99)));
 }
 
+/// Comparing all pairs would take 5,000,000,000 comparisons: minutes instead of milliseconds.
 #[test]
-fn a_hundred_thousand_keys_are_read_without_comparing_all_with_all() {
+fn duplicate_key_check_is_fast_for_100_000_keys() {
     let members: Vec<String> = (0..100_000).map(|n| format!("\"{n:x}\":0")).collect();
     let body = format!("{{{}}}", members.join(","));
     assert_eq!(parse(body.as_bytes(), 1).unwrap().as_object().unwrap().len(), 100_000);
@@ -154,19 +154,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
-    fn what_is_written_is_read_as_the_same_value(value in any_value()) {
+    fn json_values_survive_writing_and_parsing(value in any_value()) {
         prop_assert_eq!(parse(value.to_compact().as_bytes(), 127), Ok(value));
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in vec(any::<u8>(), 0..200)) {
+    fn json_parser_never_panics(bytes in vec(any::<u8>(), 0..200)) {
         let _read = parse(&bytes, 127);
     }
 
-    /// Spoiled JSON reaches deeper than arbitrary bytes do. serde_json is the second opinion:
-    /// whatever we still accept, it accepts.
+    /// Mutated JSON reaches deeper code than arbitrary bytes do. Whatever we accept, serde_json must accept too.
     #[test]
-    fn nothing_is_accepted_that_serde_json_refuses(
+    fn every_accepted_text_is_also_accepted_by_serde_json(
         value in any_value(),
         place in any::<prop::sample::Index>(),
         spoilt in "[\\[\\]{}\",:\\\\ u0-9a-f.+\\-eEtrulns\t\u{1}é]{0,2}",

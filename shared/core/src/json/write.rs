@@ -1,10 +1,9 @@
-//! Writes JSON as short as it goes, in the order and with the digits it came with. Never changes a
-//! value.
+//! Writes JSON without white space, in the original order and with the original digits. Never changes a value.
 
 use super::{Object, Value};
 
 impl Value {
-    /// No white space, keys in their order, numbers as written, only the escapes that JSON demands.
+    /// Formats the value without white space and without changing numbers. Escapes only what JSON requires.
     pub fn to_compact(&self) -> String {
         let mut out = String::new();
         push_value(&mut out, self);
@@ -13,7 +12,7 @@ impl Value {
 }
 
 impl Object {
-    /// [`Value::to_compact`] of the object.
+    /// Formats the object like [`Value::to_compact`].
     pub fn to_compact(&self) -> String {
         let mut out = String::new();
         push_object(&mut out, self);
@@ -57,7 +56,7 @@ fn push_minimal(out: &mut String, text: &str) {
     push_string(out, text, |character| character >= ' ');
 }
 
-/// Writes a string: the seven short escapes always, `\uXXXX` for whatever else is not `plain`.
+/// Writes a string: the seven short escapes always, `\uXXXX` for other characters that are not `plain`.
 pub(crate) fn push_string(out: &mut String, text: &str, plain: impl Fn(char) -> bool) {
     out.push('"');
     for character in text.chars() {

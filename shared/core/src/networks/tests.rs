@@ -34,7 +34,7 @@ fn no_two_tokens_of_a_network_share_an_address_or_a_symbol() {
 }
 
 #[test]
-fn a_network_is_found_by_every_name_it_has_and_by_no_other() {
+fn networks_are_found_by_their_own_names_only() {
     for row in NETWORKS {
         assert_eq!(by_text(&row.caip2()), Some(row));
         assert_eq!(by_text(&row.chain.to_string()), Some(row));
@@ -47,7 +47,7 @@ fn a_network_is_found_by_every_name_it_has_and_by_no_other() {
     }
 }
 
-/// Every look-up shows an explorer the wallet's addresses, so a default is a decision for each network.
+/// Every lookup reveals the wallet's addresses to an explorer, so a default is a decision per network.
 #[test]
 fn only_base_has_a_default_explorer() {
     let found = NETWORKS.iter().filter_map(|row| Some((row.chain, row.explorer?)));

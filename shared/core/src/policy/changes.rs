@@ -1,5 +1,5 @@
-//! What tells one policy from another, field by field: the one table of fields, from which also follows
-//! whether a change loosens anything.
+//! The difference between two policies, field by field. This single table of fields also decides whether a change
+//! loosens anything.
 
 use super::{AllowedNetworks, Policy};
 use crate::change::{Change, lists, switch};
@@ -8,7 +8,7 @@ use crate::money::{Bps, Usd};
 use crate::networks;
 
 impl Policy {
-    /// What `self` changes of `old`, in the order in which answers have the fields.
+    /// Returns the fields of `old` that `self` changes, in the order of answers.
     pub fn changes(&self, old: &Policy) -> Vec<Change> {
         let mut changes = Changes(Vec::new());
         changes.networks(&old.networks, &self.networks);
@@ -19,7 +19,7 @@ impl Policy {
     }
 }
 
-/// A field's path in answers and its name for people.
+/// A field's path in answers, and its name for operators.
 type Field = (&'static str, &'static str);
 
 struct Changes(Vec<Change>);
@@ -110,7 +110,7 @@ impl Changes {
         self.field(field, old != new, (old.to_string(), new.to_string()), "USD", new > old);
     }
 
-    /// Without one there is no such limit.
+    /// `None` means that there is no such limit.
     fn share(&mut self, field: Field, old: Option<Bps>, new: Option<Bps>) {
         let text = |share: Option<Bps>| share.map_or("none".to_owned(), |share| share.to_string());
         let most = |share: Option<Bps>| share.unwrap_or(Bps(u16::MAX));

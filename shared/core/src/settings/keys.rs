@@ -1,5 +1,5 @@
-//! The one table of settings: what each is called, where it lives, what it takes, what it is until
-//! somebody sets it. Commands, the reader of `settings.toml` and the manual all come from it.
+//! The single table of settings: key, storage, type, default and help. Commands, the reader of `settings.toml` and the
+//! manual all use it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::networks::{ChainId, NETWORKS, by_text};
 
-/// Where a setting lives.
+/// The place in which a setting is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
     /// In `settings.toml`, in the environment, or in an argument.
     File,
-    /// In the journal: its change may loosen what protects the operator.
+    /// In the journal, because a change may weaken a protection.
     Journal,
 }
 
-/// What a setting takes.
+/// The type of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An address and a port.
@@ -37,7 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// For the manual.
+    /// Describes the accepted values, for the manual.
     pub fn takes(self) -> &'static str {
         match self {
             Kind::Listen => "a loopback address and port",
@@ -60,30 +60,31 @@ impl Kind {
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// With `<id>` where the network stands.
+    /// The key, with `<id>` in place of a network's chain id.
     pub key: &'static str,
     pub home: Home,
     pub kind: Kind,
-    /// In words.
+    /// The default in words.
     pub default: &'static str,
     pub help: &'static str,
 }
 
 macro_rules! settings {
     ($($variant:ident $(($network:ident))? $key:literal $home:ident $kind:ident $default:literal $help:literal;)*) => {
-        /// One setting; a network's has its network.
+        /// The key of a setting; settings of a network contain its chain id.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub enum Key {
             $(#[doc = $help] $variant $(($network))?,)*
         }
 
-        /// Every row, in the order in which it is shown.
+        /// All rows, in the order in which they are shown.
         pub const ROWS: &[Row] = &[
             $(Row { key: $key, home: Home::$home, kind: Kind::$kind, default: $default, help: $help },)*
         ];
 
         impl Key {
+            /// Returns the setting's row of the table.
             pub fn row(self) -> Row {
                 match self {
                     $(Key::$variant $((settings!(@any $network)))? =>
@@ -91,7 +92,7 @@ macro_rules! settings {
                 }
             }
 
-            /// The key of a row; `network` fills its place.
+            /// Returns the key of a row, with `network` in its place.
             fn of(row: &str, network: ChainId) -> Option<Self> {
                 match row {
                     $($key => Some(Key::$variant $((settings!(@fill $network network)))?),)*
@@ -150,7 +151,7 @@ settings! {
 }
 
 impl Key {
-    /// Every setting, those of a network once for each.
+    /// Returns all settings; those of a network appear once per network.
     pub fn all() -> Vec<Key> {
         let mut keys = Vec::new();
         for row in ROWS {
@@ -163,7 +164,7 @@ impl Key {
         keys
     }
 
-    /// The variable that sets it: `BURSAR_` and the key in capitals.
+    /// Returns the environment variable that sets it: `BURSAR_` and the key in capitals.
     pub fn variable(self) -> String {
         format!("BURSAR_{}", self.to_string().to_ascii_uppercase().replace('.', "_"))
     }
@@ -203,7 +204,7 @@ impl fmt::Display for Key {
 impl FromStr for Key {
     type Err = String;
 
-    /// A network may be written by any of its names.
+    /// Accepts any name of a network.
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some((network, field)) =
             text.strip_prefix("networks.").and_then(|rest| rest.rsplit_once('.'))
@@ -236,7 +237,7 @@ impl From<Key> for String {
     }
 }
 
-/// How many letters must change to make one text the other (Levenshtein).
+/// Returns the edit distance of two texts (Levenshtein).
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (line, a) in from.chars().enumerate() {
@@ -251,7 +252,7 @@ fn distance(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or(0)
 }
 
-/// `docs/settings.md`.
+/// Generates `docs/settings.md`.
 pub fn manual() -> String {
     let mut text = String::from(
         "# Settings\n\n\
@@ -286,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_read_as_it_is_written() {
+    fn every_setting_key_parses_from_its_own_text() {
         let all = Key::all();
         assert_eq!(all.len(), 13 + 4 * NETWORKS.len());
         for key in all {
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_key_is_answered_with_the_nearest() {
+    fn a_misspelled_key_error_suggests_the_nearest_key() {
         for (text, word) in [
             ("server.listn", "server.listen"),
             ("rate_per_minute", "server.rate_per_minute"),

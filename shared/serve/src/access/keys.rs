@@ -1,4 +1,4 @@
-//! Who may call. The keys themselves are never here: a caller's key is hashed and compared.
+//! API keys. Only their digests are stored: a caller's key is hashed and compared.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use toml::Value;
 
 use crate::settings::{ConfigFault, Given, parts, text_of};
 
-/// A caller's key by its name, which logs may show, and its digest.
+/// An API key: its name, which may appear in logs, and its digest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
     pub name: String,
@@ -17,7 +17,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// No error repeats what was written: by mistake it may be the key itself, cut at a colon.
+    /// Errors never repeat the input, because it may be the key itself, split at a colon by mistake.
     fn new(name: &str, sha256: &str) -> Result<Self, String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if !(1..=64).contains(&name.len()) || !name.bytes().all(plain) {
@@ -25,7 +25,7 @@ impl ApiKey {
             return Err(wanted.to_owned());
         }
         let mut digest = [0; 32];
-        // Without a prefix, as sha256sum writes it.
+        // Without a prefix, as sha256sum prints it.
         if sha256.starts_with("0x") || hex::decode_to_slice(sha256, &mut digest).is_err() {
             let wanted = "the sha256 of a key must be the 64 hex digits that `printf %s \"$KEY\" | \
                  sha256sum` prints";
@@ -34,7 +34,7 @@ impl ApiKey {
         Ok(Self { name: name.to_owned(), sha256: digest })
     }
 
-    /// `name:sha256`.
+    /// Parses `name:sha256`.
     fn parse(text: &str) -> Result<Self, String> {
         let wanted = "each key must be written as name:sha256";
         let (name, sha256) = text.split_once(':').ok_or(wanted)?;
@@ -55,10 +55,10 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// The keys of one source.
+/// Parses the keys of one source.
 ///
 /// # Errors
-/// What is wanted instead, for [`Key::set`](crate::settings::Key).
+/// The accepted form, for [`Key::set`](crate::settings::Key).
 pub fn api_keys(given: Given<'_>) -> Result<Vec<ApiKey>, String> {
     let mut keys = Vec::new();
     match given {
@@ -75,10 +75,10 @@ pub fn api_keys(given: Given<'_>) -> Result<Vec<ApiKey>, String> {
     Ok(keys)
 }
 
-/// Adds those of a file: one `name:sha256` a line, and lines that begin with `#`.
+/// Adds the keys of a file: one `name:sha256` per line, and comment lines that begin with `#`.
 ///
 /// # Errors
-/// The file cannot be read, a line is no key or repeats one, or there is none at all.
+/// The file cannot be read, a line is not a valid key or repeats one, or there are no keys.
 pub fn add_file(keys: &mut Vec<ApiKey>, file: &Path) -> Result<(), ConfigFault> {
     let text = text_of(file)?;
     add_lines(keys, &text).map_err(|why| ConfigFault::ApiKeys { file: file.to_owned(), why })
@@ -96,14 +96,14 @@ fn add_lines(keys: &mut Vec<ApiKey>, text: &str) -> Result<(), String> {
                 .map_err(|why| format!("in line {number}, {why}"))?;
         }
     }
-    // Without keys anybody may call, which nobody means who names a file of them.
+    // An operator who names a key file expects keys: without any, every caller would be admitted.
     if keys.len() == before {
         return Err("it is empty: add a line name:sha256, or leave the file out".to_owned());
     }
     Ok(())
 }
 
-/// One key under two names would be two callers, or the reverse: logs and limits would be wrong.
+/// Adds a key. Rejects a repeated name or digest, because logs and limits would mix up callers.
 fn add(keys: &mut Vec<ApiKey>, key: ApiKey) -> Result<(), String> {
     let twin = keys.iter().find(|known| known.name == key.name || known.sha256 == key.sha256);
     if let Some(twin) = twin {

@@ -1,4 +1,4 @@
-//! Ranges of IP addresses, as operators write them: `10.0.0.1`, `10.0.0.0/8`, `fd00::/8`.
+//! IP addresses and ranges as operators write them: `10.0.0.1`, `10.0.0.0/8`, `fd00::/8`.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub struct IpRanges(Vec<IpRange>);
 
 impl IpRanges {
-    /// Whether a range holds the address. IPv4 addresses mapped into IPv6 count as IPv4.
+    /// Returns whether a range contains the address. IPv4-mapped IPv6 addresses count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|range| range.contains(address))
@@ -25,11 +25,11 @@ impl FromIterator<IpRange> for IpRanges {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IpRange {
     address: IpAddr,
-    /// How many leading bits must be equal.
+    /// Number of leading bits that must match.
     prefix: u8,
 }
 
-/// The text is not an address range.
+/// The text is not a valid address or range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it must be an IP address like 10.0.0.1 or a range like 10.0.0.0/8")]
 pub struct NotARange;
@@ -54,15 +54,16 @@ impl IpRange {
 impl FromStr for IpRange {
     type Err = NotARange;
 
-    /// Rejects a range whose address has bits after its prefix: `10.0.0.1/8` is more often a typing error
-    /// than a wish to trust 16 million addresses.
+    /// Rejects a range whose address has bits after its prefix.
+    ///
+    /// `10.0.0.1/8` is more likely a typing error than the wish to trust 16 million addresses.
     fn from_str(text: &str) -> Result<Self, NotARange> {
         let (address, prefix) = match text.split_once('/') {
             None => (text, None),
             Some((address, prefix)) => (address, Some(prefix)),
         };
         let address: IpAddr = address.parse().map_err(|_not_one| NotARange)?;
-        // A mapped address is IPv4 to every caller of `contains`, so its prefix would count wrong bits.
+        // `contains` converts mapped addresses to IPv4, so an IPv6 prefix length would not apply to them.
         let mapped = address.to_canonical() != address;
         let address = address.to_canonical();
         let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
@@ -83,7 +84,7 @@ impl FromStr for IpRange {
 }
 
 impl IpRange {
-    /// The lowest address of the range.
+    /// Returns the lowest address of the range.
     fn first(self) -> IpAddr {
         let skipped = |bits: u8| u32::from(bits.saturating_sub(self.prefix));
         match self.address {
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_a_range_is_refused() {
+    fn invalid_address_ranges_are_refused() {
         for text in [
             "",
             "/",

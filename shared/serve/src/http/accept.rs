@@ -1,4 +1,4 @@
-//! Accepts connections and gives each a slot.
+//! Accepts connections and assigns each a slot.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -18,26 +18,26 @@ use super::refusal::Refuse;
 use super::service::Ends;
 use super::slots::Slots;
 
-/// Pause after a connection could not be accepted: without files, trying again at once only burns the processor.
+/// Pause after accepting fails: if files ran out, retrying at once only burns CPU.
 const ACCEPT_PAUSE_MS: u64 = 100;
-/// Between the end of a flood and the release of its memory.
+/// Delay between the end of a flood and the release of its memory.
 const RELIEF_PAUSE_MS: u64 = 1_000;
-/// hyper's buffer beyond the longest head.
+/// Size of hyper's buffer beyond the longest head.
 const BUFFER_SPARE_BYTES: usize = 8 << 10;
 
-/// How a server treats its connections.
+/// The configuration of a server's edge.
 #[derive(Debug, Clone)]
 pub struct Edge {
     pub bounds: Bounds,
-    /// The texts of its refusals.
+    /// Writes the responses of refusals.
     pub refuse: Refuse,
     pub clock: Arc<dyn Clock>,
 }
 
 /// Serves `router` on all `listeners` until `stopping`. The tasks are in `tracker`.
 ///
-/// Once `stopping` is cancelled the listeners are closed, and connections without a request in progress end at once.
-/// The others end with their responses; a caller that cannot wait for them drops the runtime.
+/// When `stopping` is cancelled, the listeners close, and connections without a request in progress end at once. The
+/// others end with their responses; a caller that cannot wait for them drops the runtime.
 pub fn serve(
     listeners: impl IntoIterator<Item = TcpListener>,
     router: Router,
@@ -57,12 +57,12 @@ pub fn serve(
     }
 }
 
-/// Returns the memory of a flood to the system once the flood is over.
+/// Returns memory to the system after a flood of connections.
 async fn release_memory(shared: Arc<Shared>, stopping: CancellationToken) {
     let relieved = async {
         loop {
             shared.slots.relief.notified().await;
-            // The rest of the flood ends meanwhile.
+            // Lets the rest of the flood end first.
             shared.clock.sleep_until(shared.now().saturating_add(RELIEF_PAUSE_MS)).await;
             let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;
         }
@@ -74,7 +74,7 @@ async fn release_memory(shared: Arc<Shared>, stopping: CancellationToken) {
     }
 }
 
-/// What all connections of one server share.
+/// State that all connections of one server share.
 #[derive(Debug)]
 pub(super) struct Shared {
     router: Router,
@@ -93,7 +93,7 @@ impl Shared {
         let Edge { bounds, refuse, clock } = edge;
         let bounds = Arc::new(bounds);
         let mut http = http1::Builder::new();
-        // hyper gets whole heads only, so its own timer would never start.
+        // hyper gets only complete heads, so its own timer would never start.
         http.header_read_timeout(None)
             .half_close(bounds.half_close)
             .auto_date_header(bounds.date)
@@ -138,7 +138,7 @@ impl Accepting {
             };
             match accepted {
                 Ok((stream, peer)) => self.admit(stream, peer),
-                // Gone before its turn: no reason to let the others wait.
+                // The peer left while queued: no reason to delay the others.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -152,9 +152,9 @@ impl Accepting {
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) {
-        // A peer that has gone already has no addresses any more.
+        // A peer that has already left has no addresses anymore.
         let Ok(local) = stream.local_addr() else { return };
-        // Responses are one write: waiting to fill a packet only delays them.
+        // Responses are written at once: waiting to fill a packet only delays them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "no TCP_NODELAY");
         }
@@ -164,7 +164,7 @@ impl Accepting {
             self.tracker.spawn(connection::serve(stream, ends, guard, shared));
             return;
         }
-        // More refusals than this would serve the flood: the rest are closed without a response.
+        // More refusals would only help a flood, so the rest are closed without a response.
         let Ok(permit) = Arc::clone(&shared.refused_now).try_acquire_owned() else { return };
         let Some(guard) = shared.refused.admit(peer.ip(), shared.now()) else { return };
         self.tracker.spawn(async move {

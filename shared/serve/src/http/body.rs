@@ -1,4 +1,4 @@
-//! Bodies on their way between hyper and the routes.
+//! Request and response bodies between hyper and the routes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use super::accept::Shared;
 use super::progress::{Answer, Link};
 
-/// A request's body. Its pace counts from the first time the route polls it.
+/// A request's body. Its rate is measured from the route's first poll.
 #[derive(Debug)]
 pub(super) struct RequestBody {
     inner: Incoming,
@@ -40,7 +40,7 @@ impl Body for RequestBody {
             let mut progress = self.link.progress();
             progress.want_body(now, self.shared.bounds.body.bytes);
             if progress.is_refused() {
-                // The connection's task answers in place of the route.
+                // The connection's task responds instead of the route.
                 drop(progress);
                 self.link.waker.wake();
                 return Poll::Pending;
@@ -50,7 +50,7 @@ impl Body for RequestBody {
         if self.inner.is_end_stream() {
             return polled;
         }
-        // A part of a body would keep all of hyper's buffer in memory until the rest is here.
+        // A slice of hyper's buffer would keep the whole buffer in memory until the rest of the body arrives.
         polled.map_ok(|frame| frame.map_data(|part| Bytes::copy_from_slice(&part)))
     }
 
@@ -63,12 +63,12 @@ impl Body for RequestBody {
     }
 }
 
-/// A response's body. Notes when hyper has all of it.
+/// A response's body. Records when hyper has all of it.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     inner: AxumBody,
     link: Arc<Link>,
-    /// Bytes until hyper stops asking, where the length is known.
+    /// Bytes until hyper stops polling, if the length is known.
     left: Option<u64>,
 }
 

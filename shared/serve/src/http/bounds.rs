@@ -1,18 +1,18 @@
-//! The bounds of one server.
+//! The limits of one server.
 
 use crate::access::IpRanges;
 
-/// Most connections of one server: a thousand callers that keep one each, and some.
+/// Most connections of one server: one each for a thousand callers, and some spare.
 const SLOTS_MAX: usize = 1_100;
 /// Files that a server needs for itself: its store, listeners, runtime, and connections that are being refused.
 const OWN_FILES: usize = 160;
 
-/// A sixteenth of the slots is out of reach of any single peer.
+/// One in this many slots is out of reach of any single peer.
 const SPARED_PART: usize = 16;
 
-/// Connections for a server that may open `files` files and makes `outbound` connections itself.
+/// Returns the number of connections for a server that may open `files` files.
 ///
-/// Outbound connections reserve at most a third of the files.
+/// `outbound` is the number of connections that the server opens itself. They reserve at most a third of the files.
 pub fn slots(files: u64, outbound: usize) -> usize {
     let files = usize::try_from(files).unwrap_or(usize::MAX);
     let reserved = OWN_FILES.saturating_add(outbound.min(files / 3));
@@ -24,73 +24,73 @@ pub fn slots(files: u64, outbound: usize) -> usize {
 pub enum Loopback {
     /// Each loopback address is a peer like any other.
     LikeOthers,
-    /// No share limits them, and other machines leave them this many slots.
+    /// They have no share limit, and this many slots are reserved for them.
     Exempt { reserved: usize },
 }
 
-/// Bounds of one head.
+/// Limits of one head.
 #[derive(Debug, Clone)]
 pub struct HeadBounds {
     /// Request line and header lines.
     pub bytes: usize,
-    /// Method, target and version.
+    /// Request line: method, target and version.
     pub line_bytes: usize,
-    /// Header lines; hyper refuses more than 100.
+    /// Number of header lines; hyper refuses more than 100.
     pub lines: usize,
-    /// From the first byte of a head to its end.
+    /// Time from the first byte of a head to its end.
     pub ms: u64,
 }
 
-/// Bounds of one body, and of all bodies.
+/// Limits of one body, and of all bodies.
 #[derive(Debug, Clone)]
 pub struct BodyBounds {
     /// Longest body; routes may set a lower limit.
     pub bytes: u64,
-    /// From the moment the route asks for the body.
+    /// Time from the route's first read of the body to its end.
     pub ms: u64,
-    /// How long a body may arrive at any pace.
+    /// How long a body may arrive at any rate.
     pub grace_ms: u64,
-    /// The average pace after that.
+    /// Lowest average rate after that.
     pub bytes_per_s: u64,
-    /// Bytes of one request that no limit counts.
+    /// Bytes of one request that do not count as memory.
     pub free_bytes: usize,
-    /// Bytes of all unfinished requests in memory, beyond `free_bytes` each.
+    /// Memory of all requests that are still arriving, in bytes beyond `free_bytes` each.
     pub all_bytes: usize,
-    /// The same of the requests that routes work on.
+    /// Memory of all requests in progress, counted in the same way.
     pub whole_bytes: usize,
-    /// How much of both other machines may use where [`Loopback::Exempt`] holds.
+    /// The part of both that other machines may use if [`Loopback::Exempt`] applies.
     pub remote_bytes: usize,
     /// Paths whose GET may have a body.
     pub on_get: &'static [&'static str],
 }
 
-/// Every bound of a server. Times are in milliseconds.
+/// All limits of a server. Times are in milliseconds.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     /// Connections in all.
     pub slots: usize,
     /// Connections of one peer.
     pub slots_per_peer: usize,
-    /// Reverse proxies: all callers come from one address, so no share limits it. Their connections can be evicted.
+    /// Reverse proxies, whose callers share one address. They have no share limit, but their connections can be
+    /// evicted.
     pub trusted: IpRanges,
     pub loopback: Loopback,
     pub head: HeadBounds,
     pub body: BodyBounds,
-    /// Between two requests.
+    /// How long a connection may be idle between two requests.
     pub idle_ms: u64,
-    /// A peer that reads nothing of its response.
+    /// How long a peer may stop reading its response.
     pub write_ms: u64,
-    /// A route that does not answer; the arrival of the body counts.
+    /// How long a request may take from its first byte until its response begins.
     pub handler_ms: Option<u64>,
-    /// How long to read and discard what still arrives after the last response. A socket that is closed with unread
-    /// data is reset, and the reset can destroy the response.
+    /// How long arriving bytes are discarded after the last response. A socket closed with unread data is reset, which
+    /// can destroy the response.
     pub linger_ms: u64,
-    /// How much is discarded then.
+    /// How many bytes are discarded then.
     pub linger_bytes: usize,
-    /// Connections that are being refused for lack of a slot; more are closed without a response.
+    /// Connections that are being refused for lack of a slot. Further ones are closed without a response.
     pub refused: usize,
-    /// A peer that ends its side while a request is in progress still gets its response. Otherwise the request is
-    /// cancelled.
+    /// Whether a peer that ends its side during a request still gets its response. Otherwise the request is cancelled.
     pub half_close: bool,
     /// Refuses `Upgrade`. RFC 9110 lets a server ignore it, and some clients always send it.
     pub refuse_upgrade: bool,
@@ -99,11 +99,11 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Bounds of a public service with `slots` connections.
+    /// Returns the limits of a public service with `slots` connections.
     pub fn public(slots: usize) -> Self {
         Self {
             slots,
-            // Enough for a load generator or a large customer, and never all.
+            // Enough for a load generator or a large customer, but never all.
             slots_per_peer: (slots - slots / SPARED_PART).max(1),
             trusted: IpRanges::default(),
             loopback: Loopback::LikeOthers,
@@ -120,7 +120,7 @@ impl Bounds {
                 remote_bytes: usize::MAX,
                 on_get: &[],
             },
-            // Longer than reverse proxies keep connections, so that they close first.
+            // Longer than reverse proxies keep idle connections, so that the proxies close them first.
             idle_ms: 75_000,
             write_ms: 30_000,
             handler_ms: None,
@@ -133,7 +133,7 @@ impl Bounds {
         }
     }
 
-    /// Bounds of a listener for a few local readers, such as a metrics collector.
+    /// Returns the limits of a listener for a few local readers, such as a metrics collector.
     pub fn metrics() -> Self {
         let public = Self::public(32);
         Self { refused: 4, ..public }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn no_address_has_all_slots() {
+    fn no_single_peer_can_take_all_slots() {
         assert_eq!(Bounds::public(SLOTS_MAX).slots_per_peer, 1_032);
         assert_eq!(Bounds::public(16).slots_per_peer, 15);
         assert_eq!(Bounds::public(1).slots_per_peer, 1);

@@ -1,25 +1,25 @@
-//! Where a request's body ends, byte by byte as it arrives.
+//! Finds the end of a request's body, byte by byte as it arrives.
 //!
-//! hyper decodes bodies too. It ignores chunk extensions, accepts trailers and reads a chunk's length in ways that other
-//! readers do not, so a body is checked here before hyper gets its bytes.
+//! hyper decodes bodies too. But it ignores chunk extensions, accepts trailers and reads chunk lengths in ways that
+//! other parsers do not, so bodies are checked here before hyper gets their bytes.
 
 use super::refusal::Refusal;
 
-/// Hex digits of a chunk's length: more than any body that is accepted.
+/// Hex digits of a chunk's length: enough for any body that is accepted.
 const DIGITS_MAX: u8 = 8;
 
-/// What of a body is still to come.
+/// The part of a body that has not arrived yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// Nothing.
     Complete,
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Length(u64),
     Chunked(Chunks),
 }
 
 impl Framing {
-    /// How many of the next bytes belong to the body; those after it are of the next request.
+    /// Returns how many of `bytes` belong to the body; the others belong to the next request.
     pub(super) fn advance(&mut self, bytes: &[u8], bytes_max: u64) -> Result<usize, Refusal> {
         match self {
             Self::Complete => Ok(0),
@@ -43,15 +43,15 @@ impl Framing {
     }
 }
 
-/// Chunks without extensions or trailers.
+/// The state of a chunked body, without extensions or trailers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunks {
     next: Next,
-    /// Data of all chunks so far.
+    /// Bytes of data in all chunks so far.
     total: u64,
 }
 
-/// What the next byte must be.
+/// The next byte that is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Size { digits: u8, size: u64 },
@@ -87,7 +87,7 @@ impl Chunks {
         Ok(at)
     }
 
-    /// What follows a byte outside the data.
+    /// Returns the state after a byte that is not chunk data.
     fn after(&mut self, byte: u8, bytes_max: u64) -> Result<Next, Refusal> {
         match (self.next, byte) {
             (Next::Size { digits: 1.., size }, b'\r') => Ok(Next::SizeEnd { size }),
@@ -119,7 +119,7 @@ mod tests {
 
     const MAX: u64 = 100;
 
-    /// Bytes of the body, or why it is refused; the same in one piece and byte by byte.
+    /// Returns the length of the body, or its refusal. Both must be the same in one piece and byte by byte.
     fn read(text: &str) -> Result<usize, Refusal> {
         let mut framing = Framing::Chunked(Chunks::START);
         let whole = framing.advance(text.as_bytes(), MAX);
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn chunks_end_where_they_say() {
+    fn chunked_bodies_end_at_the_last_chunk() {
         assert_eq!(read("0\r\n\r\n"), Ok(5));
         assert_eq!(read("2\r\n{}\r\n0\r\n\r\n"), Ok(12));
         assert_eq!(read("0001\r\n{\r\n1\r\n}\r\n00\r\n\r\nGET /"), Ok(21));
     }
 
     #[test]
-    fn what_two_readers_could_read_in_two_ways_is_refused() {
+    fn ambiguous_chunk_framing_is_refused() {
         for text in [
             "2;name=value\r\n{}\r\n0\r\n\r\n",
             "2 \r\n{}\r\n0\r\n\r\n",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_counted_down() {
+    fn content_length_framing_counts_down() {
         let mut framing = Framing::Length(5);
         assert_eq!(framing.advance(b"abc", MAX), Ok(3));
         assert_eq!(framing, Framing::Length(2));

@@ -24,7 +24,7 @@ where
     let link = Arc::clone(&guard.link);
     let mut watch = Watch::new(&shared, &link);
     let mut wire = Wire::new(stream, guard, Arc::clone(&shared));
-    // hyper's buffers are made when there is a head for them.
+    // hyper allocates its buffers only once there is a head.
     let Some(has_head) = watch.over(|cx, _stop| wire.poll_head(cx)).await else { return };
     if !has_head {
         return finish(wire, ends, &mut watch).await;
@@ -59,7 +59,7 @@ where
     finish(Wire::new(stream, guard, Arc::clone(&shared)), ends, &mut watch).await;
 }
 
-/// Writes the refusal that is due, if any, and ends the socket.
+/// Writes the pending refusal, if any, and closes the socket.
 async fn finish<S>(wire: Wire<S>, ends: Ends, watch: &mut Watch<'_>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -78,19 +78,19 @@ where
     let _ended_or_cut = watch.over(|cx, _stop| lingering.as_mut().poll(cx)).await;
 }
 
-/// Ends a connection that is due, evicted or stopped.
+/// Ends a connection whose time is up, that is evicted, or whose server stops.
 struct Watch<'a> {
     shared: &'a Shared,
     link: &'a Arc<Link>,
-    /// The timer, and for when it is set.
+    /// The time for which the timer is set, and the timer.
     timer: Option<(u64, BoxFuture<'a, ()>)>,
     stopping: bool,
 }
 
-/// What a connection must do now.
+/// The next step of a connection.
 enum Verdict {
     GoOn,
-    /// Look again: something has changed.
+    /// Poll again, because something has changed.
     Again,
     End,
 }
@@ -100,7 +100,9 @@ impl<'a> Watch<'a> {
         Self { shared, link, timer: None, stopping: false }
     }
 
-    /// Polls `work`, and tells it once when the server stops; `None` if the connection must end before it is done.
+    /// Polls `work`, and passes `true` to it once when the server stops.
+    ///
+    /// Resolves to `None` if the connection must end before the work is done.
     fn over<T>(
         &mut self,
         mut work: impl FnMut(&mut Context<'_>, bool) -> Poll<T>,
@@ -144,7 +146,7 @@ impl<'a> Watch<'a> {
         let Some((at, due)) = self.link.progress().due(&self.shared.bounds) else {
             return Verdict::GoOn;
         };
-        // A timer that rings too early is set again then; most requests are over before it rings.
+        // A timer that fires too early is set again then; most requests end before it fires.
         if self.timer.as_ref().is_none_or(|(set, _timer)| *set > at) {
             self.timer = Some((at, self.shared.clock.sleep_until(at)));
         }

@@ -1,4 +1,4 @@
-//! Whether the kernel accepted all bytes of a response.
+//! Reports whether the kernel accepted all bytes of a response.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,21 +7,20 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-/// Put into `response.extensions_mut()`: the connection reports through it.
+/// The sending end of a delivery report, to be put into `response.extensions_mut()`.
 ///
-/// One report comes of all clones. A mutex and not a channel of its own: extensions must be `Clone`, and a sender of one
-/// report is not.
+/// All clones share one report. It needs a mutex because extensions must be `Clone`, and a oneshot sender is not.
 #[derive(Debug, Clone)]
 pub struct Delivery(Arc<Mutex<Option<oneshot::Sender<bool>>>>);
 
-/// Resolves when the fate of a response is known.
+/// Resolves once a response was delivered or can no longer be.
 ///
 /// `true`: the last byte of head and body was written and flushed to the kernel. `false`: the connection ended before
-/// that, or no connection ever got the response. The peer may still fail to read what the kernel holds.
+/// that, or no connection ever got the response. The peer may still fail to read the bytes that the kernel holds.
 #[derive(Debug)]
 pub struct Delivered(oneshot::Receiver<bool>);
 
-/// The two ends of one report.
+/// Creates the two ends of a delivery report.
 pub fn delivery() -> (Delivery, Delivered) {
     let (sender, receiver) = oneshot::channel();
     (Delivery(Arc::new(Mutex::new(Some(sender)))), Delivered(receiver))
@@ -36,7 +35,7 @@ impl Delivery {
         }
     }
 
-    /// Reports that they will not be, although clones may remain.
+    /// Reports that the bytes will not be written, even if clones remain.
     pub(super) fn fail(&self) {
         drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -55,14 +54,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_delivery_that_no_connection_got_is_not_delivered() {
+    async fn a_dropped_delivery_reports_failure() {
         let (delivery, delivered) = delivery();
         drop((delivery.clone(), delivery));
         assert!(!delivered.await);
     }
 
     #[tokio::test]
-    async fn the_first_report_counts_whatever_clones_remain() {
+    async fn the_first_delivery_report_wins_even_if_clones_remain() {
         let (first, delivered) = delivery();
         let clone = first.clone();
         clone.succeed();

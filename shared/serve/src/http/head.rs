@@ -1,9 +1,9 @@
-//! The head of a request: bounded while it arrives, then judged before hyper gets it.
+//! The head of a request: bounded while it arrives, and checked before hyper gets it.
 //!
-//! Guarantees that hyper does not give: lines end in CRLF; no folded lines, no spaces around a header's name, no control
-//! bytes; at most one `Content-Length`, of plain digits; `Transfer-Encoding` is `chunked` in HTTP/1.1 or absent, never
-//! next to a length; no body with GET or HEAD; `Expect` is `100-continue` or absent; the target is visible ASCII without
-//! a fragment.
+//! Guarantees that hyper does not give: lines end in CRLF; no folded lines, no spaces around a header's name, no
+//! control bytes; at most one `Content-Length`, of plain digits; `Transfer-Encoding` is `chunked` in HTTP/1.1 or
+//! absent, never next to a length; no body with GET or HEAD; `Expect` is `100-continue` or absent; the target is
+//! visible ASCII without a fragment.
 
 use http::{Method, Uri};
 
@@ -11,24 +11,24 @@ use super::bounds::{Bounds, HeadBounds};
 use super::chunks::{Chunks, Framing};
 use super::refusal::Refusal;
 
-/// More header lines than this are refused by hyper.
+/// hyper refuses more header lines than this.
 const LINES_MAX: usize = 100;
-/// Digits of a length: more than any length that is accepted.
+/// Digits of a length: enough for any length that is accepted.
 const LENGTH_DIGITS_MAX: usize = 16;
 
-/// Finds the end of a head. Looks at each byte once, however slowly they arrive.
+/// Finds the end of a head. Reads each byte once, however slowly they arrive.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     seen: usize,
     previous: u8,
-    /// Lines that have ended, the request line among them.
+    /// Complete lines, including the request line.
     lines: usize,
     /// Bytes of the current line, without its end.
     line: usize,
 }
 
 impl Scan {
-    /// Where the head ends, once it does.
+    /// Returns the length of the head once it is complete.
     pub(super) fn advance(
         &mut self,
         buffer: &[u8],
@@ -70,13 +70,13 @@ impl Scan {
     }
 }
 
-/// What a head says that the edge must know.
+/// The result of checking a head.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) framing: Framing,
 }
 
-/// Judges a whole head.
+/// Checks a complete head.
 pub(super) fn judge(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
     let malformed = Refusal::Malformed;
     let mut lines = [httparse::EMPTY_HEADER; LINES_MAX];
@@ -91,7 +91,7 @@ pub(super) fn judge(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
     else {
         return Err(malformed);
     };
-    // A fragment is never sent, and hyper would cut it off.
+    // Clients never send a fragment, and hyper would cut it off.
     if target.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'#') {
         return Err(malformed);
     }
@@ -102,7 +102,7 @@ pub(super) fn judge(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
         (None | Some(0), false) => Framing::Complete,
         (Some(length), false) => Framing::Length(length),
     };
-    // No reader expects a body there, so another one could take it for the next request.
+    // Servers do not expect a body there, so another one could take it for the next request.
     let is_read = method == Method::GET.as_str() || method == Method::HEAD.as_str();
     if is_read && framing != Framing::Complete && !may_have_body(target, bounds.body.on_get) {
         return Err(malformed);
@@ -132,7 +132,7 @@ impl Fields {
         let mut fields = Self::default();
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-            // The length of a name decides first: most headers need one comparison.
+            // Comparing lengths first is enough for most headers.
             match header.name.len() {
                 6 if is("expect") => {
                     let known = header.value.eq_ignore_ascii_case(b"100-continue");

@@ -1,5 +1,5 @@
-//! How far one connection is, and when it is due: shared by the connection's task, hyper's view of the socket, the
-//! request's body and the response's body, and by the slots, which may evict it.
+//! The progress of one connection and its next deadline. Shared by the connection's task, hyper's view of the socket,
+//! the bodies of request and response, and the slots, which may evict the connection.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,29 +10,29 @@ use super::bounds::Bounds;
 use super::deliver::Delivery;
 use super::refusal::Refusal;
 
-/// How long a body may still arrive once the server stops.
+/// How long a body may still arrive after the server begins to stop.
 const STOP_BODY_MS: u64 = 500;
 /// How long a stopping server reads and discards after a last response.
 const STOP_LINGER_MS: u64 = 500;
 
-/// One connection as others see it.
+/// The shared state of one connection.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) waker: AtomicWaker,
     signal: AtomicU8,
     proven: AtomicBool,
-    /// A mutex and not messages: all holders run in the connection's task, except a route that reads its body in a task
-    /// of its own. It is never held across a wait.
+    /// A mutex instead of messages, never held across an await. All holders run in the connection's task, except a
+    /// route that reads its body in its own task.
     progress: Mutex<Progress>,
 }
 
-/// What the server wants of a connection.
+/// The server's instruction to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     Open,
     /// End after the request in progress.
     Stop,
-    /// The slot is taken.
+    /// End at once: the slot was given to another connection.
     Evicted,
 }
 
@@ -46,7 +46,7 @@ impl Link {
         }
     }
 
-    /// Wakes the connection's task to act on it. An eviction stays one.
+    /// Sends a signal and wakes the connection's task. A weaker signal never replaces a stronger one.
     pub(super) fn send(&self, signal: Signal) {
         let code = match signal {
             Signal::Open => 0,
@@ -65,7 +65,7 @@ impl Link {
         }
     }
 
-    /// A request of this connection has proven its caller.
+    /// Records that a request of this connection has proven its caller.
     pub(super) fn prove(&self) {
         self.proven.store(true, Ordering::Release);
     }
@@ -79,33 +79,33 @@ impl Link {
     }
 }
 
-/// Where the reading side is.
+/// The state of the reading side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Between two requests.
     Idle,
     /// Part of a head has arrived.
     Head,
-    /// The head is with hyper, the body is not whole.
+    /// hyper has the head, and the body is incomplete.
     Body,
-    /// All of the request has arrived.
+    /// The complete request has arrived.
     Received,
-    /// The last response is out; what still arrives is discarded.
+    /// The last response was sent; further bytes are discarded.
     Linger,
 }
 
-/// Where the response is.
+/// The state of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// None yet.
     Open,
-    /// Its head is with hyper.
+    /// hyper has its head.
     Begun,
-    /// All of it is with hyper.
+    /// hyper has all of it.
     Ended,
 }
 
-/// What must happen when a connection is due.
+/// The action at a connection's deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     /// Close it without a response.
@@ -117,23 +117,23 @@ pub(super) enum Due {
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) phase: Phase,
-    /// When the phase began.
+    /// Start of the phase. All times are milliseconds of the server's clock.
     pub(super) since: u64,
-    /// First byte of the request.
+    /// Time of the request's first byte.
     pub(super) began: u64,
     /// Bytes of the request so far.
     pub(super) received: usize,
     /// The head announced a body.
     pub(super) has_body: bool,
-    /// Length that the head announced.
+    /// Length announced by the head.
     pub(super) announced: u64,
-    /// When the route asked for the body.
+    /// Time of the route's first read of the body.
     pub(super) wanted: Option<u64>,
-    /// Bytes that had arrived by then.
+    /// Bytes that had arrived at that time.
     wanted_at: usize,
     pub(super) answer: Answer,
     pub(super) delivery: Option<Delivery>,
-    /// Since when the peer reads nothing.
+    /// Time since which the peer has read nothing.
     pub(super) stalled: Option<u64>,
     refusal: Option<Refusal>,
     refused: Option<u64>,
@@ -172,12 +172,12 @@ impl Progress {
         }
     }
 
-    /// Whether a part of the request is left that no route has read: it would be taken for the next request.
+    /// Returns whether unread bytes of the request remain, which would be taken for the next request.
     pub(super) fn is_unread(&self) -> bool {
         self.has_body && (self.wanted.is_none() || self.phase == Phase::Body)
     }
 
-    /// Whether a stopping server may close at once.
+    /// Returns whether a stopping server may close at once.
     pub(super) fn has_no_request(&self) -> bool {
         matches!(self.phase, Phase::Idle | Phase::Head)
     }
@@ -186,7 +186,7 @@ impl Progress {
         self.stopping.get_or_insert(now);
     }
 
-    /// The route asks for the body: its pace counts from now.
+    /// Records the route's first read of the body, from which its rate is measured.
     pub(super) fn want_body(&mut self, now: u64, bytes_max: u64) {
         if self.wanted.is_none() {
             (self.wanted, self.wanted_at) = (Some(now), self.received);
@@ -196,24 +196,24 @@ impl Progress {
         }
     }
 
-    /// The first refusal counts.
+    /// Refuses the request; only the first refusal counts.
     pub(super) fn refuse(&mut self, refusal: Refusal, now: u64) {
         if self.refused.is_none() {
             (self.refusal, self.refused) = (Some(refusal), Some(now));
         }
     }
 
-    /// Whether this request was or will be refused.
+    /// Returns whether this request was or will be refused.
     pub(super) fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
 
-    /// A refusal that has no response yet; the caller writes it.
+    /// Takes a refusal that has no response yet. The caller must write the response.
     pub(super) fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
-    /// When this connection is due, and for what.
+    /// Returns the next deadline, and the action that is due then.
     pub(super) fn due(&self, bounds: &Bounds) -> Option<(u64, Due)> {
         let reading = match self.phase {
             Phase::Linger => {
@@ -221,7 +221,7 @@ impl Progress {
                 let stop = self.stopping.map(|at| at.max(self.since) + STOP_LINGER_MS);
                 return Some((linger.min(stop.unwrap_or(linger)), Due::Close));
             }
-            // The response has as long as a peer that does not read.
+            // A refusal may take as long to write as a stalled response.
             _refused if self.refused.is_some() => {
                 let at = self.refused.unwrap_or(self.since).saturating_add(bounds.write_ms);
                 Some((at, Due::Close))

@@ -1,4 +1,4 @@
-//! Responses of the edge itself, to requests that no route gets.
+//! Responses of the edge itself, to requests that reach no route.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,26 +8,26 @@ use axum::body::to_bytes;
 use axum::response::{IntoResponse, Response};
 use http::{Method, StatusCode, header};
 
-/// The longest body of a refusal.
+/// Longest body of a refusal.
 const REFUSAL_BYTES: usize = 16 << 10;
 
-/// Why no route gets a request. The connection ends after the response.
+/// The reason why a request reaches no route. The connection ends after the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not HTTP/1, or two readers could read it in two ways.
+    /// The request is not HTTP/1, or two parsers could read it in two ways.
     Malformed,
-    /// `Content-Length` is not one plain number, or stands next to `Transfer-Encoding`.
+    /// `Content-Length` is not one plain number, or is next to `Transfer-Encoding`.
     Length,
     HeadTooLarge,
     BodyTooLarge,
     /// The head or the body did not arrive in time.
     Timeout,
-    /// No slot, no memory for the body, or no answer of the route in time.
+    /// There is no slot, no memory for the body, or the route did not respond in time.
     Busy,
 }
 
 impl Refusal {
-    /// The status of its response.
+    /// Returns the status of the response.
     pub fn status(self) -> StatusCode {
         match self {
             Self::Malformed | Self::Length => StatusCode::BAD_REQUEST,
@@ -38,7 +38,7 @@ impl Refusal {
         }
     }
 
-    /// What happened and what to do, for a developer of the caller.
+    /// Returns what happened and what to do, for the caller's developer.
     pub fn text(self) -> &'static str {
         match self {
             Self::Malformed => {
@@ -62,18 +62,19 @@ impl Refusal {
 #[derive(Debug)]
 pub struct Refused<'a> {
     pub why: Refusal,
-    /// Unknown until the head is whole.
+    /// `None` until the head is complete.
     pub method: Option<&'a Method>,
     pub peer: IpAddr,
-    /// Since its first byte.
+    /// Milliseconds since the first byte.
     pub took_ms: u64,
 }
 
-/// Writes the response of a refusal in the words of its server.
+/// Writes the response of a refusal in the server's own format.
 #[derive(Clone)]
 pub struct Refuse(Arc<dyn Fn(&Refused<'_>) -> Response + Send + Sync>);
 
 impl Refuse {
+    /// Wraps the function that writes the response.
     pub fn new(write: impl Fn(&Refused<'_>) -> Response + Send + Sync + 'static) -> Self {
         Self(Arc::new(write))
     }
@@ -92,15 +93,15 @@ impl fmt::Debug for Refuse {
     }
 }
 
-/// A refusal in plain text.
+/// Returns a writer of plain-text refusals.
 pub fn plain_refusal() -> Refuse {
     Refuse::new(|refused| (refused.why.status(), refused.why.text()).into_response())
 }
 
-/// The response as bytes, for a connection that hyper does not serve (any more).
+/// Encodes a response for a connection that hyper does not serve, or no longer serves.
 pub(super) async fn encode(response: Response) -> Vec<u8> {
     let (parts, body) = response.into_parts();
-    // Refusals are short texts of ours: one that is longer goes out without its text.
+    // Refusals are short texts of ours; a longer one is sent with an empty body.
     let body = to_bytes(body, REFUSAL_BYTES).await.unwrap_or_default();
     let reason = parts.status.canonical_reason().unwrap_or_default();
     let mut out = format!("HTTP/1.1 {} {reason}\r\n", parts.status.as_u16()).into_bytes();

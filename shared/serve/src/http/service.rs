@@ -19,23 +19,24 @@ use super::deliver::Delivery;
 use super::progress::{Answer, Link};
 use super::refusal::{Refusal, Refused};
 
-/// The server's end of a connection, as an extension of each request. The peer's is axum's `ConnectInfo`.
+/// The server's address of a connection, as an extension of each request. The peer's is axum's `ConnectInfo`.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalAddress(pub SocketAddr);
 
-/// Put into `response.extensions_mut()` by a route that knows its caller by a proof, such as a signature: the connection
-/// is evicted after those of callers that have proven nothing.
+/// Marks a response whose caller has proven its identity, such as by a signature.
+///
+/// A route puts it into `response.extensions_mut()`. The connection is then evicted after those of unproven callers.
 #[derive(Debug, Clone, Copy)]
 pub struct ProvenCaller;
 
-/// The two ends of a connection.
+/// The addresses of both ends of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
 }
 
-/// The response of the routes, or of the edge where the request is refused meanwhile.
+/// Returns the response of the routes, or of the edge if the request is refused meanwhile.
 pub(super) async fn answer(
     request: Request<Incoming>,
     ends: Ends,
@@ -54,7 +55,7 @@ pub(super) async fn answer(
         if let Some(refusal) = refusal() {
             return Poll::Ready(Err(refusal));
         }
-        // A route whose request is refused never starts.
+        // A refused request never reaches its route.
         if let Some(request) = request.take() {
             answering.set(Some(shared.router().call(request)));
         }
@@ -72,7 +73,7 @@ pub(super) async fn answer(
     Ok(begin(response, &method, link))
 }
 
-/// The response of a refusal.
+/// Builds the response of a refusal.
 pub(super) fn refuse(
     shared: &Shared,
     why: Refusal,
@@ -84,7 +85,7 @@ pub(super) fn refuse(
     shared.refuse.response(&Refused { why, method, peer: ends.peer.ip(), took_ms })
 }
 
-/// Notes a response on its way to hyper.
+/// Records a response before hyper gets it.
 fn begin(mut response: Response, method: &Method, link: Arc<Link>) -> Response<ResponseBody> {
     let delivery = response.extensions_mut().remove::<Delivery>();
     if response.extensions_mut().remove::<ProvenCaller>().is_some() {

@@ -1,10 +1,10 @@
-//! Which connections a server has, and which one is evicted for another.
+//! The connections of a server, and their eviction.
 //!
-//! Where slots or memory run out, the peer that holds most of what is short loses a connection. Where slots do, it is the
-//! one that has waited longest for a request or for the rest of one, so that a new connection has the time in which all
-//! others are evicted before it. Connections whose caller has proven itself come after those of callers that have not. A
-//! connection with a whole request in progress is never evicted. So one peer cannot take the slots of another, and slow
-//! requests cannot take those of a proven caller.
+//! If slots or memory run out, the peer that holds most of the scarce resource loses a connection. If slots run out, it
+//! is the one that has waited longest for a request or the rest of one. So a new connection has as long as it takes to
+//! evict all others. Connections of proven callers are evicted after those of unproven ones. A connection with a
+//! complete request in progress is never evicted. So one peer cannot take the slots of another, and slow requests
+//! cannot take those of a proven caller.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,12 +17,14 @@ use super::progress::{Link, Signal};
 use super::refusal::Refusal;
 use crate::access::fold;
 
-/// The connections of one server. A mutex and not an owner behind a channel: a connection must know at once, before its
-/// request counts, that it has not been evicted.
+/// The connections of one server.
+///
+/// A mutex instead of an owner behind a channel: before its request counts, a connection must know that it was not
+/// evicted.
 #[derive(Debug)]
 pub(super) struct Slots {
     table: Mutex<Table>,
-    /// Most of the memory that connections took has been freed.
+    /// Notified when most of the memory that connections took was freed.
     pub(super) relief: Notify,
 }
 
@@ -35,20 +37,20 @@ impl Slots {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot for a new connection; `None` where there is none.
+    /// Returns a slot for a new connection; `None` if there is none.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr, now: u64) -> Option<ConnectionGuard> {
         let link = Arc::new(Link::new(now));
         let id = self.table().admit(peer, Arc::clone(&link))?;
         Some(ConnectionGuard { slots: Arc::clone(self), id, link })
     }
 
-    /// Tells all connections that the server stops, and admits no more.
+    /// Signals the stop to all connections, and admits no more.
     pub(super) fn stop(&self) {
         self.table().stop();
     }
 }
 
-/// One connection's slot; dropping it frees the slot.
+/// The slot of one connection; dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct ConnectionGuard {
     slots: Arc<Slots>,
@@ -57,21 +59,21 @@ pub(super) struct ConnectionGuard {
 }
 
 impl ConnectionGuard {
-    /// A head is whole. Whether the connection still has its slot.
+    /// Records that a head is complete. Returns whether the connection still has its slot.
     pub(super) fn begin(&self, has_body: bool) -> bool {
         let kind = if has_body { Kind::Receiving } else { Kind::Working };
         self.slots.table().set(self.id, kind)
     }
 
-    /// The request is whole.
+    /// Records that the request is complete.
     ///
     /// # Errors
-    /// [`Refusal::Busy`] where other requests that are whole have the memory.
+    /// [`Refusal::Busy`] if other complete requests use all the memory.
     pub(super) fn received(&self) -> Result<(), Refusal> {
         self.slots.table().received(self.id)
     }
 
-    /// The connection waits for a request. Whether it may.
+    /// Records that the connection waits for a request. Returns whether it may.
     pub(super) fn rest(&self) -> bool {
         let mut table = self.slots.table();
         table.free_memory(self.id);
@@ -81,7 +83,7 @@ impl ConnectionGuard {
     /// Counts the memory of a request that has `bytes` bytes so far.
     ///
     /// # Errors
-    /// [`Refusal::Busy`] where other requests have it.
+    /// [`Refusal::Busy`] if other requests use all the memory.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
         self.slots.table().grow(self.id, bytes)
     }
@@ -99,12 +101,12 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// What a connection takes, roughly: its task, hyper's buffers and our own.
+/// Approximate memory of a connection: its task, hyper's buffers and our own.
 const CONNECTION_BYTES: usize = 32 << 10;
-/// Less than this is not worth a call to the allocator.
+/// Releasing less memory than this is not worth a call to the allocator.
 const RELIEF_BYTES_MIN: usize = 4 << 20;
 
-/// What a connection does, as far as eviction depends on it.
+/// The activity of a connection, as far as eviction depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Waits for a request, or for the rest of a head.
@@ -120,11 +122,11 @@ struct Slot {
     peer: IpAddr,
     is_remote: bool,
     kind: Kind,
-    /// Its place in the queue of its peer while it waits.
+    /// Its place in its peer's queue while it waits.
     turn: Turn,
     /// Bytes beyond those that are free.
     memory: usize,
-    /// They count as those of a whole request.
+    /// The bytes count as those of a complete request.
     is_whole: bool,
     link: Arc<Link>,
 }
@@ -134,11 +136,13 @@ struct Slot {
 struct Peer {
     slots: usize,
     memory: usize,
-    /// Connections that wait, in the order in which they are evicted.
+    /// Connections that wait, in the order of eviction.
     waiting: BTreeMap<Turn, u64>,
 }
 
-/// What a connection's turn to be evicted is by: whether its caller has proven itself, and since when it waits.
+/// The order of eviction: unproven callers first, then the longest wait.
+///
+/// The number is that of the turn in which the wait began.
 type Turn = (bool, u64);
 
 impl Peer {
@@ -156,7 +160,7 @@ struct Table {
     /// Connections of other machines, and their memory.
     remote: usize,
     remote_memory: usize,
-    /// Memory of unfinished requests, and of whole ones.
+    /// Memory of incomplete requests, and of complete ones.
     memory: usize,
     whole_memory: usize,
     /// Most memory since the last relief.
@@ -217,13 +221,13 @@ impl Table {
         Some(id)
     }
 
-    /// Memory of all connections, roughly.
+    /// Returns the approximate memory of all connections.
     fn weight(&self) -> usize {
         let bodies = self.memory.saturating_add(self.whole_memory);
         self.slots.len().saturating_mul(CONNECTION_BYTES).saturating_add(bodies)
     }
 
-    /// Whether a quarter is left of much memory. It counts from here on again.
+    /// Returns whether at most a quarter of a large peak is left. If so, starts a new measurement of the peak.
     fn takes_relief(&mut self) -> bool {
         let weight = self.weight();
         let relieved = self.weight_max >= RELIEF_BYTES_MIN && weight <= self.weight_max / 4;
@@ -233,13 +237,13 @@ impl Table {
         relieved
     }
 
-    /// Never the same number twice.
+    /// Returns a number that was never returned before.
     fn turn(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// Whether the connection still has its slot. One that is of that kind already keeps its turn.
+    /// Sets the activity, and returns whether the connection still has its slot. An unchanged activity keeps the turn.
     fn set(&mut self, id: u64, kind: Kind) -> bool {
         let turn = self.turn();
         let Some(slot) = self.slots.get_mut(&id) else { return false };
@@ -276,14 +280,14 @@ impl Table {
         self.leave(id);
     }
 
-    /// Evicts a connection of that peer; `None` if all of them work.
+    /// Evicts a connection of this peer; `None` if all of them have a request in progress.
     fn evict_of(&mut self, peer: IpAddr) -> Option<()> {
         let id = self.peers.get(&peer)?.first()?;
         self.evict(id);
         Some(())
     }
 
-    /// Evicts a connection of the peer with the most that can be evicted; of `newcomer` where it has as many.
+    /// Evicts a connection of the peer with the most evictable ones; in a tie, of `newcomer`.
     fn evict_for(&mut self, newcomer: IpAddr, remote_only: bool) -> Option<()> {
         let candidates = self.peers.iter().filter(|(_address, peer)| !peer.waiting.is_empty());
         let candidates =
@@ -320,12 +324,12 @@ impl Table {
         Ok(())
     }
 
-    /// Evicts the largest unfinished request of the peer whose requests take the most memory.
+    /// Evicts the largest incomplete request of the peer whose requests take the most memory.
     fn evict_memory(&mut self, grower: u64, owner: IpAddr) -> Result<(), Refusal> {
         let unfinished = |slot: &Slot| slot.kind != Kind::Working && slot.memory > 0;
         let held = |address: &IpAddr| self.peers.get(address).map_or(0, |peer| peer.memory);
         let candidates = self.slots.iter().filter(|(id, slot)| **id != grower && unfinished(slot));
-        // Never of a peer that holds less than the one that asks.
+        // Never evicts from a peer that holds less than the one that needs memory.
         let fair = candidates.filter(|(_id, slot)| held(&slot.peer) >= held(&owner));
         let largest = fair.max_by_key(|(_id, slot)| (held(&slot.peer), slot.memory));
         let id = *largest.ok_or(Refusal::Busy)?.0;

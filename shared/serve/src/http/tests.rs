@@ -1,4 +1,4 @@
-//! One connection on a clock that jumps to the next wait, and deliveries over real sockets.
+//! One connection on a clock that skips waits, and deliveries over real sockets.
 
 mod delivery;
 mod waits;
@@ -21,11 +21,11 @@ use super::service::Ends;
 use super::*;
 
 pub(super) const POST: &str = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
-/// Longer than any bound, on a clock that jumps.
+/// Longer than any limit, on a clock that skips waits.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 pub(super) const BODY_MAX: usize = 1 << 20;
 
-/// Tokio's clock, which jumps where a test pauses it.
+/// Tokio's clock, which skips waits if a test pauses it.
 #[derive(Debug)]
 pub(super) struct Jumping(Instant);
 
@@ -73,7 +73,7 @@ async fn ends(request: Request) -> String {
     format!("{peer} {local}")
 }
 
-/// The peer of one connection, and the server's end of it.
+/// The peer of one connection, and the server's side of it.
 pub(super) struct Peer {
     pub(super) stream: DuplexStream,
     pub(super) shared: Arc<Shared>,
@@ -86,7 +86,7 @@ impl Peer {
         Self::with(router(), bounds(), 1 << 20)
     }
 
-    /// `room` is what the server can write before the peer reads.
+    /// `room` is the number of bytes that the server can write before the peer reads.
     pub(super) fn with(router: Router, bounds: Bounds, room: usize) -> Self {
         Self::at(Arc::new(Shared::new(router, edge(bounds))), room)
     }
@@ -104,7 +104,7 @@ impl Peer {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Everything until the server ends its side, and when it did.
+    /// Returns everything until the server ends its side, and the time in milliseconds when it did.
     pub(super) async fn rest(&mut self) -> (String, u64) {
         let mut read = String::new();
         let ended = tokio::time::timeout(PATIENCE, self.stream.read_to_string(&mut read)).await;
@@ -112,7 +112,7 @@ impl Peer {
         (read, u64::try_from(self.began.elapsed().as_millis()).unwrap())
     }
 
-    /// When the server dropped the connection, whatever the peer reads.
+    /// Returns the time in milliseconds when the server dropped the connection. The peer need not read anything.
     pub(super) async fn dropped(&mut self) -> u64 {
         let ended = tokio::time::timeout(PATIENCE, &mut self.serving).await;
         ended.expect("the server never drops the connection").unwrap();
@@ -128,7 +128,7 @@ impl Peer {
         after
     }
 
-    /// The next response, which must have that body.
+    /// Reads the next response, which must have this body.
     pub(super) async fn answered(&mut self, body: &str) {
         let mut read = Vec::new();
         while !read.ends_with(format!("\r\n\r\n{body}").as_bytes()) {

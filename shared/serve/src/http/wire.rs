@@ -1,4 +1,5 @@
-//! hyper's view of one socket: hyper gets a head when it is whole and judged, and never a byte that follows its request.
+//! hyper's view of one socket. hyper gets a head only when it is complete and checked, and never a byte after its
+//! request.
 
 use std::io;
 use std::pin::Pin;
@@ -17,29 +18,29 @@ use super::progress::{Answer, Link, Phase};
 use super::refusal::Refusal;
 use super::slots::ConnectionGuard;
 
-/// Room for one read of a head: most heads fit.
+/// Space for one read of a head; most heads fit.
 const HEAD_READ_BYTES: usize = 2 << 10;
-/// Room for one read of a body.
+/// Space for one read of a body.
 const BODY_READ_BYTES: usize = 16 << 10;
-/// What hyper gets at once: it doubles its own buffer after each read that fills it, and starts with 8 KiB.
+/// Most bytes that hyper gets at once. hyper starts with 8 KiB and doubles its buffer after each read that fills it.
 const GIVEN_BYTES: usize = (8 << 10) - 1;
 /// Largest buffer that a connection keeps while it waits.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// A socket with the bytes that hyper has not got yet.
+/// A socket with the bytes that hyper has not read yet.
 #[derive(Debug)]
 pub(super) struct Wire<S> {
     stream: S,
     guard: ConnectionGuard,
     shared: Arc<Shared>,
     buffer: BytesMut,
-    /// Bytes at the front of the buffer that hyper may read.
+    /// Checked bytes at the front of the buffer, which hyper may read.
     judged: usize,
     scan: Scan,
     framing: Framing,
     /// The peer has ended its side.
     ended: bool,
-    /// hyper waits for the next request, and nothing but this wakes it once the response is out.
+    /// hyper waits for the next request, and only [`Wire::rest`] wakes it once the response is sent.
     parked: bool,
 }
 
@@ -62,12 +63,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         &self.guard.link
     }
 
-    /// Whether the peer waits for nothing any more.
+    /// Returns whether the peer has ended its side, so that it needs no orderly close.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Waits for the next head. `false`: there will be none; a refusal is in the progress if the peer gets one.
+    /// Waits for the next head. `false`: there is none; if the peer gets a refusal, it is in the progress.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             if self.link().progress().is_refused() {
@@ -83,7 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             }
             match ready!(self.poll_more(cx, HEAD_READ_BYTES)) {
                 Ok(0) if self.buffer.is_empty() => return Poll::Ready(false),
-                // A peer that ends its side in the middle may still read.
+                // A peer that ends its side early may still read.
                 Ok(0) => self.refuse(Refusal::Malformed),
                 Ok(_some) => {}
                 Err(_reset) => {
@@ -94,7 +95,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Judges what has arrived of a head; whether the connection still has its slot, once the head is whole.
+    /// Checks the part of a head that has arrived.
+    ///
+    /// Once it is complete, returns whether the connection still has its slot.
     fn take_head(&mut self) -> Result<Option<bool>, Refusal> {
         if self.buffer.is_empty() {
             return Ok(None);
@@ -115,7 +118,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let has_body = framing != Framing::Complete;
         (self.scan, self.framing, self.judged) = (Scan::default(), framing, end);
         let announced = if let Framing::Length(length) = framing { length } else { 0 };
-        // A body that is wrong already refuses the request after hyper has read its head: then its method is known.
+        // An invalid body refuses the request only after hyper has read the head, so that the method is known.
         let judged = self.judge_body();
         let whole = self.framing == Framing::Complete;
         let has_slot = self.guard.begin(!whole);
@@ -129,7 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(Some(has_slot))
     }
 
-    /// Lets hyper read what has arrived of the body.
+    /// Checks the part of the body that has arrived, and lets hyper read it.
     fn judge_body(&mut self) -> Result<(), Refusal> {
         let arrived = self.buffer.get(self.judged..).unwrap_or_default();
         let taken = self.framing.advance(arrived, self.shared.bounds.body.bytes)?;
@@ -142,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.guard.link.progress().refuse(refusal, now);
     }
 
-    /// Reads more into the buffer; 0 at the end of the stream. A wait that is dropped has read nothing.
+    /// Reads more into the buffer; returns 0 at the end of the stream. Cancelling the wait loses no bytes.
     fn poll_more(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         self.buffer.reserve(room);
         let read = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer);
@@ -154,14 +157,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(read)
     }
 
-    /// More of a body that the route wants.
+    /// Reads more of a body that the route wants.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.link().progress().is_refused() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let count = ready!(self.poll_more(cx, BODY_READ_BYTES))?;
         let judged = match count {
-            // A peer that ends its side in the middle may still read.
+            // A peer that ends its side early may still read.
             0 => Err(Refusal::Malformed),
             _some => self.judge_body(),
         };
@@ -184,8 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Watches for a peer that goes away while its request is in progress. Where a peer may end its side first, no
-    /// request ends with it.
+    /// Watches for a peer that leaves during its request. With `half_close`, its end does not cancel the request.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() {
             let read = ready!(self.poll_more(cx, HEAD_READ_BYTES));
@@ -194,19 +196,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Poll::Ready(read.map(|_end| ()));
             }
         }
-        // The next request, or the end, is read: the socket wakes nobody for it any more.
+        // The next request, or the end of the stream, was already read, so the socket will not wake hyper for it.
         self.parked = true;
         Poll::Pending
     }
 
-    /// Frees what a large request made the buffer grow to.
+    /// Frees a buffer that a large request has grown.
     fn trim(&mut self) {
         if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES {
             self.buffer = BytesMut::new();
         }
     }
 
-    /// Hands out judged bytes.
+    /// Copies checked bytes to hyper.
     fn give(&mut self, out: &mut ReadBufCursor<'_>) {
         let count = self.judged.min(out.remaining()).min(GIVEN_BYTES);
         out.put_slice(self.buffer.get(..count).unwrap_or_default());
@@ -214,7 +216,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.judged -= count;
     }
 
-    /// The response is out: the connection waits for the next request.
+    /// The response was sent: the connection waits for the next request.
     fn rest(&mut self, cx: &mut Context<'_>) {
         self.trim();
         if !self.guard.rest() {
@@ -226,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Sends `bytes`, ends our side, and discards what still arrives within the bounds.
+    /// Sends `bytes`, ends our side, and discards arriving bytes within the limits.
     pub(super) async fn linger(mut self, bytes: &[u8]) {
         use tokio::io::AsyncWriteExt;
         let _idle_or_stopping = self.guard.rest();
@@ -272,7 +274,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Read for Wire<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    /// Notes whether the peer reads.
+    /// Records whether the peer is reading.
     fn note<T>(&self, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let mut progress = self.guard.link.progress();
         match &wrote {
@@ -310,7 +312,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Write for Wire<S> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes when its own buffer is empty, so a response that has ended is out after this.
+    /// hyper flushes when its own buffer is empty, so a response that has ended is sent after this.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         ready!(self.note(flushed))?;
@@ -335,7 +337,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Write for Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// The connection's task ends the socket, after it has discarded what still arrives.
+    /// Does nothing: the connection's task closes the socket after it has discarded arriving bytes.
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,20 +1,21 @@
-//! Variables of the environment. Which there are is in the table of keys; no other is looked at.
+//! Settings from environment variables. Only variables named by the table of keys are read.
 
 use super::{ConfigFault, Given, Key};
 
-/// Reads a variable of the environment.
+/// Reads an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What a variable says. An empty one is one that nobody filled in: were it an empty list instead, a forgotten
-/// value would switch off an allow-list of the file.
+/// Returns a variable's value unless it is blank.
+///
+/// A blank variable counts as unset. As an empty list, a forgotten value would switch off an allow list of the file.
 pub fn filled_in(env: Environment<'_>, variable: &str) -> Option<String> {
     env(variable).filter(|text| !text.trim().is_empty())
 }
 
-/// Sets what the environment says. `suffix` stands behind the variables of a further table: `_8453`.
+/// Sets the values of the environment. `suffix` is appended to the variables of a further table: `_8453`.
 ///
 /// # Errors
-/// The first variable that cannot be meant.
+/// The first variable whose value is not valid.
 pub fn set_from_environment<T>(
     keys: &[Key<T>],
     target: &mut T,

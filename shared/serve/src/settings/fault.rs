@@ -1,9 +1,9 @@
-//! Why the settings cannot be used. One sentence each, which says where to look and what to do.
+//! Errors of settings. Each is one sentence that says where to look and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Which of the sources is wrong, and why. Values are not repeated where they may be secret.
+/// The source that is wrong, and the reason. Values that may be secret are not repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFault {
     #[error("{} cannot be read ({source}): correct its name or its mode.", file.display())]
@@ -25,15 +25,16 @@ pub enum ConfigFault {
     ApiKeys { file: PathBuf, why: String },
 }
 
-/// A key that is wrong, and why; the file is known to who read it.
+/// A wrong key of a file, and the reason. The caller adds the file with [`Wrong::within`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// With the names of the tables before it.
+    /// The key with the names of the tables before it.
     pub key: String,
     pub why: String,
 }
 
 impl Wrong {
+    /// Adds the file.
     pub fn within(self, file: &Path) -> ConfigFault {
         ConfigFault::Key { file: file.to_owned(), key: self.key, why: self.why }
     }

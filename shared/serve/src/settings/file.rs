@@ -1,4 +1,4 @@
-//! The TOML file. Its keys are looked up in the table of keys; what is not there is refused.
+//! Settings from a TOML file. Keys that are not in the table of keys are refused.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,21 +8,21 @@ use toml::Table;
 
 use super::{ConfigFault, Given, Key, Wrong};
 
-/// Ten thousand payees and keys have room in it; what is longer is another file.
+/// Enough for ten thousand payees and keys; a longer file is most likely the wrong one.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// What the file of settings says, still to be understood.
+/// Reads a settings file as TOML.
 ///
 /// # Errors
-/// It cannot be read, or is no TOML.
+/// The file cannot be read, is too long, or is not valid TOML.
 pub fn read_file(file: &Path) -> Result<Table, ConfigFault> {
     parse(file, &text_of(file)?)
 }
 
-/// Sets what a table of the file says. `prefix` is where it stands in the file: `networks.base.`, or nothing.
+/// Sets the values of one table. `prefix` is its place in the file, such as `networks.base.`, or empty.
 ///
 /// # Errors
-/// The first key that is unknown or cannot be meant.
+/// The first key that is unknown or whose value is not valid.
 pub fn set_from_table<T>(
     keys: &[Key<T>],
     target: &mut T,
@@ -40,8 +40,9 @@ pub fn set_from_table<T>(
     Ok(())
 }
 
-/// The parser's own error shows the line, and with it perhaps an endpoint: only its message and the
-/// line's number are told.
+/// Returns only the message and line number of a parser error.
+///
+/// Its own text contains the line, which may contain a secret endpoint.
 fn parse(file: &Path, text: &str) -> Result<Table, ConfigFault> {
     text.parse::<Table>().map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
@@ -51,11 +52,11 @@ fn parse(file: &Path, text: &str) -> Result<Table, ConfigFault> {
     })
 }
 
-/// The text of a file that holds a secret.
+/// Reads a file that contains a secret.
 ///
 /// # Errors
-/// [`text_of`]'s, and on a platform without file modes every file: there the service cannot show who else may
-/// read it.
+/// Those of [`text_of`]. On a platform without file modes, every file is refused, because the service cannot check who
+/// else may read it.
 pub fn secret_text_of(file: &Path) -> Result<String, ConfigFault> {
     secret_text_on(cfg!(unix), file)
 }
@@ -64,10 +65,10 @@ fn secret_text_on(shows_modes: bool, file: &Path) -> Result<String, ConfigFault>
     if shows_modes { text_of(file) } else { Err(ConfigFault::Unguarded { file: file.to_owned() }) }
 }
 
-/// The text of a file that a setting names.
+/// Reads a file that a setting names.
 ///
 /// # Errors
-/// It cannot be read, or is too long to be meant.
+/// The file cannot be read, or is longer than 1 MiB.
 pub fn text_of(file: &Path) -> Result<String, ConfigFault> {
     let unreadable = |source| ConfigFault::Unreadable { file: file.to_owned(), source };
     let mut text = String::new();
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_file_is_refused_where_its_readers_cannot_be_seen() {
+    fn a_secret_file_is_refused_without_file_modes() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
         std::fs::write(&file, "sk-1").unwrap();

@@ -1,5 +1,4 @@
-//! What was given for a key: a text of the environment or a value of the file. Errors say what is wanted
-//! and never repeat what was given.
+//! A value given for a key, from the environment or the file. Errors name the accepted form and never repeat the value.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,10 +11,10 @@ use toml::Value;
 
 use crate::access::{IpRange, IpRanges};
 
-/// In the environment, where an empty variable counts as not set, this is the empty list.
+/// The empty list in the environment, where an empty variable counts as unset.
 const NO_LIST: &str = "none";
 
-/// One value, still to be understood.
+/// A value that is not parsed yet.
 #[derive(Clone, Copy)]
 pub enum Given<'a> {
     /// From the environment.
@@ -24,16 +23,16 @@ pub enum Given<'a> {
     Value(&'a Value),
 }
 
-/// It may be a secret.
+/// Redacted, because the value may be a secret.
 impl fmt::Debug for Given<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Given([redacted])")
     }
 }
 
-/// Errors are sentences for [`Key::set`](super::Key): what is wanted, without an end.
+/// Errors are texts for [`Key::set`](super::Key): the accepted form, without a final period.
 impl<'a> Given<'a> {
-    /// A text that is not empty, without white space around it.
+    /// Returns a string without surrounding white space; rejects an empty one.
     pub fn text(self) -> Result<&'a str, String> {
         let text = match self {
             Given::Text(text) => text,
@@ -45,7 +44,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// The texts of a list; in the environment with commas between them.
+    /// Returns the items of a list; in the environment, they are separated by commas.
     pub fn list(self) -> Result<Vec<&'a str>, String> {
         match self {
             Given::Text(text) if text.trim() == NO_LIST => Ok(Vec::new()),
@@ -59,7 +58,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// A whole number within bounds.
+    /// Parses a whole number within bounds.
     pub fn whole<N: TryFrom<u64>>(self, bounds: RangeInclusive<u64>) -> Result<N, String> {
         let number = match self {
             Given::Text(text) => text.trim().parse().ok(),
@@ -71,7 +70,7 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// A decimal number in units of 10^-`scale`, exactly.
+    /// Parses a decimal number into units of 10^-`scale`, without rounding.
     pub fn decimal(self, scale: u8) -> Result<U256, String> {
         match self {
             Given::Value(Value::Float(_binary)) => {
@@ -82,23 +81,23 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// A file or folder, wherever it is.
+    /// Returns a path, without checking that it exists.
     pub fn path(self) -> Result<PathBuf, String> {
         self.text().map(PathBuf::from)
     }
 
-    /// Where to listen.
+    /// Parses an IP address and a port.
     pub fn socket(self) -> Result<SocketAddr, String> {
         let wanted = "it must be an IP address and a port, like 127.0.0.1:4402";
         self.text()?.parse().map_err(|_not_one| wanted.to_owned())
     }
 
-    /// Where to listen, or `off`.
+    /// Parses an IP address and a port, or `off`.
     pub fn socket_or_off(self) -> Result<Option<SocketAddr>, String> {
         if self.text()? == "off" { Ok(None) } else { self.socket().map(Some) }
     }
 
-    /// A set of IP addresses and CIDR ranges.
+    /// Parses a list of IP addresses and CIDR ranges.
     pub fn ip_ranges(self) -> Result<IpRanges, String> {
         let wanted = |_not_one| {
             "each of them must be an IP address, or a range like 10.0.0.0/8 without bits after its prefix"
@@ -107,7 +106,7 @@ impl<'a> Given<'a> {
         self.list()?.into_iter().map(|text| text.parse::<IpRange>().map_err(wanted)).collect()
     }
 
-    /// `true` or `false`.
+    /// Parses `true` or `false`.
     pub fn flag(self) -> Result<bool, String> {
         match self {
             Given::Value(Value::Boolean(flag)) => Ok(*flag),
@@ -119,18 +118,18 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// An address of a chain.
+    /// Parses a chain address, except the zero address.
     pub fn address(self) -> Result<Address, String> {
         address(self.text()?)
     }
 
-    /// A set of addresses.
+    /// Parses a list of chain addresses.
     pub fn addresses<C: FromIterator<Address>>(self) -> Result<C, String> {
         self.list()?.into_iter().map(address).collect()
     }
 }
 
-/// What stands between commas, without white space.
+/// Returns the parts of a comma-separated text, trimmed and without empty ones.
 pub fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
@@ -142,7 +141,7 @@ fn decimal(text: &str, scale: u8) -> Result<U256, String> {
     })
 }
 
-/// An address in one case, or in mixed case with its checksum (EIP-55): that catches a wrong digit.
+/// Parses an address in one case, or in mixed case with its checksum. The checksum (EIP-55) catches a wrong digit.
 fn address(text: &str) -> Result<Address, String> {
     let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40);
     let parsed = digits.and_then(|digits| digits.parse::<Address>().ok());

@@ -1,4 +1,4 @@
-//! One key: what it is called, what it is until somebody sets it, what it means, and how it is set.
+//! One key of a service's settings.
 
 use std::fmt;
 use std::fmt::Write;
@@ -7,14 +7,14 @@ use super::Given;
 
 /// One row of a service's table of keys.
 pub struct Key<T: 'static> {
-    /// In the file; in a further table within that.
+    /// Name in the file, without the prefix of a further table.
     pub name: &'static str,
-    /// In the environment; of a further table without its suffix.
+    /// Variable in the environment, without the suffix of a further table.
     pub variable: &'static str,
-    /// In words, as it would be written.
+    /// The default, as an operator would write it.
     pub default: &'static str,
     pub meaning: &'static str,
-    /// An error says what is wanted, and not what was given.
+    /// Parses and stores a value. Errors name the accepted form and never repeat the value.
     pub set: fn(&mut T, Given<'_>) -> Result<(), String>,
 }
 
@@ -24,18 +24,18 @@ impl<T> fmt::Debug for Key<T> {
     }
 }
 
-/// Puts a value that could be understood into its place.
+/// Stores a value that was parsed, or returns the parser's error.
 ///
 /// # Errors
-/// Why it could not.
+/// That of `value`.
 pub fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
     value.map(|value| *place = value)
 }
 
-/// Above the [`rows`] of the manual.
+/// The head of the manual's table of [`rows`].
 pub const HEAD: &str = "| Key | Variable | Default | Meaning |\n|---|---|---|---|\n";
 
-/// The manual: every key with its variable, its default and its meaning.
+/// Formats the manual's rows: every key with its variable, default and meaning.
 pub fn rows<T>(keys: &[Key<T>], prefix: &str, suffix: &str) -> String {
     let mut rows = String::new();
     for Key { name, variable, default, meaning, .. } in keys {

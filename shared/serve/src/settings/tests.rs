@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A service of two keys, with further tables of one.
+/// A service with two keys and further tables of the same keys.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Small {
     listen: Option<SocketAddr>,
@@ -74,7 +74,7 @@ fn an_empty_variable_is_not_set_and_off_is_a_value() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_table_and_never_repeated() {
+fn settings_errors_name_key_and_table_but_never_the_value() {
     for (text, words) in [
         ("cuont = \"SECRET\"", "tables.a.cuont in"),
         ("count = \"SECRET\"", "tables.a.count in"),
@@ -94,7 +94,7 @@ fn what_is_wrong_is_named_with_its_table_and_never_repeated() {
 }
 
 #[test]
-fn a_file_without_an_end_is_not_read() {
+fn an_oversized_settings_file_is_refused() {
     let (_folder, file) = file_with(&"#".repeat(1024 * 1024 + 1));
     assert!(matches!(text_of(&file), Err(ConfigFault::TooLong { .. })));
 }

@@ -54,7 +54,7 @@ fn t_40_chunked_is_the_only_encoding_and_never_next_to_a_length() {
 }
 
 #[test]
-fn a_body_belongs_to_post_alone() {
+fn a_body_with_get_or_head_is_refused() {
     for method in ["GET", "HEAD"] {
         let first = format!("{method} /health HTTP/1.1");
         assert_eq!(framing(&first, &["Content-Length: 0"]), Ok(Framing::Complete));
@@ -73,7 +73,7 @@ fn a_body_belongs_to_post_alone() {
 }
 
 #[test]
-fn upgrades_and_expectations_are_the_ones_that_are_known() {
+fn unknown_expectations_and_upgrades_are_refused() {
     for bad in ["Upgrade: h2c", "Connection: x, Upgrade", "Expect: 200-ok", "Connection: \u{e9}"] {
         assert_eq!(post(bad), Err(Refusal::Malformed), "{bad}");
     }

@@ -40,12 +40,12 @@ fn ten() -> Bounds {
 }
 
 #[test]
-fn the_connection_that_waits_longest_is_evicted_and_none_that_works() {
+fn the_longest_waiting_connection_is_evicted_never_a_working_one() {
     let mut table = table(ten());
     let ids: Vec<u64> = (0..10).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
     assert!(table.set(ids[0], Kind::Working));
     assert!(table.set(ids[1], Kind::Working) && table.set(ids[1], Kind::Idle));
-    // Waiting on does not move a connection to the end of the queue.
+    // A repeated wait does not move a connection to the end of the queue.
     assert!(table.set(ids[2], Kind::Idle));
     let link = Arc::clone(&table.slots[&ids[2]].link);
     let newest = admit(&mut table, REMOTE).unwrap();
@@ -63,7 +63,7 @@ fn the_connection_that_waits_longest_is_evicted_and_none_that_works() {
 }
 
 #[test]
-fn the_slowest_is_evicted_whether_it_waits_for_a_request_or_for_a_body() {
+fn eviction_treats_waiting_for_head_and_body_alike() {
     for order in [[receives, rests], [rests, receives]] {
         let mut table = table(ten());
         let [slowest, next] = order.map(|begin| begin(&mut table, REMOTE));
@@ -80,7 +80,7 @@ fn the_slowest_is_evicted_whether_it_waits_for_a_request_or_for_a_body() {
 }
 
 #[test]
-fn slow_bodies_leave_a_new_connection_the_time_in_which_they_are_evicted_themselves() {
+fn slow_bodies_are_evicted_before_a_new_connection() {
     let mut table = table(ten());
     for _slow in 0..10 {
         receives(&mut table, REMOTE);
@@ -142,7 +142,7 @@ fn a_flood_from_one_address_takes_no_slot_of_another() {
 }
 
 #[test]
-fn one_peer_has_its_share_however_its_address_is_written() {
+fn all_addresses_of_one_peer_share_one_limit() {
     for (peer, alias) in
         [(REMOTE, "::ffff:192.168.1.9"), ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2")]
     {
@@ -178,7 +178,7 @@ fn programs_of_this_machine_are_exempt_where_the_bounds_say_so() {
         works(&mut table, peer);
     }
     assert_eq!(admit(&mut table, "127.0.0.1"), None);
-    // Other loopback addresses are peers of their own where nothing is exempt.
+    // Without the exemption, each loopback address is its own peer.
     let mut table = Table::new(Arc::new(Bounds { slots_per_peer: 2, ..ten() }));
     works(&mut table, "127.0.0.1");
     works(&mut table, "127.0.0.1");
@@ -195,19 +195,19 @@ fn with_memory(all_bytes: usize, remote_bytes: usize) -> Bounds {
 }
 
 #[test]
-fn memory_of_bodies_is_bounded_in_all_and_given_back() {
+fn body_memory_is_bounded_and_freed() {
     let mut table = table(with_memory(100, usize::MAX));
     let big = receives(&mut table, REMOTE);
     assert_eq!(table.grow(big, 10), Ok(()));
     assert_eq!(table.memory, 0, "small requests are free");
     assert_eq!(table.grow(big, 90), Ok(()));
     assert_eq!((table.memory, table.grow(big, 90)), (80, Ok(())));
-    // The peer that holds most loses its largest unfinished request.
+    // The peer that holds most memory loses its largest incomplete request.
     let other = receives(&mut table, OTHER);
     assert_eq!(table.grow(other, 50), Ok(()));
     assert!(!has(&table, big));
     assert_eq!(table.memory, 40);
-    // A request that is whole is not evicted, and counts for itself.
+    // A complete request is not evicted, and its memory is counted separately.
     assert_eq!(table.received(other), Ok(()));
     assert_eq!((table.memory, table.whole_memory), (0, 40));
     let late = receives(&mut table, REMOTE);
@@ -237,7 +237,7 @@ fn a_large_body_does_not_evict_a_peer_that_holds_less() {
 }
 
 #[test]
-fn other_machines_leave_memory_to_this_one() {
+fn remote_peers_cannot_take_all_body_memory() {
     let loopback = Loopback::Exempt { reserved: 0 };
     let mut table = table(Bounds { loopback, ..with_memory(100, 50) });
     let remote = works(&mut table, REMOTE);
@@ -249,7 +249,7 @@ fn other_machines_leave_memory_to_this_one() {
 }
 
 #[test]
-fn memory_is_given_back_once_most_of_a_flood_has_left() {
+fn memory_is_released_after_most_of_a_flood_has_left() {
     let mut table = table(Bounds { slots: 1_000, slots_per_peer: 1_000, ..ten() });
     let few: Vec<u64> = (0..100).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
     few.into_iter().for_each(|id| table.leave(id));
@@ -266,7 +266,7 @@ fn memory_is_given_back_once_most_of_a_flood_has_left() {
 }
 
 #[test]
-fn a_stopping_server_admits_none_and_tells_all() {
+fn a_stopping_server_admits_none_and_signals_all_connections() {
     let slots = Slots::new(Arc::new(ten()));
     let peer: IpAddr = REMOTE.parse().unwrap();
     let (idle, busy) = (slots.admit(peer, 0).unwrap(), slots.admit(peer, 0).unwrap());

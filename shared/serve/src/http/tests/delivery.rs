@@ -8,10 +8,10 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 
-/// More than all socket buffers between two ends hold.
+/// More than all socket buffers between two ends can hold.
 const LARGE: usize = 64 << 20;
 
-/// A server whose route reports the delivery of its response.
+/// A server whose routes report the delivery of their responses.
 struct Reporting {
     address: SocketAddr,
     reports: tokio::sync::mpsc::UnboundedReceiver<Delivered>,
@@ -20,7 +20,7 @@ struct Reporting {
     stopping: CancellationToken,
 }
 
-/// For what would never come.
+/// Timeout of a report that would never come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn reported(delivered: Delivered) -> bool {
@@ -81,7 +81,7 @@ impl Reporting {
         self.reports.recv().await.unwrap()
     }
 
-    /// What the next report says.
+    /// Returns the value of the next report.
     async fn report(&mut self) -> bool {
         reported(self.next().await).await
     }
@@ -94,7 +94,7 @@ impl Reporting {
 }
 
 #[tokio::test]
-async fn a_response_that_is_read_was_delivered() {
+async fn a_response_that_was_written_reports_delivery() {
     let mut server = Reporting::new(bounds()).await;
     for (method, path) in
         [("GET", "/small"), ("GET", "/empty"), ("GET", "/streamed"), ("HEAD", "/small")]
@@ -103,7 +103,7 @@ async fn a_response_that_is_read_was_delivered() {
         assert!(server.report().await, "{method} {path}");
         let mut read = [0; 4096];
         assert_ne!(stream.read(&mut read).await.unwrap(), 0);
-        // The connection goes on, and reports the next one too.
+        // The connection stays open, and reports the next response too.
         let again = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(again.as_bytes()).await.unwrap();
         assert!(server.report().await, "{method} {path}, the second time");
@@ -122,10 +122,10 @@ async fn a_response_that_is_read_was_delivered() {
 }
 
 #[tokio::test]
-async fn a_response_to_a_peer_that_hung_up_was_not_delivered() {
+async fn a_response_to_a_reset_peer_reports_no_delivery() {
     let mut server = Reporting::new(Bounds { half_close: true, ..bounds() }).await;
     let stream = server.ask("GET", "/late").await;
-    // A reset, as of a process that was killed: a socket that is closed with unread data sends one at once.
+    // A reset, as from a killed process: a socket closed with unread data sends one at once.
     stream.set_zero_linger().unwrap();
     drop(stream);
     // The reset is ahead of this exchange in the loopback queue.
@@ -138,7 +138,7 @@ async fn a_response_to_a_peer_that_hung_up_was_not_delivered() {
 }
 
 #[tokio::test]
-async fn a_response_that_only_began_was_not_delivered() {
+async fn an_unfinished_response_reports_no_delivery() {
     let mut server = Reporting::new(bounds()).await;
     let mut stream = server.ask("GET", "/endless").await;
     let mut read = Vec::new();
@@ -164,7 +164,7 @@ async fn a_request_that_was_cancelled_reports_no_delivery() {
 }
 
 #[tokio::test]
-async fn a_large_response_to_a_peer_that_never_reads_was_not_delivered() {
+async fn a_large_response_to_a_stalled_peer_reports_no_delivery() {
     let mut server = Reporting::new(Bounds { write_ms: 200, ..bounds() }).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();

@@ -17,20 +17,20 @@ async fn t_40_a_connection_without_a_request_is_closed_without_a_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t_40_a_head_has_its_time_from_its_first_byte() {
+async fn t_40_the_head_timeout_starts_at_its_first_byte() {
     let head = bounds().head.ms;
     let mut peer = Peer::new();
     sleep(Duration::from_millis(20_000)).await;
     peer.send("G").await;
     assert_eq!(peer.refused(Refusal::Timeout).await, 20_000 + head);
-    // One byte a second gains no time.
+    // One byte per second gains no time.
     let mut peer = Peer::new();
     for byte in ["P", "O", "S", "T", " "] {
         peer.send(byte).await;
         sleep(Duration::from_millis(999)).await;
     }
     assert_eq!(peer.refused(Refusal::Timeout).await, head);
-    // The second head of a connection is no different.
+    // The second head of a connection has the same limit.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 2\r\n\r\nokP")).await;
     peer.answered("ok").await;
@@ -38,12 +38,12 @@ async fn t_40_a_head_has_its_time_from_its_first_byte() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t_40_a_body_has_a_pace_and_an_end() {
+async fn t_40_a_body_has_a_lowest_rate_and_a_total_timeout() {
     let body = bounds().body;
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 9\r\n\r\n")).await;
     assert_eq!(peer.refused(Refusal::Timeout).await, body.grace_ms);
-    // What has arrived buys the time that its size is worth.
+    // Each byte that arrives extends the time at the lowest rate.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 100000\r\n\r\n")).await;
     let part = "x".repeat(usize::try_from(body.bytes_per_s * 2).unwrap());
@@ -59,7 +59,7 @@ async fn t_40_a_body_has_a_pace_and_an_end() {
         peer.send(&second).await;
     }
     peer.answered(&second.repeat(8)).await;
-    // Far ahead of the pace, and too long in all.
+    // Far ahead of the lowest rate, but too long in all.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 1000000\r\n\r\n")).await;
     for _part in 0..body.ms / 1_000 - 1 {
@@ -85,7 +85,7 @@ async fn t_40_what_arrives_after_the_last_response_is_discarded_within_a_bound()
     peer.send(&"x".repeat(100_000)).await;
     let (read, _after) = peer.rest().await;
     assert!(read.contains("\r\nconnection: close\r\n") && read.ends_with("unread"), "{read}");
-    // A peer that never stops is left, by volume or by time.
+    // A peer that never stops sending is cut off, by volume or by time.
     let mut peer = Peer::with(router(), bounds(), 1024);
     peer.send(&unread(1_000_000)).await;
     assert!(peer.stream.write_all(&vec![b'x'; 1_000_000]).await.is_err());
@@ -124,7 +124,7 @@ async fn t_40_continue_is_sent_only_when_the_body_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t_40_a_body_that_is_wrong_refuses_its_request_before_a_route_sees_it() {
+async fn t_40_an_invalid_body_is_refused_before_its_route_runs() {
     let reached = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&reached);
     let count = move || async move { counted.fetch_add(1, Ordering::SeqCst) }.map_string();
@@ -134,7 +134,7 @@ async fn t_40_a_body_that_is_wrong_refuses_its_request_before_a_route_sees_it() 
     peer.send(&format!("{head}2;x=y\r\n{{}}\r\n0\r\n\r\nGET /count HTTP/1.1\r\n\r\n")).await;
     peer.refused(Refusal::Malformed).await;
     assert_eq!(reached.load(Ordering::SeqCst), 0);
-    // The same once the route waits for it.
+    // The same while the route is waiting for the body.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}")).await;
     sleep(Duration::from_millis(10)).await;
@@ -146,7 +146,7 @@ async fn t_40_a_body_that_is_wrong_refuses_its_request_before_a_route_sees_it() 
     peer.refused(Refusal::Malformed).await;
 }
 
-/// A number as a response.
+/// Formats a number as a response.
 trait MapString {
     fn map_string(self) -> impl Future<Output = String> + Send;
 }
@@ -158,7 +158,7 @@ impl<F: Future<Output = usize> + Send> MapString for F {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_route_without_an_answer_is_cut_where_the_bounds_say_so() {
+async fn a_route_that_never_responds_is_timed_out() {
     let bounds = Bounds { handler_ms: Some(30_000), ..bounds() };
     let mut peer = Peer::with(router(), bounds.clone(), 1 << 20);
     peer.send("GET /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
@@ -177,7 +177,7 @@ async fn t_24_routes_know_both_ends_of_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_in_one_piece_are_answered_in_order() {
+async fn pipelined_requests_are_answered_in_order() {
     let mut peer = Peer::new();
     let texts: Vec<String> = (0..50).map(|n| n.to_string()).collect();
     let length = |text: &String| format!("{POST}Content-Length: {}\r\n\r\n{text}", text.len());
@@ -196,7 +196,7 @@ async fn requests_in_one_piece_are_answered_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopping_server_closes_what_has_no_request_at_once() {
+async fn a_stopping_server_closes_connections_without_a_request() {
     for sent in ["", "GET /health HTTP", "GET /ends HTTP/1.1\r\n\r\n"] {
         let mut peer = Peer::new();
         peer.send(sent).await;
@@ -205,7 +205,7 @@ async fn a_stopping_server_closes_what_has_no_request_at_once() {
         let (read, after) = peer.rest().await;
         assert_eq!((after, read.is_empty()), (10, !sent.ends_with('\n')), "{sent}");
     }
-    // A body has half a second.
+    // A body has half a second to arrive.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 100000\r\n\r\n")).await;
     sleep(Duration::from_millis(10)).await;
@@ -220,7 +220,7 @@ async fn a_stopping_server_closes_what_has_no_request_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopping_server_answers_what_is_in_progress_and_closes() {
+async fn a_stopping_server_finishes_requests_in_progress() {
     let (go, wait) = tokio::sync::watch::channel(false);
     let reached = Arc::new(tokio::sync::Notify::new());
     let told = Arc::clone(&reached);
@@ -240,7 +240,7 @@ async fn a_stopping_server_answers_what_is_in_progress_and_closes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_evicted_connection_ends_and_reads_no_request() {
+async fn an_evicted_connection_reads_no_further_request() {
     let shared = Arc::new(Shared::new(router(), edge(Bounds { slots: 2, ..bounds() })));
     let mut first = Peer::at(Arc::clone(&shared), 1024);
     first.send("GET /ends HT").await;
@@ -251,7 +251,7 @@ async fn an_evicted_connection_ends_and_reads_no_request() {
         other.send("GET /ends HTTP/1.1\r\n\r\n").await;
         other.answered("127.0.0.1:5 127.0.0.1:9402").await;
     }
-    // A slow body makes room too.
+    // A slow body is evicted too.
     let shared = Arc::new(Shared::new(router(), edge(Bounds { slots: 1, ..bounds() })));
     let mut body = Peer::at(Arc::clone(&shared), 1024);
     body.send(&format!("{POST}Content-Length: 9\r\n\r\nx")).await;
@@ -261,12 +261,12 @@ async fn an_evicted_connection_ends_and_reads_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_have_so_much_memory_together() {
+async fn all_bodies_share_one_memory_limit() {
     let mut few = bounds();
     (few.body.free_bytes, few.body.all_bytes) = (1_000, 10_000);
     let shared = Arc::new(Shared::new(router(), edge(few)));
     let head = format!("{POST}Content-Length: 9000\r\n\r\n");
-    // A slow body gives way to one that is needed, whether it arrives with its head or after it.
+    // A slow body is evicted for one that needs memory, whether that arrives with its head or after it.
     let mut slow = Peer::at(Arc::clone(&shared), 1 << 20);
     slow.send(&head).await;
     slow.send(&"x".repeat(8_000)).await;
@@ -276,19 +276,19 @@ async fn bodies_have_so_much_memory_together() {
     whole.send(&"y".repeat(9_000)).await;
     whole.answered(&"y".repeat(9_000)).await;
     assert_eq!(slow.rest().await, (String::new(), 10));
-    // What is larger than all memory is refused.
+    // A body larger than all memory is refused.
     let mut large = Peer::at(shared, 1 << 20);
     large.send(&format!("{POST}Content-Length: 20000\r\n\r\n")).await;
     large.send(&"x".repeat(20_000)).await;
     large.refused(Refusal::Busy).await;
-    // Its memory is free again: the connection that answered before still answers.
+    // Its memory is free again: the earlier connection is still served.
     whole.send(&head).await;
     whole.send(&"z".repeat(9_000)).await;
     whole.answered(&"z".repeat(9_000)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_goes_away_cancels_its_request_unless_half_open_ones_are_served() {
+async fn a_leaving_peer_cancels_its_request_unless_half_close_is_on() {
     let (sender, mut dropped) = tokio::sync::mpsc::channel::<()>(1);
     let hang = move || {
         let held = sender.clone();
