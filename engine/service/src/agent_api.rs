@@ -1,4 +1,4 @@
-//! The HTTP server that agents call. It knows the core's handle and its published views, never the state.
+//! The HTTP server that agents call. It uses the core's handle and published views, never the state.
 
 mod admit;
 mod api;

@@ -1,5 +1,5 @@
-//! The files of a backup: how one is written and read, and how restored files take the place of others. Knows no
-//! engine; `operator::backup` runs the commands.
+//! The files of a backup: writing and reading one, and replacing the files of a data folder by restored ones.
+//! Needs no engine; `operator::backup` runs the commands.
 
 pub mod archive;
 pub mod replace;

@@ -1,5 +1,5 @@
-//! What the chains say of the time. A payment's validity is reckoned by this machine's clock, so a clock
-//! that is far off approves nothing by itself. A chain is only asked while agents pay on it.
+//! The time according to the chains. This machine's clock decides the validity of payments, so while it differs
+//! too much from a chain, no payment is automatic. A chain is probed only while agents pay on it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,34 +11,38 @@ use bursar_core::limits::{
 use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
 
-/// The machine's clock with what the chains say beside it ([`Moment::chain_hint`]).
+/// The machine's clock, with the chains' time added as [`Moment::chain_hint`].
 #[derive(Debug, Clone)]
 pub struct HintedClock {
     machine: Arc<dyn Clock>,
-    // A mutex, not a message: every reading of the clock looks in, and it is never held across a wait.
+    // A mutex instead of an owning task: every reading of the clock takes it, and it is never held across an
+    // await.
     chains: Arc<Mutex<BTreeMap<ChainId, Seen>>>,
 }
 
-/// The latest look at one chain.
+/// The latest probe of one chain.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    /// By [`age_ms`], like all of it.
+    /// The time of the probe, on the clock of [`age_ms`].
     asked_ms: u64,
-    /// Time of the newest block, and when it was the newest.
+    /// The time of the newest block, and when we saw it, on the clock of [`age_ms`].
     block: Option<(Utc, u64)>,
 }
 
-/// How long ago something was: blocks are made also while this machine sleeps, and the boot clock counts that.
+/// Returns milliseconds on a clock that measures ages. The boot clock if there is one: it counts while the
+/// machine sleeps, when chains go on.
 fn age_ms(moment: &Moment) -> u64 {
     if moment.boottime_ms > 0 { moment.boottime_ms } else { moment.mono_ms }
 }
 
 impl HintedClock {
+    /// Creates the clock. No chain has been probed yet.
     pub fn new(machine: Arc<dyn Clock>) -> Self {
         Self { machine, chains: Arc::default() }
     }
 
-    /// Whether `chain` is to be asked now: whoever is told so calls [`HintedClock::ask`].
+    /// Whether `chain` is due for a probe. After `true` the caller must call [`HintedClock::ask`]; others get
+    /// `false`.
     pub fn is_due(&self, chain: ChainId, now: &Moment) -> bool {
         let now_ms = age_ms(now);
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,8 +63,8 @@ impl HintedClock {
         }
     }
 
-    /// Looks at the newest block. A chain that is asleep says nothing: only a
-    /// block that lies in our future, or one after which another came, is held against our clock.
+    /// Probes the newest block. An old newest block may mean an idle chain: only a block in our future, or one
+    /// that was followed by another, counts against our clock.
     pub async fn ask(&self, chain: ChainId, node: &dyn Chain) {
         let Ok(first) = node.block_time().await else { return };
         let now = self.machine.now();
@@ -82,7 +86,7 @@ impl HintedClock {
         self.learn(chain, seen);
     }
 
-    /// What the newest block's clock says now; `None` where no chain was seen lately.
+    /// Returns the newest chain time, extrapolated to now; `None` if no chain was probed recently.
     fn hint(&self, now_ms: u64) -> Option<Utc> {
         let chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let blocks = chains.values().filter_map(|seen| seen.block);

@@ -1,4 +1,4 @@
-//! What distinguishes the programs that share this engine: data, not `cfg`.
+//! The differences between the programs that share this engine: data instead of `cfg`.
 
 use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
 use bursar_core::networks::ChainId;
@@ -10,17 +10,17 @@ use crate::vault::kdf::{KdfBounds, KdfParams};
 /// One edition of the wallet.
 #[derive(Debug, Clone)]
 pub struct Edition {
-    /// Name of the program, for messages and for the data folder.
+    /// The name of the program.
     pub program: &'static str,
-    /// How agents name themselves in bodies and in signed messages.
+    /// The field that names the agent in bodies and signed messages.
     pub agent_field: &'static str,
-    /// Networks that are on until the operator says otherwise.
+    /// The networks that are enabled until the operator changes that.
     pub networks_on: Vec<ChainId>,
-    /// Cost of the password's key.
+    /// The cost of deriving a key from the password.
     pub kdf: KdfParams,
-    /// What a wallet file may ask for when it is opened.
+    /// The parameters that an opened wallet file may have.
     pub kdf_bounds: KdfBounds,
-    /// When the journal carries rows over to its history.
+    /// When the journal moves rows to its history.
     pub carry: Carry,
     pub retention: Retention,
 }
@@ -28,13 +28,15 @@ pub struct Edition {
 /// How often the journal writes a snapshot, and how long it remembers signed requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Entries between two snapshots of the state. At each of them old signed requests are forgotten.
+    /// The number of entries between two snapshots. At each of them old signed requests are
+    /// forgotten, if a chain agrees with the clock.
     pub snapshot_every: u64,
-    /// Days, by the signed timestamp, for which a signed request is remembered.
+    /// The number of days, by the signed timestamp, for which a signed request is remembered.
     pub signed_days: i64,
 }
 
 impl Retention {
+    /// The retention of all editions. Tests use shorter ones.
     pub const PRODUCTION: Self =
         Self { snapshot_every: SNAPSHOT_EVERY, signed_days: IDENTITY_DAYS };
 }

@@ -1,4 +1,4 @@
-//! The chains and explorers that the settings name endpoints for.
+//! Creates the chains and explorers that the settings name endpoints for.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use url::Url;
 
 use crate::config::Config;
 
-/// The chain of one network; none without an endpoint to read from. Opens no connection.
+/// Returns the chain of one network; `None` if it has no endpoint to read from. Opens no connection.
 pub(crate) fn chain(
     config: &Config,
     chain: ChainId,
@@ -49,13 +49,14 @@ pub(crate) fn chain(
     }
 }
 
-/// Why there is no chain: the setting, or this machine, which cannot make connections.
+/// Why a chain cannot be created: a wrong setting, or this machine, which cannot make connections.
 enum Broken {
     Setting(String),
     Here(String),
 }
 
-/// The explorer of one network; none without a default, and where the operator turned it off. Opens no connection.
+/// Returns the explorer of one network; `None` if it has no default or the operator turned it off. Opens no
+/// connection.
 pub(crate) fn explorer(
     config: &Config,
     chain: ChainId,
@@ -74,7 +75,7 @@ pub(crate) fn explorer(
     }
 }
 
-/// A network whose nodes cannot be asked from this machine, and why. Restarting the engine tries again.
+/// A network whose nodes cannot be reached from this machine, and why. A restart of the engine tries again.
 #[derive(Debug)]
 struct Unreachable {
     endpoint: EndpointLabel,

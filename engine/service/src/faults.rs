@@ -1,4 +1,4 @@
-//! Named points at durable boundaries, where a test may stop the process or fail the disk.
+//! Failpoints: named points at durable boundaries, where a test stops the process or fails the disk.
 
 use std::fmt;
 use std::io;
@@ -6,25 +6,30 @@ use std::io;
 use bursar_domain::apply::Touched;
 use bursar_domain::{Command, Decision, Entry, Refusal, State};
 
-/// Named points at durable boundaries where a test may stop the process or fail the disk, and the rules, in
-/// which a test may plant a mistake to see whether it is found. Production passes [`NoFaults`], which the
-/// compiler removes.
+/// Failpoints, where a test stops the process or fails the disk. Also the rules, so that a test can plant a
+/// mutation and check that it is found. Production passes [`NoFaults`], which the compiler removes.
 pub trait Faults: Send + Sync + fmt::Debug {
-    /// Called when execution reaches `point`; an error is handled like one of the disk.
+    /// Called at each failpoint.
+    ///
+    /// # Errors
+    /// The caller handles an error like a failure of the disk.
     fn reach(&self, point: &'static str) -> io::Result<()>;
 
-    /// The rules.
+    /// Runs the rules. A test may plant a mutation here.
+    ///
+    /// # Errors
+    /// The command is refused.
     fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
         bursar_domain::decide(state, command)
     }
 
-    /// The only writer of the state.
+    /// Changes the state by one entry; nothing else writes the state. A test may plant a mutation here.
     fn apply(&self, state: &mut State, entry: &Entry) -> Option<Touched> {
         bursar_domain::apply(state, entry)
     }
 }
 
-/// The production value: nothing fails on purpose.
+/// The production value: every failpoint succeeds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoFaults;
 

@@ -1,5 +1,4 @@
-//! The small doors through which the outside reaches the engine. The chain and the clock have theirs in
-//! `bursar-chain`.
+//! The ports through which the engine reaches the outside. Those of chain and clock are in `bursar-chain`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,32 +16,39 @@ use crate::journal::Slip;
 /// Why a slip was not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignFault {
-    /// The wallet was locked or the agents were frozen since the slip was issued.
+    /// The wallet was locked or the agents were frozen after the slip was issued.
     #[error("the wallet was locked or the agents were frozen meanwhile")]
     Stale,
     #[error("the wallet has no key for this address")]
     NoKey,
-    /// A person refused on the device, or the device did.
+    /// A person refused on the device, or the device refused.
     #[error("the signer refused: {0}")]
     Refused(String),
 }
 
-/// Whoever holds keys. A signer may be slow, may ask a human and may refuse; it signs the slip's digest
-/// and nothing else.
+/// A holder of keys. It signs only the slip's digest. It may be slow, ask a person and refuse.
 pub trait Signer: Send + Sync + fmt::Debug {
-    /// Whether signing this waits for a person: then nobody waits for the signature, a poll finds it.
+    /// Whether signing this slip waits for a person. If so, no caller waits for the signature; a poll returns
+    /// it.
     fn asks_a_person(&self, slip: &Slip) -> bool;
 
+    /// Signs the slip's digest.
+    ///
+    /// # Errors
+    /// The slip is stale, there is no key for its signer, or the signer refuses.
     fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>>;
 }
 
 /// Entropy for ids, nonces and secrets.
 pub trait Random: Send + Sync + fmt::Debug {
-    /// Fills the buffer, or says that the platform has none to give.
+    /// Fills the buffer.
+    ///
+    /// # Errors
+    /// The platform has no entropy to give.
     fn fill(&self, bytes: &mut [u8]) -> io::Result<()>;
 }
 
-/// The platform's generator.
+/// The platform's random generator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemRandom;
 
@@ -52,12 +58,16 @@ impl Random for SystemRandom {
     }
 }
 
-/// How much room the data folder has.
+/// The free space of the data folder.
 pub trait Disk: Send + Sync + fmt::Debug {
+    /// Returns the bytes that this account can still write to the folder's file system.
+    ///
+    /// # Errors
+    /// The folder cannot be queried.
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
 }
 
-/// The file system's own answer.
+/// The free space that the file system reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemDisk;
 
@@ -71,13 +81,13 @@ impl Disk for SystemDisk {
 /// One chain for each network that has an endpoint.
 pub type Chains = PerNetwork<dyn Chain>;
 
-/// One explorer for each network that has one set.
+/// One explorer for each network that has one configured.
 pub type Explorers = PerNetwork<dyn Explorer>;
 
-/// A counterparty for each network that has one. Cheap to clone; a change is seen by every copy.
+/// One port per network. Clones are cheap and share changes.
 #[derive(Debug)]
 pub struct PerNetwork<T: ?Sized> {
-    // A lock, not a message: every question to a chain looks in, and it is never held across a wait.
+    // A lock instead of an owning task: every call to a chain takes it, and it is never held across an await.
     each: Arc<RwLock<BTreeMap<ChainId, Arc<T>>>>,
 }
 
@@ -94,11 +104,12 @@ impl<T: ?Sized> Default for PerNetwork<T> {
 }
 
 impl<T: ?Sized> PerNetwork<T> {
+    /// Returns the port of a network.
     pub fn get(&self, chain: &ChainId) -> Option<Arc<T>> {
         self.each.read().unwrap_or_else(PoisonError::into_inner).get(chain).cloned()
     }
 
-    /// Takes other endpoints into use, or none. Questions in progress end where they began.
+    /// Replaces the port of a network, or removes it. Calls in flight finish on the old one.
     pub fn set(&self, chain: ChainId, to: Option<Arc<T>>) {
         let mut each = self.each.write().unwrap_or_else(PoisonError::into_inner);
         match to {
@@ -114,7 +125,7 @@ impl<T: ?Sized> FromIterator<(ChainId, Arc<T>)> for PerNetwork<T> {
     }
 }
 
-/// Everything that the engine reaches outside, in one place: the list of its counterparties.
+/// Everything outside that the engine reaches.
 #[derive(Debug, Clone)]
 pub struct Ports {
     pub clock: Arc<dyn Clock>,
@@ -123,6 +134,6 @@ pub struct Ports {
     pub faults: Arc<dyn Faults>,
     pub chains: Chains,
     pub explorers: Explorers,
-    /// Signs instead of the vault; tests only.
+    /// Signs in place of the vault; only in tests.
     pub signer: Option<Arc<dyn Signer>>,
 }

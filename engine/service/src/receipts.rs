@@ -1,5 +1,4 @@
-//! Receipts in AP2's form, as the original writes them: one value for the agent server and for the
-//! operator's command.
+//! Receipts in AP2's form, as the original writes them. The agent server and the operator's command share them.
 
 use bursar_core::codes::Code;
 use bursar_core::json::{Object, Value};
@@ -8,10 +7,10 @@ use bursar_domain::requests::Approver;
 use bursar_domain::settlement::{Settlement, Standing};
 use bursar_domain::{Request, State, Status};
 
-/// The version of the form.
+/// The version of the receipt format.
 const VERSION: &str = "ap2.primer/v0.1";
 
-/// The receipt of `request`.
+/// Returns the receipt of `request`.
 pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>) -> Object {
     let mut receipt = Object::new()
         .with("type", "AP2Receipt")

@@ -1,17 +1,17 @@
-//! The last filter before a log line leaves the process. Secrets are kept out of log lines where these are
-//! written; this catches the one that slips through, also from a library.
+//! The last filter before a log line leaves the process. Code must not log secrets; this catches one that slips
+//! through, also from a library.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use bip39::Language;
 
-/// Consecutive words of the BIP-39 list that count as a seed phrase; shorter runs are English.
+/// The number of consecutive BIP-39 words that count as a seed phrase. Shorter runs may be English.
 const PHRASE_WORDS: usize = 12;
-/// What stands in place of a secret.
+/// The replacement for a secret.
 const GONE: &str = "[redacted]";
 
-/// Passes whole lines on to another writer, redacted.
+/// Redacts whole lines and passes them to another writer.
 #[derive(Debug)]
 pub struct Redacting<W>(pub W);
 
@@ -27,8 +27,8 @@ impl<W: Write> Write for Redacting<W> {
     }
 }
 
-/// `text` without agents' tokens, keys, proofs, seed phrases, and whole request ids: an id is the right to
-/// poll its request, so a log has the first eight digits only.
+/// Removes agents' tokens, keys, proofs and seed phrases from `text`, and shortens request ids to eight digits.
+/// A whole id is the capability to poll its request.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut kept = 0;
@@ -74,7 +74,7 @@ fn replace(text: &str, out: &mut String, kept: &mut usize, from: usize, to: usiz
     *kept = to;
 }
 
-/// Runs of letters, digits, `_` and `-`.
+/// Returns the ranges of words: runs of letters, digits, `_` and `-`.
 fn words(text: &str) -> impl Iterator<Item = (usize, usize)> {
     let inside = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     let bytes = text.as_bytes();
@@ -95,7 +95,7 @@ fn stands_for(word: &str, names_secret: bool) -> Option<String> {
     if word.strip_prefix("AT_").is_some_and(|token| hex(token, 64)) {
         return Some(format!("AT_{GONE}"));
     }
-    // 32 bytes in hex: a key or a proof, unless the 0x of a hash or a nonce stands before it.
+    // 32 bytes in hex are a key or a proof, unless `0x` marks them as a hash or nonce.
     if hex(word, 64) || (names_secret && word.strip_prefix("0x").is_some_and(|key| hex(key, 64))) {
         return Some(GONE.to_owned());
     }

@@ -1,4 +1,4 @@
-//! The engine as a guest of the machine: its data folder and the lock that makes it the only one there.
+//! The engine on its machine: its data folder, and the lock that excludes a second engine there.
 
 pub mod data_dir;
 pub mod instance;

@@ -1,5 +1,5 @@
-//! The keys: encrypted in the wallet file, in memory only while the wallet is open. The vault signs the
-//! digest of a slip and nothing else, and nobody but this module names a private key.
+//! Holds the wallet's keys: encrypted in the wallet file, and in memory only while the wallet is open. The
+//! vault signs only the digest of a slip. No other module names a private key.
 
 pub mod derive;
 pub mod file;
@@ -42,30 +42,31 @@ pub struct Vault {
     files: WalletFiles,
     kdf: KdfParams,
     gate: Arc<Gate>,
-    // A mutex, not a message: changes of the wallet file are rare, serialised, and block on the disk.
+    // A mutex instead of an owning task: changes of the wallet file are rare, serialised, and block on the
+    // disk.
     open: Mutex<Option<OpenWallet>>,
 }
 
-/// A key of the journal's seals.
+/// A key that seals the journal.
 pub type SealKey = Zeroizing<[u8; 32]>;
 
-/// What an opened file tells of the journal.
+/// What an opened wallet file contributes to the check of the journal.
 pub struct Prepared {
-    /// The key of the journal's seals and, while the journal may still end with one of their seals, those
-    /// of earlier passwords.
+    /// The current key of the journal's seals, then those of earlier passwords while the journal may still end
+    /// with one of their seals.
     pub seal_keys: Vec<SealKey>,
-    /// Where the journal stood when the file was saved.
+    /// The journal's head when the file was saved.
     pub note: Option<Head>,
-    /// Why the previous save had to be opened, if so; to be shown loudly.
+    /// Why the previous save was opened, if it was. The operator must see this.
     pub fallback: Option<Fallback>,
 }
 
-/// What came of opening the gate.
+/// The result of opening the gate.
 #[derive(Debug, Default)]
 pub struct Admitted {
-    /// For the operator.
+    /// Messages for the operator.
     pub warnings: Vec<String>,
-    /// The journal's entry that the wallet file names now; `None` where it names an older one.
+    /// The number of the journal entry that the wallet file now names; `None` if it still names an older one.
     pub noted: Option<u64>,
 }
 
@@ -76,14 +77,17 @@ impl std::fmt::Debug for Prepared {
 }
 
 impl Vault {
+    /// Creates a vault without an open wallet.
     pub fn new(files: WalletFiles, kdf: KdfParams, gate: Arc<Gate>) -> Self {
         Self { files, kdf, gate, open: Mutex::new(None) }
     }
 
+    /// Whether the keys are in memory.
     pub fn is_unlocked(&self) -> bool {
         self.gate.is_unlocked()
     }
 
+    /// Returns the gate, which the core and the agent server share.
     pub fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
@@ -92,8 +96,11 @@ impl Vault {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the wallet file. Answers the id that the journal will know it by; nothing can be signed
-    /// before [`Vault::admit`].
+    /// Creates the wallet file and returns the id that the journal records. Nothing can be signed before
+    /// [`Vault::admit`].
+    ///
+    /// # Errors
+    /// `WALLET_EXISTS`, `BAD_INPUT` if the name cannot be a file name, `DATA_FOLDER` if the disk fails.
     pub fn create(&self, name: &Name, password: &SecretString) -> Result<[u8; 16], Fault> {
         let wallet = self.files.create(name, password, self.kdf).map_err(fault)?;
         let id = wallet.wallet_id();
@@ -101,14 +108,20 @@ impl Vault {
         Ok(id)
     }
 
-    /// Takes back a wallet whose event was never committed.
+    /// Deletes a wallet whose creation was never committed.
+    ///
+    /// # Errors
+    /// The file does not exist or cannot be removed.
     pub fn discard(&self, name: &Name) -> Result<(), Fault> {
         self.lock();
         self.files.delete(name).map_err(fault)
     }
 
-    /// Opens the file of the wallet that the journal knows. The gate stays shut: the journal must be
-    /// judged first, with the keys that this answers.
+    /// Opens the file of the wallet that the journal names. The gate stays closed: the caller must first check
+    /// the journal with the returned keys.
+    ///
+    /// # Errors
+    /// The password is wrong, or the file is missing, damaged or belongs to another wallet.
     pub fn prepare(&self, known: &Wallet, password: &SecretString) -> Result<Prepared, Fault> {
         let (wallet, from) = self.files.open(&known.name, password).map_err(fault)?;
         if wallet.wallet_id() != known.wallet_id {
@@ -132,9 +145,13 @@ impl Vault {
         Ok(prepared)
     }
 
-    /// Derives the keys that `state` names and opens the gate. `sealed` is the head of a journal that fits
-    /// the wallet: only by such a one is anything dropped that no event names, for an older journal does
-    /// not name what it does not know yet.
+    /// Derives the keys that `state` names and opens the gate.
+    ///
+    /// `sealed` is the head of a journal that matches the wallet. Only then are seeds and secrets dropped that
+    /// no event names: an older journal does not name the newer ones.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED` if no wallet file is open, `BAD_INPUT` if the state contains an invalid derivation path.
     pub fn admit(&self, state: &State, sealed: Option<Head>) -> Result<Admitted, Fault> {
         self.with(|wallet| {
             let (mut warnings, mut noted) = (Vec::new(), None);
@@ -164,17 +181,26 @@ impl Vault {
         })
     }
 
-    /// Where the journal stood when the file of the open wallet was told.
+    /// Returns the journal's head that the open wallet's file records.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`.
     pub fn journal_note(&self) -> Result<Option<Head>, Fault> {
         self.with(|wallet| Ok(journal_note(wallet)))
     }
 
-    /// The wallet file as it is on disk, and the key of a backup that holds it.
+    /// Returns the wallet file as it is on disk, and the key of a backup that contains it.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`.
     pub fn for_backup(&self, salt: &[u8; 32]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Fault> {
         self.with(|wallet| Ok(wallet.for_backup(salt)))
     }
 
-    /// What the file of a wallet holds that no journal knows, without its secrets. The wallet stays closed.
+    /// Lists the contents of a wallet file for `recover`, without its secrets. The wallet stays closed.
+    ///
+    /// # Errors
+    /// The password is wrong, or the file is missing or damaged.
     pub fn recoverable(
         &self,
         name: &Name,
@@ -193,12 +219,15 @@ impl Vault {
         })
     }
 
-    /// The wallet files of the folder, whether or not the journal knows them.
+    /// Returns the names of all wallet files in the folder, whether or not the journal names them.
     pub fn file_names(&self) -> Vec<Name> {
         self.files.names().unwrap_or_default()
     }
 
-    /// The private key of an address, as wallets take it: 0x and 64 hex digits.
+    /// Returns the private key of an address as `0x` and 64 hex digits, the form that other wallets import.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`, `BAD_INPUT` for an invalid path, `WALLET_DAMAGED` if the file lacks the seed.
     pub fn private_key(&self, id: SeedId, path: &str) -> Result<Zeroizing<String>, Fault> {
         let path = DerivationPath::parse(path).map_err(bad_path)?;
         let key = self.with(|wallet| Ok(key_at(wallet, id, &path)?.expose_bytes()))?;
@@ -207,34 +236,47 @@ impl Vault {
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         let digits = std::str::from_utf8(digits.as_slice())
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-        // Its whole size from the start: a text that grew would leave a copy behind.
+        // Full capacity from the start: a string that grows would leave a copy of the key behind.
         let mut text = Zeroizing::new(String::with_capacity(66));
         text.push_str("0x");
         text.push_str(digits);
         Ok(text)
     }
 
-    /// Keys leave memory; slips issued before are worthless.
+    /// Removes the keys from memory. Slips issued before can no longer be signed.
     pub fn lock(&self) {
         self.gate.close();
         *self.opened() = None;
     }
 
-    /// Whether the password is that of the open wallet.
+    /// Checks that the password is that of the open wallet.
+    ///
+    /// # Errors
+    /// `WRONG_PASSWORD`, `WALLET_LOCKED`.
     pub fn verify_password(&self, password: &SecretString) -> Result<(), Fault> {
         self.with(|wallet| wallet.verify_password(password).map_err(fault))
     }
 
+    /// Changes the password of the open wallet; see [`OpenWallet::change_password`].
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`, or the file cannot be written.
     pub fn change_password(&self, new: &SecretString) -> Result<(), Fault> {
         self.with(|wallet| wallet.change_password(new, self.kdf).map_err(fault))
     }
 
-    /// The key of the journal's seals, and after it those of earlier passwords.
+    /// Returns the key of the journal's seals, followed by those of earlier passwords.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`.
     pub fn seal_keys(&self) -> Result<Vec<SealKey>, Fault> {
         self.with(|wallet| Ok(seal_keys(wallet)))
     }
 
-    /// Remembers in the wallet file where the journal stands.
+    /// Records the journal's head in the wallet file.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`, or the file cannot be written.
     pub fn note_journal(&self, head: Head) -> Result<(), Fault> {
         self.change(|wallet| {
             wallet.set_journal_note(JournalNote { seq: head.seq, head: head.hash });
@@ -242,7 +284,10 @@ impl Vault {
         })
     }
 
-    /// The journal's head is sealed with the newest key: the older ones are not needed any more.
+    /// Records a head that is sealed with the newest key, and drops the seal keys of earlier passwords.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`, or the file cannot be written.
     pub fn note_sealed(&self, head: Head) -> Result<(), Fault> {
         self.change(|wallet| {
             wallet.set_journal_note(JournalNote { seq: head.seq, head: head.hash });
@@ -251,10 +296,13 @@ impl Vault {
         })
     }
 
-    /// Puts a seed into the wallet file; the event that makes it count follows.
+    /// Stores a seed in the wallet file. It counts once its event is committed.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`, or the file cannot be written.
     pub fn add_seed(&self, id: SeedId, seed: Seed) -> Result<(), Fault> {
         self.change(|wallet| {
-            // Left by a change whose event was never committed: nothing was derived from it.
+            // Left by a change whose event was never committed. Nothing was derived from it.
             if wallet.seeds().contains_key(&id) {
                 wallet.retain(|known| known != id, |_agent| true);
             }
@@ -264,14 +312,20 @@ impl Vault {
         })
     }
 
-    /// The address that a seed has at an index, and its path.
+    /// Derives the address of a seed at an index, and returns it with its path.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`, `BAD_INPUT` if the index is too large, `WALLET_DAMAGED` if the file lacks the seed.
     pub fn derive(&self, id: SeedId, index: u32) -> Result<(String, Address), Fault> {
         let path = Layout::SOFTWARE.path(index).map_err(bad_path)?;
         let key = self.with(|wallet| key_at(wallet, id, &path))?;
         Ok((path.to_string(), key.address()))
     }
 
-    /// Takes the key of a new address into use.
+    /// Activates the key of a new address.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`, `BAD_INPUT` for an invalid path, `WALLET_DAMAGED` if the file lacks the seed.
     pub fn use_address(&self, id: SeedId, path: &str) -> Result<(), Fault> {
         let path = DerivationPath::parse(path).map_err(bad_path)?;
         let key = self.with(|wallet| key_at(wallet, id, &path))?;
@@ -279,7 +333,10 @@ impl Vault {
         Ok(())
     }
 
-    /// Stores an agent's shared secret; the event that makes it count follows. Answers its check.
+    /// Stores an agent's shared secret and returns its check value. It counts once its event is committed.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`, or the file cannot be written.
     pub fn store_agent_secret(&self, id: &AgentId, secret: &[u8; 32]) -> Result<[u8; 32], Fault> {
         self.change(|wallet| {
             wallet.set_agent_secret(id.clone(), secret);
@@ -288,12 +345,16 @@ impl Vault {
         Ok(agent_check(id, secret))
     }
 
-    /// Takes an agent's secret into use, once the event that names it is on disk.
+    /// Activates an agent's secret after its event is on disk.
     pub fn use_agent_secret(&self, id: &AgentId, secret: &Zeroizing<[u8; 32]>) {
         self.gate.add_agent(id.clone(), secret.clone());
     }
 
-    /// Forgets the secret of an agent whose deletion is on disk. In a locked wallet the next unlock does it.
+    /// Removes the secret of an agent whose deletion is on disk. If the wallet is locked, the next unlock
+    /// removes it from the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn forget_agent(&self, id: &AgentId) -> Result<(), Fault> {
         self.gate.forget_agent(id);
         if !self.is_unlocked() {
@@ -305,7 +366,10 @@ impl Vault {
         })
     }
 
-    /// The words of a seed, to be shown to the operator again.
+    /// Returns the words of a seed, to show them to the operator again.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`, `NOTHING_FOUND` if there is no such seed.
     pub fn seed_phrase(&self, id: SeedId) -> Result<Zeroizing<String>, Fault> {
         self.with(|wallet| {
             let seed = wallet.seeds().get(&id).ok_or_else(|| {
@@ -318,7 +382,10 @@ impl Vault {
         })
     }
 
-    /// An agent's shared secret, to be shown to the operator again.
+    /// Returns an agent's shared secret, to show it to the operator again; `None` if it has none.
+    ///
+    /// # Errors
+    /// `WALLET_LOCKED`.
     pub fn agent_secret(&self, id: &AgentId) -> Result<Option<Zeroizing<[u8; 32]>>, Fault> {
         self.with(|wallet| {
             Ok(wallet.agent_secret(id).map(|secret| Zeroizing::new(*secret.expose_secret())))
@@ -335,7 +402,7 @@ impl Vault {
         }
     }
 
-    /// A change and its save.
+    /// Changes the open wallet and saves it.
     fn change(
         &self,
         change: impl FnOnce(&mut OpenWallet) -> Result<(), Fault>,
@@ -368,22 +435,22 @@ fn seal_keys(wallet: &OpenWallet) -> Vec<SealKey> {
     std::iter::once(wallet.seal_key()).chain(retired).collect()
 }
 
-/// A hash of an agent's code and secret; the journal keeps it, so that an older wallet file cannot bring a
-/// replaced secret back.
+/// Hashes an agent's id and secret. The journal stores this check value, so that an older wallet file cannot
+/// bring a replaced secret back.
 fn agent_check(id: &AgentId, secret: &[u8; 32]) -> [u8; 32] {
     let hash = Sha256::new().chain_update(b"bursar agent secret").chain_update(id.as_str());
     hash.chain_update(secret).finalize().into()
 }
 
-/// Keys of all addresses and secrets of all agents that the journal names. What the file lacks makes its
-/// address or agent unusable, and nothing else.
+/// Collects the keys of all addresses and the secrets of all agents that the journal names. A key or secret
+/// that the file lacks disables its own address or agent only.
 fn keyring(
     wallet: &OpenWallet,
     state: &State,
     warnings: &mut Vec<String>,
 ) -> Result<Keyring, Fault> {
     let mut keyring = Keyring::default();
-    // Stretching a phrase takes as long as deriving many keys: once for each seed.
+    // Stretching a phrase costs as much as deriving many keys, so each seed is stretched once.
     let mut masters: BTreeMap<SeedId, Result<Master, Fault>> = BTreeMap::new();
     for address in state.wallet.iter().flat_map(|wallet| wallet.addresses.values()) {
         let Backing::Seed(seed) = address.backing;
@@ -427,7 +494,7 @@ fn key_at(wallet: &OpenWallet, id: SeedId, path: &DerivationPath) -> Result<Priv
     key_below(&master_of(wallet, id)?, path)
 }
 
-/// What all keys of a seed are derived from (BIP-39).
+/// The 64 bytes from which all keys of a seed are derived (BIP-39).
 type Master = Zeroizing<[u8; 64]>;
 
 fn master_of(wallet: &OpenWallet, id: SeedId) -> Result<Master, Fault> {
@@ -450,7 +517,7 @@ fn bad_path(error: derive::PathError) -> Fault {
     Fault::because(Code::BadInput, error.to_string())
 }
 
-/// The wallet file's own words; they name the way out.
+/// Converts an error of the wallet file. The error's own text stays, because it names the remedy.
 pub(crate) fn fault(error: WalletFileError) -> Fault {
     let code = match &error {
         WalletFileError::AlreadyExists { .. } => Code::WalletExists,

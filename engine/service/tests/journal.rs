@@ -1,5 +1,5 @@
-//! The journal and the core on it: one suite for every store, snapshot and replay, and what a changed byte
-//! does.
+//! The journal and the core on it: one suite for every store, snapshots and replay, and the detection of
+//! changed bytes.
 
 #![expect(clippy::unwrap_used, reason = "whatever goes wrong here fails a test")]
 
@@ -50,7 +50,7 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// The bytes of a request over so much that entry `seq` made.
+/// Returns the bytes of a request over `usd`, created by entry `seq`.
 fn request(seq: u64, usd: u64) -> Vec<u8> {
     let coin = bursar_core::networks::NETWORKS[0];
     let request = Request {
@@ -84,7 +84,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
     postcard::to_allocvec(&request).unwrap()
 }
 
-/// What every store must do alike.
+/// The behaviour that all stores share.
 fn suite(store: &mut dyn Store) {
     assert_eq!(store.head().unwrap(), Head::default());
     assert!(store.seal().unwrap().is_none() && store.snapshot().unwrap().is_none());
@@ -111,7 +111,7 @@ fn suite(store: &mut dyn Store) {
     };
     store.commit(second).unwrap();
     assert_eq!(store.head().unwrap(), head(3));
-    // An unsealed commit leaves the old seal, and no snapshot the old one.
+    // A commit without a seal or snapshot keeps the old one.
     assert_eq!(store.seal().unwrap(), Some(Seal { seq: 2, tag: [9; 32] }));
     assert_eq!(store.snapshot().unwrap().unwrap().state, b"state");
     assert_eq!(store.entry(2).unwrap().unwrap(), b"two");
@@ -120,7 +120,7 @@ fn suite(store: &mut dyn Store) {
     assert_eq!(found(&key(10, 1)), None, "a forgotten day");
     assert_eq!(found(&key(11, 1)), Some(2), "a day that is kept");
     assert_eq!(store.forgotten().unwrap(), 11);
-    // A day that was forgotten stays so, whatever a clock showed since.
+    // A forgotten day stays forgotten, whatever the clock has shown since.
     let back = Batch { head: head(3), forget_before: Some(9), ..Batch::default() };
     store.commit(back).unwrap();
     assert_eq!(store.forgotten().unwrap(), 11);
@@ -139,7 +139,7 @@ fn suite(store: &mut dyn Store) {
     assert_eq!(seen, [b"two".to_vec(), b"three".to_vec()]);
 }
 
-/// The rows of payees after the third entry.
+/// Checks the rows of payees after the third entry.
 fn payees(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
     let payee = |tail: u8| Payee { chain: ChainId(8453), address: [tail; 20].into() };
     let paid =
@@ -185,7 +185,7 @@ fn open(store: &MemoryStore) -> Core {
         .unwrap()
 }
 
-/// A gate that an open wallet holds open.
+/// Returns a gate that an open wallet has opened.
 fn open_gate(folder: &Path) -> Arc<Gate> {
     let bounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
     let gate = Arc::new(Gate::default());
@@ -197,7 +197,7 @@ fn open_gate(folder: &Path) -> Arc<Gate> {
     gate
 }
 
-/// A journal with a wallet and then freezes and thaws, `count` entries in all.
+/// Returns a journal of `count` entries: a wallet, then freezes and thaws.
 fn filled(count: u64) -> (MemoryStore, State) {
     let folder = tempfile::tempdir().unwrap();
     let gate = open_gate(folder.path());
@@ -230,7 +230,7 @@ fn a_changed_byte_is_noticed_wherever_it_is() {
             store.tamper(seq, |bytes| bytes[at] ^= 1);
             let chain = verify_chain(&*store.reader(), None, |_entry| ());
             let head = store.head().unwrap();
-            // The last entry's own bytes are held by the recorded head.
+            // The last entry's own bytes are covered by the recorded head.
             assert!(chain.is_err() || chain.unwrap() != head, "entry {seq}, byte {at}");
             let opened = Core::open(
                 Box::new(store.clone()),
@@ -260,7 +260,7 @@ fn a_snapshot_is_a_cache_that_may_be_wrong() {
     let place = |seq: u64| {
         let mut at = Head::default();
         let reader = store.reader();
-        // The place of an entry is what the chain up to it leads to.
+        // The place of an entry is the head of the chain up to it.
         let mut entries = Vec::new();
         reader
             .read_after(0, &mut |bytes| {
@@ -285,7 +285,8 @@ fn a_snapshot_is_a_cache_that_may_be_wrong() {
     }
 }
 
-/// A clock that runs ahead forgets nothing by itself: once it is right again, what it had forgotten could be signed again.
+/// A clock that runs ahead must not make the journal forget: once the clock is right again, a forgotten request
+/// could be signed again.
 #[test]
 fn signed_asks_are_forgotten_only_where_a_chain_agrees_with_the_clock() {
     const DAY: i64 = 86_400;
@@ -303,7 +304,7 @@ fn signed_asks_are_forgotten_only_where_a_chain_agrees_with_the_clock() {
         (day(1_000, Some(10 * MINUTE_MS + 1)), 0),
         (day(1_000, Some(10 * MINUTE_MS)), kept),
         (day(1_000, Some(0)), kept),
-        // The earlier of the two counts.
+        // The earlier of the two times counts.
         (day(1_000, Some(-10 * MINUTE_MS)), kept - 1),
     ] {
         let store = filled(SNAPSHOT_EVERY - 1).0;
@@ -321,7 +322,8 @@ fn refused(request: &Request) -> Event {
     Event::PaymentRefused { asked, refusal: Code::LimitReached.into() }
 }
 
-/// Where a chain agreed with a clock that was ahead, the operator has what was forgotten remembered again.
+/// If a chain agreed with a clock that was ahead, the operator can restore the forgotten identities by
+/// accepting the journal.
 #[test]
 fn what_a_clock_that_was_ahead_has_forgotten_is_remembered_again_once_the_operator_accepts_the_journal()
  {
@@ -340,7 +342,7 @@ fn what_a_clock_that_was_ahead_has_forgotten_is_remembered_again_once_the_operat
         };
         let today = u32::try_from(moment(1_000 * DAY).utc.seconds() / DAY).unwrap();
         let signed = |back: u32| Identity::Hmac { day: today - back, digest: [7; 32] };
-        // One that was signed today, and one that was signed too long ago.
+        // One ask that was signed today, and one that was signed too long ago.
         let store = RedbStore::open(&path, Arc::new(NoFaults)).unwrap().carrying(carry);
         let mut journal = Journal::open(Box::new(store)).unwrap();
         for (seq, identity) in [(1, signed(0)), (2, signed(31))] {
@@ -382,7 +384,7 @@ fn a_long_journal_is_opened_from_its_snapshot_and_its_tail() {
     let kept = store.snapshot().unwrap().expect("a snapshot was kept");
     assert!(kept.head.seq >= SNAPSHOT_EVERY && kept.head.seq < state.seq, "{}", kept.head.seq);
     assert_eq!(open(&store).state(), &state);
-    // What lies before the snapshot is not read at start; the audit reads all of it.
+    // Entries before the snapshot are not read at start; the audit reads all of them.
     store.tamper(7, |bytes| bytes[49] ^= 1);
     assert_eq!(open(&store).state(), &state);
     assert!(verify_chain(&*store.reader(), None, |_entry| ()).is_err());

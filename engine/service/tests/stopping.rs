@@ -1,5 +1,5 @@
-//! An engine that stops waits for nobody who merely listens. Time stands still here: whatever waits for a limit
-//! moves it.
+//! An engine that stops does not wait for programs that only listen. The clock is paused: waiting for a limit
+//! advances it.
 
 #![expect(clippy::unwrap_used, reason = "whatever goes wrong here fails a test")]
 
@@ -29,7 +29,7 @@ async fn engine(home: &Path) -> Engine {
     let Instance::Free(lock) = claim(&folder, ENGINE_WAITS).unwrap() else {
         unreachable!("a new folder")
     };
-    // What is not set asks a public host: no test reaches outside this machine.
+    // Networks without a setting use public hosts, but no test reaches outside this machine.
     let at_home = |id| format!("[networks.{id}]\nrpc = []\nexplorer = \"none\"\n");
     let settings: String = NETWORKS.iter().map(|row| at_home(row.chain)).collect();
     std::fs::write(folder.file("settings.toml"), settings).unwrap();
@@ -53,14 +53,14 @@ impl Program {
         self.0.send(Bytes::copy_from_slice(&frame)).await.unwrap();
     }
 
-    /// The next message; none once the engine has ended the session.
+    /// Returns the next message; `None` once the engine has ended the session.
     async fn hear(&mut self) -> Option<ToClient> {
         let bytes = self.0.next().await?.unwrap();
         Some(Frame::decode(&bytes).unwrap().message().unwrap())
     }
 }
 
-/// How long the engine took to stop, in a time that passes only while all wait.
+/// Returns the time that the engine took to stop, on the paused clock.
 async fn stop(engine: Engine) -> Duration {
     let begun = Instant::now();
     engine.stop().await;
@@ -104,15 +104,15 @@ async fn a_question_that_nobody_answered_does_not_hold_the_engine_up() {
     assert_eq!(reply.result.unwrap_err().code, Code::Cancelled);
 }
 
-/// A watch with more to tell than the way to its program holds.
+/// Starts a watch with more entries than the connection to its program can buffer.
 async fn unread(engine: &Engine) -> Program {
-    // Ever stricter: that a locked wallet allows.
+    // Stricter each time, which a locked wallet allows.
     for seconds in (1000..=3000).rev() {
         engine.core().act(Action::Set(Setting::MaxValidity(seconds))).await.unwrap();
     }
     let mut program = Program::at(engine);
     program.run(1, "watch --since 0").await;
-    // Of the paused clock: passes once there is nothing left to do but to wait for the program.
+    // On the paused clock this passes once nothing is left to do but wait for the program.
     tokio::time::sleep(Duration::from_secs(1)).await;
     program
 }

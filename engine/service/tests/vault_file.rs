@@ -1,5 +1,5 @@
-//! What a wallet file promises: it opens with its password alone, an altered byte is noticed, a wrong
-//! password is not taken for damage, and others cannot read it.
+//! The guarantees of a wallet file: its password alone opens it, an altered byte is noticed, a wrong password
+//! is not reported as damage, and other accounts cannot read it.
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
 
 use std::fs;
@@ -20,7 +20,7 @@ use bursar_engine::vault::seed::Seed;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-/// As weak as Argon2 allows: thousands of openings take seconds.
+/// As weak as Argon2 allows, so that thousands of openings take seconds.
 const TINY: KdfParams = KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 };
 const TINY_BOUNDS: KdfBounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
 const NOTE: JournalNote = JournalNote { seq: 41, head: [0xab; 32] };
@@ -38,7 +38,7 @@ impl Bench {
         Self { data, files }
     }
 
-    /// One save with contents, and before it one without.
+    /// Creates a wallet whose current save has contents and whose previous one is empty.
     fn saved() -> Self {
         let bench = Self::new();
         let mut wallet = bench.files.create(&name("main"), &right(), TINY).unwrap();
@@ -95,7 +95,7 @@ fn assert_filled(wallet: &OpenWallet) {
     assert_eq!(wallet.journal_note(), Some(NOTE));
 }
 
-/// The text with the checksum that belongs to it: what an attacker would write.
+/// Returns the text with a matching checksum, as an attacker would write it.
 fn forged(text: &str) -> String {
     let (body, _old) = text.split_once("\"checksum\": \"").unwrap();
     let unsigned = format!("{body}\"checksum\": \"\"\n}}\n");
@@ -103,7 +103,7 @@ fn forged(text: &str) -> String {
     unsigned.replace("\"checksum\": \"\"", &format!("\"checksum\": \"{checksum}\""))
 }
 
-/// Every place in the text where the hex digits of a field other than the checksum are.
+/// Returns the position of every hex digit in a field other than the checksum.
 fn hex_digits(text: &str) -> Vec<usize> {
     let mut places = Vec::new();
     for field in ["\"wallet_id\": \"", "\"salt\": \"", "\"nonce\": \"", "\"ciphertext\": \""] {
@@ -153,7 +153,7 @@ fn a_wrong_password_is_called_that_and_nothing_else() {
     let told = refusal.to_string();
     assert!(told.starts_with("The password") && !told.contains('/'), "{told}");
 
-    // With the current save damaged, the previous one still tells a right password from a wrong one.
+    // If the current save is damaged, the previous one still tells a right password from a wrong one.
     fs::write(bench.current(), "{").unwrap();
     assert!(matches!(bench.open(&wrong()), Err(WalletFileError::WrongPassword { .. })));
     fs::remove_file(bench.current()).unwrap();
@@ -194,7 +194,7 @@ fn a_missing_or_damaged_save_is_replaced_by_the_one_before_and_said_so() {
         assert!(wallet.seeds().is_empty());
         assert!(expected.to_string().contains("The previous save was opened instead"));
 
-        // The next save mends the current one and keeps the previous one whole.
+        // The next save repairs the current copy and keeps the previous one intact.
         fill(&mut wallet);
         wallet.save().unwrap();
         let (wallet, from) = bench.open(&right()).unwrap();
@@ -220,7 +220,7 @@ fn two_damaged_copies_are_reported_as_damage_of_the_current_one() {
     }
 }
 
-/// T-26: as the bytes lie on the disk, in each place.
+/// T-26: any byte on disk is altered.
 #[test]
 fn every_altered_byte_is_refused_or_answered_by_the_previous_save() {
     let bench = Bench::saved();
@@ -239,7 +239,7 @@ fn every_altered_byte_is_refused_or_answered_by_the_previous_save() {
                     (Ok((wallet, OpenedFrom::Previous { .. })), true) => {
                         assert!(wallet.seeds().is_empty());
                     }
-                    // Only the digit of the version: a later version is not ours to judge.
+                    // Only the digit of the version: another version is not reported as damage.
                     (Err(WalletFileError::UnsupportedVersion { version: 0, .. }), _) => {}
                     (Err(WalletFileError::Damaged { .. }), false) => {}
                     (other, _) => panic!("byte {place} ^ {mask:#x}: {other:?}"),
@@ -247,7 +247,7 @@ fn every_altered_byte_is_refused_or_answered_by_the_previous_save() {
             }
         }
     }
-    // A file that was cut off, at every length, and one with something behind it.
+    // A file cut off at every length, and one with a trailing byte.
     for length in 0..good.len() {
         fs::write(bench.current(), &good[..length]).unwrap();
         assert!(matches!(bench.open(&right()), Err(WalletFileError::Damaged { .. })), "{length}");
@@ -258,7 +258,7 @@ fn every_altered_byte_is_refused_or_answered_by_the_previous_save() {
     assert!(bench.open(&right()).is_ok());
 }
 
-/// T-26 again, by somebody who also corrects the checksum: here only the tags stand guard.
+/// T-26 with the checksum corrected as well: only the tags detect the change.
 #[test]
 fn every_altered_digit_is_refused_even_with_the_checksum_corrected() {
     let bench = Bench::saved();
@@ -275,7 +275,7 @@ fn every_altered_digit_is_refused_even_with_the_checksum_corrected() {
             let mut bad = good.clone();
             bad.replace_range(place..=place, &format!("{:x}", digit ^ bit));
             fs::write(bench.current(), forged(&bad)).unwrap();
-            // Two tags, each over its own part: what is before the payload locks the key.
+            // Two tags, each over its own part: the part before the payload locks the key.
             match (bench.open(&right()), place < payload) {
                 (Err(WalletFileError::WrongPassword { .. }), true)
                 | (Err(WalletFileError::Damaged { .. }), false) => {}
@@ -327,7 +327,8 @@ fn no_field_of_the_header_can_be_exchanged() {
         fs::write(bench.current(), forged(bad)).unwrap();
         assert!(bench.open(&right()).is_err(), "{bad}");
     }
-    // The older nonce and ciphertext of the wrapped key are the same: only those two are no change.
+    // The wrapped key's nonce and ciphertext are the same in both saves, so these two replacements change
+    // nothing.
     assert_eq!(altered.iter().filter(|bad| **bad == good).count(), 2);
 
     fs::write(bench.current(), forged(&good.replace("\"version\": 1", "\"version\": 2"))).unwrap();
@@ -337,7 +338,7 @@ fn no_field_of_the_header_can_be_exchanged() {
     assert!(matches!(refusal, WalletFileError::UnsupportedVersion { version: 2, .. }));
 }
 
-/// The peak of this process's address space, where the system tells it.
+/// Returns the peak of this process's address space in KiB, if the system reports it.
 fn peak_kib() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmPeak"))?;
@@ -425,7 +426,7 @@ fn a_file_under_a_foreign_name_is_not_opened() {
     assert!(matches!(refusal, WalletFileError::Damaged { .. }), "{refusal}");
     assert!(refusal.to_string().contains("give it back its old name"), "{refusal}");
 
-    // Nor when the name inside is altered to fit.
+    // Also refused if the name inside is altered to match.
     let other = bench.data.path().join("wallets/other.wallet");
     let text = fs::read_to_string(&other).unwrap().replace("\"main\"", "\"other\"");
     fs::write(&other, forged(&text)).unwrap();
@@ -480,7 +481,7 @@ fn each_save_takes_new_nonces_and_tells_nothing_of_its_contents() {
             assert!(!text.contains(plain), "{plain}");
         }
     }
-    // Neither do the things that are shown.
+    // Debug output shows no secret either.
     let shown = format!("{wallet:?} {wallet:#?} {:?}", wallet.seeds());
     for secret in ["51", "0x51", "[81", "97, 97", "abandon", "right password"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");
@@ -515,7 +516,7 @@ fn a_new_password_locks_everything_anew_and_the_old_one_opens_nothing() {
         }
     }
 
-    // The journal's last seal is still under the old key until the caller has made a new one.
+    // The journal's last seal is under the old key until the caller has made a new one.
     assert_ne!(*wallet.seal_key(), *old_seal_key);
     let retired: Vec<[u8; 32]> =
         wallet.retired_seal_keys().iter().map(|key| *key.expose_secret()).collect();
@@ -535,7 +536,7 @@ fn the_seal_key_belongs_to_the_wallet_and_outlives_a_save() {
     assert_ne!(*Bench::saved().open(&right()).unwrap().0.seal_key(), *key);
 }
 
-/// A vault over new files, and its wallet file.
+/// Creates a vault over new files, and returns it with its wallet file.
 fn vault(bench: &Bench) -> (Vault, Vec<u8>) {
     let files = WalletFiles::new(bench.data.path(), TINY_BOUNDS, Arc::new(NoFaults));
     let vault = Vault::new(files, TINY, Arc::new(Gate::default()));
@@ -672,7 +673,7 @@ fn every_message_names_the_file_and_says_what_to_do() {
     messages.push(bench.open(&right()).unwrap_err().to_string());
     for (nth, message) in messages.iter().enumerate() {
         println!("{message}");
-        // Nothing is wrong with the file where the password is.
+        // With a wrong password nothing is wrong with the file.
         assert_eq!(message.contains(&path), nth > 0, "{message}");
         assert!(!message.contains("right password") && !message.contains("wrong password"));
     }

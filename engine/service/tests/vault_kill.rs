@@ -1,5 +1,5 @@
-//! The engine may die, or its disk fail, between any two steps on the wallet file. Whatever the
-//! instant: a whole copy opens, with what was there before or with what was to be there.
+//! The process may die, or its disk fail, between any two steps on the wallet file. At every point a complete
+//! copy opens, with the old or the new contents.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -28,8 +28,8 @@ const BOUNDS: KdfBounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION
 const CURRENT: &str = "main.wallet";
 const PREVIOUS: &str = "main.wallet.previous";
 
-/// Fails at the n-th point and at every later one, and keeps an image of the folder as it was when
-/// the n-th was reached: what a process that is killed there leaves behind.
+/// Fails at the n-th failpoint and at every later one. Keeps an image of the folder when the n-th was reached:
+/// the state that a killed process leaves behind.
 #[derive(Debug)]
 struct StopAt {
     nth: AtomicUsize,
@@ -49,7 +49,7 @@ impl StopAt {
         self.reached.lock().unwrap().clone()
     }
 
-    /// The disk works again.
+    /// Repairs the disk: no further failpoint fails.
     fn mend(&self) {
         self.nth.store(usize::MAX, Ordering::SeqCst);
     }
@@ -106,15 +106,15 @@ fn add_seed(wallet: &mut OpenWallet) {
     wallet.add_seed(SeedId(id), Seed::from_entropy(&[7; 16]).unwrap()).unwrap();
 }
 
-/// A wallet with one seed in the current save and none in the previous one.
+/// Creates a wallet with one seed in the current save and none in the previous one.
 fn two_saves(data: &Path) {
     let mut wallet = files(data, Arc::new(NoFaults)).create(&name(), &old(), TINY).unwrap();
     add_seed(&mut wallet);
     wallet.save().unwrap();
 }
 
-/// How many seeds a file holds, and under which password; `None` when there is no such file. The file
-/// must open by itself, without its neighbour.
+/// Returns the number of seeds in a file and the password that opens it; `None` if there is no such file. The
+/// file must open without the other copy.
 fn alone(data: &Path, file: &str) -> Option<(usize, &'static str)> {
     let path = data.join("wallets").join(file);
     if !path.exists() {
@@ -156,8 +156,8 @@ fn no_rests(data: &Path) {
     }
 }
 
-/// Runs `act` once for each point it reaches, stopped there, and then once to its end. `check` gets
-/// the point, and both folders a stop leaves: by a killed process, and by a failed disk.
+/// Runs `act` once per failpoint, stopped there, and then once to its end. `check` gets the failpoint and a
+/// folder: once that of a killed process, once that of a failed disk.
 fn at_every_point(
     prepare: impl Fn(&Path),
     act: impl Fn(&WalletFiles) -> Result<(), WalletFileError>,
@@ -192,11 +192,11 @@ fn save_with_another_seed(files: &WalletFiles) -> Result<(), WalletFileError> {
     wallet.save()
 }
 
-/// The order of steps itself: what each copy holds at each point. The new text is flushed before
-/// anything is replaced, the previous copy is whole before the current one changes.
+/// Checks the order of steps by the contents of each copy at each failpoint. The new text is flushed before
+/// anything is replaced, and the previous copy is complete before the current one changes.
 #[test]
 fn a_save_stopped_anywhere_leaves_the_old_or_the_new_contents() {
-    // Point, seeds in the current copy, seeds in the previous one.
+    // Failpoint, seeds in the current copy, seeds in the previous one.
     let steps = [
         ("vault.tmp_creating", 1, 0),
         ("vault.tmp_written", 1, 0),
@@ -236,7 +236,7 @@ fn a_failed_save_can_be_tried_again() {
         let attempted = wallet.generation();
         stop.mend();
         wallet.save().unwrap();
-        // The number of the attempt may be on the disk already, so it is not used again.
+        // The number of the failed attempt may already be on disk, so it is not used again.
         assert_eq!(wallet.generation(), attempted + 1);
         assert_eq!(alone(stop.data.path(), CURRENT), Some((2, "old")));
         assert_eq!(alone(stop.data.path(), PREVIOUS), Some((1, "old")));
@@ -244,7 +244,7 @@ fn a_failed_save_can_be_tried_again() {
     }
 }
 
-/// The one good copy is the previous one here; the save must not put the damaged one over it.
+/// The only good copy is the previous one here. The save must not put the damaged one over it.
 #[test]
 fn a_save_after_damage_stopped_anywhere_keeps_the_good_copy() {
     let prepare = |data: &Path| {
@@ -269,7 +269,7 @@ fn a_save_after_damage_stopped_anywhere_keeps_the_good_copy() {
     });
 }
 
-/// T-28, at each point of the change.
+/// T-28, at each failpoint of the change.
 #[test]
 fn a_password_change_stopped_anywhere_loses_nothing_and_finished_leaves_no_old_copy() {
     let act = |files: &WalletFiles| {
@@ -301,7 +301,7 @@ fn a_password_change_stopped_anywhere_loses_nothing_and_finished_leaves_no_old_c
             assert!(!anything_opens(data, &old()));
         }
 
-        // Whichever password the operator tries first after the crash, it settles the change.
+        // Whichever password the operator tries first after the crash completes or undoes the change.
         let again = tempfile::tempdir().unwrap();
         copy(data, again.path());
         if let Ok((wallet, from)) = open(data, &new()) {
@@ -340,14 +340,14 @@ fn after_a_failed_password_change_the_open_wallet_goes_on_under_the_old_one() {
         assert_eq!(alone(data, CURRENT), Some((1, "old")));
         assert_eq!(alone(data, PREVIOUS), Some((1, "old")));
         assert!(!anything_opens(data, &new()));
-        // And a second try succeeds.
+        // A second attempt succeeds.
         wallet.change_password(&new(), TINY).unwrap();
         assert!(!anything_opens(data, &old()));
         assert_eq!(open(data, &new()).unwrap().0.retired_seal_keys().len(), 1);
     }
 }
 
-/// A rest of an earlier crash is a copy under the old password like any other.
+/// A leftover of an earlier crash is a copy under the old password like any other.
 #[test]
 fn a_password_change_also_removes_what_an_earlier_crash_left() {
     let data = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! After a wallet is closed, its secrets are nowhere in this process's memory. Alone in its file: the
-//! whole address space is searched.
+//! After a wallet is closed, its secrets are nowhere in this process's memory. The only test in its file,
+//! because it searches the whole address space.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
 
@@ -23,9 +23,9 @@ use zeroize::{Zeroize, Zeroizing};
 
 const SMALL: KdfParams = KdfParams { memory_kib: 64, iterations: 1, parallelism: 1 };
 const BOUNDS: KdfBounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
-/// Tells the child process where to make the wallet.
+/// Passes the wallet's folder to the child process.
 const FOLDER: &str = "BURSAR_TEST_FOLDER";
-/// All bits turned, so that the program's own text does not hold it.
+/// With all bits inverted, so that the program itself does not contain the password.
 const TURNED_PASSWORD: [u8; 20] = turned(*b"correct horse staple");
 
 const fn turned<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
@@ -51,8 +51,8 @@ fn files(data: &Path) -> WalletFiles {
     WalletFiles::new(data, BOUNDS, Arc::new(NoFaults))
 }
 
-/// In a process of its own, so that the other one sees the secrets only as a product does: sealed in
-/// the file. What they are, it is told with all bits turned.
+/// Runs in a separate process, so that the searching process gets the secrets only as a product does: sealed in
+/// the file. The child prints them with all bits inverted.
 #[test]
 #[ignore = "started by the test below"]
 fn make_a_wallet() {
@@ -78,7 +78,7 @@ fn make_a_wallet() {
         ("phrase", seed.phrase().unwrap().as_bytes().to_vec()),
         ("key", key.expose_bytes().to_vec()),
         ("root_key", root.expose_bytes().to_vec()),
-        // The limbs of a scalar as this machine holds them.
+        // The limbs of a scalar as this machine stores them.
         ("key_in_limbs", reversed(key.expose_bytes().to_vec())),
         ("root_key_in_limbs", reversed(root.expose_bytes().to_vec())),
         ("seal_key", wallet.seal_key().to_vec()),
@@ -88,7 +88,7 @@ fn make_a_wallet() {
     }
 }
 
-/// What is looked for, all bits turned.
+/// The secrets to search for, with all bits inverted.
 type Needles = BTreeMap<String, Vec<u8>>;
 
 fn needles_from_child(data: &Path) -> Needles {
@@ -108,7 +108,7 @@ fn needles_from_child(data: &Path) -> Needles {
     needles
 }
 
-/// Which of the needles are in the writable memory of this process.
+/// Returns the names of the needles that are in the writable memory of this process.
 fn found(needles: &Needles) -> Vec<&str> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let memory = File::open("/proc/self/mem").unwrap();
@@ -120,7 +120,7 @@ fn found(needles: &Needles) -> Vec<&str> {
         let [mut at, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
         while at < to {
             let length = usize::try_from(to - at).unwrap().min(chunk.len());
-            // Some maps of the kernel cannot be read, and most of a stack was never used.
+            // Some maps of the kernel are not readable, and most of a stack was never used.
             let read = memory.read_exact_at(&mut chunk[..length], at);
             if read.is_ok() && chunk[..length] != zeros[..length] {
                 let holds = |turned: &Vec<u8>| {
@@ -132,7 +132,7 @@ fn found(needles: &Needles) -> Vec<&str> {
                 let hits = needles.iter().filter(|(_, turned)| holds(turned));
                 found.extend(hits.map(|(what, _)| what.as_str()));
             }
-            // Overlapping, for what lies across the end of a chunk.
+            // Chunks overlap, so that a needle across the end of one is found.
             at += u64::try_from(if length == chunk.len() { length - 256 } else { length }).unwrap();
         }
     }
@@ -147,7 +147,7 @@ type Step<'a> = (&'a str, fn(&mut Option<OpenWallet>, &Path), &'a [&'a str]);
 const KEPT: &[&str] = &["agent_secret", "entropy"];
 const KEPT_AND_RETIRED: &[&str] = &["agent_secret", "entropy", "seal_key"];
 
-/// What is done with a wallet, and what may be in memory when it has been done.
+/// The operations on a wallet, each with the needles that may be in memory afterwards.
 const STEPS: [Step<'_>; 11] = [
     ("open", |wallet, data| *wallet = Some(opened(data)), KEPT),
     ("write the words", |wallet, _| drop(seed(wallet).phrase().unwrap()), KEPT),
@@ -188,8 +188,8 @@ fn key(wallet: &Option<OpenWallet>) -> PrivateKey {
     private_key(&stretched(wallet), &Layout::SOFTWARE.path(0).unwrap()).unwrap()
 }
 
-/// The steps run in a thread that stands still while this one searches, so that what a step has left
-/// on its stack is still there.
+/// The steps run in a thread that stands still while this one searches, so that whatever a step left on its
+/// stack is still there.
 #[test]
 fn no_step_leaves_more_in_memory_than_the_open_wallet_holds() {
     let data = tempfile::tempdir().unwrap();

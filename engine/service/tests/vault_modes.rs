@@ -1,5 +1,5 @@
-//! The modes of wallet files do not depend on the umask. Alone in its file: the umask belongs to the
-//! whole process.
+//! The modes of wallet files do not depend on the umask. The only test in its file, because the umask belongs
+//! to the whole process.
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! The published vectors, as they lie in `tests/vectors`. A file that is missing, empty or shorter
-//! than its README says is a failure; each failing case is named.
+//! The published vectors in `tests/vectors`. A file that is missing, empty or shorter than its README says is a
+//! failure. Each failing case is named.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -43,7 +43,7 @@ fn none_failed(failed: Vec<String>) {
     assert!(failed.is_empty(), "{} failed: {failed:#?}", failed.len());
 }
 
-/// What the wrapper makes of a Wycheproof case: the reason for which it fails, or nothing.
+/// Runs a Wycheproof case. Returns the reason if it fails.
 fn aes_gcm_failure(case: &Value, nonce_fits: bool) -> Option<String> {
     let (aad, message, iv) = (bytes(case, "aad"), bytes(case, "msg"), bytes(case, "iv"));
     let key: [u8; 32] = bytes(case, "key").try_into().unwrap();
@@ -85,7 +85,7 @@ fn the_wrapper_agrees_with_wycheproof_and_takes_no_other_nonce_size() {
     assert_eq!((counts, refused), (vec![("invalid", 27), ("valid", 39)], 39));
 }
 
-/// The path of a case by its layout and index, which is the one the case names.
+/// Returns the path for the layout and index of a case, and checks that it is the one that the case names.
 fn path_of(case: &Value) -> DerivationPath {
     let index = || u32::try_from(case["index"].as_u64().unwrap()).unwrap();
     let path = match text(case, "layout") {
@@ -121,7 +121,7 @@ fn every_phrase_gives_the_published_entropy_seed_keys_and_addresses() {
             addresses += 1;
             let key = private_key(&stretched, &path_of(row)).unwrap();
             let same_key = key.expose_bytes().as_slice() == bytes(row, "private_key");
-            // Display is the EIP-55 form, the one in the file.
+            // Display is the EIP-55 form, as in the file.
             if !same_key || key.address().to_string() != text(row, "address") {
                 failed.push(format!("{} {}", case["name"], row["path"]));
             }

@@ -1,4 +1,4 @@
-//! The way into every authenticated endpoint: body, proof, and whether the agent may work at all.
+//! The entry point of every authenticated endpoint: body, proof, and whether the agent may act.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,7 @@ use super::message::Endpoint;
 use super::rate::WaitMs;
 use crate::core::View;
 
-/// A request whose body was read and nothing else.
+/// A request whose body has been read, but not checked.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) body: Object,
@@ -36,7 +36,7 @@ impl Incoming {
         Ok(Self { body: body::object(&parts.headers, body).await?, peer, mark })
     }
 
-    /// Whether the body names an agent at all.
+    /// Returns the agent's id in the body, still unproven.
     pub(super) fn names_agent(&self, api: &Api) -> Result<&str, Fault> {
         let named = self.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
         if named.is_empty() {
@@ -46,24 +46,24 @@ impl Incoming {
         Ok(named)
     }
 
-    /// A field that a request cannot do without.
+    /// Returns a text field that the endpoint requires. `missing` is the code if it is absent or empty.
     pub(super) fn required(&self, name: &str, missing: Code) -> Result<&str, Fault> {
         let text = body::text(&self.body, name)?.filter(|text| !text.is_empty());
         text.ok_or_else(|| Fault::new(missing))
     }
 }
 
-/// How a call is counted: [`prove`] sets it, the guard reads it. Empty for a call that proved nothing.
+/// How a call is counted: [`prove`] sets it, the guard reads it. Empty for a call without a proof.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mark(Arc<OnceLock<Counted>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// For the agent that made it.
+    /// Counted for the agent that made the call.
     ForAgent,
-    /// The agent has to wait so long.
+    /// The agent is over its rate and must wait this long.
     AgentWaits(WaitMs),
-    /// It failed to prove the agent that it named, once too often.
+    /// The caller failed too often to prove the named agent and must wait this long.
     GuesserWaits(WaitMs),
 }
 
@@ -83,7 +83,7 @@ impl Mark {
     }
 }
 
-/// An agent that proved itself, with what its request is judged by.
+/// A proven agent, with the view and the time that its request is decided by.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) view: Arc<View>,
@@ -96,15 +96,15 @@ impl Caller {
         &self.proven.agent
     }
 
-    /// A fault of the core, as this caller may hear it: an HMAC agent is not told of a lock that came while
-    /// its request was on its way.
+    /// Converts a fault of the core for this caller. An HMAC agent does not learn of a lock that happened
+    /// during its request.
     pub(super) fn hide_lock(&self, fault: Fault) -> Fault {
         let hidden =
             fault.code == Code::WalletLocked && matches!(self.proven.by, ProvenBy::Hmac { .. });
         if hidden { Fault::new(Code::AuthFailed) } else { fault }
     }
 
-    /// What makes this request the same as another one: in hmac mode the signature, else `content`.
+    /// Returns the request's identity: in HMAC mode from the signature, else from `content`.
     pub(super) fn identity(&self, endpoint: Endpoint, content: &[u8]) -> Identity {
         match &self.proven.by {
             ProvenBy::Hmac { day, digest } => Identity::Hmac { day: *day, digest: *digest },
@@ -117,7 +117,7 @@ impl Caller {
     }
 }
 
-/// Proves the caller and turns away who may not work: the same at every endpoint.
+/// Proves the caller and rejects agents that may not act, in the same way at every endpoint.
 ///
 /// # Errors
 /// `MISSING_AGENT_ID`; `AUTH_FAILED`; `WALLET_LOCKED` to a bearer agent; `RATE_LIMIT_EXCEEDED`; then by the agent's status.
@@ -135,7 +135,7 @@ pub(super) fn admit(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
     Ok(caller)
 }
 
-/// The proof alone: `/status` tells a suspended agent that it is suspended.
+/// Checks the proof only: `/status` tells a suspended agent that it is suspended.
 pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Result<Caller, Fault> {
     let (view, moment) = (api.core.view(), api.core.now());
     let signature = incoming.body.get("signature").and_then(Value::as_str);
@@ -164,7 +164,8 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
             incoming.mark.set(Counted::ForAgent);
             Ok(Caller { view, moment, proven })
         }
-        // Only a failure is counted, so that nobody can shut an agent out by failing in its name.
+        // Only failures are counted and limited. A correct proof always passes, so failing in an agent's name
+        // cannot lock it out.
         (Err(fault), Some(peer)) if fault.code == Code::AuthFailed => {
             let named = incoming.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
             Err(match api.failed_auth.count(named, peer.ip()) {

@@ -1,4 +1,4 @@
-//! The shared parts of the endpoints.
+//! The state that all endpoints share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::lanes::payments::{Execution, TokenDomains};
 use crate::ports::Ports;
 use crate::vault::Vault;
 
-/// The parts that the endpoints share.
+/// The state that all endpoints share.
 #[derive(Debug)]
 pub struct Api {
     pub(crate) core: Handle,
@@ -46,7 +46,7 @@ pub struct Api {
     pub(super) started_offset_s: i32,
 }
 
-/// The counters of `/status` since the server started.
+/// The counters that `/status` shows, since the server started.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     signed: AtomicU64,
@@ -64,7 +64,7 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refused trade or position; none is executed yet.
+    /// Counts a refused trade or position. None is executed yet.
     pub(super) fn count_trade(&self, answer: &Answer) {
         if answer.status >= 400 {
             self.trades_rejected.fetch_add(1, Ordering::Relaxed);
@@ -84,17 +84,18 @@ impl Counters {
     }
 }
 
-/// Settings of the server.
+/// The settings of the server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     pub agent_field: &'static str,
     pub folder: PathBuf,
     pub exposure: Exposure,
-    /// Read for each call, like the settings of the journal.
+    /// Read for each call, so that a change applies at once.
     pub(crate) settings: Arc<Live>,
 }
 
 impl Api {
+    /// Creates the endpoints' state. Reads the machine's host name for the check of Host headers.
     pub fn new(
         core: Handle,
         vault: Arc<Vault>,
@@ -129,13 +130,13 @@ impl Api {
         }
     }
 
-    /// Calls a minute per caller; `None` if there is no limit.
+    /// Returns the calls allowed per minute and caller; `None` if there is no limit.
     pub(super) fn rate_limit(&self) -> Option<u32> {
         let off = self.core.view().settings().rate_limit_off;
         (!off).then(|| self.settings.get().rate_per_minute)
     }
 
-    /// The bounds of open payments and of requests a day, per agent.
+    /// Returns an agent's bounds of open payments and of requests per day.
     pub(super) fn ask_bounds(&self) -> AskBounds {
         let rate = self.rate_limit();
         AskBounds {
@@ -144,17 +145,17 @@ impl Api {
         }
     }
 
-    /// The allowed distance of a signed timestamp from our clock, in seconds.
+    /// Returns the allowed distance of a signed timestamp from our clock, in seconds.
     pub(super) fn signature_window_s(&self) -> u64 {
         self.settings.get().signature_window_s
     }
 
-    /// Whether the engine looks reported settlements up on the chain.
+    /// Whether the engine verifies reported settlements on the chain.
     pub(super) fn verifies_settlements(&self) -> bool {
         self.settings.get().verify_settlements
     }
 
-    /// Agents that used a bearer token from another machine since the server started.
+    /// Returns the agents that used a bearer token from another machine since the server started.
     pub fn lan_bearers(&self) -> Vec<AgentId> {
         self.lan.agents()
     }

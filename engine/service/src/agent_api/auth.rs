@@ -1,5 +1,5 @@
-//! Who is calling, and do they prove it. A wrong proof, an unknown agent and, for HMAC agents, a locked
-//! wallet take about the same work and get the same bytes.
+//! Authenticates callers. A wrong proof, an unknown agent and, for HMAC agents, a locked wallet cost about the
+//! same work and get the same bytes.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::message::{Endpoint, canonical_text};
 use crate::core::View;
 use crate::vault::gate::Gate;
 
-/// A proof as it is written in the `signature` field.
+/// A proof as written in the `signature` field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof<'a> {
     /// `SIG:<unix seconds>:<64 lower-case hex digits>`.
@@ -29,7 +29,7 @@ pub enum Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// Reads the strict forms; CPython's `int()` takes more timestamps than we do.
+    /// Parses the strict forms. CPython's `int()` accepts more timestamps than we do.
     pub fn parse(text: &'a str) -> Option<Self> {
         if let Some(rest) = text.strip_prefix("SIG:") {
             let (timestamp, digest) = rest.split_once(':')?;
@@ -54,14 +54,14 @@ fn lower_hex(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// A caller who proved to be an agent.
+/// A caller that proved to be an agent.
 #[derive(Debug, Clone)]
 pub struct Proven {
     pub agent: Arc<Agent>,
     pub by: ProvenBy,
 }
 
-/// What the proof was; part of the identity of the ask.
+/// The kind of proof. It is part of the ask's identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProvenBy {
     /// The day of the signed timestamp, and the hash of agent, endpoint and signature.
@@ -72,18 +72,18 @@ pub enum ProvenBy {
     Bearer,
 }
 
-/// Which signed timestamps count.
+/// The range of accepted signed timestamps.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh {
     pub now: Utc,
-    /// How far from `now` a timestamp may be, in seconds.
+    /// The maximum distance of a timestamp from `now`, in seconds.
     pub window_s: u64,
 }
 
 /// Checks a proof.
 ///
 /// # Errors
-/// `AUTH_FAILED`, always with the same text; `WALLET_LOCKED` only to a bearer agent whose token is right.
+/// `AUTH_FAILED`, always with the same text; `WALLET_LOCKED` only for a bearer agent with the right token.
 pub fn authenticate(
     view: &View,
     gate: &Gate,
@@ -99,7 +99,7 @@ pub fn authenticate(
     let text = signature.unwrap_or("");
     let proof = Proof::parse(text);
 
-    // Both checks are made for every caller, with a stand-in where there is nothing to check against.
+    // Every caller gets both checks, against a stand-in if there is no agent or proof.
     let timestamp = match &proof {
         Some(Proof::Hmac { timestamp, .. }) => *timestamp,
         Some(Proof::Bearer { .. }) | None => 0,
@@ -114,8 +114,8 @@ pub fn authenticate(
         (Some(agent), Some(Proof::Hmac { timestamp, .. })) if hmac_right && sendable => {
             let signed = i64::try_from(timestamp).unwrap_or(i64::MAX);
             let day = u32::try_from(signed.div_euclid(86_400)).map_err(|_beyond| failed())?;
-            // A forgotten signature cannot be told from a new one, whatever the clock says now.
-            // One from before a restore may be among what the backup lacks.
+            // A signature from a forgotten day cannot be told from a new one, whatever the clock shows now. One
+            // from before a restore may have been used after the backup was made.
             let lost = view.state.restored.is_some_and(|at| signed <= at.seconds());
             if !is_fresh(signed, fresh.now, fresh.window_s) || day < view.forgotten || lost {
                 return Err(failed());
@@ -182,7 +182,7 @@ fn bearer_matches(agent: Option<&Arc<Agent>>, proof: &Option<Proof<'_>>) -> bool
     }
 }
 
-/// A hash over parts that cannot run into each other.
+/// Hashes the parts, each with its length, so that different lists never give the same bytes.
 pub(super) fn identity(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {
@@ -218,7 +218,7 @@ mod tests {
         static HMACS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Notes an HMAC that is computed, by the length of what it is over.
+    /// Records the length of a message whose HMAC is computed.
     pub(super) fn note_hmac(canonical: &str) {
         HMACS.with_borrow_mut(|lengths| lengths.push(canonical.len()));
     }
@@ -266,7 +266,7 @@ mod tests {
         vault
     }
 
-    /// Whether a caller is let in, and the HMACs that this took.
+    /// Whether the caller is accepted, and the lengths of the HMACs that were computed.
     fn judged(gate: &Gate, id: &str, proof: &str) -> (bool, Vec<usize>) {
         let body = format!("{{\"agent_id\":\"{id}\",\"payment_required\":\"an offer\"}}");
         let Value::Object(body) = parse(body.as_bytes(), BODY_DEPTH).unwrap() else { panic!() };
@@ -313,7 +313,7 @@ mod tests {
         vault.lock();
         refused("locked");
         assert_eq!(judged(&gate, "AAA111", &right), (false, work), "locked: right");
-        // A proof that is none, or a token, has no timestamp to sign; the HMAC is computed all the same.
+        // An invalid proof or a token has no signed timestamp; the HMAC is computed all the same.
         for proof in ["", "SIG::", &format!("AT_{}", "0".repeat(64))] {
             for id in ["AAA111", "BBB222", "ZZZ999"] {
                 assert_eq!(judged(&gate, id, proof).1.len(), 1, "{id} {proof}");

@@ -1,4 +1,4 @@
-//! `POST /balances`: what an agent's address holds, on the networks that it may use.
+//! `POST /balances`: the balances of an agent's address on the networks that it may use.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ async fn try_balances(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         return Ok(Answer::new(200, body));
     };
     let networks = usable(&caller);
-    // The look-up may take seconds: it keeps no state alive meanwhile.
+    // The lookup may take seconds. The view must not stay alive meanwhile.
     drop(caller);
     let funds = api.funds.of(owner, &networks).await;
     Ok(Answer::new(200, told(body, &funds)))
 }
 
-/// Native coins first. A list is never empty because nobody answered.
+/// Adds the balances, native coins first. If no amount is known the list is null, never empty.
 fn told(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
     let entries = |native: bool| {
         funds.iter().flat_map(move |on| {
@@ -47,7 +47,7 @@ fn told(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
             held.map(move |held| (on, held))
         })
     };
-    // Strangers choose how many tokens they send to an address, and what these are called.
+    // Anyone can send tokens with any name to an address, so unverified ones are bounded.
     let mut room = FUNDS_FOREIGN_TOKENS;
     let mut left_out = 0_usize;
     let listed = entries(true).chain(entries(false)).filter(|(_on, held)| {
@@ -81,7 +81,7 @@ fn entry(on: &NetworkFunds, held: &Held) -> Object {
     }
 }
 
-/// Which networks are not, or not wholly, in the list, and why.
+/// Explains which networks are missing from the list, or incomplete in it.
 fn troubles(funds: &[Arc<NetworkFunds>]) -> Option<String> {
     let each = funds.iter().flat_map(|on| {
         let failure = on.failure().map(|why| why.text());
@@ -91,7 +91,7 @@ fn troubles(funds: &[Arc<NetworkFunds>]) -> Option<String> {
     Some(each.collect::<Vec<_>>().join(" ")).filter(|all| !all.is_empty())
 }
 
-/// A JSON number of exactly these digits.
+/// Returns a JSON number with exactly these digits.
 fn number(digits: Option<String>) -> Value {
     let digits = digits.map(|digits| match digits.contains('.') {
         true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),

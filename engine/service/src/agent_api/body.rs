@@ -1,4 +1,4 @@
-//! Reading a body: bounded, uncompressed, one JSON object with unique keys.
+//! Reads a body: bounded, uncompressed, one JSON object with unique keys.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, header};
@@ -7,7 +7,7 @@ use bursar_core::fault::Fault;
 use bursar_core::json::{self, Object, Value};
 use bursar_core::limits::{BODY_BYTES, BODY_DEPTH, BODY_VALUES};
 
-/// The object of a body; an empty body is an empty object, as the original reads it.
+/// Reads the object of a body. An empty body is an empty object, as in the original.
 pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fault> {
     let encoded = headers.get(header::CONTENT_ENCODING);
     if encoded.is_some_and(|encoding| encoding.as_bytes() != b"identity") {
@@ -32,7 +32,7 @@ pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fa
     }
 }
 
-/// A text field; absent or null is `None`.
+/// Returns a text field; `None` if it is absent or null.
 pub(super) fn text<'a>(body: &'a Object, name: &str) -> Result<Option<&'a str>, Fault> {
     match body.get(name) {
         None | Some(Value::Null) => Ok(None),

@@ -1,4 +1,4 @@
-//! `POST /callback`: an agent reports what became of a payment.
+//! `POST /callback`: an agent reports the outcome of a payment.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
     Ok(Answer::new(200, body))
 }
 
-/// Judges the shape alone: it says nothing of any agent.
+/// Checks the form of the body. Runs before the proof, because it reveals nothing about any agent.
 fn read(incoming: &Incoming) -> Result<(RequestId, News), Fault> {
     let id = incoming.required("transaction_id", Code::MissingTransactionId)?;
     let id = id.parse().map_err(|_no_uuid| Fault::new(Code::InvalidTransactionId))?;
@@ -84,7 +84,7 @@ fn hash(text: &str) -> Result<B256, Fault> {
     Ok(bytes.into())
 }
 
-/// An agent's own words are kept, and briefly.
+/// Cuts an agent's error text to `REPORT_TEXT_BYTES`, at a character boundary.
 fn cut(text: &str) -> String {
     let mut end = text.len().min(REPORT_TEXT_BYTES);
     while !text.is_char_boundary(end) {

@@ -1,5 +1,4 @@
-//! One line of the log for each call. Never a path, a query, an id, a proof or a body: a whole request id
-//! is a capability.
+//! Logs one line per call. Never a path, a query, an id, a proof or a body: a whole request id is a capability.
 
 use std::net::IpAddr;
 
@@ -9,7 +8,7 @@ use bursar_core::codes::Code;
 
 use super::rate::fold;
 
-/// `route` is the pattern that matched; `None` where nothing did, or nothing could be read.
+/// `route` is the pattern that matched; `None` if no route matched or the request could not be read.
 pub(super) fn log(
     method: &str,
     route: Option<&str>,
@@ -17,7 +16,7 @@ pub(super) fn log(
     took_ms: u64,
     peer: IpAddr,
 ) {
-    // A caller may make up a method, and a long one.
+    // A caller may invent a method, and a long one.
     let known = matches!(method, "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS");
     tracing::debug!(
         method = if known { method } else { "-" },

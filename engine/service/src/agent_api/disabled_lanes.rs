@@ -1,5 +1,5 @@
-//! `/trade`, `/venues`, `/position` and their polls while these lanes are off: every check that a request
-//! gets in any case, then the answer that an agent whose policy has the lane off gets as well.
+//! `/trade`, `/venues`, `/position` and their polls while these lanes are off. A request gets the usual checks,
+//! then the answer that an agent gets whose policy disables the lane.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::message::Endpoint;
 use super::path_id::{PathId, text_of};
 use super::reply::Answer;
 
-/// What only the operator decides, by the names of the original, of its policies as agents read them, and of
-/// the contracts behind: an agent that sends one of these misunderstands its place.
+/// Fields that only the operator decides, by their names in the original, in the policies that agents read, and
+/// in the contracts. An agent that sends one has misunderstood its role.
 const NOT_PERMITTED: &[&str] = &[
     "agent_id",
     "agent_code",
@@ -68,7 +68,7 @@ pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) ->
     answer.map_or_else(Answer::from, |()| lending_off()).into_http()
 }
 
-/// `GET /trade/status/{id}` and `GET /position/status/{id}`: there is no request yet that they could know.
+/// `GET /trade/status/{id}` and `GET /position/status/{id}`. No such request exists yet.
 pub(super) async fn status(id: PathId) -> Response<Body> {
     let code = match text_of(id).parse::<RequestId>() {
         Ok(_unknown) => Code::RequestNotFound,

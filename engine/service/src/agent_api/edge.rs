@@ -1,4 +1,4 @@
-//! The agent server on the shared HTTP edge: its bounds, and its texts for requests that no route gets.
+//! The agent server on the shared HTTP edge: its bounds, and its answers to requests that reach no route.
 
 use axum::http::Method;
 use bursar_core::codes::Code;
@@ -16,7 +16,8 @@ use bursar_serve::program::file_limit;
 use super::calls;
 use super::reply::Answer;
 
-/// The wallet's bounds. Programs of this machine share an address, so no share limits them.
+/// Returns the wallet's bounds. Programs on this machine share an address, so the limit per address exempts
+/// them.
 pub(super) fn bounds() -> Bounds {
     let head = HeadBounds {
         bytes: HEAD_BYTES,
@@ -33,7 +34,7 @@ pub(super) fn bounds() -> Bounds {
         all_bytes: LARGE_BODIES.saturating_mul(BODY_BYTES),
         whole_bytes: LARGE_BODIES.saturating_mul(BODY_BYTES),
         remote_bytes: LARGE_BODIES_REMOTE.saturating_mul(BODY_BYTES),
-        // Agents may prove themselves in the body of a GET there.
+        // An agent may prove itself in the body of a GET there.
         on_get: &["/status"],
     };
     Bounds {
@@ -49,14 +50,14 @@ pub(super) fn bounds() -> Bounds {
         linger_ms: LINGER_MS,
         linger_bytes: LINGER_BYTES,
         refused: TURNED_AWAY,
-        // A payment that is being made is not cancelled by a caller that leaves.
+        // A caller that disconnects does not cancel its payment in flight.
         half_close: true,
         refuse_upgrade: true,
         date: false,
     }
 }
 
-/// Refusals in the wallet's form, with a line of the log each.
+/// Answers refused requests in the wallet's format, with a log line each.
 pub(super) fn refuse() -> Refuse {
     Refuse::new(|refused| {
         let code = match refused.why {

@@ -1,4 +1,4 @@
-//! How often one caller may fail to prove that it is one agent: guessing is slow long before it is lucky.
+//! Limits how often one caller may fail to prove one agent, so that guessing a proof is hopeless.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,24 +9,25 @@ use bursar_core::limits::{FAILED_AUTH_PER_MINUTE, RATE_KEYS};
 use super::auth::identity;
 use super::rate::{Minute, WaitMs, fold};
 
-/// A hash, so that what is kept for a key does not depend on what a caller sends.
+/// A hash, so that the size of a key does not depend on the caller's input.
 type Key = [u8; 32];
 
-/// Failed proofs a minute for each agent's text and caller.
+/// Counts failed proofs per minute, by agent text and caller address.
 #[derive(Debug)]
 pub struct FailedAuth {
     minute: Minute<Key>,
 }
 
 impl FailedAuth {
+    /// Creates an empty counter.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { minute: Minute::new(clock, RATE_KEYS) }
     }
 
-    /// Counts one failure. `agent` is the text as it came, of an agent or not: nothing here tells which.
+    /// Counts one failure. `agent` is the text as received, whether or not it names an agent.
     ///
     /// # Errors
-    /// There were too many: how long the caller has to wait, in milliseconds.
+    /// The limit is exceeded; contains the time to wait in milliseconds.
     pub fn count(&self, agent: &str, peer: IpAddr) -> Result<(), WaitMs> {
         let prefix = fold(peer).to_string();
         let key = identity(&[prefix.as_bytes(), agent.as_bytes()]);
@@ -54,11 +55,11 @@ mod tests {
     fn thirty_failures_of_one_agent_from_one_place_are_enough() {
         let (failed, clock) = fresh();
         assert_eq!(failures(&failed, "ABC123", "127.0.0.1"), 30);
-        // The same machine by another of its addresses, and the same network by another of its own.
+        // Another address of the same machine, and another address of the same network.
         assert_eq!(failures(&failed, "ABC123", "::1"), 0);
         assert_eq!(failures(&failed, "ABC123", "2001:db8::1"), 30);
         assert_eq!(failures(&failed, "ABC123", "2001:db8::2"), 0);
-        // Nobody else is held up by it.
+        // Other agents and other callers are not affected.
         assert_eq!(failures(&failed, "ABC124", "127.0.0.1"), 30);
         assert_eq!(failures(&failed, "ABC123", "192.168.1.9"), 30);
         clock.advance(60_000);

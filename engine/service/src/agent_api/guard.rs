@@ -1,4 +1,4 @@
-//! What is refused before a request is looked at: foreign hosts, web pages, too many requests.
+//! Rejects requests before any endpoint sees them: foreign hosts, web pages, too many requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,8 +17,9 @@ use super::calls;
 use super::rate::WaitMs;
 use super::reply::Answer;
 
-/// Checks in the order Host, web page, rate. Nothing of the request's body has been read yet, so what proves an agent is
-/// counted afterwards: else callers without a proof would use up what agents may do.
+/// Checks the Host header, then the marks of a web page, then the rate. No body has been read at that point, so
+/// calls that prove an agent are counted afterwards. Otherwise callers without a proof would use up an agent's
+/// rate.
 pub(super) async fn guard(
     State(api): State<Arc<Api>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -63,13 +64,13 @@ pub(super) async fn guard(
     response
 }
 
-/// Which count a call belongs to.
+/// The rate bucket that counts a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counts {
-    /// Polls and looks at the server's health, which monitors and agents repeat.
+    /// Polls and health checks, which monitors and agents repeat.
     AsPoll,
     AsUnproven,
-    /// That of the agent that it proves, else the unproven one: known once its body was read.
+    /// The bucket of the proven agent, else the unproven one; known only after the body was read.
     ByProof,
 }
 
@@ -88,7 +89,8 @@ impl Counts {
     }
 }
 
-/// Counts a call that was to prove an agent, once it is known whether it did. It had no effect if it did not.
+/// Counts a call to an endpoint that requires a proof, after the endpoint ran. A call without a valid proof had
+/// no effect.
 fn wait_of(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
     match mark.get() {
         Some(Counted::ForAgent) => Ok(()),
@@ -100,7 +102,8 @@ fn wait_of(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result
     }
 }
 
-/// A browser marks what a page sends. Node's `fetch` sends `sec-fetch-mode` alone: no reason to refuse.
+/// Rejects requests that a browser marks as sent by a page. `sec-fetch-mode` alone is allowed, because Node's
+/// `fetch` sends it.
 fn check_page(headers: &HeaderMap) -> Result<(), Fault> {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     let site = sites.any(|site| site.as_bytes() != b"none");

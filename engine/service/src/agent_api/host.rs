@@ -1,5 +1,5 @@
-//! Which names this server answers to: a web page that rebinds its own name to this machine still sends
-//! that name.
+//! The host names that this server answers to. A web page that rebinds its own name to this machine (DNS
+//! rebinding) still sends that name.
 
 use std::net::IpAddr;
 
@@ -11,21 +11,21 @@ use bursar_serve::http::LocalAddress;
 
 use super::lan::Exposure;
 
-/// The names that a request may call the server by.
+/// The host names that a request may use for the server.
 #[derive(Debug)]
 pub(super) struct HostRule {
     exposure: Exposure,
-    /// This machine's own, besides the loopback names; in lower case.
+    /// This machine's own names besides the loopback names, in lower case.
     names: Vec<String>,
 }
 
 impl HostRule {
-    /// `machine` is this machine's own name.
+    /// `machine` is this machine's host name.
     pub(super) fn new(exposure: Exposure, machine: &str) -> Self {
         let mut names = Vec::new();
         let machine = machine.to_ascii_lowercase();
         if exposure == Exposure::Lan && !machine.is_empty() {
-            // Multicast DNS knows a machine by the first label of its name.
+            // Multicast DNS names a machine by the first label of its host name.
             let label = machine.split('.').next().unwrap_or_default();
             names.push(format!("{label}.local"));
             names.push(machine);
@@ -33,10 +33,10 @@ impl HostRule {
         Self { exposure, names }
     }
 
-    /// `hosts` is the setting `server.hosts`, in lower case.
+    /// Rejects a request for another host. `hosts` is the setting `server.hosts`, in lower case.
     pub(super) fn judge(&self, request: &Request<Body>, hosts: &[String]) -> Result<(), Fault> {
         let foreign = || Fault::new(Code::ForeignHostRejected);
-        // A proxy's absolute form names a host of its own.
+        // The absolute form, meant for proxies, names a host that is not in the Host header.
         if request.uri().authority().is_some() {
             return Err(foreign());
         }
@@ -58,8 +58,8 @@ impl HostRule {
         }
     }
 
-    /// In a local network an agent may call by address, but only by the very one it has reached: an address
-    /// cannot be rebound, and no other one says that this machine was meant.
+    /// On a local network an agent may use an IP address, but only the one that it connected to. An address
+    /// cannot be rebound, and another address may mean another machine.
     fn is_own_address(&self, name: &str, request: &Request<Body>) -> bool {
         let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
         let own = request.extensions().get::<LocalAddress>();
@@ -166,7 +166,7 @@ mod tests {
         assert!(by_v6("[FD00:0::7]").is_ok());
         assert!(by_v6("fd00::7").is_err());
         assert!(by_v6("[fd00::8]").is_err());
-        // Without a connection nothing is an own address.
+        // Without a connection no address is known to be ours.
         let mut nowhere = request(&[("host", "192.168.1.7")], "192.168.1.7:9402");
         nowhere.extensions_mut().clear();
         assert!(rule.judge(&nowhere, &[]).is_err());

@@ -1,5 +1,5 @@
-//! Whom the server is open to, and what that means for bearer tokens: on a local network plain HTTP is
-//! read by everybody, and a token that was read can be used again.
+//! The exposure of the server, and its effect on bearer tokens: on a local network anyone can read plain HTTP,
+//! and a token that was read can be replayed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,34 +12,36 @@ use bursar_core::ids::AgentId;
 use bursar_core::limits::{LAN_BEARER_AGENTS, LAN_BEARER_WARN_MS};
 use bursar_core::settings::LanBearer;
 
-/// Who can reach the agent server.
+/// The machines that can reach the agent server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exposure {
-    /// Programs of this machine.
+    /// Programs on this machine.
     #[default]
     Loopback,
-    /// Every machine that has a way to this one.
+    /// Every machine with a route to this one.
     Lan,
 }
 
-/// Judges bearer proofs by where they come from, and remembers whose came from elsewhere.
+/// Checks bearer proofs by their origin, and remembers the agents whose proofs came over the network.
 #[derive(Debug)]
 pub struct LanBearers {
     clock: Arc<dyn Clock>,
-    /// When each was warned of last. A map and not a message: it is written once a minute, and read by an
-    /// operator who looks.
+    /// The time of each agent's last warning, in monotonic milliseconds. A map instead of an owning task: it is
+    /// rarely written, and read only when the operator looks.
     warned: Mutex<BTreeMap<AgentId, u64>>,
 }
 
 impl LanBearers {
+    /// Creates an empty list.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, warned: Mutex::default() }
     }
 
-    /// To be asked before anything is judged of the token, so that right and wrong ones get one answer.
+    /// Refuses bearer proofs from other machines if the operator wants that. Call it before checking the token,
+    /// so that right and wrong tokens get the same answer.
     ///
     /// # Errors
-    /// `LAN_BEARER_REFUSED` where the operator does not want them.
+    /// `LAN_BEARER_REFUSED`.
     pub fn judge(&self, rule: LanBearer, peer: IpAddr, by_bearer: bool) -> Result<(), Fault> {
         match rule {
             LanBearer::Refuse if is_lan_bearer(peer, by_bearer) => {
@@ -49,14 +51,15 @@ impl LanBearers {
         }
     }
 
-    /// To be told of every agent that has proven itself; whoever did not must not get into this list.
+    /// Warns of an agent's bearer token from another machine. Call it only for proven agents: others must not
+    /// enter this list.
     pub fn note(&self, peer: IpAddr, by_bearer: bool, agent: &AgentId) {
         if is_lan_bearer(peer, by_bearer) && self.is_due(agent) {
             tracing::warn!(%agent, "a bearer token came over the network, where others can read it");
         }
     }
 
-    /// The agents whose tokens came from other machines.
+    /// Returns the agents whose tokens came from other machines.
     pub fn agents(&self) -> Vec<AgentId> {
         self.warned.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }

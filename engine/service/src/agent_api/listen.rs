@@ -1,5 +1,5 @@
-//! The sockets that agents come by. An address is never shared with another program: who listens there
-//! sees tokens.
+//! The sockets that agents connect to. An address is never shared with another program, which would receive the
+//! tokens.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,12 +11,12 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use super::lan::Exposure;
 
-/// Binds the address, and its sibling of the other family where the port is fixed: an agent that says
-/// `localhost`, or the machine's name, may come by either. Answers where programs of this machine call, and
-/// the listeners.
+/// Binds the address, and the same port of the other address family if the port is fixed: an agent that
+/// connects to `localhost` or the machine's name may use either. Returns the address for programs on this
+/// machine, and the listeners.
 ///
 /// # Errors
-/// `IN_USE`, naming the port.
+/// `IN_USE` if the port is taken or cannot be bound, `BAD_INPUT` if the address is not a loopback address.
 pub async fn bind(
     listen: SocketAddr,
     exposure: Exposure,
@@ -40,7 +40,7 @@ pub async fn bind(
     };
     let listener = open(first).map_err(|error| failed(first, &error))?;
     let bound = listener.local_addr().map_err(|error| failed(first, &error))?;
-    // 0.0.0.0 is no address that anybody calls.
+    // 0.0.0.0 is not a reachable address.
     let address = match exposure {
         Exposure::Loopback => bound,
         Exposure::Lan => SocketAddr::from((Ipv4Addr::LOCALHOST, bound.port())),
@@ -49,7 +49,7 @@ pub async fn bind(
     if let Some(sibling) = sibling.filter(|sibling| sibling.port() != 0) {
         match open(sibling) {
             Ok(listener) => listeners.push(listener),
-            // Whoever is there would get what is meant for us.
+            // The other program would receive requests that are meant for us.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 return Err(failed(sibling, &error));
             }
@@ -64,12 +64,12 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => {
             let socket = TcpSocket::new_v6()?;
-            // Else [::] would take IPv4 as well, and its own socket could not be had.
+            // Otherwise [::] would accept IPv4 too, and the IPv4 socket could not be bound.
             rustix::net::sockopt::set_ipv6_v6only(&socket, true)?;
             socket
         }
     };
-    // So that an engine can start where one has just ended. It shares nothing: SO_REUSEPORT would.
+    // Lets an engine start where another has just ended. It does not share the address, as SO_REUSEPORT would.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(LISTEN_BACKLOG)
@@ -86,12 +86,12 @@ fn failed(address: SocketAddr, error: &io::Error) -> Fault {
     Fault::because(Code::InUse, message)
 }
 
-/// Whether somebody else listens there: what is sent to that address is for them.
+/// Whether another program listens there. It would receive requests sent to this address.
 pub fn is_taken(address: SocketAddr) -> bool {
     open(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
-/// How the server comes to a port of its own.
+/// Returns the advice how to give the server a free port.
 pub fn another(taken: SocketAddr) -> String {
     let free = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), free_beside(taken.port()));
     format!(
@@ -99,10 +99,11 @@ pub fn another(taken: SocketAddr) -> String {
     )
 }
 
-/// Ports that are tried beside one that is taken.
+/// The number of ports above a taken one that are tried.
 const NEAR: u16 = 20;
 
-/// A fixed one is better than any, for agents are told it once; 0 takes any where none near is free.
+/// Finds a free port near a taken one. A fixed port is better than a random one, because agents are configured
+/// with it once. Returns 0, any free port, if none of these is free.
 fn free_beside(port: u16) -> u16 {
     let mut near = (1..=NEAR).filter_map(|step| port.checked_add(step));
     let is_free = |port: &u16| open(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).is_ok();
@@ -136,7 +137,7 @@ mod tests {
     #[tokio::test]
     async fn a_stranger_on_the_other_family_is_no_neighbour() {
         let Ok(stranger) = open(SocketAddr::from((Ipv6Addr::LOCALHOST, 0))) else {
-            return; // A machine without IPv6 has no such neighbour.
+            return; // A machine without IPv6 has no such program.
         };
         let port = stranger.local_addr().unwrap().port();
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

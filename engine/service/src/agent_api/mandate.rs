@@ -1,4 +1,4 @@
-//! `POST /mandate`: what an agent may do and what is left of it today.
+//! `POST /mandate`: an agent's limits, and how much of them is left today.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     Ok(Answer::new(200, body))
 }
 
-/// When the day's allowance begins again, in UTC; null while the operator decides about it.
+/// Returns the time at which the daily allowance renews, in UTC; null while the operator must decide about it.
 pub(super) fn renews_at(api: &Api, caller: &Caller) -> Value {
     let next = caller.view.state.renews_after(caller.agent(), &caller.moment);
     next.map_or(Value::Null, |(earliest, day)| {
@@ -54,7 +54,7 @@ pub(super) fn renews_at(api: &Api, caller: &Caller) -> Value {
     })
 }
 
-/// The address that the agent pays from.
+/// Returns the address that the agent pays from.
 pub(super) fn paying(caller: &Caller) -> Option<&Arc<PayingAddress>> {
     let commission = caller.agent().commission.as_ref()?;
     caller.view.state.wallet.as_ref()?.address(&commission.label)
@@ -64,7 +64,7 @@ pub(super) fn wallet_address(caller: &Caller) -> Value {
     paying(caller).map_or(Value::Null, |known| Value::from(known.address.to_checksum(None)))
 }
 
-/// The operator's label of it.
+/// Returns the operator's label of that address.
 pub(super) fn wallet_id(caller: &Caller) -> Value {
     paying(caller).map_or(Value::Null, |known| Value::from(known.label.as_str()))
 }
@@ -84,7 +84,7 @@ fn policy(caller: &Caller) -> Value {
             .with("auto_approve_below_micro", payments.auto_below.0)
             .with("allowed_domains", domains(&payments.hosts.allowed))
             .with("blocked_domains", domains(&payments.hosts.blocked))
-            // These lanes are off for everybody, whatever the policy says.
+            // These lanes are off for every agent, whatever the policy contains.
             .with("trading", Object::new().with("enabled", false))
             .with("morpho", Value::Null),
     )
@@ -97,7 +97,7 @@ fn domains(entries: &[HostEntry]) -> Value {
     Value::from(entries.iter().map(|entry| Value::from(entry.as_str())).collect::<Vec<_>>())
 }
 
-/// Where the agent may pay.
+/// Returns the networks on which the agent may pay.
 pub(super) fn usable(caller: &Caller) -> Vec<&'static Network> {
     let state = &caller.view.state;
     let policy = state.policy_of(caller.agent());
@@ -107,7 +107,7 @@ pub(super) fn usable(caller: &Caller) -> Vec<&'static Network> {
     usable.collect()
 }
 
-/// The same in CAIP-2.
+/// Returns the same networks as CAIP-2 ids.
 fn networks(caller: &Caller) -> Value {
     let usable = usable(caller).into_iter();
     Value::from(usable.map(|row| Value::from(row.caip2())).collect::<Vec<_>>())

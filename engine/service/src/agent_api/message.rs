@@ -1,10 +1,10 @@
-//! What an agent signs at each endpoint (wallet specification, Agent authentication): one table, and the
-//! canonical text under the HMAC.
+//! The message that an agent signs at each endpoint (wallet specification, "Agent authentication"), and its
+//! canonical text for the HMAC.
 
 use bursar_core::canonical;
 use bursar_core::json::{Object, Value};
 
-/// The signed endpoints, by the message they sign.
+/// The signed endpoints, by the message that agents sign there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     Sign,
@@ -12,12 +12,12 @@ pub enum Endpoint {
     Venues,
     Position,
     Callback,
-    /// `/mandate`, `/balances` and `/status`: the literal action `agent_read`.
+    /// `/mandate`, `/balances` and `/status`, with the literal action `agent_read`.
     Read,
 }
 
 impl Endpoint {
-    /// The name that takes part in an ask's identity.
+    /// Returns the name that is part of an ask's identity.
     pub fn text(self) -> &'static str {
         match self {
             Endpoint::Sign => "sign",
@@ -29,8 +29,8 @@ impl Endpoint {
         }
     }
 
-    /// The message object for a body; `None` if the body lacks what the message is made of. Built from the
-    /// very values that are acted on, so that nothing can be signed as one thing and read as another.
+    /// Returns the message object for a body; `None` if the body lacks a field of the message. It contains the
+    /// same values that the handler acts on, so the signed and the executed request cannot differ.
     pub fn message(
         self,
         agent_field: &str,
@@ -64,10 +64,10 @@ fn sign(base: Object, body: &Object) -> Option<Object> {
     let message = match (body.get("payment_required"), body.get("x402_data")) {
         (Some(header), None) => base.with("payment_required", header.clone()),
         (None, Some(data)) => base.with("x402_data", data.clone()),
-        // Both would leave open which one is meant.
+        // With both fields it would be ambiguous which one is meant.
         (Some(_), Some(_)) | (None, None) => return None,
     };
-    // Signed when it is sent and not empty, as the original's agents do.
+    // Part of the message if it is present and not empty, as agents of the original sign it.
     Some(match body.get("request_url") {
         Some(url) if url.as_str() != Some("") && *url != Value::Null => {
             message.with("request_url", url.clone())
@@ -81,7 +81,7 @@ fn copy(base: Object, body: &Object, field: &str) -> Option<Object> {
     Some(base.with(field, body.get(field)?.clone()))
 }
 
-/// The text under the HMAC: CPython's `json.dumps(message, separators=(',', ':'), sort_keys=True)`.
+/// Returns the text for the HMAC: CPython's `json.dumps(message, separators=(',', ':'), sort_keys=True)`.
 pub fn canonical_text(message: Object) -> String {
     canonical::to_python(&Value::Object(message))
 }

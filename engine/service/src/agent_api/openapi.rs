@@ -1,5 +1,5 @@
-//! `GET /openapi.json`: describes the agent server from its table of routes and the table of codes. The repository holds
-//! the document as `docs/openapi.json`.
+//! `GET /openapi.json`: describes the agent server, from its table of routes and the table of codes. The
+//! document is also in the repository, as `docs/openapi.json`.
 
 mod routes;
 mod schemas;
@@ -14,7 +14,7 @@ pub use self::routes::{Proof, ROUTES, Route};
 use self::schemas::reference;
 use super::reply::text;
 
-/// The description of the whole server.
+/// Returns the OpenAPI description of the whole server.
 pub fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in ROUTES {

@@ -3,7 +3,7 @@
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 
-/// An id in a path, not checked yet.
+/// An unchecked id in a path.
 pub(super) type PathId = Result<Path<String>, PathRejection>;
 
 /// Returns the text of the id; empty if it is not UTF-8 after percent-decoding.

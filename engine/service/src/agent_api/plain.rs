@@ -17,7 +17,7 @@ use super::api::Api;
 use super::message::Endpoint;
 use super::reply::Answer;
 
-/// Liveness; says nothing of the wallet.
+/// Liveness. Reveals nothing about the wallet.
 pub(super) async fn health() -> Response<Body> {
     Answer::new(200, Object::new().with("status", "ok")).into_http()
 }
@@ -55,7 +55,8 @@ pub(super) async fn status(State(api): State<Arc<Api>>, request: HttpRequest) ->
     try_status(&api, request).await.unwrap_or_else(Answer::from).into_http()
 }
 
-/// Without a proof: the process alone, the same whether the wallet is open or not. With one: the agent.
+/// Without a proof describes only the process, the same whether the wallet is open or not. With a proof adds
+/// the agent.
 async fn try_status(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let header = |headers: &HeaderMap, name: &str| {
         let value = headers.get(name);
@@ -110,7 +111,7 @@ fn agent(api: &Api, incoming: &Incoming) -> Result<Object, Fault> {
         .with("auto_approve_below_micro", payments.auto_below.0))
 }
 
-/// Local wall time as the original writes it.
+/// Formats local wall time as the original does.
 fn local_time(utc: Utc, offset_s: i32) -> String {
     let local = utc.seconds().saturating_add(i64::from(offset_s));
     match jiff::Timestamp::from_second(local) {

@@ -1,5 +1,5 @@
-//! How often a caller may call: a sliding minute, counted exactly. Calls that prove an agent count for that agent, all
-//! others for the address they come from. So no caller can use up what an agent may do.
+//! Limits the calls per minute, in an exact sliding window. Calls that prove an agent count for that agent, all
+//! others for the address of the caller. So no caller can use up an agent's rate.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -10,26 +10,26 @@ use bursar_chain::ports::Clock;
 use bursar_core::ids::AgentId;
 use bursar_core::limits::{RATE_ADDRESSES, RATE_WINDOW_MS};
 
-/// How long until the next call is allowed, in milliseconds; at least one.
+/// The time until the next allowed call in milliseconds; at least 1.
 pub(super) type WaitMs = u64;
 
-/// Between two searches for buckets without calls, while there are as many as may be.
+/// The minimum time between two searches for idle buckets while all buckets are in use.
 const SWEEP_MS: u64 = 1_000;
 
-/// The calls of the last minute in each bucket.
+/// Counts the calls of the last minute per key.
 #[derive(Debug)]
 pub(super) struct Minute<K> {
     clock: Arc<dyn Clock>,
     most_buckets: usize,
-    // A mutex, not a message: each call looks in, and it is never held across a wait.
+    // A mutex instead of an owning task: every call takes it, and it is never held across an await.
     buckets: Mutex<Buckets<K>>,
 }
 
 #[derive(Debug)]
 struct Buckets<K> {
-    /// When each call of the last minute came, oldest first. Refused ones do not count.
+    /// The times of each key's calls in the last minute, oldest first. Rejected calls do not count.
     calls: HashMap<K, VecDeque<u64>>,
-    /// Of all callers that found no place for a bucket.
+    /// The calls of all keys for which there was no bucket left.
     others: VecDeque<u64>,
     swept_ms: u64,
 }
@@ -40,10 +40,10 @@ impl<K: Eq + Hash> Minute<K> {
         Self { clock, most_buckets, buckets: Mutex::new(buckets) }
     }
 
-    /// Counts a call, unless there were `limit` in the last minute.
+    /// Counts a call, unless the last minute already has `limit` calls.
     ///
     /// # Errors
-    /// How long until there is room.
+    /// Contains the time until the next allowed call, in milliseconds.
     pub(super) fn take(&self, key: K, limit: u32) -> Result<(), WaitMs> {
         let now = self.clock.mono_ms();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ fn take(times: &mut VecDeque<u64>, now: u64, limit: u32) -> Result<(), WaitMs> {
         times.pop_front();
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // A limit that was lowered meanwhile leaves more calls than it allows.
+    // After the limit was lowered there may be more calls than it allows.
     match times.len().checked_sub(limit).and_then(|over| times.get(over)) {
         Some(next_free) => Err(next_free.saturating_add(RATE_WINDOW_MS).saturating_sub(now).max(1)),
         None => {
@@ -79,7 +79,7 @@ fn take(times: &mut VecDeque<u64>, now: u64, limit: u32) -> Result<(), WaitMs> {
     }
 }
 
-/// The three counts of the agent server.
+/// The three counters of the agent server.
 #[derive(Debug)]
 pub(super) struct Rate {
     unproven: Minute<IpAddr>,
@@ -90,40 +90,41 @@ pub(super) struct Rate {
 impl Rate {
     pub(super) fn new(clock: &Arc<dyn Clock>) -> Self {
         let addresses = || Minute::new(Arc::clone(clock), RATE_ADDRESSES);
-        // There are as many agents as the operator has registered.
+        // The operator registers the agents, so their number needs no bound.
         let agents = Minute::new(Arc::clone(clock), usize::MAX);
         Self { unproven: addresses(), polls: addresses(), agents }
     }
 
-    /// Counts a call that proves nothing. A limit of `None` counts nothing.
+    /// Counts a call without a proof. With a limit of `None` nothing is counted.
     ///
     /// # Errors
-    /// As [`Minute::take`].
+    /// See [`Minute::take`].
     pub(super) fn unproven(&self, peer: IpAddr, limit: Option<u32>) -> Result<(), WaitMs> {
         limit.map_or(Ok(()), |limit| self.unproven.take(fold(peer), limit))
     }
 
-    /// Counts a poll or a look at the server's health.
+    /// Counts a poll or a health check.
     ///
     /// # Errors
-    /// As [`Minute::take`].
+    /// See [`Minute::take`].
     pub(super) fn poll(&self, peer: IpAddr, limit: Option<u32>) -> Result<(), WaitMs> {
         limit.map_or(Ok(()), |limit| self.polls.take(fold(peer), limit))
     }
 
-    /// Counts a call of an agent that has proven itself.
+    /// Counts a call of a proven agent.
     ///
     /// # Errors
-    /// As [`Minute::take`].
+    /// See [`Minute::take`].
     pub(super) fn proven(&self, agent: &AgentId, limit: Option<u32>) -> Result<(), WaitMs> {
         limit.map_or(Ok(()), |limit| self.agents.take(agent.clone(), limit))
     }
 }
 
-/// One caller has an IPv4 address, or a /64 of IPv6 of which it may use any address.
+/// Reduces an address to its caller: an IPv4 address, or an IPv6 /64, within which a caller may use any
+/// address.
 pub(super) fn fold(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
-        // Every process here may call from any of these addresses.
+        // Any local process may call from any of these addresses.
         local if local.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V4(v4) => IpAddr::V4(v4),
         IpAddr::V6(v6) => {
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn no_minute_has_more_calls_than_the_limit_wherever_it_begins() {
-        // Sixty calls at once, begun shortly before a minute of the clock is over.
+        // Sixty calls in quick succession, shortly before the end of a minute.
         let late: Vec<u64> = [59_980].into_iter().chain([1; 60]).collect();
         let drawn: [&[u64]; 6] =
             [&[1], &[200], &[199, 1, 7_000], &[59_999, 1], &[20_000, 1, 1, 1], &late];
@@ -184,7 +185,7 @@ mod tests {
         clock.advance(1);
         assert_eq!(minute.take(1, 3), Ok(()));
         assert_eq!(minute.take(1, 3), Err(1_000));
-        // A limit that was lowered: two of the three must be over a minute old.
+        // After the limit was lowered, two of the three calls must be over a minute old.
         assert_eq!(minute.take(1, 2), Err(2_000));
         assert_eq!(minute.take(1, 4), Ok(()));
     }

@@ -1,5 +1,5 @@
-//! `GET /receipt/{id}`: one payment from its ask to its settlement, in AP2's form; as a page for whoever
-//! opens it in a browser's view. The id is the right to read it.
+//! `GET /receipt/{id}`: one payment from its ask to its settlement, in AP2's form, or as a page for browsers.
+//! The id is the capability to read it.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn wants_page(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// A table of everything the receipt says; whatever others wrote is escaped.
+/// Renders all fields of the receipt as a table. Text from outside is escaped.
 fn html(receipt: &Object) -> String {
     let mut rows = String::new();
     add_rows(&mut rows, "", receipt);
@@ -75,7 +75,7 @@ fn add_rows(rows: &mut String, path: &str, object: &Object) {
     }
 }
 
-/// A URL with its host where the text does not show it; other texts as they are.
+/// Appends the host to a URL that does not show it plainly. Returns other texts unchanged.
 fn with_host(text: &str) -> String {
     let host = bursar_core::text::host_note(text);
     host.map_or_else(|| text.to_owned(), |note| format!("{text} ({note})"))

@@ -1,4 +1,4 @@
-//! Answers as HTTP: JSON bodies, the headers that every answer carries, and the one form of an error.
+//! Answers as HTTP: JSON bodies, the headers of every answer, and the only form of an error.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -9,7 +9,7 @@ use bursar_core::limits::RATE_WINDOW_MS;
 
 use super::rate::WaitMs;
 
-/// An answer before it is HTTP.
+/// An answer before its conversion to HTTP.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
@@ -20,23 +20,24 @@ pub struct Answer {
     pub outcome: Outcome,
 }
 
-/// What came of a request that can move money; `/status` counts it.
+/// The outcome of a request that can move money. `/status` counts outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The answer contains what the agent asked for.
+    /// The answer contains the result that the agent asked for.
     Done,
-    /// The answer is a place to poll.
+    /// The answer contains an id to poll.
     InProgress,
     Refused,
 }
 
 impl Answer {
+    /// Creates an answer. Its outcome is `Refused` from status 400 on.
     pub fn new(status: u16, body: Object) -> Self {
         let outcome = if status >= 400 { Outcome::Refused } else { Outcome::Done };
         Self { status, body, headers: Vec::new(), code: None, outcome }
     }
 
-    /// Names the code that the body contains.
+    /// Sets the code that the body contains, for the log.
     #[must_use]
     pub(super) fn with_code(self, code: Code) -> Self {
         Self { code: Some(code), ..self }
@@ -47,6 +48,7 @@ impl Answer {
         Self { outcome, ..self }
     }
 
+    /// Adds a header, unless `value` contains characters that a header cannot have.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -55,10 +57,10 @@ impl Answer {
         self
     }
 
-    /// A refusal in the original's form.
+    /// Creates a refusal in the original's form.
     pub fn refusal(fault: &Fault) -> Self {
         if fault.code == Code::RateLimitExceeded {
-            // The guard knows how long it is.
+            // The guard replaces this answer by one with the exact wait.
             return Self::too_many(RATE_WINDOW_MS);
         }
         let body = Object::new()
@@ -73,14 +75,15 @@ impl Answer {
         }
     }
 
-    /// The rate limit's own form: without `status`, as the original sends it.
+    /// The rate limit's own form: without `status`, as in the original.
     pub(super) fn too_many(wait: WaitMs) -> Self {
         let code = Code::RateLimitExceeded;
         let body = Object::new().with("error", code.sentence()).with("code", code.text());
         Self::new(code.http(), body).with_code(code).retry_after(wait.div_ceil(1_000))
     }
 
-    /// A known path asked with another method, in the original's form.
+    /// A known path with another method, in the original's form. `allowed` lists the methods, separated by a
+    /// comma and a space.
     pub fn wrong_method(allowed: &str) -> Self {
         let code = Code::MethodNotAllowed;
         let methods: Vec<bursar_core::json::Value> =
@@ -97,6 +100,7 @@ impl Answer {
         self.with_header(header::RETRY_AFTER, &seconds.to_string())
     }
 
+    /// Converts the answer to HTTP, with its code as an extension.
     pub fn into_http(self) -> Response<Body> {
         let mut response = response(self.status, self.body.to_compact(), "application/json");
         response.headers_mut().extend(self.headers);
@@ -107,14 +111,14 @@ impl Answer {
     }
 }
 
-/// Plain text or a script, the same for everybody.
+/// Plain text or a script, the same for every caller.
 pub(super) fn text(status: u16, kind: &'static str, text: String) -> Response<Body> {
     let mut response = response(status, text, kind);
     lock_down(&mut response);
     response
 }
 
-/// A page; nothing in it is loaded or run.
+/// An HTML page. Its content security policy lets it load and run nothing.
 pub(super) fn page(status: u16, html: &str) -> Response<Body> {
     text(status, "text/html; charset=utf-8", html.to_owned())
 }
@@ -144,7 +148,7 @@ impl From<Fault> for Answer {
     }
 }
 
-/// Seconds after which the same call may well succeed.
+/// Returns the seconds after which the same call may succeed.
 fn retry_after(code: Code) -> Option<u64> {
     matches!(code, Code::WalletLocked | Code::Busy | Code::JournalFailed | Code::DiskFull)
         .then_some(5)

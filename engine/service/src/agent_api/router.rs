@@ -23,7 +23,7 @@ use super::reply::Answer;
 use super::sign;
 use super::texts;
 
-/// Returns the routes; tests drive them in process.
+/// Returns the routes. Tests call them in process.
 pub fn router(api: Arc<Api>) -> Router {
     Router::new()
         .route("/health", only(get(plain::health), "GET"))

@@ -13,7 +13,7 @@ use super::edge;
 use super::lan::Exposure;
 use super::router::router;
 
-/// A running server.
+/// A running server. Dropping it does not stop it.
 #[derive(Debug)]
 pub struct Server {
     pub address: SocketAddr,
@@ -28,7 +28,7 @@ impl Server {
         self.api.exposure == Exposure::Lan
     }
 
-    /// Serves on bound listeners.
+    /// Starts serving on bound listeners.
     pub fn start(api: Arc<Api>, address: SocketAddr, listeners: Vec<TcpListener>) -> Self {
         let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
         let clock = Arc::clone(&api.ports.clock);
@@ -37,7 +37,7 @@ impl Server {
         Self { address, api, tasks, stopping }
     }
 
-    /// Accepts no more calls and waits at most `patience` for those in progress.
+    /// Stops accepting calls, and waits at most `patience` for those in flight.
     pub async fn stop(&self, patience: std::time::Duration) {
         self.stopping.cancel();
         self.tasks.close();

@@ -75,7 +75,8 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     }
     let mut signature = None;
     for slip in outcome.slips {
-        // A signer that refuses, or a freeze in between: the authorization stays, a poll tells the rest.
+        // If the signer refuses or a freeze comes in between, the authorization stays, and a poll returns the
+        // outcome.
         signature = execute(&api.execution, slip).await.unwrap_or(None);
     }
     let reached = api.ports.faults.reach("reply.before");
@@ -83,14 +84,14 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     Ok(status::told(&record, signature.as_ref(), &caller.moment))
 }
 
-/// What `/sign` reads of a body.
+/// The input of `/sign`.
 struct Input {
     payment: PaymentInput,
     request_url: Option<String>,
     idempotency_key: Option<String>,
 }
 
-/// Judges the shape alone: it says nothing of any agent.
+/// Checks the form of the body. Runs before the proof, because it reveals nothing about any agent.
 fn read(incoming: &Incoming) -> Result<Input, Fault> {
     let body = &incoming.body;
     let payment = match (body.get("payment_required"), body.get("x402_data")) {
@@ -123,8 +124,8 @@ fn read(incoming: &Incoming) -> Result<Input, Fault> {
     })
 }
 
-/// What makes this ask the same as another one. In hmac mode it is the signature: a key outside it must
-/// not multiply a payment.
+/// Returns the ask's identity. In HMAC mode it is the signature: a key outside of it must not multiply a
+/// payment.
 fn identity_of(caller: &Caller, payment: &PaymentInput, key: Option<&str>) -> Identity {
     if let ProvenBy::Hmac { day, digest } = &caller.proven.by {
         return Identity::Hmac { day: *day, digest: *digest };
@@ -148,7 +149,7 @@ fn identity_of(caller: &Caller, payment: &PaymentInput, key: Option<&str>) -> Id
 }
 
 impl Api {
-    /// A request as it stands, open or over.
+    /// Returns a request in its current state, open or over.
     pub(super) async fn request(&self, id: RequestId) -> Option<Arc<Request>> {
         let view = self.core.view();
         if let Some(held) = view.state.held.get(&id) {
@@ -156,25 +157,25 @@ impl Api {
         }
         match self.core.look(id).await {
             Ok(found) => found,
-            // The core decides nothing any more; what is on disk can still be told.
+            // The core has stopped deciding, but the journal on disk can still be read.
             Err(_failed) => self.core.reader().request(id).ok().flatten().map(Arc::new),
         }
     }
 
-    /// Compares our clock with the chain's, beside the payment and not before it.
+    /// Compares our clock with the chain's, in parallel with the payment.
     fn look_at_the_clock(&self, chain: ChainId, now: &Moment) {
         if let Some(node) = self.ports.chains.get(&chain)
             && self.chain_time.is_due(chain, now)
         {
             let (clock, node) = (self.chain_time.clone(), Arc::clone(&node));
-            // Nobody waits for it, and an engine that stops leaves it behind.
+            // No caller waits for it, and an engine that stops abandons it.
             tokio::spawn(async move { clock.ask(chain, &*node).await });
         }
     }
 
     /// Whether the disk has room for more records.
     pub(super) fn has_room(&self) -> bool {
-        // Where it cannot be told the commit tells, also of a folder that is gone.
+        // If the free space is unknown, the commit reports a full or missing folder.
         !self.ports.disk.free_bytes(&self.folder).is_ok_and(|free| free < FREE_DISK_BYTES)
     }
 

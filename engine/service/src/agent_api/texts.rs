@@ -1,4 +1,4 @@
-//! What an agent reads before it pays: the skill text, the partner's text, the helper script.
+//! The texts that an agent reads before it pays: the skill, the partner's text, the helper script.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::reply::text;
 const PLAIN: &str = "text/plain; charset=utf-8";
 const PYTHON: &str = "text/x-python; charset=utf-8";
 
-/// A text of the operator's own may have as much.
+/// The maximum size of the operator's partner text in bytes.
 const PARTNER_BYTES: u64 = 256 << 10;
 
 /// `GET /`: where to begin.
@@ -20,12 +20,12 @@ pub(super) async fn root() -> Response<Body> {
     text(200, PLAIN, "A wallet for agents. Read GET /agent first.\n".to_owned())
 }
 
-/// `GET /agent`, and the other paths under it that agents of the original know.
+/// `GET /agent`, and the other paths below it that agents of the original use.
 pub(super) async fn skill() -> Response<Body> {
     text(200, PLAIN, include_str!("assets/skill.md").to_owned())
 }
 
-/// `GET /agent/partner`: `partner.md` of the data folder, if the operator put one there.
+/// `GET /agent/partner`: `partner.md` of the data folder if it exists, else the built-in text.
 pub(super) async fn partner(State(api): State<Arc<Api>>) -> Response<Body> {
     let path = api.folder.join("partner.md");
     let own = tokio::task::spawn_blocking(move || {

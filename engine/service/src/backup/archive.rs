@@ -8,8 +8,9 @@
 //! 7 zero bytes, a 32-bit counter, a mark on the last piece)
 //! ```
 //!
-//! The key of the pieces is a subkey of the wallet's master key, made with the salt. So the password of the wallet
-//! opens the backup, and no key is used twice. Each piece authenticates everything before the first one too.
+//! The key of the pieces is a subkey of the wallet's master key, derived with the salt. So the wallet's
+//! password opens the backup, and no key is used twice. Every piece also authenticates the part before the
+//! first piece.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -22,17 +23,18 @@ use aes_gcm::{Aes256Gcm, KeyInit};
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 16] = b"bursar backup 1\n";
-/// What every version begins with.
+/// The common beginning of all versions.
 const FAMILY: &[u8; 14] = b"bursar backup ";
 const PIECE_BYTES: usize = 64 * 1024;
 const TAG_BYTES: usize = 16;
-/// Far above any wallet file.
+/// Far above the maximum of a wallet file.
 const WALLET_BYTES_MAX: u32 = 64 << 20;
 
+/// The size of a backup's salt in bytes.
 pub const SALT_BYTES: usize = 32;
 type Salt = [u8; SALT_BYTES];
 
-/// What a backup holds besides the wallet file.
+/// The files that a backup may contain besides the wallet file.
 pub const NAMES: [&str; 4] =
     ["journal.redb", "journal-history.redb", "settings.toml", "partner.md"];
 
@@ -63,10 +65,10 @@ impl Head {
         Ok([&MAGIC[..], &length.to_be_bytes(), &self.wallet, &self.salt].concat())
     }
 
-    /// Reads it from the beginning of a file.
+    /// Reads the head from the beginning of a file.
     ///
     /// # Errors
-    /// The file is something else, of another version, or ends too early.
+    /// The file is not a backup, of another version, or too short.
     pub fn read(from: &mut impl Read) -> Result<Self, ArchiveError> {
         let mut magic = [0; MAGIC.len()];
         fill(from, &mut magic).map_err(|_short| ArchiveError::OtherFile)?;
@@ -106,7 +108,7 @@ fn stream(key: &[u8; 32]) -> StreamBE32<Aes256Gcm> {
     StreamBE32::from_aead(Aes256Gcm::new(key.into()), &[0; 7].into())
 }
 
-/// Writes a backup of those `files` that are in [`NAMES`].
+/// Writes a backup of `files`, whose names must be in [`NAMES`].
 ///
 /// # Errors
 /// A file cannot be read, or `out` cannot be written.
@@ -130,11 +132,12 @@ pub fn write(
     archive.into_inner()?.finish()
 }
 
-/// Reads the sealed pieces that follow `head` and writes the files into a folder, each for its owner alone. Answers
-/// their names.
+/// Reads the sealed pieces that follow `head` and writes the files to the folder `into`, readable by their
+/// owner only. Returns their names.
 ///
 /// # Errors
-/// The key is another, a byte was altered, the end is missing, or it holds a file that no backup has.
+/// The key is wrong, a byte was altered, the end is missing, or the archive contains a file that is not in
+/// [`NAMES`].
 pub fn extract(
     from: impl Read,
     head: &Head,
@@ -155,12 +158,12 @@ pub fn extract(
         file.sync_all()?;
         names.push(name);
     }
-    // The archive ends before the last piece does: only its mark shows that nothing is missing.
+    // The archive ends before the last piece does. Only that piece's mark proves that nothing is missing.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(damaged)?;
     Ok(names)
 }
 
-/// A piece that fails authentication arrives here as an error of reading.
+/// A piece that fails authentication surfaces here as a read error.
 fn damaged(error: io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
@@ -170,7 +173,7 @@ fn damaged(error: io::Error) -> ArchiveError {
     }
 }
 
-/// Seals what is written to it.
+/// Seals the bytes that are written to it.
 struct Sealer<W> {
     out: W,
     encryptor: EncryptorBE32<Aes256Gcm>,
@@ -184,7 +187,7 @@ impl<W: Write> Sealer<W> {
         Ok(Self { out, encryptor, context: head.digest()?, buffer: Vec::new() })
     }
 
-    /// The last piece, with its mark.
+    /// Writes the last piece, with its mark.
     fn finish(mut self) -> io::Result<()> {
         let payload = Payload { msg: &self.buffer, aad: &self.context };
         let sealed = self.encryptor.encrypt_last(payload).map_err(not_sealed)?;
@@ -195,7 +198,7 @@ impl<W: Write> Sealer<W> {
 
 impl<W: Write> Write for Sealer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A full piece waits until more comes: it may be the last.
+        // A full piece is kept until more bytes arrive, because it may be the last.
         if self.buffer.len() == PIECE_BYTES {
             let payload = Payload { msg: &self.buffer, aad: &self.context };
             let sealed = self.encryptor.encrypt_next(payload).map_err(not_sealed)?;
@@ -217,7 +220,7 @@ fn not_sealed(_error: aes_gcm::aead::Error) -> io::Error {
     io::Error::other("a piece cannot be sealed")
 }
 
-/// Opens what it reads. Nothing is handed on before its tag was checked.
+/// Decrypts the pieces that it reads. Returns no byte before its tag was checked.
 struct Opener<R> {
     from: R,
     /// `None` after the last piece.
@@ -236,7 +239,7 @@ impl<R: Read> Opener<R> {
         Ok(Self { from, decryptor, context: head.digest()?, next, open: Vec::new(), at: 0 })
     }
 
-    /// Opens the next piece; `false` at the end.
+    /// Decrypts the next piece. Returns `false` at the end.
     fn advance(&mut self) -> io::Result<bool> {
         let Some(mut decryptor) = self.decryptor.take() else { return Ok(false) };
         let piece = std::mem::take(&mut self.next);

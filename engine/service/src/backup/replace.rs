@@ -1,6 +1,6 @@
-//! Replaces the files of a data folder by restored ones. Everything is prepared in a separate folder first. After a
-//! crash the old files are in place, or the next start finishes the replacement. The old files are moved aside and
-//! never deleted.
+//! Replaces the files of a data folder by restored ones. Everything is staged in a separate folder first. After
+//! a crash either the old files are still in place, or the next start completes the replacement. The old files
+//! are moved aside, never deleted.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Where restored files wait.
+/// The folder of staged files.
 const STAGED: &str = ".restore";
 /// Present once every file is staged and the replacement is decided.
 const READY: &str = "ready.json";
-/// Everything that a restore replaces.
+/// All files that a restore replaces.
 const REPLACED: [&str; 5] =
     ["wallets", "journal.redb", "journal-history.redb", "settings.toml", "partner.md"];
 
-/// What is to be done.
+/// A decided replacement.
 #[derive(Debug, Serialize, Deserialize)]
 struct Plan {
-    /// The folder into which the old files go.
+    /// The folder that receives the old files.
     aside: String,
     /// The new files.
     names: Vec<String>,
 }
 
-/// Makes an empty folder for restored files.
+/// Creates an empty folder for restored files, and returns its path.
 ///
 /// # Errors
 /// The data folder cannot be written.
@@ -37,13 +37,13 @@ pub fn stage(data: &Path) -> io::Result<PathBuf> {
     Ok(staged)
 }
 
-/// Which of the files that a restore replaces are there.
+/// Returns the files in the folder that a restore would replace.
 pub fn occupied(data: &Path) -> Vec<&'static str> {
     REPLACED.into_iter().filter(|name| data.join(name).exists()).collect()
 }
 
-/// Decides for the files in the staged folder: from here on a crash ends in them. `aside` is the name of the folder
-/// into which the old files go.
+/// Decides to use the staged files: after a crash from here on, the next start completes the replacement.
+/// `aside` is the name of the folder that receives the old files.
 ///
 /// # Errors
 /// The data folder cannot be written.
@@ -60,8 +60,8 @@ pub fn decide(data: &Path, aside: &str) -> io::Result<()> {
     sync(data)
 }
 
-/// Ends what [`decide`] began, and removes what was only prepared. Call it with the folder's lock, before any file is
-/// opened and after all were closed.
+/// Completes the replacement that [`decide`] began, or removes files that are only staged. The caller holds the
+/// folder's lock and has no file in it open.
 ///
 /// # Errors
 /// The data folder cannot be written.
@@ -69,7 +69,7 @@ pub fn finish(data: &Path) -> io::Result<()> {
     let staged = data.join(STAGED);
     let plan = match fs::read(staged.join(READY)) {
         Ok(plan) => plan,
-        // Nothing was decided. Any other error must not cost the files that are staged.
+        // Nothing was decided. Any other error must not cost the staged files.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return remove(&staged),
         Err(error) => return Err(error),
     };
@@ -79,7 +79,7 @@ pub fn finish(data: &Path) -> io::Result<()> {
     for name in REPLACED {
         let (old, new) = (data.join(name), staged.join(name));
         let restored = plan.names.iter().any(|known| known == name);
-        // A restored file that is not staged any longer was placed before a crash.
+        // A restored file that is no longer staged was put in place before a crash.
         if old.exists() && (new.exists() || !restored) {
             fs::rename(&old, aside.join(name))?;
         }
@@ -89,7 +89,7 @@ pub fn finish(data: &Path) -> io::Result<()> {
     }
     sync(&aside)?;
     sync(data)?;
-    // Only where nothing was there before.
+    // Removed only if it is empty, because there were no old files.
     let _kept = fs::remove_dir(&aside);
     fs::remove_file(staged.join(READY))?;
     remove(&staged)
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(occupied(home.path()), ["wallets", "journal.redb", "settings.toml"]);
     }
 
-    /// A crash between any two renames: the next start ends what was begun.
+    /// After a crash between any two renames, the next start completes the replacement.
     #[test]
     fn a_crash_at_any_rename_ends_in_the_new_files() {
         for renames in 0..6 {
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// What may have been decided must not be undone because it cannot be read now.
+    /// A plan that may have been decided must not be undone because it cannot be read now.
     #[test]
     fn a_plan_that_cannot_be_read_costs_no_staged_file() {
         let folder = tempfile::tempdir().unwrap();

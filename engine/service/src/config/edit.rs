@@ -1,11 +1,11 @@
-//! Changes one key in the text of `settings.toml` and leaves everything else as the operator wrote it:
-//! order, blank lines, comments.
+//! Changes one key in the text of `settings.toml` and keeps everything else as the operator wrote it: order,
+//! blank lines, comments.
 
 use bursar_core::networks::by_text;
 use bursar_core::settings::keys::Key;
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike};
 
-/// A value as the file has it.
+/// A value as written in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Text(String),
@@ -25,7 +25,7 @@ impl Value {
     }
 }
 
-/// The text with `key` set, or without it.
+/// Returns the text with `key` set to `value`, or without `key`.
 pub(super) fn edited(text: &str, key: Key, value: Option<&Value>) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| format!("{error}"))?;
     let name = key.to_string();
@@ -38,7 +38,7 @@ pub(super) fn edited(text: &str, key: Key, value: Option<&Value>) -> Result<Stri
                 return Ok(text.to_owned());
             }
             let mut fresh = Table::new();
-            // Without a line of its own where it holds nothing but tables.
+            // Without its own header line while it contains nothing but tables.
             fresh.set_implicit(true);
             table.insert(&part, Item::Table(fresh));
         }
@@ -52,7 +52,7 @@ pub(super) fn edited(text: &str, key: Key, value: Option<&Value>) -> Result<Stri
     Ok(document.to_string())
 }
 
-/// A network may stand in the file under another of its names.
+/// Returns the name under which the file has the network, which may be an alias.
 fn spelled(table: &dyn TableLike, part: &str) -> String {
     let wanted = by_text(part);
     let known = table
@@ -62,7 +62,7 @@ fn spelled(table: &dyn TableLike, part: &str) -> String {
     known.unwrap_or(part).to_owned()
 }
 
-/// A comment behind the old value stays behind the new one.
+/// Keeps the comment that follows the old value.
 fn put(table: &mut dyn TableLike, field: &str, mut value: toml_edit::Value) {
     match table.get_mut(field).and_then(Item::as_value_mut) {
         Some(old) => {

@@ -1,4 +1,4 @@
-//! The effective settings: the defaults, and the values that a file, a variable or an argument replaced.
+//! The effective settings: defaults, replaced by values of the file, the environment or an argument.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,36 +13,37 @@ use super::values::{
     console_time, explorer, journal_only, limited, listed, loopback, notices, switch, urls, window,
 };
 
-/// Reads a variable of the environment.
+/// Reads an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Everything that can be set without loosening anything.
+/// All settings that cannot loosen a protection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Where the agent server listens; loopback only.
+    /// The address of the agent server; loopback only.
     pub listen: SocketAddr,
     pub rate_per_minute: u32,
-    /// How far a signed timestamp may be from our clock, in seconds.
+    /// The allowed distance of a signed timestamp from our clock, in seconds.
     pub signature_window_s: u64,
-    /// Start the agent server with the engine.
+    /// Whether the agent server starts with the engine.
     pub autostart: bool,
-    /// Look payments up on the chain that their agents report as settled.
+    /// Whether the engine verifies payments on the chain that agents report as settled.
     pub verify_settlements: bool,
-    /// What consoles do about a new request.
+    /// How consoles announce a new request.
     pub notices: Notices,
-    /// In which zone consoles show times of day.
+    /// The time zone in which consoles show times of day.
     pub console_time: ConsoleTime,
-    /// Endpoints of each network, in the order in which they are tried.
+    /// The endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
-    /// Where transactions are sent instead, in the same order; a network without such endpoints is missing here.
+    /// Separate endpoints for sending transactions, in the order in which they are tried. Networks without them
+    /// have no entry.
     pub submit_rpc: BTreeMap<ChainId, Vec<Url>>,
-    /// Block explorers; a network without one, or with `none`, is missing here.
+    /// Block explorers. Networks without one, or with `none`, have no entry.
     pub explorer: BTreeMap<ChainId, Url>,
-    /// Where each value comes from that is not the default.
+    /// The sources of all values that are not defaults.
     pub(super) sources: BTreeMap<Key, Source>,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Default,
@@ -52,6 +53,7 @@ pub enum Source {
 }
 
 impl Source {
+    /// Returns the name of the source, as shown to the operator.
     pub fn text(self) -> &'static str {
         match self {
             Source::Default => "default",
@@ -84,6 +86,7 @@ impl Config {
         }
     }
 
+    /// Returns the source of a key's value.
     pub fn source(&self, key: Key) -> Source {
         self.sources.get(&key).copied().unwrap_or(Source::Default)
     }
@@ -139,7 +142,8 @@ impl Config {
         Ok(())
     }
 
-    /// An empty list is none: transactions go where everything else is asked.
+    /// Sets the endpoints for sending transactions. With an empty list they are sent to the network's usual
+    /// endpoints.
     pub(super) fn set_submit_rpc(&mut self, chain: ChainId, urls: Vec<Url>) {
         if urls.is_empty() {
             self.submit_rpc.remove(&chain);

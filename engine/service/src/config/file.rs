@@ -1,5 +1,5 @@
-//! The shape of `settings.toml`. A key that lives in the journal is known here only to be refused with the
-//! way to set it.
+//! The structure of `settings.toml`. Keys that are stored in the journal are declared here only to be rejected
+//! with the command that sets them.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ struct NetworkTable {
     enabled: Option<IgnoredAny>,
 }
 
-/// Sets what the file says.
+/// Applies the values of the file.
 pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     refuse_what_loosens(&file)?;

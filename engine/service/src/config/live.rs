@@ -1,5 +1,5 @@
-//! The settings in force, and their change while the engine runs: validated whole, then written, then
-//! used. A file that could not be written changes nothing.
+//! The settings in force, and their change while the engine runs: first validated as a whole, then written,
+//! then used. If the file cannot be written, nothing changes.
 
 use std::fs;
 use std::io::Write;
@@ -16,18 +16,18 @@ use super::edit::{Value, edited};
 use super::effective::{Config, Environment};
 use super::load::{Wrong, text_of, unusable};
 
-/// What is in force now.
+/// The settings in force.
 #[derive(Debug)]
 pub(crate) struct Live {
     file: PathBuf,
-    /// The argument, which wins over every file.
+    /// The argument, which overrides the file and the environment.
     listen: Option<String>,
     current: watch::Sender<Arc<Config>>,
-    /// One change at a time: each reads the file that the one before wrote.
+    /// Serialises changes: each reads the file that the one before wrote.
     changes: Mutex<()>,
 }
 
-/// A change that may be made: everything is checked, nothing is written.
+/// A validated change that is not written yet.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
     live: &'a Live,
@@ -48,19 +48,19 @@ impl Live {
         Arc::clone(&self.current.borrow())
     }
 
-    /// Prepares a change of one key; without a value it goes back to its default.
+    /// Validates a change of one key. Without a value the key returns to its default.
     pub(crate) async fn change(
         &self,
         key: Key,
         value: Option<&Value>,
     ) -> Result<Change<'_>, Fault> {
         let one_at_a_time = self.changes.lock().await;
-        // As it stands on the disk: the operator may have written to it since.
+        // As it is on disk now: the operator may have edited it since.
         let old = text_of(&self.file)?;
         let text = edited(&old, key, value).map_err(|why| unusable(&self.file, &why))?;
         let read = |text: &str| Config::read(text, environment(), self.listen.as_deref());
         let after = read(&text).map_err(|wrong| match (wrong, read(&old)) {
-            // It was wrong before.
+            // It was wrong before this change.
             (_, Err(Wrong::File(why))) => unusable(&self.file, &why),
             (Wrong::File(why) | Wrong::Outside(why), _) => {
                 Fault::because(Code::BadInput, format!("{}.", why.trim_end_matches('.')))
@@ -71,7 +71,7 @@ impl Live {
 }
 
 impl Change<'_> {
-    /// Writes the file, then takes the settings into force.
+    /// Writes the file, then puts the settings into force.
     pub(crate) fn make(self) -> Result<(), Fault> {
         replace(&self.live.file, &self.text).map_err(|error| {
             let file = self.live.file.display();
@@ -86,9 +86,9 @@ fn environment() -> Environment<'static> {
     &|name| std::env::var(name).ok()
 }
 
-/// The whole new text or the whole old one, whatever happens in between; closed to others from the start.
+/// Replaces the file atomically. The new file is closed to other accounts from the start.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    // A link that the operator put there goes on leading to his file.
+    // If the operator made the path a link, it keeps pointing to the operator's file.
     let file = fs::canonicalize(file).unwrap_or_else(|_missing| file.to_owned());
     let folder = file.parent().unwrap_or(Path::new("/"));
     let fresh = folder.join(format!(".settings.toml.{}", std::process::id()));

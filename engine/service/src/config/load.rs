@@ -11,7 +11,7 @@ use super::effective::{Config, Environment, Source};
 use super::file;
 use super::values::loopback;
 
-/// Which of the sources is wrong, and why.
+/// The source that is wrong, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wrong {
     File(String),
@@ -19,7 +19,10 @@ pub(crate) enum Wrong {
 }
 
 impl Config {
-    /// Reads `settings.toml`, if there is one, and the environment. `listen` is the argument.
+    /// Reads `settings.toml`, if it exists, and the environment. `listen` is the command-line argument.
+    ///
+    /// # Errors
+    /// A source is invalid or the file cannot be read. The message names the key and the remedy.
     pub fn load(
         file: &Path,
         environment: Environment<'_>,
@@ -32,7 +35,7 @@ impl Config {
         })
     }
 
-    /// The same of a file's text.
+    /// Like [`Config::load`], with the text of the file.
     pub(crate) fn read(
         text: &str,
         environment: Environment<'_>,
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_tells_the_real_defaults() {
+    fn settings_table_states_the_real_defaults() {
         let config = Config::defaults();
         assert_eq!(Key::Listen.row().default, config.listen.to_string());
         assert_eq!(Key::Rate.row().default, config.rate_per_minute.to_string());

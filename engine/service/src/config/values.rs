@@ -1,4 +1,4 @@
-//! Reads single values of settings. Every error says what to write instead.
+//! Parses single values of settings. Every error says what to write instead.
 
 use std::net::SocketAddr;
 
@@ -60,7 +60,7 @@ pub(super) fn urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, 
     list.map(url).collect()
 }
 
-/// An endpoint's path and query are its key: errors never repeat the text.
+/// Errors never repeat the text: an endpoint's path and query may contain its API key.
 fn url(text: &str) -> Result<Url, String> {
     Url::parse(text).map_err(|error| format!("an endpoint is not a valid URL: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The data folder: where it is, that it is ours alone, that it can be written.
+//! The data folder: its location, and the checks that it is private and writable.
 
 use std::fs;
 use std::io;
@@ -8,19 +8,25 @@ use std::path::{Path, PathBuf};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
-/// A folder that exists, belongs to this account, is closed to others and can be written.
+/// A folder that exists, belongs to this account, is closed to others and is writable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFolder {
     path: PathBuf,
 }
 
 impl DataFolder {
-    /// `--data`, else `BURSAR_DATA_DIR`, else the platform's place for a user's data.
+    /// Opens the folder named by `flag`, else by `BURSAR_DATA_DIR`, else the platform's folder for user data.
+    ///
+    /// # Errors
+    /// `DATA_FOLDER` if there is no such folder or it is unusable.
     pub fn resolve(flag: Option<PathBuf>) -> Result<Self, Fault> {
         Self::open(&Self::place(flag)?)
     }
 
-    /// The same without making or touching it.
+    /// Returns the path that [`DataFolder::resolve`] would open, without touching it.
+    ///
+    /// # Errors
+    /// `DATA_FOLDER` if nothing names a folder and the platform has none.
     pub fn place(flag: Option<PathBuf>) -> Result<PathBuf, Fault> {
         let named = flag.or_else(|| {
             std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
@@ -33,10 +39,14 @@ impl DataFolder {
         })
     }
 
-    /// Creates the folder with mode 0700 if it is missing, and checks it.
+    /// Creates the folder with mode 0700 if it is missing, and checks it. Closes it to other accounts if
+    /// necessary.
+    ///
+    /// # Errors
+    /// `DATA_FOLDER` if it is not a folder, belongs to another account or cannot be written.
     pub fn open(path: &Path) -> Result<Self, Fault> {
         let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
-        // Without a slash at the end, which would follow a link.
+        // Without a trailing slash, which would follow a link.
         let path: PathBuf = path.components().collect();
         if let Err(error) = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
             return Err(unusable(&path, &error));
@@ -57,16 +67,18 @@ impl DataFolder {
         Ok(Self { path })
     }
 
+    /// Returns the absolute path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Returns the path of a file in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }
 
-/// Writes and removes a file, so that a read-only folder is told before anything is asked or begun.
+/// Writes and removes a file, so that a read-only folder is reported before anything begins.
 fn probe(path: &Path) -> Result<(), Fault> {
     let file = path.join(format!(".probe-{}", std::process::id()));
     fs::OpenOptions::new()

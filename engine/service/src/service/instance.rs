@@ -1,5 +1,5 @@
-//! One engine for a data folder: a lock that the kernel releases when its process ends, and the file that
-//! tells others how to reach the engine.
+//! One engine per data folder: a lock that the kernel releases when the process ends, and the control file
+//! through which other programs reach the engine.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -16,30 +16,36 @@ use super::data_dir::DataFolder;
 const LOCK: &str = "engine.lock";
 const CONTROL: &str = "control.json";
 
-/// How long a command waits for a folder whose holder cannot be reached: other commands, one after the other.
+/// How long a command waits for a folder whose holder cannot be reached. Other commands may run before it, one
+/// after the other.
 pub const COMMAND_WAITS: Duration = Duration::from_secs(60);
-/// How long an engine waits for it: one such command, or an engine that is starting or stopping.
+/// How long an engine waits for such a folder: one command, or an engine that is starting or stopping.
 pub const ENGINE_WAITS: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Whether somebody holds the folder.
+/// Whether a data folder is in use.
 #[derive(Debug)]
 pub enum Instance {
     /// An engine runs; this is how to reach it.
     Running(ControlFile),
-    /// Nobody does, and from now on we do.
+    /// The folder was free and is now locked by this process.
     Free(InstanceLock),
 }
 
-/// The lock of a data folder, for as long as it lives.
+/// The lock of a data folder, held until drop.
 #[derive(Debug)]
 pub struct InstanceLock {
-    // Never unlocked by hand and never deleted: the kernel releases it with the process, so there is no
+    // Never unlocked explicitly and never deleted: the kernel releases it with the process, so there is no
     // stale lock and no race over a new file.
     _file: File,
 }
 
-/// Takes the folder, or finds out how to reach who has it.
+/// Locks the folder, or returns how to reach the engine that holds it. Blocks the thread for at most about
+/// `wait`.
+///
+/// # Errors
+/// `ENGINE_RUNNING` if another program holds the folder and cannot be reached, `DATA_FOLDER` if a file is
+/// unusable.
 pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
     let path = folder.file(LOCK);
     let file = OpenOptions::new()
@@ -60,7 +66,7 @@ pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
         if let Some(control) = running(folder)? {
             return Ok(Instance::Running(control));
         }
-        // It is starting or stopping, or is a command that is its own engine.
+        // The holder is starting or stopping, or is a command that runs its own engine.
         std::thread::sleep(PAUSE);
     }
     Err(Fault::because(
@@ -73,8 +79,11 @@ pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
     ))
 }
 
-/// Tells others how to reach this engine. The file is the capability: mode 0600 from its creation, put in
-/// place whole.
+/// Publishes how to reach this engine. The file is the capability: it has mode 0600 from its creation and
+/// appears by a rename.
+///
+/// # Errors
+/// `DATA_FOLDER` if the file cannot be written.
 pub fn publish_control(folder: &DataFolder, control: &ControlFile) -> Result<(), Fault> {
     let path = folder.file(CONTROL);
     let fresh = folder.file(&format!(".{CONTROL}.{}", std::process::id()));
@@ -90,14 +99,17 @@ pub fn publish_control(folder: &DataFolder, control: &ControlFile) -> Result<(),
     write().map_err(|error| unusable(&path, &error))
 }
 
-/// The engine is about to end: nobody should try to reach it.
+/// Removes the control file before the engine ends.
 pub fn withdraw_control(folder: &DataFolder) {
     if let Err(error) = fs::remove_file(folder.file(CONTROL)) {
         tracing::debug!(%error, "no control file to remove");
     }
 }
 
-/// How to reach the engine that runs on the folder, if one does. Takes nothing.
+/// Returns how to reach the engine that runs on the folder, if there is one. Does not lock.
+///
+/// # Errors
+/// `DATA_FOLDER` if the control file belongs to another account or is open to others.
 pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
     let path = folder.file(CONTROL);
     let Ok(found) = fs::symlink_metadata(&path) else { return Ok(None) };
@@ -110,7 +122,7 @@ pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
     }
     let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
     let control: Option<ControlFile> = serde_json::from_str(&text).ok();
-    // Left by an engine that was killed: who holds the lock now has not written its own yet.
+    // An engine that was killed left its file; the process that holds the lock now has not written its own yet.
     Ok(control.filter(|control| is_alive(control.pid)))
 }
 

@@ -1,5 +1,4 @@
-//! Owns the way from a seed to a key: derivation layouts, paths as they are written, BIP-32. Reads no
-//! file and keeps nothing.
+//! Derives keys from a seed: layouts, written paths and BIP-32. Reads no file and keeps no state.
 
 pub mod private_key;
 
@@ -14,8 +13,8 @@ pub use private_key::{KeyError, PrivateKey};
 /// bip32 leaves chain codes and HMAC blocks on the stack; k256 needs a few KiB for its tables.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// The specification's table of layouts. Software addresses use [`Layout::Bip44`]; a device may use
-/// any of them, and the same index gives the same address in both.
+/// The derivation layouts of the specification. Software addresses use [`Layout::Bip44`]; a device may use any
+/// of them. The same layout and index give the same address in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// `m/44'/60'/x'/0/0`
@@ -27,9 +26,13 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// What an address gets that is made from a seed of the wallet.
+    /// The layout of addresses that are derived from a seed of the wallet.
     pub const SOFTWARE: Self = Self::Bip44;
 
+    /// Returns the path of the address with this index.
+    ///
+    /// # Errors
+    /// The index is above 2^31 - 1, where indexes are hardened.
     pub fn path(self, index: u32) -> Result<DerivationPath, PathError> {
         let steps = match self {
             Self::Live => vec![hard(44)?, hard(60)?, hard(index)?, soft(0)?, soft(0)?],
@@ -40,7 +43,7 @@ impl Layout {
     }
 }
 
-/// Why a text is not a path. The message says how one is written.
+/// Why a text is not a derivation path. The message shows a valid one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("a derivation path begins with m, as in m/44'/60'/0'/0/0")]
@@ -53,14 +56,17 @@ pub enum PathError {
     TooDeep,
 }
 
-/// A BIP-32 path in its one written form: `m`, then `/` and a decimal number without sign or leading
-/// zeros for each step, `'` for a hardened one. `h` and `H` as marks are refused.
+/// A BIP-32 path in its only written form: `m`, then for each step `/` and a decimal number without sign or
+/// leading zeros, and `'` if it is hardened. The marks `h` and `H` are rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DerivationPath(Vec<ChildNumber>);
 
 impl DerivationPath {
-    /// A path the operator enters. `m` alone is the root key, which the specification's 'any path'
+    /// Parses a path that the operator enters. `m` alone is the root key, which the specification's "any path"
     /// includes.
+    ///
+    /// # Errors
+    /// The text is not in the written form, an index is above 2^31 - 1, or there are more than 255 steps.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let mut parts = text.split('/');
         if parts.next() != Some("m") {
@@ -76,7 +82,8 @@ impl DerivationPath {
         Ok(Self(steps))
     }
 
-    /// The steps as BIP-32 numbers, the highest bit marking a hardened one: what a device is sent.
+    /// Returns the steps as BIP-32 numbers, with the highest bit set on hardened ones: the form that a device
+    /// receives.
     pub fn steps(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().map(|step| step.0)
     }
@@ -97,14 +104,17 @@ impl fmt::Display for DerivationPath {
     }
 }
 
-/// The key at a path below the 64 bytes of [`super::seed::Seed::bip39_seed`].
+/// Derives the key at a path from the 64 bytes of [`super::seed::Seed::bip39_seed`].
+///
+/// # Errors
+/// BIP-32 yields no valid key there, which is as likely as guessing one.
 pub fn private_key(bip39_seed: &[u8; 64], path: &DerivationPath) -> Result<PrivateKey, KeyError> {
     let key = walk(bip39_seed, path);
     zeroize_stack::<STACK_BYTES>();
     key
 }
 
-/// Apart and not inlined, so that its stack lies below the caller's and can be overwritten.
+/// Not inlined, so that its stack lies below the caller's, which overwrites it.
 #[inline(never)]
 fn walk(bip39_seed: &[u8; 64], path: &DerivationPath) -> Result<PrivateKey, KeyError> {
     let mut key = XPrv::new(bip39_seed).map_err(|_range| KeyError)?;
@@ -123,7 +133,7 @@ fn parse_step(number: usize, part: &str) -> Result<ChildNumber, PathError> {
     if !plain || (digits.len() > 1 && digits.starts_with('0')) {
         return Err(PathError::BadStep(number));
     }
-    // Digits only, so the one way to fail is to be too large.
+    // There are only digits, so parsing fails only if the number is too large.
     let index = digits.parse().map_err(|_overflow| PathError::IndexTooLarge)?;
     ChildNumber::new(index, hardened).map_err(|_range| PathError::IndexTooLarge)
 }

@@ -1,9 +1,9 @@
-//! Owns the wallet files of a data folder: making, opening and deleting them. What an open wallet
-//! holds is in [`OpenWallet`]; nothing here keeps a secret.
+//! Creates, opens and deletes the wallet files of a data folder. [`OpenWallet`] holds the contents of an open
+//! wallet; this module keeps no secret.
 //!
-//! A wallet is `wallets/<name>.wallet`, and beside it `.wallet.previous`, the save before: a whole
-//! encrypted copy under the same password. The engine's lock on the data folder keeps a second writer
-//! out; nothing here guards against one.
+//! A wallet is `wallets/<name>.wallet`. Next to it is `.wallet.previous`, the save before: a complete encrypted
+//! copy under the same password. The engine's lock on the data folder excludes a second writer; this module
+//! does not.
 
 mod contents;
 mod disk;
@@ -44,15 +44,18 @@ pub struct WalletFiles {
 }
 
 impl WalletFiles {
-    /// `data_folder` exists and is the caller's, who holds its lock.
+    /// Returns the wallet files of `data_folder`. The folder exists, and the caller holds its lock.
     pub fn new(data_folder: &Path, bounds: KdfBounds, faults: Arc<dyn Faults>) -> Self {
         Self { folder: data_folder.join("wallets"), bounds, faults }
     }
 
-    /// The wallets there are, in order of name. One of which only the previous save is left counts:
-    /// it can be opened.
+    /// Returns the names of all wallets, sorted. A wallet with only its previous save counts, because it can be
+    /// opened.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
     pub fn names(&self) -> Result<Vec<Name>, WalletFileError> {
-        // By key, because names that differ only in case are one name.
+        // By key, because names that differ only in case are the same name.
         let mut names = BTreeMap::new();
         for file in disk::files_in(&self.folder)? {
             if let Some(name) = save::wallet_of(&file) {
@@ -62,8 +65,11 @@ impl WalletFiles {
         Ok(names.into_values().collect())
     }
 
-    /// Makes an empty wallet and leaves it open. Refused while the folder holds a wallet of any name,
-    /// or the previous save of one: that may be the only copy, and the second save would replace it.
+    /// Creates an empty wallet and leaves it open.
+    ///
+    /// # Errors
+    /// The folder holds a wallet of any name, or the previous save of one: that may be the only copy, and the
+    /// second save would replace it. Also if the name or the key derivation is refused, or the disk fails.
     pub fn create(
         &self,
         name: &Name,
@@ -78,12 +84,16 @@ impl WalletFiles {
         OpenWallet::create(place, self.bounds, password, kdf)
     }
 
-    /// Where the current save of a wallet lies.
+    /// Returns the path of a wallet's current save.
     pub fn file(&self, name: &Name) -> PathBuf {
         self.folder.join(format!("{}.wallet", name.as_str()))
     }
 
-    /// Opens the current save, or the previous one if the current is missing or damaged.
+    /// Opens the current save, or the previous one if the current one is missing, damaged or under another
+    /// password.
+    ///
+    /// # Errors
+    /// Neither copy opens, or another account can read one of them.
     pub fn open(
         &self,
         name: &Name,
@@ -92,8 +102,8 @@ impl WalletFiles {
         Opening::prepare(self.place(&self.as_written(name)?)?, self.bounds)?.run(password)
     }
 
-    /// The name of the wallet in a backup, and the backup's key. `text` is the wallet file in it; `file`, the backup,
-    /// is only named in errors.
+    /// Returns the name of the wallet in a backup, and the backup's key. `text` is the wallet file in it;
+    /// `file`, the backup, is only named in errors.
     ///
     /// # Errors
     /// The password is wrong, or the text is not a wallet file of this version.
@@ -114,21 +124,27 @@ impl WalletFiles {
         Ok((name.as_str().to_owned(), keys.backup_key(salt)))
     }
 
-    /// Whether the current save is a wallet, as far as that shows without its password.
+    /// Checks that the current save is a wallet file, as far as possible without its password.
+    ///
+    /// # Errors
+    /// The file is missing, damaged, readable by other accounts, or of another version.
     pub fn look(&self, name: &Name) -> Result<(), WalletFileError> {
         let place = self.place(&self.as_written(name)?)?;
         opening::load(&place, &place.current(), &self.bounds).map(|_locked| ())
     }
 
-    /// Removes every copy: the current save, the previous one and what a crash left behind. The
-    /// caller has dropped the open wallet, whose next save would bring the file back.
+    /// Removes every copy: the current save, the previous one and leftovers of a crash. The caller has dropped
+    /// the open wallet, whose next save would bring the file back.
+    ///
+    /// # Errors
+    /// There is no such wallet, or a file cannot be removed.
     pub fn delete(&self, name: &Name) -> Result<(), WalletFileError> {
         let place = self.place(&self.as_written(name)?)?;
         place.check_folder()?;
         place.delete()
     }
 
-    /// The name as the files spell it: an operator need not remember capital letters.
+    /// Returns the name as the files spell it, so that the operator need not remember capital letters.
     fn as_written(&self, name: &Name) -> Result<Name, WalletFileError> {
         let found = self.names()?.into_iter().find(|known| known.key() == name.key());
         Ok(found.unwrap_or_else(|| name.clone()))

@@ -1,6 +1,6 @@
-//! The gate between keys and everybody: which keys are in memory, and the epoch in which they may be
-//! used. A slip carries the epoch of its issue; a lock or a freeze raises the epoch, and signing compares
-//! it under the same guard. So once a freeze was answered, no signature leaves.
+//! The gate between the keys and their users: which keys are in memory, and the epoch in which they may be
+//! used. A slip contains the epoch of its issue. A lock or a freeze raises the epoch, and signing compares it
+//! under the same lock. So no signature leaves after a freeze was answered.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -14,7 +14,7 @@ use super::derive::PrivateKey;
 use crate::journal::Slip;
 use crate::ports::SignFault;
 
-/// Keys and secrets of an open wallet; wiped when it goes.
+/// The keys and secrets of an open wallet, wiped on drop.
 #[derive(Default)]
 pub struct Keyring {
     keys: BTreeMap<Address, PrivateKey>,
@@ -40,8 +40,8 @@ impl Keyring {
 /// Shared by the vault, which fills it, and the core, which raises its epoch.
 #[derive(Default)]
 pub struct Gate {
-    // A lock, not a message: the epoch must be compared at the very moment of signing, and many sign at
-    // once. It is never held across an await.
+    // A lock instead of an owning task: the epoch must be compared at the moment of signing, and many callers
+    // sign at once. It is never held across an await.
     inner: RwLock<Inner>,
 }
 
@@ -66,15 +66,17 @@ impl Gate {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the keys are in memory.
     pub fn is_unlocked(&self) -> bool {
         self.read().keyring.is_some()
     }
 
+    /// Returns the current epoch, which a new slip must contain.
     pub fn epoch(&self) -> u64 {
         self.read().epoch
     }
 
-    /// Makes every slip issued so far worthless.
+    /// Voids every slip issued so far.
     pub fn raise(&self) {
         let mut inner = self.write();
         inner.epoch = inner.epoch.saturating_add(1);
@@ -110,7 +112,7 @@ impl Gate {
         }
     }
 
-    /// Whether an agent's secret is at hand, and the secret for the length of one call.
+    /// Calls `use_it` with the agent's secret, or `None` if it is not in memory.
     pub fn with_agent_secret<T>(
         &self,
         id: &AgentId,

@@ -1,19 +1,19 @@
-//! Owns the way from a password to a key: Argon2id, its parameters and the bounds these must keep.
-//! Never touches a file, and allocates nothing before the bounds are checked.
+//! Derives a key from a password: Argon2id, its parameters and their bounds. Never touches a file, and
+//! allocates nothing before the bounds are checked.
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::{Zeroizing, zeroize_stack};
 
-/// Bytes of a key and of Argon2's output.
+/// The size in bytes of a key, which is Argon2's output.
 pub const KEY_BYTES: usize = 32;
-/// Bytes of a salt (RFC 9106 section 3.1 recommends 16).
+/// The size of a salt in bytes (RFC 9106 section 3.1 recommends 16).
 pub const SALT_BYTES: usize = 16;
 
-/// Argon2 keeps its state and the last block of the password on the stack; this covers both.
+/// Argon2 keeps its state and the last block of the password on the stack. This covers both.
 const STACK_BYTES: usize = 16 * 1024;
 
-/// What one guess costs. Stored with the wallet, so that it can be raised without losing old wallets.
+/// The cost of one guess. Stored with the wallet, so that it can be raised without losing old wallets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KdfParams {
     pub memory_kib: u32,
@@ -22,15 +22,15 @@ pub struct KdfParams {
 }
 
 impl KdfParams {
-    /// The specification's section 'Wallet': 256 MiB, 3 iterations, 4 lanes.
+    /// The parameters of the specification's section "Wallet": 256 MiB, 3 iterations, 4 lanes.
     pub const FULL: Self = Self { memory_kib: 262_144, iterations: 3, parallelism: 4 };
 
-    /// The payments-only edition, which also runs on small machines: 64 MiB.
+    /// The parameters of the payments-only edition, which also runs on small machines: 64 MiB.
     pub const PAYMENTS_EDITION: Self = Self { memory_kib: 65_536, iterations: 3, parallelism: 4 };
 }
 
-/// Which parameters are believed. A file is an attacker's to edit: below the floor it would be cheap
-/// to guess, above the ceiling it would exhaust the machine.
+/// The range of accepted parameters. An attacker may have edited the file: below the floor a password would be
+/// cheap to guess, above the ceiling the derivation would exhaust the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KdfBounds {
     pub min_memory_kib: u32,
@@ -40,8 +40,8 @@ pub struct KdfBounds {
 }
 
 impl KdfBounds {
-    /// The only bounds a product uses. Tests lower the floor, because a key of full strength takes a
-    /// large part of a second.
+    /// The only bounds in production. Tests lower the floor, because a key of full strength takes a large part
+    /// of a second.
     pub const PRODUCTION: Self = Self {
         min_memory_kib: 65_536,
         max_memory_kib: 524_288,
@@ -49,12 +49,15 @@ impl KdfBounds {
         max_parallelism: 8,
     };
 
-    /// Memory times iterations: twice what our own wallets cost.
+    /// The maximum of memory (KiB) times iterations: twice the cost of our own wallets.
     const MOST_WORK: u64 = 2 * 262_144 * 3;
 
-    /// Refuses what is outside, naming the first parameter that is.
+    /// Rejects parameters outside the bounds.
+    ///
+    /// # Errors
+    /// Names the first parameter that is outside.
     pub fn check(&self, params: &KdfParams) -> Result<(), KdfError> {
-        // Argon2 itself needs eight blocks of 1 KiB for each lane.
+        // Argon2 needs at least eight blocks of 1 KiB per lane.
         let floor = self.min_memory_kib.max(params.parallelism.saturating_mul(8));
         let rows = [
             ("parallelism", params.parallelism, 1, self.max_parallelism),
@@ -87,7 +90,10 @@ pub enum KdfError {
     OutOfMemory { memory_kib: u32 },
 }
 
-/// Argon2id (RFC 9106, version 0x13). The caller has brought the password to NFC.
+/// Derives a key with Argon2id (RFC 9106, version 0x13). The caller has normalised the password to NFC.
+///
+/// # Errors
+/// A parameter is outside the bounds, or there is too little memory.
 pub fn derive_key(
     password: &SecretString,
     salt: &[u8; SALT_BYTES],
@@ -101,7 +107,7 @@ pub fn derive_key(
     derived.map(|()| key)
 }
 
-/// Apart and not inlined, so that its stack lies below the caller's and can be overwritten.
+/// Not inlined, so that its stack lies below the caller's, which overwrites it.
 #[inline(never)]
 fn fill(
     password: &SecretString,
@@ -109,14 +115,14 @@ fn fill(
     params: &KdfParams,
     key: &mut [u8; KEY_BYTES],
 ) -> Result<(), KdfError> {
-    // Only memory can be missing: the bounds hold and every length is fixed.
+    // Only a lack of memory can fail: the bounds hold and every length is fixed.
     let failed = || KdfError::OutOfMemory { memory_kib: params.memory_kib };
     let shape =
         Params::new(params.memory_kib, params.iterations, params.parallelism, Some(KEY_BYTES))
             .map_err(|_refused| failed())?;
 
-    // Our own memory, because argon2 does not wipe the one it would take; and `try_reserve`, because
-    // a plain allocation of this size ends the process when it fails.
+    // Our own buffer, because argon2 does not wipe the one that it allocates. `try_reserve`, because a failed
+    // plain allocation of this size ends the process.
     let mut memory: Zeroizing<Vec<Block>> = Zeroizing::new(Vec::new());
     memory.try_reserve_exact(shape.block_count()).map_err(|_full| failed())?;
     memory.resize(shape.block_count(), Block::new());

@@ -1,16 +1,16 @@
-//! Owns the one cipher of the wallet file: AES-256-GCM with 96-bit nonces and 128-bit tags. Keys and
-//! nonces of another size cannot be written down; what fails to authenticate is never returned.
+//! Owns the only cipher of the wallet file: AES-256-GCM with 96-bit nonces and 128-bit tags. The types exclude
+//! other key and nonce sizes, and unauthenticated bytes are never returned.
 
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::{AeadInOut, Aes256Gcm, KeyInit};
 use zeroize::Zeroizing;
 
-/// Bytes of a nonce.
+/// The size of a nonce in bytes.
 pub const NONCE_BYTES: usize = 12;
-/// Bytes of the tag that ends a ciphertext.
+/// The size in bytes of the tag at the end of a ciphertext.
 pub const TAG_BYTES: usize = 16;
 
-/// Why a message was not sealed or not opened.
+/// Why a message could not be sealed or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     #[error("a nonce has 12 bytes")]
@@ -23,12 +23,15 @@ pub enum SealError {
     NoEntropy,
 }
 
-/// A nonce. No `Clone`, and sealing consumes it: GCM loses its key when one is used twice.
+/// A nonce. Not `Clone`, and consumed by sealing: using a nonce twice breaks GCM for its key.
 #[derive(Debug)]
 pub struct Nonce([u8; NONCE_BYTES]);
 
 impl Nonce {
-    /// 96 random bits. NIST SP 800-38D allows 2³² messages a key, far above a wallet's saves.
+    /// Returns 96 random bits. NIST SP 800-38D allows 2^32 messages per key, far more than a wallet saves.
+    ///
+    /// # Errors
+    /// The system provides no random bytes.
     pub fn random() -> Result<Self, SealError> {
         let mut bytes = [0; NONCE_BYTES];
         getrandom::fill(&mut bytes).map_err(|_system| SealError::NoEntropy)?;
@@ -39,13 +42,13 @@ impl Nonce {
 impl TryFrom<&[u8]> for Nonce {
     type Error = SealError;
 
-    /// A nonce read back from a file.
+    /// Reads a nonce from a file.
     fn try_from(bytes: &[u8]) -> Result<Self, SealError> {
         bytes.try_into().map(Self).map_err(|_length| SealError::NonceSize)
     }
 }
 
-/// A sealed message: the nonce, and the ciphertext with its tag at the end. Public bytes.
+/// A sealed message: the nonce, and the ciphertext with its tag at the end. These bytes are public.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
     nonce: [u8; NONCE_BYTES],
@@ -53,33 +56,42 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// A message read back from a file; nothing is verified before it is opened.
+    /// Creates a message from bytes of a file. Nothing is verified before [`open`].
     pub fn from_parts(nonce: Nonce, ciphertext: Vec<u8>) -> Self {
         Self { nonce: nonce.0, ciphertext }
     }
 
+    /// Returns the nonce.
     pub fn nonce(&self) -> &[u8; NONCE_BYTES] {
         &self.nonce
     }
 
+    /// Returns the ciphertext, which ends with the tag.
     pub fn ciphertext(&self) -> &[u8] {
         &self.ciphertext
     }
 }
 
-/// Seals under a fresh random nonce.
+/// Seals a message under a fresh random nonce; `aad` is authenticated with it.
+///
+/// # Errors
+/// The system provides no random bytes, or the message is too long.
 pub fn seal(key: &[u8; 32], aad: &[u8], plaintext: &[u8]) -> Result<Sealed, SealError> {
     seal_under(Nonce::random()?, key, aad, plaintext)
 }
 
-/// Seals under a nonce that the caller vouches for: [`seal`], and tests with published vectors.
+/// Seals a message under a nonce that the caller guarantees to be unused. Only for [`seal`], and for tests with
+/// published vectors.
+///
+/// # Errors
+/// The message is too long.
 pub fn seal_under(
     nonce: Nonce,
     key: &[u8; 32],
     aad: &[u8],
     plaintext: &[u8],
 ) -> Result<Sealed, SealError> {
-    // Room for the tag from the start: a buffer that grows would leave the plaintext behind.
+    // Includes room for the tag from the start: a buffer that grows would leave the plaintext behind.
     let room = plaintext.len().checked_add(TAG_BYTES).ok_or(SealError::TooLong)?;
     let mut buffer = Zeroizing::new(Vec::with_capacity(room));
     buffer.extend_from_slice(plaintext);
@@ -90,7 +102,10 @@ pub fn seal_under(
     Ok(Sealed { nonce: nonce.0, ciphertext: std::mem::take(&mut *buffer) })
 }
 
-/// The plaintext, or nothing: the tag is verified before a byte is decrypted.
+/// Returns the plaintext. The tag is verified before anything is decrypted.
+///
+/// # Errors
+/// The key, the context `aad` or the message does not match the tag.
 pub fn open(key: &[u8; 32], aad: &[u8], message: &Sealed) -> Result<Zeroizing<Vec<u8>>, SealError> {
     let (body, tag) =
         message.ciphertext.split_last_chunk::<TAG_BYTES>().ok_or(SealError::NotAuthentic)?;

@@ -1,5 +1,5 @@
-//! Owns seed phrases (BIP-39, English). Keeps the entropy only: the words are written on demand and
-//! wiped. Never makes entropy up.
+//! Owns seed phrases (BIP-39, English). Stores only the entropy: the words are written on demand and wiped.
+//! Never generates entropy.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use bip39::{Language, Mnemonic};
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use zeroize::{Zeroizing, zeroize_stack};
 
-/// bip39 works on the stack (word numbers, bits, PBKDF2 state); this covers it in a debug build too.
+/// bip39 works on the stack (word numbers, bits, PBKDF2 state). This covers it in a debug build too.
 const STACK_BYTES: usize = 32 * 1024;
 
-/// How long a new phrase is. A phrase that is imported may also have 15, 18 or 21 words.
+/// The length of a new phrase. An imported phrase may also have 15, 18 or 21 words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WordCount {
     Twelve,
     TwentyFour,
 }
 
-/// Why a phrase is not one. Never repeats a word: a word with a typing error is still a secret.
+/// Why a phrase is invalid. Never repeats a word: a word with a typing error is still a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SeedError {
     #[error("a seed phrase has 12, 15, 18, 21 or 24 words, this has {0}")]
@@ -30,13 +30,13 @@ pub enum SeedError {
     EntropySize(usize),
 }
 
-/// A seed phrase, kept as its entropy. Wiped on drop; neither copied, shown nor serialised.
+/// A seed phrase, stored as its entropy. Wiped on drop; never copied, shown or serialised.
 pub struct Seed {
     entropy: SecretSlice<u8>,
 }
 
 impl Seed {
-    /// A new phrase from random bytes of the caller, who takes them from the system.
+    /// Creates a seed from random bytes. The caller takes them from the system.
     pub fn generate(words: WordCount, entropy: &[u8; 32]) -> Self {
         let (half, _rest) = entropy.split_at(16);
         let taken = match words {
@@ -46,7 +46,10 @@ impl Seed {
         Self { entropy: taken.to_vec().into() }
     }
 
-    /// A stored seed.
+    /// Restores a stored seed.
+    ///
+    /// # Errors
+    /// The entropy does not have 16, 20, 24, 28 or 32 bytes.
     pub fn from_entropy(entropy: &[u8]) -> Result<Self, SeedError> {
         match entropy.len() {
             16 | 20 | 24 | 28 | 32 => Ok(Self { entropy: entropy.to_vec().into() }),
@@ -54,8 +57,11 @@ impl Seed {
         }
     }
 
-    /// The words as a person types them: white space at the ends, several blanks, tabs, line ends
-    /// and capital letters do not matter.
+    /// Parses the words as a person types them: surrounding white space, repeated blanks, tabs, line ends and
+    /// capital letters do not matter.
+    ///
+    /// # Errors
+    /// The number of words, a word or the checksum is wrong.
     pub fn from_phrase(phrase: &SecretString) -> Result<Self, SeedError> {
         let normal = normalise(phrase.expose_secret());
         let seed = parse(&normal);
@@ -63,15 +69,21 @@ impl Seed {
         seed
     }
 
-    /// The words, one blank between them. Only for `seed words`, after the password.
+    /// Returns the words, separated by one blank. Only for `seed words`, after the password.
+    ///
+    /// # Errors
+    /// The entropy has an invalid size, which the constructors exclude.
     pub fn phrase(&self) -> Result<Zeroizing<String>, SeedError> {
         let phrase = write_words(self.entropy.expose_secret());
         zeroize_stack::<STACK_BYTES>();
         phrase
     }
 
-    /// The 64 bytes from which keys are derived: PBKDF2 over the words and the passphrase (BIP-39
-    /// calls it the seed). 2048 rounds cost milliseconds, so the caller keeps the keys, not the words.
+    /// Returns the 64 bytes from which keys are derived: PBKDF2 over the words and the passphrase (BIP-39 calls
+    /// this the seed). The 2048 rounds cost milliseconds, so callers should derive all keys from one result.
+    ///
+    /// # Errors
+    /// The entropy has an invalid size, which the constructors exclude.
     pub fn bip39_seed(&self, passphrase: &SecretString) -> Result<Zeroizing<[u8; 64]>, SeedError> {
         let mut bytes = Zeroizing::new([0; 64]);
         let filled = stretch(self.entropy.expose_secret(), passphrase, &mut bytes);
@@ -79,12 +91,13 @@ impl Seed {
         filled.map(|()| bytes)
     }
 
+    /// Returns the number of words of the phrase.
     pub fn word_count(&self) -> usize {
-        // BIP-39: 11 bits a word, of which 32 of 33 are entropy, so four bytes are three words.
+        // BIP-39 encodes 11 bits per word, and 32 of 33 bits are entropy: four bytes make three words.
         self.entropy.expose_secret().len() / 4 * 3
     }
 
-    /// For the wallet file, which seals it.
+    /// Returns the entropy for the wallet file, which seals it.
     pub fn expose_entropy(&self) -> &[u8] {
         self.entropy.expose_secret()
     }
@@ -96,7 +109,8 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// Never longer than its input, so that the buffer does not grow and leave words behind.
+/// Normalises a phrase. The result is never longer than the input, so the buffer does not grow and leave words
+/// behind.
 fn normalise(phrase: &str) -> Zeroizing<String> {
     let mut normal = Zeroizing::new(String::with_capacity(phrase.len()));
     for word in phrase.split_whitespace() {
@@ -108,7 +122,7 @@ fn normalise(phrase: &str) -> Zeroizing<String> {
     normal
 }
 
-// The three below are not inlined, so that their stack lies below the caller's, who overwrites it.
+// The next three functions are not inlined, so that their stack lies below the caller's, which overwrites it.
 
 #[inline(never)]
 fn parse(normal: &str) -> Result<Seed, SeedError> {
@@ -121,7 +135,7 @@ fn parse(normal: &str) -> Result<Seed, SeedError> {
 #[inline(never)]
 fn write_words(entropy: &[u8]) -> Result<Zeroizing<String>, SeedError> {
     let mnemonic = mnemonic(entropy)?;
-    // The longest English word has 8 letters, and 24 words are the most.
+    // The longest English word has 8 letters, and a phrase has at most 24 words.
     let mut phrase = Zeroizing::new(String::with_capacity(24 * 9));
     for word in mnemonic.words() {
         if !phrase.is_empty() {

@@ -1,5 +1,5 @@
-//! The store in two files: the same as one in memory whatever was carried over when, for readers that look
-//! meanwhile too; and files that do not belong together.
+//! The store in two files answers like one in memory, whenever rows are moved and also to concurrent readers.
+//! Files that do not belong together are refused.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +27,7 @@ const SMALL: [Carry; 3] = [
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many requests, with settlements or new records for some older ones.
+    /// Commits `new` requests, and settlements or new records for some older ones.
     Commit {
         new: u8,
         older: u8,
@@ -55,7 +55,7 @@ fn paid(times: u64) -> Paid {
     Paid { times, approved: 0, first: Utc(1), last: Utc(2), usd: Usd(times) }
 }
 
-/// Makes batches as a journal does: entries in order, everything else about any of them.
+/// Makes batches as a journal does: entries in order, and other rows about any of them.
 #[derive(Debug, Default)]
 struct Maker {
     seq: u64,
@@ -117,7 +117,7 @@ impl Maker {
     }
 }
 
-/// All that a store and its reader answer.
+/// Returns everything that a store and its reader answer.
 fn told(store: &dyn Store, keys: &[Vec<u8>], last: u64) -> impl PartialEq + std::fmt::Debug {
     let mut entries = Vec::new();
     let mut visit = |bytes: &[u8]| {
@@ -188,7 +188,7 @@ proptest! {
                 (told(&model, &maker.keys, maker.seq), told(&store, &maker.keys, maker.seq));
             prop_assert!(expected == found, "{expected:?}\n{found:?}");
         }
-        // In one more life nothing has changed.
+        // Reopening once more changes nothing.
         drop(store);
         let store = open(&path, Carry::PRODUCTION);
         prop_assert!(told(&model, &maker.keys, maker.seq) == told(&store, &maker.keys, maker.seq));
@@ -269,7 +269,7 @@ fn files_that_do_not_belong_together_are_refused_and_left_as_they_are() {
         let looked = look(&path).map_err(|error| error.to_string());
         let opened = RedbStore::open(&path, Arc::new(NoFaults)).unwrap_err().to_string();
         assert!(opened.contains("journal-history.redb"), "{opened}");
-        // An empty file is none that could be looked into.
+        // An empty file cannot be probed.
         assert_eq!(looked, if short.is_empty() { Ok(()) } else { Err(opened) });
         assert_eq!(std::fs::read(&path).unwrap().is_empty(), short.is_empty());
     };
@@ -302,7 +302,7 @@ fn a_copy_is_whole_unless_the_history_changed_under_it() {
     let to = copies.path().join("journal.redb");
 
     assert_eq!(store.begin_copy().unwrap().as_ref(), Some(&beside));
-    // So much that the history must take it.
+    // Enough rows that they must move to the history.
     for at in 0..40 {
         store.commit(maker.batch(2, at, 1, 23)).unwrap();
     }

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use bursar_core::codes::Code;
 
-/// What a caller must show.
+/// The proof that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     None,
-    /// The id in the path is the right to read.
+    /// The id in the path is the capability to read.
     Id,
     /// `agent_id` and `signature` in the body.
     Agent,
 }
 
-/// One route.
+/// A route of the agent server.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
     pub method: &'static str,
@@ -23,13 +23,13 @@ pub struct Route {
     pub proof: Proof,
     /// Name of the body's schema.
     pub body: Option<&'static str>,
-    /// Statuses of answers that are no errors, and the names of their schemas.
+    /// The statuses of successful answers, with the names of their schemas.
     pub answers: &'static [(u16, &'static str)],
-    /// Codes of its own; those of every route and of every proof come on top.
+    /// The route's own codes, in addition to those of all routes and of its proof.
     pub codes: &'static [Code],
 }
 
-/// What any request may get.
+/// The codes that any request may get.
 const ALWAYS: &[Code] = &[
     Code::BadRequest,
     Code::InvalidContentLength,
@@ -44,11 +44,11 @@ const ALWAYS: &[Code] = &[
     Code::Busy,
 ];
 
-/// What any request with a body may get.
+/// The codes that any request with a body may get.
 const WITH_BODY: &[Code] =
     &[Code::InvalidJson, Code::InvalidRequest, Code::MissingAgentId, Code::UnsupportedEncoding];
 
-/// What any request with a proof may get.
+/// The codes that any request with a proof may get.
 const WITH_PROOF: &[Code] = &[
     Code::AuthFailed,
     Code::AgentNotCommissioned,
@@ -127,7 +127,7 @@ pub const ROUTES: &[Route] = &[
 ];
 
 impl Route {
-    /// Every code that it may answer with.
+    /// Returns every code that the route may answer with.
     pub fn all_codes(&self) -> BTreeSet<Code> {
         let mut codes: BTreeSet<Code> = ALWAYS.iter().chain(self.codes).copied().collect();
         if self.body.is_some() || self.path == "/status" {
@@ -139,7 +139,7 @@ impl Route {
         codes
     }
 
-    /// Every status that it may answer with.
+    /// Returns every HTTP status that the route may answer with.
     pub fn statuses(&self) -> BTreeSet<u16> {
         let good = self.answers.iter().map(|(status, _schema)| *status);
         good.chain(self.all_codes().iter().map(|code| code.http())).collect()

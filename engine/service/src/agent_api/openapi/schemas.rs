@@ -1,4 +1,4 @@
-//! The shapes of bodies and answers, in JSON Schema.
+//! The JSON Schemas of bodies and answers.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::routes::{ROUTES, Route};
 
-/// Every schema that a route names.
+/// Returns every schema that a route names.
 pub(super) fn all() -> Value {
-    // What this server answers with; the table of codes has those of the operator's commands as well.
+    // Only the codes of this server; the table of codes also has those of the operator's commands.
     let codes: BTreeSet<Code> = ROUTES.iter().flat_map(Route::all_codes).collect();
     let codes: Vec<Value> =
         codes.iter().map(|code| code.text().into()).chain([Value::Null]).collect();
@@ -127,7 +127,7 @@ fn object(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
-/// `schema` with exactly one of the fields `names`.
+/// Returns `schema` with exactly one of the fields `names` required.
 fn either(mut schema: Value, names: &[&str]) -> Value {
     let choices: Vec<Value> = names.iter().map(|name| json!({ "required": [name] })).collect();
     if let Some(schema) = schema.as_object_mut() {

@@ -1,4 +1,4 @@
-//! `GET /sign/status/{id}`, and a request in the words that its agent is told.
+//! `GET /sign/status/{id}`, and the answers that describe a request to its agent.
 
 use std::sync::Arc;
 
@@ -44,10 +44,11 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
                 .with("code", Code::AlreadySigned.text());
             Answer::new(200, body).with_code(Code::AlreadySigned)
         }
-        // A poll for an outcome succeeds, whatever the outcome is.
+        // The poll succeeds, whatever the outcome of the request.
         Status::Refused { refusal, .. } => rejected(&record, refusal.sentence(), refusal.code),
         Status::Held { .. } if record.is_over(&moment) => {
-            // Noted before it is told: a clock that is set back must not bring it to life again.
+            // The expiry is committed before it is reported: a clock that is set back must not revive the
+            // request.
             if let Err(fault) = api.core.act(Action::Tick).await {
                 tracing::warn!(code = %fault.code, "an expiry was not noted");
             }
@@ -60,7 +61,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
     })
 }
 
-/// A request as its agent is told of it. `signature` is one that is not in the record yet.
+/// Describes a request to its agent. `signature` is one that the record does not contain yet.
 pub(super) fn told(record: &Request, signature: Option<&Signature65>, moment: &Moment) -> Answer {
     match &record.status {
         Status::Authorized { terms, signature: recorded, .. } => {
@@ -126,7 +127,7 @@ pub(super) fn told(record: &Request, signature: Option<&Signature65>, moment: &M
     }
 }
 
-/// The payment was made: the agent gets no second header for it, and the way to the next one.
+/// The answer for a payment that was made: no second header, and a hint how to pay again.
 pub(super) fn settled(record: &Request) -> Answer {
     let mut answer = Answer::refusal(&Fault::new(Code::PaymentSettled));
     answer.body.insert("previous_transaction_id", record.id.to_string());
@@ -134,7 +135,7 @@ pub(super) fn settled(record: &Request) -> Answer {
     answer
 }
 
-/// What makes the next request for the same thing a new one.
+/// Returns how the agent makes its next request a new one.
 fn send_again(record: &Request) -> &'static str {
     match &record.identity {
         Identity::Hmac { .. } => "To pay again, sign a new request with a new timestamp.",
@@ -142,7 +143,7 @@ fn send_again(record: &Request) -> &'static str {
     }
 }
 
-/// Unknown is null, never zero.
+/// An unknown amount is null, never zero.
 fn amount_micro(record: &Request) -> Value {
     if record.ask.unpriced { Value::Null } else { Value::from(record.ask.usd.0) }
 }

@@ -1,5 +1,5 @@
-//! Owns the one type that holds a private key. It can tell its address and sign a digest; it is
-//! neither copied nor shown, and wiped on drop.
+//! Owns the only type that holds a private key. It returns its address and signs a digest. It is never copied
+//! or shown, and wiped on drop.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use alloy_primitives::{Address, B256, keccak256};
 use k256::ecdsa::SigningKey;
 use zeroize::{Zeroizing, zeroize_stack};
 
-/// k256 keeps scalars and its multiplication tables on the stack; this covers a debug build too.
+/// k256 keeps scalars and its multiplication tables on the stack. This covers a debug build too.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// The bytes are no key of secp256k1, or no signature exists: both are as likely as guessing a key.
+/// The bytes are not a valid secp256k1 key, or no signature exists. Both are as likely as guessing a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("these bytes are not a usable secp256k1 key")]
 pub struct KeyError;
@@ -23,7 +23,10 @@ pub struct PrivateKey {
 }
 
 impl PrivateKey {
-    /// A key from its 32 bytes, which must be below the order of the curve and not zero.
+    /// Creates a key from its 32 bytes.
+    ///
+    /// # Errors
+    /// The bytes are zero, or not below the order of the curve.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, KeyError> {
         let key = Self::read(bytes);
         zeroize_stack::<STACK_BYTES>();
@@ -31,32 +34,38 @@ impl PrivateKey {
     }
 
     pub(super) fn from_signing_key(key: &SigningKey) -> Result<Self, KeyError> {
-        // An uncompressed point is a 4 and two coordinates; the address is the last 20 bytes of
-        // Keccak-256 over the coordinates alone.
+        // An uncompressed point is a 4 and two coordinates. The address is the last 20 bytes of Keccak-256 over
+        // the coordinates.
         let point = key.verifying_key().to_encoded_point(false);
         let (_mark, coordinates) = point.as_bytes().split_first().ok_or(KeyError)?;
         let address = Address::from_word(keccak256(coordinates));
         Ok(Self { key: Box::new(key.clone()), address })
     }
 
+    /// Returns the Ethereum address of the key.
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// `r || s || v` with v 27 or 28: deterministic (RFC 6979) and low s (EIP-2), so the same digest
-    /// always gets the same bytes, and a restart that signs again gives no second signature away.
+    /// Signs a digest and returns `r || s || v`, with `v` 27 or 28.
+    ///
+    /// Signatures are deterministic (RFC 6979) with low `s` (EIP-2): the same digest always gets the same
+    /// bytes. So a restart that signs again does not publish a second signature.
+    ///
+    /// # Errors
+    /// No signature exists for this digest; see [`KeyError`].
     pub fn sign_digest(&self, digest: &B256) -> Result<[u8; 65], KeyError> {
         let signature = self.sign(digest);
         zeroize_stack::<STACK_BYTES>();
         signature
     }
 
-    /// Only for `address export`, after the password.
+    /// Returns the key's bytes. Only for `address export`, after the password.
     pub fn expose_bytes(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.key.to_bytes().into())
     }
 
-    // The two below are not inlined, so that their stack lies below the caller's, who overwrites it.
+    // The next two functions are not inlined, so that their stack lies below the caller's, which overwrites it.
 
     #[inline(never)]
     fn read(bytes: &[u8; 32]) -> Result<Self, KeyError> {
@@ -67,7 +76,7 @@ impl PrivateKey {
     fn sign(&self, digest: &B256) -> Result<[u8; 65], KeyError> {
         let (signature, recovery) =
             self.key.sign_prehash_recoverable(digest.as_slice()).map_err(|_zero| KeyError)?;
-        // `ecrecover` knows 27 and 28 only; a reduced x has never been seen.
+        // `ecrecover` accepts only 27 and 28. A reduced x has never been observed.
         if recovery.is_x_reduced() {
             return Err(KeyError);
         }

@@ -1,5 +1,5 @@
-//! Owns what a wallet keeps secret, and its bytes inside the sealed payload. Every buffer has its
-//! full size from the start and is wiped: one that grew would leave a copy behind.
+//! Owns the secrets of a wallet and their encoding inside the sealed payload. Every buffer has its full size
+//! from the start and is wiped: one that grows would leave a copy behind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,31 +13,31 @@ use crate::vault::seed::Seed;
 /// The shared secret of an agent in `hmac` mode, or a retired seal key.
 pub type AgentSecret = SecretBox<[u8; 32]>;
 
-/// Where the journal stood when the wallet was saved. An older journal beside a newer note means that
-/// one of them was put back.
+/// The journal's head when the wallet was saved. If the journal is older than the note, one of them was put
+/// back from a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalNote {
     pub seq: u64,
     pub head: [u8; 32],
 }
 
-/// A seed is never written over: its addresses would be lost with it.
+/// The id already has a seed. A seed is never overwritten, because its addresses would be lost with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the wallet already has a seed {0}")]
 pub struct SeedIdTaken(pub SeedId);
 
-/// Everything behind the password.
+/// Everything that the password protects.
 #[derive(Default)]
 pub(super) struct Contents {
     pub(super) seeds: BTreeMap<SeedId, Seed>,
     pub(super) agents: BTreeMap<AgentId, AgentSecret>,
     pub(super) note: Option<JournalNote>,
-    /// Seal keys of earlier passwords, under which the journal's last seal may still be.
+    /// Seal keys of earlier passwords; the journal's last seal may still be under one of them.
     pub(super) retired_seal_keys: Vec<SecretBox<[u8; 32]>>,
 }
 
 impl Contents {
-    /// `None` when a count does not fit its field, which is far beyond what a file may hold.
+    /// Encodes the contents. Returns `None` if a count exceeds its field, far beyond the maximum of a file.
     pub(super) fn encode(&self) -> Option<Zeroizing<Vec<u8>>> {
         let mut out = Zeroizing::new(Vec::with_capacity(self.encoded_len()));
         out.extend(count(self.seeds.len())?);
@@ -64,7 +64,7 @@ impl Contents {
         Some(out)
     }
 
-    /// `None` for bytes that [`Self::encode`] does not write.
+    /// Decodes the contents. Returns `None` for bytes that [`Self::encode`] does not write.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = Reader(bytes);
         let mut contents = Self::default();
@@ -114,7 +114,8 @@ impl fmt::Debug for Contents {
     }
 }
 
-/// Straight into its own heap memory: values in a map move when the map grows, boxes do not.
+/// Copies a secret directly into its own heap allocation: values in a map move when the map grows, boxes do
+/// not.
 pub(super) fn boxed(secret: &[u8; 32]) -> SecretBox<[u8; 32]> {
     SecretBox::init_with_mut(|kept: &mut [u8; 32]| kept.copy_from_slice(secret))
 }
@@ -123,7 +124,7 @@ fn count(entries: usize) -> Option<[u8; 4]> {
     u32::try_from(entries).ok().map(u32::to_be_bytes)
 }
 
-/// What is left to read.
+/// The bytes that remain to be read.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

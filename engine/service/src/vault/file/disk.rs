@@ -1,5 +1,5 @@
-//! Owns the single steps on the disk and the modes of files and folders. Knows no order of steps. All
-//! that a port to another system has to replace is here.
+//! The single operations on disk, and the modes of files and folders. Does not decide their order. A port to
+//! another system replaces only this file.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read};
@@ -10,25 +10,26 @@ use rustix::fs::{Mode, OFlags};
 
 use super::error::WalletFileError;
 
-/// A hundred thousand agents. A file beyond it is not read into memory, and not written.
+/// The maximum size of a wallet file in bytes, enough for about a hundred thousand agents. A larger file is
+/// neither read nor written.
 pub(super) const MAX_FILE_BYTES: usize = 8 * 1024 * 1024;
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
-/// Makes a folder that nobody else could enter at any moment. Says whether it was not there.
+/// Creates a folder that other accounts cannot enter at any moment. Returns whether it was missing.
 pub(super) fn create_folder(folder: &Path) -> Result<bool, WalletFileError> {
     match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
         Err(there) if there.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         made => made.map_err(WalletFileError::io(folder, "create the folder"))?,
     }
-    // A umask can have taken rights from the owner; it cannot have given any to others.
+    // A umask can remove the owner's rights, but cannot grant any to others.
     fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE))
         .map_err(WalletFileError::io(folder, "set the mode of"))?;
     Ok(true)
 }
 
-/// Whether there is a folder. It must be closed to others, who could otherwise put an old copy of a
+/// Whether the folder exists. It must be closed to other accounts, which could otherwise put an old copy of a
 /// wallet in place.
 pub(super) fn check_folder(folder: &Path) -> Result<bool, WalletFileError> {
     match fs::symlink_metadata(folder) {
@@ -44,7 +45,7 @@ pub(super) fn check_folder(folder: &Path) -> Result<bool, WalletFileError> {
     }
 }
 
-/// The names of the files in a folder; none if there is no folder.
+/// Returns the names of the files in a folder; none if the folder is missing.
 pub(super) fn files_in(folder: &Path) -> Result<Vec<String>, WalletFileError> {
     let entries = match fs::read_dir(folder) {
         Err(none) if none.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -53,13 +54,13 @@ pub(super) fn files_in(folder: &Path) -> Result<Vec<String>, WalletFileError> {
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry.map_err(WalletFileError::io(folder, "read the folder"))?;
-        // Our names are ASCII; another is none of ours.
+        // Our names are ASCII, so a name that is not UTF-8 is not ours.
         files.extend(entry.file_name().into_string().ok());
     }
     Ok(files)
 }
 
-/// The text of a copy. Refused when other accounts can read it, or could change it.
+/// Reads a copy. Refuses it if other accounts can read or change it.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, WalletFileError> {
     let opened = match rustix::fs::open(
         path,
@@ -72,7 +73,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, WalletFileError> {
         opened => opened.map_err(|error| WalletFileError::io(path, "open")(error.into()))?,
     };
     let file = File::from(opened);
-    // Of the open file, not of the path: what was judged is what is read.
+    // The mode of the open file, not of the path: the file that is checked is the file that is read.
     let mode = file.metadata().map_err(WalletFileError::io(path, "read"))?.permissions().mode();
     closed(path, mode, FILE_MODE)?;
     let mut text = Vec::new();
@@ -93,12 +94,12 @@ fn closed(path: &Path, mode: u32, wanted: u32) -> Result<(), WalletFileError> {
     }
 }
 
-/// A new file that nobody else could read at any moment.
+/// Creates a file that other accounts cannot read at any moment.
 pub(super) fn create_file(path: &Path) -> io::Result<File> {
     let owner = Mode::RUSR | Mode::WUSR;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, owner)?;
-    // A umask can have taken rights from the owner; it cannot have given any to others.
+    // A umask can remove the owner's rights, but cannot grant any to others.
     rustix::fs::fchmod(&file, owner)?;
     Ok(File::from(file))
 }
@@ -110,8 +111,8 @@ pub(super) fn remove(path: &Path) -> Result<(), WalletFileError> {
     }
 }
 
-/// Makes the names in a folder durable. After a failed flush the state of the disk is unknown; the
-/// caller hears of it and never flushes the same bytes again, but writes new ones.
+/// Makes the names in a folder durable. After a failed flush the state of the disk is unknown: the caller gets
+/// the error and writes new bytes instead of flushing the same ones again.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), WalletFileError> {
     File::open(folder)
         .and_then(|open| open.sync_all())

@@ -1,5 +1,5 @@
-//! Owns what can go wrong with a wallet file. Each message names the way out, and the file where that is at
-//! fault, and no secret; it is for the operator, never for an agent.
+//! The errors of a wallet file. Each message names the remedy, and the file if the file is at fault, but no
+//! secret. They are for the operator, never for an agent.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::vault::kdf::KdfError;
 use crate::vault::sealed::SealError;
 
+/// Why a wallet file cannot be created, opened or saved.
 #[derive(Debug, thiserror::Error)]
 pub enum WalletFileError {
     #[error("there already is a wallet, {}: open it, or delete it first", .file.display())]
@@ -16,7 +17,8 @@ pub enum WalletFileError {
          removes the lost wallet from the journal, and a new wallet takes in its words with `bursar seed import`", .file.display())]
     NotFound { file: PathBuf },
 
-    // Who types it knows which wallet that is; the file would only be in the way of the advice.
+    // Names no file: the operator knows which wallet the password is for, and a path would distract from the
+    // advice.
     #[error(
         "The password does not open the wallet: try again. A forgotten password cannot be recovered, \
          but the seed phrase restores the addresses in a new wallet."
@@ -85,7 +87,7 @@ impl WalletFileError {
         Self::NotSealed { file: file.to_owned(), source }
     }
 
-    /// For `map_err`: what was being done to which file.
+    /// Returns a closure for `map_err` that adds the file and the action that failed.
     pub(super) fn io(file: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         let file = file.to_owned();
         move |source| Self::Io { file, action, source }

@@ -1,9 +1,10 @@
-//! Owns the text of a wallet file, version 1, and which of its bytes each tag covers. Holds no
-//! secret, opens nothing.
+//! Owns the text of a wallet file, version 1, and which of its bytes each tag covers. Holds no secret and
+//! decrypts nothing.
 //!
-//! The text is JSON for people, but has one form only: what is read must be, byte for byte, what this
-//! version would write. So no altered byte is overlooked, not even a blank or a capital hex digit. The
-//! checksum at the end is no defence against people, who can recompute it; it tells a damaged file
+//! The text is JSON, but has exactly one form: the bytes read must equal the bytes that this version would
+//! write. So every altered byte is noticed, even a space or an uppercase hex digit. The checksum at the end
+//! tells a damaged file from a wrong password, which a failing tag alone cannot. It does not stop an attacker,
+//! who can recompute it.
 //! from a wrong password, which a failing tag alone cannot.
 
 use std::path::Path;
@@ -19,8 +20,7 @@ const FORMAT: &str = "bursar-wallet";
 const VERSION: u32 = 1;
 const ALGORITHM: &str = "argon2id";
 
-/// How the password locks the master key. Stays the same from save to save until the password
-/// changes.
+/// How the password locks the master key. Stays the same from save to save until the password changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lock {
     pub(super) wallet_id: [u8; 16],
@@ -30,16 +30,16 @@ pub(super) struct Lock {
     pub(super) wrapped_key: Sealed,
 }
 
-/// A wallet file as it is written.
+/// A parsed wallet file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WalletText {
     pub(super) lock: Lock,
-    /// Grows with each save.
+    /// Raised by each save.
     pub(super) generation: u64,
     pub(super) payload: Sealed,
 }
 
-/// Why a text is no wallet of this version.
+/// Why a text is not a wallet file of this version.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     Damaged(&'static str),
@@ -57,8 +57,8 @@ impl Unreadable {
     }
 }
 
-/// What the tag of the wrapped key covers besides the key: who the file belongs to and what a guess
-/// costs. So neither can be exchanged or made cheaper.
+/// Returns the context that the tag of the wrapped key covers: the owner of the file and the cost of a guess.
+/// Neither can be exchanged or made cheaper.
 pub(super) fn key_context(
     wallet_id: &[u8; 16],
     name: &str,
@@ -79,8 +79,8 @@ pub(super) fn key_context(
     context
 }
 
-/// What the tag of the payload covers besides the payload: all of the above, the wrapped key and the
-/// generation. So parts of two saves cannot be put together, and the generation cannot be edited.
+/// Returns the context that the tag of the payload covers: all of [`key_context`], the wrapped key and the
+/// generation. Parts of two saves cannot be combined, and the generation cannot be edited.
 pub(super) fn payload_context(lock: &Lock, generation: u64) -> Vec<u8> {
     let mut context = Vec::new();
     put(&mut context, b"payload");
@@ -91,7 +91,7 @@ pub(super) fn payload_context(lock: &Lock, generation: u64) -> Vec<u8> {
     context
 }
 
-/// Length first, so that no two lists of fields give the same bytes.
+/// Writes the length first, so that no two lists of fields encode to the same bytes.
 fn put(out: &mut Vec<u8>, field: &[u8]) {
     out.extend(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
     out.extend_from_slice(field);
@@ -128,7 +128,7 @@ impl WalletText {
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
-        // Format and version are judged first: a later version may have other fields.
+        // Format and version come first: a later version may have other fields.
         let kind: Kind = serde_json::from_slice(bytes)
             .map_err(|_syntax| Unreadable::Damaged("it is not a wallet file"))?;
         if kind.format != FORMAT {
@@ -147,14 +147,14 @@ impl WalletText {
     }
 }
 
-/// What every version has.
+/// The fields that every version has.
 #[derive(Deserialize)]
 struct Kind {
     format: String,
     version: u64,
 }
 
-/// Version 1 in the order in which it is written.
+/// The fields of version 1, in the order in which they are written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
@@ -166,7 +166,7 @@ struct Wire {
     generation: u64,
     wrapped_key: WireSealed,
     payload: WireSealed,
-    /// SHA-256 over the text in which this field is empty.
+    /// SHA-256 of the text in which this field is empty, in hex.
     checksum: String,
 }
 
@@ -189,8 +189,8 @@ struct WireSealed {
 
 impl Wire {
     fn text(&self) -> String {
-        // Strings and numbers always serialise; were it not so, the empty text would not parse and
-        // the save would be refused before it replaced anything.
+        // Strings and numbers always serialise. If they did not, the empty text would not parse, and the save
+        // would be refused before it replaced anything.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
@@ -198,8 +198,7 @@ impl Wire {
 
     fn read(self) -> Option<WalletText> {
         let WireKdf { algorithm, memory_kib, iterations, parallelism, salt } = self.kdf;
-        // Its own check, because the comparison with the rendered text would call it damage of the
-        // checksum.
+        // Checked here, because the comparison with the rendered text would report a wrong checksum.
         if algorithm != ALGORITHM {
             return None;
         }

@@ -1,5 +1,5 @@
-//! Owns the master key of a wallet, and how the password wraps it. The only place where a password
-//! meets a file.
+//! Owns the master key of a wallet and its wrapping by the password. No other file combines a password with a
+//! wallet file.
 
 use std::fmt;
 use std::path::Path;
@@ -16,22 +16,22 @@ use super::format::{Lock, WalletText, key_context, payload_context};
 use crate::vault::kdf::{KdfBounds, KdfParams, SALT_BYTES, derive_key};
 use crate::vault::sealed::{self, SealError};
 
-/// The context of the key that seals the journal's head.
+/// The context of the key that seals the journal.
 const JOURNAL_SEAL: &[u8] = b"bursar journal seal v1";
-/// The context of the key of a backup, before its salt.
+/// The context of a backup's key, before its salt.
 const BACKUP: &[u8] = b"bursar backup v1";
 
-/// HMAC keeps its state on the stack; this covers it in a debug build too.
+/// HMAC keeps its state on the stack. This covers it in a debug build too.
 const STACK_BYTES: usize = 8 * 1024;
 
-/// An unlocked master key with the lock that a password opens it by.
+/// An unlocked master key, with the lock that the password opens.
 pub(super) struct Keys {
     master: SecretBox<[u8; 32]>,
     lock: Lock,
 }
 
 impl Keys {
-    /// A new master key, wrapped with a new salt. `file` is only named in errors.
+    /// Creates a master key and wraps it with a new salt. `file` is only named in errors.
     pub(super) fn make(
         file: &Path,
         (wallet_id, name): ([u8; 16], String),
@@ -51,7 +51,7 @@ impl Keys {
         Ok(Self { master, lock: Lock { wallet_id, name, kdf, salt, wrapped_key } })
     }
 
-    /// The master key behind `lock`.
+    /// Unwraps the master key of `lock`.
     pub(super) fn unlock(
         file: &Path,
         lock: &Lock,
@@ -74,17 +74,17 @@ impl Keys {
         &self.lock
     }
 
-    /// Whether both hold the same master key, in constant time.
+    /// Compares two master keys in constant time.
     pub(super) fn same_key(&self, other: &Self) -> bool {
         self.master.expose_secret().ct_eq(other.master.expose_secret()).into()
     }
 
-    /// A subkey for the journal's seals: whoever has it cannot open the wallet.
+    /// Returns the subkey for the journal's seals. It does not open the wallet.
     pub(super) fn seal_key(&self) -> Zeroizing<[u8; 32]> {
         self.subkey(&[JOURNAL_SEAL])
     }
 
-    /// A subkey for one backup, which the salt makes its own.
+    /// Returns the subkey for the backup that has this salt.
     pub(super) fn backup_key(&self, salt: &[u8; 32]) -> Zeroizing<[u8; 32]> {
         self.subkey(&[BACKUP, salt])
     }
@@ -96,10 +96,10 @@ impl Keys {
         key
     }
 
-    /// Not inlined, so that its stack lies below the caller's, who overwrites it.
+    /// Not inlined, so that its stack lies below the caller's, which overwrites it.
     #[inline(never)]
     fn fill_subkey(&self, key: &mut [u8; 32], context: &[&[u8]]) {
-        // HMAC fills a key up to its block with zeros; done here, because then no length can be wrong.
+        // HMAC pads a key to its block with zeros. Doing it here leaves no length that can be wrong.
         let mut block = Zeroizing::new([0; 64]);
         block.iter_mut().zip(self.master.expose_secret()).for_each(|(to, from)| *to = *from);
         let mut mac = Hmac::<Sha256>::new((&*block).into());
@@ -109,7 +109,7 @@ impl Keys {
         key.copy_from_slice(&mac.finalize().into_bytes());
     }
 
-    /// The next save. It is opened again before it is handed out, because it will replace the file
+    /// Seals the next save. The result is opened again before it is returned, because it will replace the file
     /// that holds the seeds.
     pub(super) fn seal(
         &self,
@@ -152,7 +152,7 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// Bytes from the system; for keys, salts and the wallet's id.
+/// Fills `bytes` from the system's random source, for keys, salts and the wallet's id.
 pub(super) fn random(file: &Path, bytes: &mut [u8]) -> Result<(), WalletFileError> {
     getrandom::fill(bytes)
         .map_err(|_system| WalletFileError::not_sealed(file, SealError::NoEntropy))

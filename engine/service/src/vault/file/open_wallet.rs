@@ -1,5 +1,5 @@
-//! Owns an open wallet: the secrets, the key they are sealed under, and its saves. Nothing is on disk
-//! before [`OpenWallet::save`] has returned.
+//! Owns an open wallet: its secrets, the key that seals them, and its saves. Nothing is on disk before
+//! [`OpenWallet::save`] has returned.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,16 +17,16 @@ use super::save::Place;
 use crate::vault::kdf::{KdfBounds, KdfParams};
 use crate::vault::seed::Seed;
 
-/// The contents of a wallet file, decrypted. Everything secret is wiped on drop.
+/// The decrypted contents of a wallet file. All secrets are wiped on drop.
 pub struct OpenWallet {
     place: Place,
     bounds: KdfBounds,
     keys: Keys,
     contents: Contents,
-    /// Grows with each attempt, so that a save that failed half-way and the next differ in it.
+    /// Raised by each attempt, so that a save that failed half-way and the next one have different numbers.
     generation: u64,
-    /// What is known to be a good save, as it is on disk. The next save writes *this* as the previous
-    /// copy, not what it finds, which may be the damaged file that made us open the previous one.
+    /// The last good save, as it is on disk. The next save writes these bytes as the previous copy, not the
+    /// file that it finds: that file may be the damaged one that made us open the previous copy.
     saved: Vec<u8>,
 }
 
@@ -58,25 +58,30 @@ impl OpenWallet {
         Self { place, bounds, keys, contents, generation: text.generation, saved: text.render() }
     }
 
-    /// The name it was created with.
+    /// Returns the name that the wallet was created with.
     pub fn name(&self) -> &str {
         self.place.name()
     }
 
-    /// Which wallet this is, whatever it is called.
+    /// Returns the random id of the wallet, which does not depend on its name.
     pub fn wallet_id(&self) -> [u8; 16] {
         self.keys.lock().wallet_id
     }
 
-    /// The number of the last save, or of the last attempt if that failed.
+    /// Returns the number of the last save, or of the last attempt if that failed.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
+    /// Returns the seeds by their ids.
     pub fn seeds(&self) -> &BTreeMap<SeedId, Seed> {
         &self.contents.seeds
     }
 
+    /// Adds a seed in memory.
+    ///
+    /// # Errors
+    /// The id is taken.
     pub fn add_seed(&mut self, id: SeedId, seed: Seed) -> Result<(), SeedIdTaken> {
         if self.contents.seeds.contains_key(&id) {
             return Err(SeedIdTaken(id));
@@ -85,30 +90,33 @@ impl OpenWallet {
         Ok(())
     }
 
+    /// Returns the shared secret of an agent.
     pub fn agent_secret(&self, id: &AgentId) -> Option<&AgentSecret> {
         self.contents.agents.get(id)
     }
 
-    /// Replaces the one the agent had.
+    /// Sets the shared secret of an agent, and replaces an earlier one.
     pub fn set_agent_secret(&mut self, id: AgentId, secret: &[u8; 32]) {
         self.contents.agents.insert(id, boxed(secret));
     }
 
-    /// Whether there was one.
+    /// Removes the secret of an agent. Returns whether there was one.
     pub fn remove_agent_secret(&mut self, id: &AgentId) -> bool {
         self.contents.agents.remove(id).is_some()
     }
 
+    /// Returns the journal's head that the contents record.
     pub fn journal_note(&self) -> Option<JournalNote> {
         self.contents.note
     }
 
+    /// Records the journal's head, for the next save.
     pub fn set_journal_note(&mut self, note: JournalNote) {
         self.contents.note = Some(note);
     }
 
-    /// Drops what no event names: the rest of a change whose event was never committed. Says whether
-    /// anything was dropped, so that the caller knows to save.
+    /// Drops the seeds and secrets that the two predicates reject: the remains of a change whose event was
+    /// never committed. Returns whether anything was dropped, so that the caller knows to save.
     pub fn retain(
         &mut self,
         mut seed: impl FnMut(SeedId) -> bool,
@@ -120,35 +128,39 @@ impl OpenWallet {
         before != (self.contents.seeds.len(), self.contents.agents.len())
     }
 
-    /// The key of the journal's seals: HMAC-SHA256 of the master key. A change of the password
+    /// Returns the key of the journal's seals: HMAC-SHA256 under the master key. A change of the password
     /// changes it.
     pub fn seal_key(&self) -> Zeroizing<[u8; 32]> {
         self.keys.seal_key()
     }
 
-    /// The last save as it is on disk, and the key of a backup that holds it.
+    /// Returns the last save as it is on disk, and the key of a backup that contains it.
     pub fn for_backup(&self, salt: &[u8; 32]) -> (Vec<u8>, Zeroizing<[u8; 32]>) {
         (self.saved.clone(), self.keys.backup_key(salt))
     }
 
-    /// The agents whose secrets it holds.
+    /// Returns the agents with their secrets.
     pub fn agents(&self) -> impl Iterator<Item = (&AgentId, &AgentSecret)> {
         self.contents.agents.iter()
     }
 
-    /// The seal keys of earlier passwords. A crash can come between a change of the password and the
-    /// journal's first seal under the new key; the seal found then is under one of these.
+    /// Returns the seal keys of earlier passwords. After a crash between a change of the password and the
+    /// journal's first seal under the new key, the last seal is under one of these.
     pub fn retired_seal_keys(&self) -> &[AgentSecret] {
         &self.contents.retired_seal_keys
     }
 
-    /// Call when the journal's head is sealed under [`Self::seal_key`], then save: an old password
-    /// and an old copy must not be enough to seal a journal.
+    /// Drops the seal keys of earlier passwords. Call it when the journal's head is sealed under
+    /// [`Self::seal_key`], then save. Otherwise an old password with an old copy of the file would be enough to
+    /// seal a journal.
     pub fn forget_retired_seal_keys(&mut self) {
         self.contents.retired_seal_keys.clear();
     }
 
-    /// For what asks for the password again. Costs as much as opening the wallet.
+    /// Checks a password that the operator enters again. Costs as much as opening the wallet.
+    ///
+    /// # Errors
+    /// The password is wrong, or the key cannot be derived.
     pub fn verify_password(&self, password: &SecretString) -> Result<(), WalletFileError> {
         let file = self.place.current();
         let again = Keys::unlock(&file, self.keys.lock(), password, &self.bounds)?;
@@ -159,8 +171,10 @@ impl OpenWallet {
         }
     }
 
-    /// Writes the contents as the current save and keeps the one before as the previous. After an
-    /// error the disk holds the old or the new save, and saving may be tried again.
+    /// Writes the contents as the current save and keeps the save before as the previous copy.
+    ///
+    /// # Errors
+    /// The disk holds the old or the new save; the caller may try again.
     pub fn save(&mut self) -> Result<(), WalletFileError> {
         self.begin_generation();
         let text = self.seal_under(&self.keys)?;
@@ -169,9 +183,12 @@ impl OpenWallet {
         Ok(())
     }
 
-    /// Seals everything under a new password, salt and master key, and removes every copy under the
-    /// old one before it returns. After an error the wallet in memory keeps the old password, and the
-    /// disk may hold either: opening with the old one takes the change back, with the new one ends it.
+    /// Seals everything under a new password, salt and master key, and removes every copy under the old one
+    /// before it returns.
+    ///
+    /// # Errors
+    /// The wallet in memory keeps the old password, and the disk may hold either. Opening with the old password
+    /// undoes the change; opening with the new one completes it.
     pub fn change_password(
         &mut self,
         new: &SecretString,
@@ -179,13 +196,13 @@ impl OpenWallet {
     ) -> Result<(), WalletFileError> {
         let file = self.place.current();
         let lock = self.keys.lock();
-        // A new master key too: whoever had the old password and an old copy has the old key.
+        // A new master key as well: anyone with the old password and an old copy has the old key.
         let owner = (lock.wallet_id, lock.name.clone());
         let keys = Keys::make(&file, owner, new, kdf, &self.bounds)?;
         self.contents.retired_seal_keys.push(boxed(&self.keys.seal_key()));
         self.begin_generation();
         let changed = self.seal_under(&keys).and_then(|text| {
-            // Both, so that the old password opens everything too until the change is done.
+            // Writes both copies, so that the old password also opens the wallet until the change is complete.
             self.place.put_both(&text, &self.saved)?;
             self.place.sweep()?;
             self.place.remove_previous()?;
@@ -205,14 +222,14 @@ impl OpenWallet {
     }
 
     fn begin_generation(&mut self) {
-        // 2⁶⁴ saves do not happen, and an edited number does not authenticate.
+        // 2^64 saves cannot happen, and an edited number does not authenticate.
         self.generation = self.generation.saturating_add(1);
     }
 
     fn seal_under(&self, keys: &Keys) -> Result<Vec<u8>, WalletFileError> {
         let file = self.place.current();
         let text = keys.seal(&file, self.generation, &self.contents)?.render();
-        // What could not be read back must not be written.
+        // A file too large to be read back must not be written.
         if text.len() > MAX_FILE_BYTES {
             return Err(WalletFileError::TooLarge { file });
         }

@@ -1,5 +1,5 @@
-//! Owns the choice between the two copies of a wallet. A wrong password is never taken for damage,
-//! nor damage for a wrong password.
+//! Chooses between the two copies of a wallet. A wrong password is never reported as damage, nor damage as a
+//! wrong password.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use super::open_wallet::OpenWallet;
 use super::save::Place;
 use crate::vault::kdf::KdfBounds;
 
-/// Which copy a wallet was opened from.
+/// The copy from which a wallet was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenedFrom {
     Current,
-    /// The save before the last. Show `why` loudly: what the last save added is not there.
+    /// The save before the last one. The operator must see `why`: the changes of the last save are missing.
     Previous {
         why: Fallback,
     },
@@ -31,13 +31,14 @@ pub enum Fallback {
     CurrentDamaged {
         reason: &'static str,
     },
-    /// The current save is whole, but under another password or with an altered lock.
+    /// The current save is intact, but under another password or with an altered lock.
     CurrentLockedOtherwise,
 }
 
 impl Fallback {
-    /// Only a missing or damaged current save is passed over, and one the password does not open. A
-    /// later version or a refused key derivation is not: the older copy would be saved over it.
+    /// Returns the reason to try the previous save, if the failure allows it. Only a missing, damaged or
+    /// differently locked current save is passed over. A later version or a refused key derivation is not: the
+    /// next save would overwrite it with the older copy.
     fn after(failure: &WalletFileError) -> Option<Self> {
         match failure {
             WalletFileError::NotFound { .. } => Some(Self::CurrentMissing),
@@ -70,7 +71,7 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// One attempt to open a wallet: both copies, as far as they can be judged without the password.
+/// One attempt to open a wallet: both copies, checked as far as possible without the password.
 pub(super) struct Opening {
     place: Place,
     bounds: KdfBounds,
@@ -84,7 +85,7 @@ impl Opening {
         let current = load(&place, &place.current(), &bounds);
         let previous = load(&place, &place.previous(), &bounds);
         match (current, previous) {
-            // Also when it is the copy that is not needed: others can read it.
+            // Also if the copy is not needed: other accounts can read it.
             (Err(open @ WalletFileError::TooOpen { .. }), _)
             | (_, Err(open @ WalletFileError::TooOpen { .. })) => Err(open),
             (current, previous) => Ok(Self { place, bounds, current, previous }),
@@ -113,8 +114,8 @@ impl Opening {
         let Some(why) = Fallback::after(&failure) else {
             return Err(failure);
         };
-        // Between two changes of the password both copies have the same lock. The password has just
-        // failed at it, and to try again would only cost time.
+        // Between two changes of the password both copies have the same lock. The password has just failed
+        // there, and another attempt would only cost time.
         let lock_failed =
             |text: &WalletText| tried.as_ref().is_some_and(|(lock, _)| *lock == text.lock);
         if why == Fallback::CurrentLockedOtherwise && previous.as_ref().is_ok_and(lock_failed) {
@@ -127,20 +128,20 @@ impl Opening {
     }
 }
 
-/// What to report when neither copy opens. `was_tried` says whether the current save came as far as
-/// its lock.
+/// Chooses the error to report if neither copy opens. `was_tried` is whether the current save got as far as its
+/// lock.
 fn verdict(failure: WalletFileError, was_tried: bool, second: WalletFileError) -> WalletFileError {
     let nothing_there = matches!(second, WalletFileError::NotFound { .. });
     let locked = matches!(second, WalletFileError::WrongPassword { .. });
     match failure {
         WalletFileError::NotFound { .. } if !nothing_there => second,
-        // The copy that can be tried says that the password is wrong, so that comes first.
+        // The readable copy proves that the password is wrong, so that error comes first.
         WalletFileError::Damaged { .. } if locked && !was_tried => second,
         failure => failure,
     }
 }
 
-/// Everything that can be judged without the password.
+/// Reads a copy and checks everything that needs no password.
 pub(super) fn load(
     place: &Place,
     file: &Path,
@@ -158,14 +159,14 @@ pub(super) fn load(
     Ok(text)
 }
 
-/// Sweeps what a crash left behind, an old-password copy included. Housekeeping: a disk that has
-/// become read-only must not keep the operator from the seeds. The next save writes over that copy,
-/// and a change of the password sweeps again and insists.
+/// Removes leftovers of a crash, including a copy under an old password. Errors are ignored: a disk that has
+/// become read-only must not keep the operator from the seeds. The next save overwrites that copy, and a change
+/// of the password sweeps again and reports errors.
 fn tidy_up(place: &Place, current: Option<(Lock, u64)>, previous: Option<WalletText>) {
     drop(place.sweep());
     if let (Some((lock, generation)), Some(previous)) = (current, previous) {
-        // The mark of a change of the password that stopped half-way. A backup that the operator
-        // has put in place of the current save is older than the previous one, and stays beside it.
+        // The trace of a password change that stopped half-way. A backup that the operator put in place of the
+        // current save is older than the previous copy, so that copy stays.
         let same_wallet = previous.lock.wallet_id == lock.wallet_id;
         if same_wallet && previous.lock != lock && previous.generation < generation {
             drop(place.remove_previous());

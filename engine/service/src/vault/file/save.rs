@@ -1,9 +1,9 @@
-//! Owns the bytes on the disk: where the copies of a wallet lie, and the order in which one replaces
-//! another. At every instant one whole copy exists. Knows nothing of what the bytes mean.
+//! Owns the bytes on disk: where the copies of a wallet are, and the order in which one replaces another. At
+//! every instant one complete copy exists. Does not interpret the bytes.
 //!
-//! A save is: new text into a temporary file, flush; the text that it replaces likewise, rename over
-//! the previous copy, flush the folder; rename the new one over the current copy, flush the folder.
-//! [`Faults`] hears of each step when it has been done, before the next begins.
+//! A save writes the new text to a temporary file and flushes it. It does the same with the text that is
+//! replaced, renames that over the previous copy and flushes the folder. Then it renames the new file over the
+//! current copy and flushes the folder. Every step passes a failpoint of [`Faults`] before the next one begins.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ const CURRENT: &str = ".wallet";
 const PREVIOUS: &str = ".wallet.previous";
 const TEMPORARY: &str = ".tmp";
 
-/// Where the copies of one wallet lie.
+/// The paths of one wallet's copies.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     folder: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Place {
     faults: Arc<dyn Faults>,
 }
 
-/// The fault points of one temporary file.
+/// The failpoints of one temporary file.
 struct Points {
     creating: &'static str,
     written: &'static str,
@@ -71,7 +71,7 @@ impl Place {
         self.folder.join(format!("{}{PREVIOUS}", self.name))
     }
 
-    /// Makes the folder of the wallets where there is none.
+    /// Creates the wallets' folder if it is missing.
     pub(super) fn make_folder(&self) -> Result<(), WalletFileError> {
         let folder = &self.folder;
         self.reach("vault.folder_creating", folder)?;
@@ -98,13 +98,13 @@ impl Place {
 
     /// Makes `text` the current copy and `before`, the save that it replaces, the previous one.
     pub(super) fn put_both(&self, text: &[u8], before: &[u8]) -> Result<(), WalletFileError> {
-        // The new text first: when the disk is too full for it, the previous copy stays untouched.
+        // The new text first: if the disk is too full for it, the previous copy stays untouched.
         let temporary = self.write_temporary(text, &CURRENT_POINTS)?;
         self.put_previous(before)?;
         self.make_current(temporary)
     }
 
-    /// A copy and no second link to the same bytes: one bad block must not take both.
+    /// Writes a copy instead of a hard link: one bad block must not destroy both.
     fn put_previous(&self, text: &[u8]) -> Result<(), WalletFileError> {
         let temporary = self.write_temporary(text, &PREVIOUS_POINTS)?;
         temporary.replace(&self.previous())?;
@@ -128,7 +128,7 @@ impl Place {
         self.reach("vault.removal_synced", &self.previous())
     }
 
-    /// Removes every copy, the current one last: until then the wallet is whole.
+    /// Removes every copy, the current one last: until then the wallet is complete.
     pub(super) fn delete(&self) -> Result<(), WalletFileError> {
         if !self.current().exists() && !self.previous().exists() {
             return Err(WalletFileError::NotFound { file: self.current() });
@@ -142,7 +142,7 @@ impl Place {
         self.reach("vault.deletion_synced", &self.current())
     }
 
-    /// Removes the temporary files that a crash left. They are never read.
+    /// Removes temporary files that a crash left behind. They are never read.
     pub(super) fn sweep(&self) -> Result<(), WalletFileError> {
         for file in disk::files_in(&self.folder)? {
             if is_temporary(&file) {
@@ -176,7 +176,7 @@ impl Place {
     }
 }
 
-/// A temporary file that goes away unless it was put in its place.
+/// A temporary file. It is removed on drop unless it was renamed into place.
 struct Temporary {
     path: PathBuf,
     placed: bool,
@@ -193,13 +193,14 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.placed {
-            // The save has failed already; what stays here is swept later.
+            // The save has already failed; a file that remains is swept later.
             drop(fs::remove_file(&self.path));
         }
     }
 }
 
-/// `.<name>.wallet.<32 hex digits>.tmp`, of any wallet: the folder has one writer, so it is a rest.
+/// Whether `file` is `.<name>.wallet.<32 hex digits>.tmp`, for any wallet. The folder has one writer, so such a
+/// file is left over.
 fn is_temporary(file: &str) -> bool {
     let parts = file.strip_prefix('.').and_then(|rest| rest.strip_suffix(TEMPORARY));
     parts.and_then(|rest| rest.rsplit_once('.')).is_some_and(|(owner, random)| {
@@ -208,8 +209,8 @@ fn is_temporary(file: &str) -> bool {
     })
 }
 
-/// Whether a wallet may have this name: it becomes a file name on every platform, and must not lead
-/// out of its folder or begin like a temporary file.
+/// Whether a wallet may have this name. It becomes a file name on every platform, and must not lead out of its
+/// folder or look like a temporary file.
 pub(super) fn is_file_name(name: &Name) -> bool {
     let text = name.as_str();
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b" -_.".contains(&byte);
@@ -221,7 +222,8 @@ pub(super) fn is_file_name(name: &Name) -> bool {
         && !is_device(text)
 }
 
-/// Whether Windows takes it for a device, whatever follows the first dot: a wallet made here must open there.
+/// Whether Windows takes the name for a device, whatever follows the first dot. A wallet created here must open
+/// there.
 fn is_device(text: &str) -> bool {
     let stem = text.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
     let numbered = ["com", "lpt"].iter().any(|port| {
@@ -231,7 +233,7 @@ fn is_device(text: &str) -> bool {
     numbered || matches!(stem.as_str(), "con" | "prn" | "aux" | "nul" | "conin$" | "conout$")
 }
 
-/// The wallet to which a file of the folder belongs, current or previous.
+/// Returns the wallet to which a file of the folder belongs, as current or previous copy.
 pub(super) fn wallet_of(file: &str) -> Option<Name> {
     let stem = file.strip_suffix(PREVIOUS).or_else(|| file.strip_suffix(CURRENT))?;
     stem.parse().ok().filter(is_file_name)
