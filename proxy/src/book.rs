@@ -21,45 +21,18 @@
 
 pub mod keeper;
 pub mod redb_store;
+pub mod sale_key;
 pub mod store;
 
-use alloy_primitives::{Address, hex};
+use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
 
+pub use self::sale_key::SaleKey;
 use crate::facilitator::Outcome;
 
 /// Identifies a payment: digest of the network, the payer, the nonce and, for EIP-3009, the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PaymentId(pub [u8; 32]);
-
-/// Identifies a sale to the facilitator. It is random, so a copy of the payment does not have it. Generated once,
-/// when the payment is taken, and sent with every request about the sale.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SaleKey(pub [u8; 16]);
-
-impl SaleKey {
-    /// Generates a key.
-    ///
-    /// # Errors
-    /// The operating system provides no random bytes.
-    pub fn random() -> Result<Self, getrandom::Error> {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes)?;
-        Ok(Self(bytes))
-    }
-
-    /// Returns the 32 hex digits that are sent.
-    pub fn text(self) -> String {
-        hex::encode(self.0)
-    }
-}
-
-/// Redacts the key: with it, another caller could repeat our requests.
-impl std::fmt::Debug for SaleKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SaleKey([redacted])")
-    }
-}
 
 /// A SHA-256 digest.
 pub type Digest = [u8; 32];

@@ -1,13 +1,11 @@
 //! A chat completion request. Its price is computed from the body alone, so everything that could cost more than is
 //! read here is refused: unknown members, other spellings of a member, and content that is not text.
 
-mod count;
+pub mod count;
 
 use bursar_core::json::{self, Number, Object, Value};
 
 use crate::fault::{Code, Fault};
-
-pub use count::Counted;
 
 /// Maximum nesting depth. Schemas of tools are deep.
 const DEPTH_MAX: usize = 64;

@@ -10,7 +10,7 @@ use bursar_core::networks::{Network, by_text};
 use bursar_outbound::{Asked, Bytes, Client, HeaderMap, HeaderValue, Method, Target, Unanswered};
 use bursar_x402::settlement::REPEATED;
 
-use crate::book::SaleKey;
+use crate::book::sale_key::SaleKey;
 use crate::wait::within;
 
 /// Maximum size of an answer. A verdict takes some hundred bytes; unknown extensions may follow.

@@ -2,6 +2,7 @@
 //! is on disk before the next one begins. A sale continues if its customer leaves; the answer is then stored for a
 //! repeat of the request.
 
+mod budget;
 mod settle;
 mod stream;
 
@@ -28,8 +29,8 @@ use crate::unpaid::{self, Debt, Dollars, Unpaid};
 use crate::upstream::{Begun, Said, Side, Upstream};
 use crate::usage;
 use crate::wait::within;
-pub use stream::Budget;
-pub(crate) use stream::READ_MS;
+pub use budget::Budget;
+pub(crate) use budget::READ_MS;
 
 /// Maximum size of an answer that is not a stream.
 const ANSWER_BYTES_MAX: usize = 8 << 20;

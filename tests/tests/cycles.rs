@@ -12,14 +12,18 @@ use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
 /// Crates of the product, and those that stand in for the outside.
 const CRATES: &[&str] = &[
+    "shared/core",
+    "shared/x402",
+    "shared/outbound",
     "shared/chain",
     "shared/chain/submit",
     "shared/desks",
-    "shared/x402",
+    "shared/serve",
     "engine/domain",
     "engine/service",
     "tui",
     "bursar",
+    "proxy",
     "tests/devnet",
     "demo",
 ];

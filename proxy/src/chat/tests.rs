@@ -1,3 +1,4 @@
+use super::count::Counted;
 use super::*;
 use crate::tokens::Vocabulary;
 use proptest::prelude::*;

@@ -6,7 +6,7 @@ use bursar_serve::settings::{Given, HEAD, Key, put, rows};
 use toml::Value;
 
 use super::models::{MODEL, rate};
-use super::{Config, Place, Rpc};
+use super::values::{Config, Place, Rpc};
 use crate::offer::Method;
 use crate::unpaid::{Dollars, SCALE};
 

@@ -1,5 +1,10 @@
+use alloy_primitives::{Address, U256};
+use bursar_core::networks::by_chain;
+
 use super::*;
+use crate::price::Rate;
 use crate::tokens::Vocabulary;
+use crate::unpaid::SCALE;
 use secrecy::ExposeSecret;
 use tempfile::TempDir;
 

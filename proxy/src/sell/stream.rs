@@ -1,12 +1,13 @@
 //! Streams. Every chunk is passed on as it arrives, and a copy is stored for repeats of the request.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bursar_outbound::Bytes;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use super::budget::{Budget, READ_MS};
 use super::{Head, KEPT_BYTES_MAX, Order, Seller, Sold, Step, Streamed};
 use crate::book::keeper::Held;
 use crate::book::{Answer, Record, Stage};
@@ -17,32 +18,8 @@ use crate::wait::within;
 
 /// Chunks buffered for a slow customer. When the buffer is full, reading from the upstream pauses.
 const CHUNKS: usize = 8;
-/// How long a customer may read nothing, in milliseconds.
-pub(crate) const READ_MS: u64 = 120_000;
 /// How much is kept of the end of a stream that is too long to store. The end contains the usage.
 const TAIL_BYTES: usize = 8 << 10;
-
-/// Memory for the copies of all open streams. A stream that exceeds it is not stored.
-#[derive(Debug, Clone)]
-pub struct Budget {
-    left: Arc<AtomicUsize>,
-}
-
-impl Budget {
-    /// Creates a budget of `bytes`.
-    pub fn of(bytes: usize) -> Self {
-        Self { left: Arc::new(AtomicUsize::new(bytes)) }
-    }
-
-    fn take(&self, bytes: usize) -> bool {
-        let take = |left: usize| left.checked_sub(bytes);
-        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
-    }
-
-    fn give(&self, bytes: usize) {
-        self.left.fetch_add(bytes, Ordering::AcqRel);
-    }
-}
 
 /// The exclusive right to the payment, and a permit.
 pub(super) type Rights = (Held, OwnedSemaphorePermit);

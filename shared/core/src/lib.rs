@@ -1,6 +1,17 @@
 //! The vocabulary of Bursar: identifiers, money, time, networks, policies, codes, the command grammar and
 //! the frames between a console and its engine. Pure: no clock, no disk, no network, no randomness.
 
+// Money is counted here: an overflow is an error, and a new setting or code must be handled everywhere.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 pub mod answers;
 pub mod canonical;
 pub mod card;

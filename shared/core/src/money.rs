@@ -119,7 +119,8 @@ impl Usd {
 
     /// Converts whole dollars.
     pub const fn dollars(dollars: u32) -> Self {
-        // A u32 of dollars is at most 4.3e15 micro-dollars, which fits.
+        // At most 4.3e15 micro-dollars, which fits. `u64::from` is not const.
+        #[expect(clippy::as_conversions, reason = "a wider type loses nothing")]
         Self((dollars as u64).saturating_mul(1_000_000))
     }
 

@@ -255,7 +255,13 @@ impl Setting {
             Setting::IdleLock(Some(seconds)) if !(60..=604_800).contains(seconds) => {
                 Some("off, or seconds from 60 to 604800")
             }
-            _fits => None,
+            Setting::AllowLan(_)
+            | Setting::RateLimitOff(_)
+            | Setting::Hosts(_)
+            | Setting::LanBearer(_)
+            | Setting::MaxValidity(_)
+            | Setting::ConfirmTypingAbove(_)
+            | Setting::IdleLock(_) => None,
         }
     }
 

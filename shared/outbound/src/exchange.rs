@@ -1,19 +1,12 @@
-//! The HTTP client, and exchanges that read the whole reply.
-
-use std::error::Error;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
+//! Exchanges that read the whole reply.
 
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::redirect::Policy;
-use reqwest::{ClientBuilder, Method, RequestBuilder, StatusCode};
+use reqwest::{Method, StatusCode};
 
+use crate::client::Client;
 use crate::stream::Asked;
 use crate::target::Target;
-
-/// Idle connections kept per host.
-const IDLE_MAX: usize = 64;
 
 /// A reply with any status except a redirect.
 #[derive(Debug)]
@@ -22,56 +15,7 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
-/// An HTTP client that connects only where the settings say.
-///
-/// Follows no redirects and uses no proxy from the environment. `localhost` is always this machine, whatever DNS
-/// returns.
-#[derive(Debug, Clone)]
-pub struct Client(reqwest::Client);
-
-/// Begins like a browser's: public explorers behind Cloudflare answer others with 403.
-const USER_AGENT: &str =
-    concat!("Mozilla/5.0 (compatible; bursar/", env!("CARGO_PKG_VERSION"), ")");
-
 impl Client {
-    /// Creates a client with a timeout in milliseconds for each exchange.
-    ///
-    /// It runs from connecting to the last byte of the answer.
-    ///
-    /// # Errors
-    /// Describes why this machine cannot make connections.
-    pub fn new(timeout_ms: u64) -> Result<Self, String> {
-        let timeout = Duration::from_millis(timeout_ms);
-        Self::build(|builder| builder.connect_timeout(timeout).timeout(timeout))
-    }
-
-    /// Creates a client with a timeout in milliseconds for connecting only.
-    ///
-    /// Callers bound the wait for the answer themselves.
-    ///
-    /// # Errors
-    /// Describes why this machine cannot make connections.
-    pub fn lasting(connect_ms: u64) -> Result<Self, String> {
-        Self::build(|builder| builder.connect_timeout(Duration::from_millis(connect_ms)))
-    }
-
-    fn build(wait: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Result<Self, String> {
-        // Port 0 means the port of the URL.
-        let here = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()];
-        let builder = reqwest::Client::builder()
-            .redirect(Policy::none())
-            .no_proxy()
-            // Idle connections cost memory on both sides, so only some outlive a burst.
-            .pool_max_idle_per_host(IDLE_MAX)
-            .resolve_to_addrs("localhost", &here)
-            .user_agent(USER_AGENT);
-        wait(builder).build().map(Self).map_err(|error| root_cause(&error))
-    }
-
-    pub(crate) fn request(&self, method: Method, target: &Target) -> RequestBuilder {
-        self.0.request(method, target.url())
-    }
-
     /// Sends JSON and returns the reply, of at most `bytes_max` bytes.
     ///
     /// # Errors
@@ -114,24 +58,4 @@ impl Client {
         }
         Ok(Reply { status, body: answered.whole(bytes_max).await? })
     }
-}
-
-/// Describes a failure. reqwest's own text contains the URL, which may hold the API key.
-pub(crate) fn unreachable(target: &Target, error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        "no answer in time".to_owned()
-    } else if error.is_connect() {
-        format!("cannot connect: {}", target.scrub(&root_cause(error)))
-    } else {
-        "the connection was lost".to_owned()
-    }
-}
-
-/// Returns the text of the innermost error: it names sockets and certificates, but no URL.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(inner) = cause.and_then(Error::source) {
-        cause = Some(inner);
-    }
-    cause.map_or_else(|| "unknown reason".to_owned(), ToString::to_string)
 }

@@ -4,13 +4,15 @@
 //! Uses reqwest and not alloy's transport. That one reads replies of any length into memory and writes the whole URL,
 //! API key included, into its tracing span.
 
+mod client;
 mod exchange;
 mod label;
 mod stream;
 mod target;
 
 pub use bytes::Bytes;
-pub use exchange::{Client, Reply};
+pub use client::Client;
+pub use exchange::Reply;
 pub use label::EndpointLabel;
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Method, StatusCode};

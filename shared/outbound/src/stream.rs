@@ -6,7 +6,7 @@ use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, Response, StatusCode};
 
-use crate::exchange::{Client, unreachable};
+use crate::client::{Client, unreachable};
 use crate::target::Target;
 
 /// A request to send.

@@ -1,7 +1,7 @@
 //! Access control: API keys and rate limits. The service decides what a refused caller receives.
 
 mod keys;
-mod ranges;
+pub(crate) mod ranges;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;

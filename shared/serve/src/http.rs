@@ -20,6 +20,7 @@ mod bounds;
 mod chunks;
 mod connection;
 mod deliver;
+mod edge;
 mod head;
 mod progress;
 mod refusal;
@@ -27,9 +28,10 @@ mod service;
 mod slots;
 mod wire;
 
-pub use accept::{Edge, serve};
+pub use accept::serve;
 pub use bounds::{BodyBounds, Bounds, HeadBounds, Loopback, slots};
 pub use deliver::{Delivered, Delivery, delivery};
+pub use edge::Edge;
 pub use refusal::{Refusal, Refuse, Refused, plain_refusal};
 pub use service::{LocalAddress, ProvenCaller};
 

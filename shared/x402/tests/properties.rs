@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn json_parser_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         // Encoded as base64, so that the JSON reader sees the bytes.
         let text = String::from_utf8_lossy(&bytes);
         if let Ok(challenge) = header::decode(&header::encode(&text)) {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use url::Host;
 
-use super::{HostError, fits_dns, without_root};
+use super::name::{HostError, fits_dns, without_root};
 
 /// A host in the form used for comparison.
 ///

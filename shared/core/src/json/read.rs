@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use super::{JsonError, Number, Object, Value};
+use super::value::{JsonError, Number, Object, Value};
 
 /// Upper bound of the depth, whatever the caller allows. Reading, comparing and dropping a value recurse, and this many
 /// levels fit the stack of any thread.

@@ -1,6 +1,6 @@
 //! Writes JSON without white space, in the original order and with the original digits. Never changes a value.
 
-use super::{Object, Value};
+use super::value::{Object, Value};
 
 impl Value {
     /// Formats the value without white space and without changing numbers. Escapes only what JSON requires.

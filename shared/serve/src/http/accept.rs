@@ -5,35 +5,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use bursar_chain::ports::Clock;
-use hyper::server::conn::http1;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::bounds::Bounds;
 use super::connection;
-use super::refusal::Refuse;
+use super::edge::{Edge, Shared};
 use super::service::Ends;
-use super::slots::Slots;
 
 /// Pause after accepting fails: if files ran out, retrying at once only burns CPU.
 const ACCEPT_PAUSE_MS: u64 = 100;
 /// Delay between the end of a flood and the release of its memory.
 const RELIEF_PAUSE_MS: u64 = 1_000;
-/// Size of hyper's buffer beyond the longest head.
-const BUFFER_SPARE_BYTES: usize = 8 << 10;
-
-/// The configuration of a server's edge.
-#[derive(Debug, Clone)]
-pub struct Edge {
-    pub bounds: Bounds,
-    /// Writes the responses of refusals.
-    pub refuse: Refuse,
-    pub clock: Arc<dyn Clock>,
-}
-
 /// Serves `router` on all `listeners` until `stopping`. The tasks are in `tracker`.
 ///
 /// When `stopping` is cancelled, the listeners close, and connections without a request in progress end at once. The
@@ -71,53 +54,6 @@ async fn release_memory(shared: Arc<Shared>, stopping: CancellationToken) {
     tokio::select! {
         () = stopping.cancelled() => {}
         () = relieved => {}
-    }
-}
-
-/// State that all connections of one server share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    router: Router,
-    pub(super) bounds: Arc<Bounds>,
-    pub(super) refuse: Refuse,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) http: http1::Builder,
-    pub(super) slots: Arc<Slots>,
-    /// Slots of connections that are being refused.
-    refused: Arc<Slots>,
-    refused_now: Arc<Semaphore>,
-}
-
-impl Shared {
-    pub(super) fn new(router: Router, edge: Edge) -> Self {
-        let Edge { bounds, refuse, clock } = edge;
-        let bounds = Arc::new(bounds);
-        let mut http = http1::Builder::new();
-        // hyper gets only complete heads, so its own timer would never start.
-        http.header_read_timeout(None)
-            .half_close(bounds.half_close)
-            .auto_date_header(bounds.date)
-            .max_buf_size(bounds.head.bytes.saturating_add(BUFFER_SPARE_BYTES));
-        let refused = Bounds { slots_per_peer: usize::MAX, ..Bounds::clone(&bounds) };
-        let refused = Bounds { slots: bounds.refused, ..refused };
-        Self {
-            router,
-            slots: Slots::new(Arc::clone(&bounds)),
-            refused: Slots::new(Arc::new(refused)),
-            refused_now: Arc::new(Semaphore::new(bounds.refused)),
-            bounds,
-            refuse,
-            clock,
-            http,
-        }
-    }
-
-    pub(super) fn now(&self) -> u64 {
-        self.clock.mono_ms()
-    }
-
-    pub(super) fn router(&self) -> Router {
-        self.router.clone()
     }
 }
 

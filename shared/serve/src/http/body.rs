@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use super::accept::Shared;
+use super::edge::Shared;
 use super::progress::{Answer, Link};
 
 /// A request's body. Its rate is measured from the route's first poll.

@@ -9,7 +9,7 @@ use bursar_chain::ports::BoxFuture;
 use hyper::service::service_fn;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::accept::Shared;
+use super::edge::Shared;
 use super::progress::{Due, Link, Phase, Signal};
 use super::refusal::{Refusal, encode};
 use super::service::{Ends, answer, refuse};

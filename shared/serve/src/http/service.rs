@@ -13,9 +13,9 @@ use http::{HeaderValue, Method, Request, header};
 use hyper::body::Incoming;
 use tower::Service;
 
-use super::accept::Shared;
 use super::body::{RequestBody, ResponseBody};
 use super::deliver::Delivery;
+use super::edge::Shared;
 use super::progress::{Answer, Link};
 use super::refusal::{Refusal, Refused};
 

@@ -16,7 +16,7 @@ use bursar_core::time::{LocalDay, Moment, Utc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 
-use super::accept::Shared;
+use super::edge::Shared;
 use super::service::Ends;
 use super::*;
 

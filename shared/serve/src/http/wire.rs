@@ -11,8 +11,8 @@ use hyper::rt::ReadBufCursor;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::poll_read_buf;
 
-use super::accept::Shared;
 use super::chunks::Framing;
+use super::edge::Shared;
 use super::head::{self, Head, Scan};
 use super::progress::{Answer, Link, Phase};
 use super::refusal::Refusal;

@@ -1,6 +1,8 @@
 //! Settings from environment variables. Only variables named by the table of keys are read.
 
-use super::{ConfigFault, Given, Key};
+use super::fault::ConfigFault;
+use super::given::Given;
+use super::key::Key;
 
 /// Reads an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;

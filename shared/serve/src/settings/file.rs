@@ -6,7 +6,9 @@ use std::path::Path;
 
 use toml::Table;
 
-use super::{ConfigFault, Given, Key, Wrong};
+use super::fault::{ConfigFault, Wrong};
+use super::given::Given;
+use super::key::Key;
 
 /// Enough for ten thousand payees and keys; a longer file is most likely the wrong one.
 const MAX_BYTES: u64 = 1024 * 1024;

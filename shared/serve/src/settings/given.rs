@@ -9,7 +9,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::money::{MoneyError, parse_decimal};
 use toml::Value;
 
-use crate::access::{IpRange, IpRanges};
+use crate::access::ranges::{IpRange, IpRanges};
 
 /// The empty list in the environment, where an empty variable counts as unset.
 const NO_LIST: &str = "none";

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fmt::Write;
 
-use super::Given;
+use super::given::Given;
 
 /// One row of a service's table of keys.
 pub struct Key<T: 'static> {

@@ -1,0 +1,29 @@
+//! Bounds of streams.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How long a customer may read nothing, in milliseconds.
+pub(crate) const READ_MS: u64 = 120_000;
+
+/// Memory for the copies of all open streams. A stream that exceeds it is not stored.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    left: Arc<AtomicUsize>,
+}
+
+impl Budget {
+    /// Creates a budget of `bytes`.
+    pub fn of(bytes: usize) -> Self {
+        Self { left: Arc::new(AtomicUsize::new(bytes)) }
+    }
+
+    pub(super) fn take(&self, bytes: usize) -> bool {
+        let take = |left: usize| left.checked_sub(bytes);
+        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+    }
+
+    pub(super) fn give(&self, bytes: usize) {
+        self.left.fetch_add(bytes, Ordering::AcqRel);
+    }
+}

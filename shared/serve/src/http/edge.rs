@@ -1,0 +1,71 @@
+//! The edge of one server: its bounds and what its connections share.
+
+use std::sync::Arc;
+
+use axum::Router;
+use bursar_chain::ports::Clock;
+use hyper::server::conn::http1;
+use tokio::sync::Semaphore;
+
+use super::bounds::Bounds;
+use super::refusal::Refuse;
+use super::slots::Slots;
+
+/// Size of hyper's buffer beyond the longest head.
+const BUFFER_SPARE_BYTES: usize = 8 << 10;
+
+/// The configuration of a server's edge.
+#[derive(Debug, Clone)]
+pub struct Edge {
+    pub bounds: Bounds,
+    /// Writes the responses of refusals.
+    pub refuse: Refuse,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// State that all connections of one server share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    router: Router,
+    pub(super) bounds: Arc<Bounds>,
+    pub(super) refuse: Refuse,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) http: http1::Builder,
+    pub(super) slots: Arc<Slots>,
+    /// Slots of connections that are being refused.
+    pub(super) refused: Arc<Slots>,
+    pub(super) refused_now: Arc<Semaphore>,
+}
+
+impl Shared {
+    pub(super) fn new(router: Router, edge: Edge) -> Self {
+        let Edge { bounds, refuse, clock } = edge;
+        let bounds = Arc::new(bounds);
+        let mut http = http1::Builder::new();
+        // hyper gets only complete heads, so its own timer would never start.
+        http.header_read_timeout(None)
+            .half_close(bounds.half_close)
+            .auto_date_header(bounds.date)
+            .max_buf_size(bounds.head.bytes.saturating_add(BUFFER_SPARE_BYTES));
+        let refused = Bounds { slots_per_peer: usize::MAX, ..Bounds::clone(&bounds) };
+        let refused = Bounds { slots: bounds.refused, ..refused };
+        Self {
+            router,
+            slots: Slots::new(Arc::clone(&bounds)),
+            refused: Slots::new(Arc::new(refused)),
+            refused_now: Arc::new(Semaphore::new(bounds.refused)),
+            bounds,
+            refuse,
+            clock,
+            http,
+        }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.clock.mono_ms()
+    }
+
+    pub(super) fn router(&self) -> Router {
+        self.router.clone()
+    }
+}
