@@ -4,6 +4,7 @@ use std::process::Command;
 
 use bursar_devnet::install::chain_or_skip;
 
+#[expect(clippy::unwrap_used, reason = "a helper stands outside #[test]")]
 fn played(anvil: &str) -> String {
     let mut demo = Command::new(env!("CARGO_BIN_EXE_bursar-demo"));
     let output = demo.arg("--yes").env("BURSAR_ANVIL", anvil).output().unwrap();
