@@ -5,6 +5,7 @@ mod access;
 mod answers;
 mod catalogue;
 mod once;
+mod state;
 
 use std::sync::Arc;
 
@@ -12,29 +13,26 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Extension, Query, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use bursar_chain::ports::Clock;
 use bursar_core::{json, text};
-use bursar_serve::access::Access;
 use bursar_serve::http::{Refusal, Refuse};
 use bursar_x402::error::X402Error;
 use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::book::AskedBy;
+use crate::book::record::AskedBy;
 use crate::metrics::{Metrics, Route};
 use crate::reason::{Reason, Refused};
-use crate::settle::door::{Door, End, Trouble};
+use crate::settle::door::{End, Trouble};
 use crate::standing::Standing;
 use crate::verify::Fault;
 use access::Caller;
 pub use catalogue::Catalogue;
+pub use state::Api;
 
 /// Maximum length of a body in bytes. The payment of a wallet with many owners takes some kilobytes.
 const BODY_BYTES_MAX: usize = 256 << 10;
@@ -42,20 +40,6 @@ const BODY_BYTES_MAX: usize = 256 << 10;
 const DEPTH_MAX: usize = 32;
 /// Maximum number of values in a body. A request has about thirty, plus third-party extensions.
 const VALUES_MAX: usize = 4_096;
-
-/// The state that all requests share.
-#[derive(Debug)]
-pub struct Api {
-    pub door: Door,
-    pub catalogue: Catalogue,
-    pub metrics: Arc<Metrics>,
-    pub access: Access,
-    pub clock: Arc<dyn Clock>,
-    pub stopping: CancellationToken,
-    pub standing: Arc<Standing>,
-    /// Tasks that record whether successes were written.
-    pub answers: TaskTracker,
-}
 
 /// All routes for callers.
 pub fn router(api: Arc<Api>) -> Router {
@@ -91,7 +75,7 @@ pub fn router(api: Arc<Api>) -> Router {
 pub fn refuse() -> Refuse {
     Refuse::new(|refused| {
         let response = answers::error(refused.why.status(), refused.why.text());
-        if refused.why == Refusal::Busy { later(response) } else { response }
+        if refused.why == Refusal::Busy { answers::later(response) } else { response }
     })
 }
 
@@ -127,7 +111,7 @@ async fn verify(
                 let refused = Refused::from(reason);
                 (
                     reason.text(),
-                    later(answers::with(
+                    answers::later(answers::with(
                         StatusCode::SERVICE_UNAVAILABLE,
                         answers::bad_body(&refused),
                     )),
@@ -147,7 +131,7 @@ async fn settle(
 ) -> Response {
     if api.stopping.is_cancelled() {
         let text = "This facilitator is stopping: try again, here or at another one.";
-        return later(answers::error(StatusCode::SERVICE_UNAVAILABLE, text));
+        return answers::later(answers::error(StatusCode::SERVICE_UNAVAILABLE, text));
     }
     let begun = api.clock.mono_ms();
     let (result, answer) = match read(body, &caller, &headers) {
@@ -174,7 +158,10 @@ async fn settle(
                 tracing::warn!(%trouble, "a payment could not be accepted");
                 let reason = Reason::UnexpectedSettle;
                 let body = answers::failed_body(&request, &Refused::from(reason));
-                (reason.text(), later(answers::with(StatusCode::SERVICE_UNAVAILABLE, body)))
+                (
+                    reason.text(),
+                    answers::later(answers::with(StatusCode::SERVICE_UNAVAILABLE, body)),
+                )
             }
         },
     };
@@ -280,7 +267,7 @@ async fn readyz(State(api): State<Arc<Api>>) -> Response {
     if ready {
         return answers::with(StatusCode::OK, body);
     }
-    later(answers::with(StatusCode::SERVICE_UNAVAILABLE, body))
+    answers::later(answers::with(StatusCode::SERVICE_UNAVAILABLE, body))
 }
 
 async fn contracts(State(api): State<Arc<Api>>) -> Response {
@@ -290,16 +277,6 @@ async fn contracts(State(api): State<Arc<Api>>) -> Response {
 async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], include_str!("../openapi.json")).into_response()
 }
-
-/// Adds `Retry-After`.
-fn later(mut response: Response) -> Response {
-    const RETRY_AFTER: HeaderName = header::RETRY_AFTER;
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
-    response
-}
-
-/// A JSON body to send.
-type Body = Value;
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,8 @@ use bursar_chain::simulate::Simulator;
 use bursar_core::networks::{MULTICALL3, Network};
 
 use crate::config::NetworkConfig;
-use crate::exact::{self, Place};
+use crate::exact::place::Place;
+use crate::exact::registry;
 use crate::memory::Memory;
 use crate::node::Node;
 use crate::payment::MethodId;
@@ -72,7 +73,11 @@ impl Served {
     /// The only signer that may send payments of a method; `None` if every signer may. It is the first signer, which
     /// simulations use as their sender.
     pub fn only_sender(&self, method: MethodId) -> Option<Address> {
-        if exact::method(method).takes_any_caller() { None } else { self.signers.first().copied() }
+        if registry::method(method).takes_any_caller() {
+            None
+        } else {
+            self.signers.first().copied()
+        }
     }
 
     /// The network's row in the table of networks.

@@ -23,18 +23,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api, Catalogue};
+use crate::book::batch::Batch;
 use crate::book::ledger::Ledger;
+use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::{Open, Payments};
-use crate::book::{Batch, Record};
 use crate::config::{Config, NetworkConfig};
 use crate::keys::KeyRing;
 use crate::metrics::Metrics;
 use crate::network::Served;
-use crate::settle::dispatch::{Settler, Teller};
 use crate::settle::door::Door;
 use crate::settle::once::Successes;
 use crate::settle::queue::Limits;
+use crate::settle::settler::{Settler, SettlerDeps, Teller};
 use crate::standing::Standing;
 use crate::upkeep;
 
@@ -331,7 +332,7 @@ impl Build<'_> {
             data_gas: 0,
         };
         let served = Arc::new(served);
-        let means = crate::settle::dispatch::Means {
+        let deps = SettlerDeps {
             served,
             ledger: self.ledger.clone(),
             tellers,
@@ -340,6 +341,6 @@ impl Build<'_> {
             points: Arc::clone(self.points),
             stopping: self.stopping.clone(),
         };
-        Ok(Settler::start(means, open))
+        Ok(Settler::start(deps, open))
     }
 }

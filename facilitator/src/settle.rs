@@ -1,17 +1,20 @@
 //! Settles payments: each accepted payment is carried out once, whatever crashes in between.
 //!
-//! A valid payment is stored and waits in its network's [`queue`]. [`dispatch`] puts it into a transaction of one of
+//! A valid payment is stored and waits in its network's [`queue`]. `dispatch` puts it into a transaction of one of
 //! the signers, and a `watch` follows that transaction. The outbox stores the raw bytes before they are broadcast. The
 //! verdict on each payment is read from the events of the mined transaction. [`door`] takes requests and returns their
 //! answers.
 
 mod budget;
 mod data_gas;
-pub mod dispatch;
+mod dispatch;
 pub mod door;
+mod gate;
 pub mod once;
 pub mod price;
+mod price_lookup;
 pub mod queue;
+pub mod settler;
 mod trace;
 mod watch;
 mod withdraw;

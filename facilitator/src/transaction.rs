@@ -7,7 +7,10 @@ use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_submit::Call;
 use bursar_submit::fees::batch_gas;
 
-use crate::exact::{self, ContractCall, Method, Place};
+use crate::exact::contract_call::ContractCall;
+use crate::exact::method::Method;
+use crate::exact::place::Place;
+use crate::exact::registry;
 use crate::payment::Payment;
 
 /// Gas that a transaction uses before its call begins, with a reserve. The gas for data is added separately.
@@ -27,7 +30,7 @@ pub const GAS_MAX: u64 = 1 << 24;
 /// Whether a payment can share a transaction. One that fails or wastes gas must not spoil the others. This depends on
 /// the payer's code and on the token's: only known tokens may share.
 pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool {
-    exact::method(payment.method).takes_any_caller()
+    registry::method(payment.method).takes_any_caller()
         && !payment.contract_payer
         && payment.deployment.is_none()
         && is_known(payment.terms.token)
@@ -36,7 +39,7 @@ pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool 
 /// Whether two payments may share the same transaction: its events must distinguish them.
 pub fn tells_apart(one: &Payment, other: &Payment) -> bool {
     let apart = |method, one: &Payment, other: &Payment| {
-        exact::method(method).tells_apart(&one.terms, &other.terms)
+        registry::method(method).tells_apart(&one.terms, &other.terms)
     };
     apart(one.method, one, other) && apart(other.method, one, other)
 }
@@ -49,11 +52,11 @@ pub fn gas(place: &Place, payments: &[&Payment], cap_contract: u64) -> Option<u6
             BASE_GAS.checked_add(DEPLOYMENT_GAS)?.checked_add(cap_contract)?
         }
         [only] if only.contract_payer => BASE_GAS.checked_add(cap_contract)?,
-        [only] => BASE_GAS.checked_add(exact::method(only.method).gas())?,
+        [only] => BASE_GAS.checked_add(registry::method(only.method).gas())?,
         several => {
             // `batch_gas` adds half of it again.
             let used = |payment: &&Payment| {
-                let most = exact::method(payment.method).gas();
+                let most = registry::method(payment.method).gas();
                 most.saturating_sub(most / 3)
             };
             batch_gas(&several.iter().map(used).collect::<Vec<_>>())?
@@ -74,7 +77,7 @@ pub fn least_gas(method: &dyn Method) -> u64 {
 
 /// The gas that a payment adds to a shared transaction.
 pub fn share(payment: &Payment) -> u64 {
-    let most = exact::method(payment.method).gas();
+    let most = registry::method(payment.method).gas();
     most.saturating_add(most / 63).saturating_add(SHARED_GAS)
 }
 
@@ -93,7 +96,7 @@ pub fn kilobytes(payment: &Payment) -> u64 {
 /// The call of the transaction: the method's own call for one payment, Multicall3 for several. A wallet is also
 /// deployed through Multicall3, because the payer names what is called, and our accounts must not call that themselves.
 pub fn call(place: &Place, payments: &[&Payment], gas_limit: u64) -> Call {
-    let transfer = |payment: &Payment| exact::method(payment.method).transfer(place, payment);
+    let transfer = |payment: &Payment| registry::method(payment.method).transfer(place, payment);
     let ContractCall { to, data } = match payments {
         [only] => match &only.deployment {
             None => transfer(only),

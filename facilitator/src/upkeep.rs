@@ -9,13 +9,13 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use tokio_util::sync::CancellationToken;
 
-use crate::book::gas::Aside;
+use crate::book::aside::Aside;
 use crate::book::ledger::Ledger;
 use crate::book::store::Payments;
 use crate::metrics::{Metrics, OfNetwork, OfSigner, coins};
-use crate::settle::dispatch::Settler;
 use crate::settle::door::OPEN_MAX;
 use crate::settle::price::Need;
+use crate::settle::settler::Settler;
 use crate::standing::{NetworkStanding, Standing};
 
 /// Time between probes, in milliseconds.

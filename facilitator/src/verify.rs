@@ -12,7 +12,13 @@ use bursar_core::networks::{self, ChainId};
 use bursar_x402::error::X402Error;
 use bursar_x402::settlement::SettlementRequest;
 
-use crate::exact::{self, Domain, Evidence, METHODS, Method, SCHEME, Unread};
+use crate::exact::SCHEME;
+use crate::exact::domain::{self, Domain};
+use crate::exact::evidence::Evidence;
+use crate::exact::method::Method;
+use crate::exact::payload::{self, Unread};
+use crate::exact::registry::{self, METHODS};
+use crate::exact::terms_check::check_time;
 use crate::network::Served;
 use crate::node::Hurry;
 use crate::payment::{MethodId, Payment, PaymentKey, Terms};
@@ -107,7 +113,7 @@ pub fn admit(served: &Served, read: &Read) -> Result<(), Refused> {
     if read.terms.amount < least {
         return Err(of(Reason::BelowMinimum));
     }
-    exact::check_time(&read.terms, served.now_seconds()).map_err(of)?;
+    check_time(&read.terms, served.now_seconds()).map_err(of)?;
     if let Some(deployment) = &read.signature.deployment {
         if !read.method.takes_contract_payers() {
             return Err(of(Reason::InvalidSignature));
@@ -133,7 +139,7 @@ pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault>
     if both.iter().all(|key| request.payload.get(key).is_some()) {
         return Err(Reason::UnsupportedPayload.into());
     }
-    let signed = exact::signature(&request.payload)?;
+    let signed = payload::signature(&request.payload)?;
     let terms = method.read(&served.place, &request.payload, asked)?;
     let of = |reason: Reason| Fault::Refused(Refused::from(reason).of(terms.payer));
     let signature = signature::unwrap(&signed).ok_or_else(|| of(Reason::InvalidSignature))?;
@@ -209,9 +215,9 @@ pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Good, F
 /// # Errors
 /// [`Fault`].
 pub async fn check_again(served: &Served, payment: &Payment) -> Result<(), Fault> {
-    exact::check_time(&payment.terms, served.now_seconds())?;
+    check_time(&payment.terms, served.now_seconds())?;
     let answer = question::ask(served, payment, Hurry::Patient).await?;
-    let method = exact::method(payment.method);
+    let method = registry::method(payment.method);
     if answer.has_code && !payment.contract_payer {
         // The account has got code since. A new request for the payment is judged as a contract's.
         return Err(Refused::from(Reason::TransactionFailed).of(payment.terms.payer).into());
@@ -222,7 +228,7 @@ pub async fn check_again(served: &Served, payment: &Payment) -> Result<(), Fault
 /// The payment, and whether the payer's key certainly signed it. Fails if the signature is certainly not the payer's.
 fn signed(served: &Served, read: &Read, separator: B256) -> Result<(Payment, bool), Fault> {
     let Read { method, terms, signature, .. } = read;
-    let digest = exact::digest(separator, method.struct_hash(&served.place, terms));
+    let digest = domain::digest(separator, method.struct_hash(&served.place, terms));
     let by_key = signature::signer(&digest, &signature.inner) == Some(terms.payer);
     let has_code = served.codes.get(&terms.payer, served.clock.mono_ms());
     let may_be_a_contract = method.takes_contract_payers()
@@ -371,9 +377,4 @@ fn claimed(chain: ChainId, asked: &bursar_x402::settlement::Asked) -> Option<B25
     let (name, version) = (asked.extra.name.clone()?, asked.extra.version.clone()?);
     let domain = bursar_x402::TokenDomain { name, version, chain, contract: asked.asset };
     Some(domain.separator())
-}
-
-/// Reads an answer of 32 bytes.
-fn word(bytes: &Bytes) -> Option<B256> {
-    (bytes.len() == 32).then(|| B256::from_slice(bytes))
 }

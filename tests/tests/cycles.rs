@@ -23,6 +23,7 @@ const CRATES: &[&str] = &[
     "engine/service",
     "tui",
     "bursar",
+    "facilitator",
     "proxy",
     "tests/devnet",
     "demo",

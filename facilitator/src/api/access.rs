@@ -10,8 +10,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bursar_serve::access::Refusal;
 
-use super::{Api, answers, later};
-use crate::book::AskedBy;
+use crate::api::answers;
+use crate::api::state::Api;
+use crate::book::record::AskedBy;
 
 /// Maximum length of an `Idempotency-Key` in bytes.
 const KEY_BYTES_MAX: usize = 255;
@@ -59,7 +60,7 @@ pub(super) async fn guard(
         }
         Err(Refusal::TooMany) => {
             let text = "Too many requests: wait for Retry-After seconds.";
-            later(answers::error(StatusCode::TOO_MANY_REQUESTS, text))
+            answers::later(answers::error(StatusCode::TOO_MANY_REQUESTS, text))
         }
     }
 }

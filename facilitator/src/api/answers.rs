@@ -1,15 +1,17 @@
 //! The responses, in the form that x402 clients read.
 
 use alloy_primitives::Address;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bursar_x402::settlement::{REPEATED, SettlementRequest};
 use serde_json::{Map, Value, json};
 
-use super::Body;
 use crate::metrics::Route;
 use crate::reason::{Reason, Refused};
 use crate::settle::door::End;
+
+/// A JSON body to send.
+pub(super) type Body = Value;
 
 /// The reason code for an invalid body, from the official libraries.
 const MALFORMED: &str = "invalid_payload";
@@ -113,4 +115,11 @@ pub(super) fn malformed(status: StatusCode, route: Route, why: &str) -> Response
         }),
     };
     with(status, body)
+}
+
+/// Adds `Retry-After`.
+pub(super) fn later(mut response: Response) -> Response {
+    const RETRY_AFTER: HeaderName = header::RETRY_AFTER;
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
+    response
 }

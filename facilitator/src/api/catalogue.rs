@@ -6,9 +6,10 @@ use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, MULTICALL3};
 use serde_json::{Map, Value, json};
 
-use super::Body;
+use crate::api::answers::Body;
 use crate::config::Config;
-use crate::exact::{METHODS, SCHEME};
+use crate::exact::SCHEME;
+use crate::exact::registry::METHODS;
 
 /// The responses of `/supported`, `/health` and `/contracts`.
 #[derive(Debug)]

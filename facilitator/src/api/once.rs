@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use bursar_serve::http::delivery;
 
-use super::Api;
+use crate::api::state::Api;
 use crate::settle::once::Right;
 
 /// Makes the connection report whether it wrote an answer. A success that was not written may be returned again.

@@ -6,33 +6,12 @@ use alloy_primitives::{B256, U256};
 use bursar_core::networks::ChainId;
 use bursar_submit::SubmissionId;
 
+use crate::book::aside::Aside;
 use crate::book::store::Spent;
 use crate::payment::PaymentKey;
 
 /// The account of all callers of a network together.
 const ALL: B256 = B256::ZERO;
-
-/// Gas and data that are reserved for payments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Aside {
-    pub gas: u64,
-    /// Data in units of 1,000 bytes, rounded up for each payment. Some networks charge a fee for it.
-    pub kilobytes: u64,
-}
-
-impl Aside {
-    /// Adds; saturates.
-    pub fn add(&mut self, other: Self) {
-        self.gas = self.gas.saturating_add(other.gas);
-        self.kilobytes = self.kilobytes.saturating_add(other.kilobytes);
-    }
-
-    /// Subtracts; saturates at zero.
-    pub fn sub(&mut self, other: Self) {
-        self.gas = self.gas.saturating_sub(other.gas);
-        self.kilobytes = self.kilobytes.saturating_sub(other.kilobytes);
-    }
-}
 
 /// The gas and the spending that count against a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

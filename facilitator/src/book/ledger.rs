@@ -10,9 +10,11 @@ use bursar_desks::store::StoreFault;
 use bursar_submit::SubmissionId;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::book::gas::{Aside, GasBook, GasOwed};
+use crate::book::aside::Aside;
+use crate::book::batch::Batch;
+use crate::book::gas::{GasBook, GasOwed};
+use crate::book::record::{AskedBy, Record, State};
 use crate::book::store::{Change, Open, Outcome, Payments, Spent};
-use crate::book::{AskedBy, Batch, Record, State};
 use crate::payment::{Payment, PaymentKey};
 
 /// Maximum number of commands per commit.

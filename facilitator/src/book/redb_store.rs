@@ -16,8 +16,9 @@ use redb::{
 
 use tokio_util::sync::CancellationToken;
 
+use crate::book::batch::Batch;
+use crate::book::record::{Record, State};
 use crate::book::store::{Change, Open, Outcome, Payments, Spent};
-use crate::book::{Batch, Record, State};
 use crate::payment::PaymentKey;
 
 /// Records by key.

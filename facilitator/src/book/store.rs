@@ -6,7 +6,8 @@ use bursar_core::time::Utc;
 use bursar_desks::store::StoreReply;
 use bursar_submit::SubmissionId;
 
-use crate::book::{AskedBy, Batch, Record, State};
+use crate::book::batch::Batch;
+use crate::book::record::{AskedBy, Record, State};
 use crate::payment::PaymentKey;
 
 /// A change to store.

@@ -7,8 +7,10 @@ use bursar_core::networks::{ChainId, by_text};
 use bursar_serve::settings::{ConfigFault, Wrong, read_file, set_from_table};
 use toml::{Table, Value};
 
-use super::Config;
-use super::table::{NETWORK, SERVICE};
+use crate::config::network::SERVED;
+use crate::config::settings::Config;
+use crate::config::table::network::NETWORK;
+use crate::config::table::service::SERVICE;
 
 /// Applies the keys of the file.
 pub(super) fn apply(config: &mut Config, file: &Path) -> Result<(), ConfigFault> {
@@ -53,6 +55,6 @@ fn apply_networks(config: &mut Config, networks: &Table) -> Result<(), Wrong> {
 }
 
 fn served() -> String {
-    let names: Vec<_> = super::SERVED.iter().map(ChainId::to_string).collect();
+    let names: Vec<_> = SERVED.iter().map(ChainId::to_string).collect();
     names.join(", ")
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use alloy_primitives::{Address, U256, address};
 use bursar_core::networks::{ChainId, FeeModel, Gas, Network};
 
-use super::Endpoint;
+use crate::config::endpoint::Endpoint;
 
 /// The networks of the specification. The wallet supports others, which are not served here.
 pub const SERVED: [ChainId; 6] = [

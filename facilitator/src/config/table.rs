@@ -1,16 +1,14 @@
 //! The table of keys: the name, default, meaning and setter of each. The file, the environment and the manual are
 //! derived from it.
 
-mod network;
-mod service;
+pub(super) mod network;
+pub(super) mod service;
 
 use bursar_core::networks::ChainId;
-use bursar_serve::settings::{Given, HEAD, Key, put, rows};
+use bursar_serve::settings::{HEAD, rows};
 
-use super::{Config, NetworkConfig};
-
-pub(super) use network::NETWORK;
-pub(super) use service::SERVICE;
+use network::NETWORK;
+use service::SERVICE;
 
 /// The suffix of a network's variables, as in `RPC_URL_8453`.
 pub(super) fn suffix(chain: ChainId) -> String {

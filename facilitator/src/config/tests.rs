@@ -4,8 +4,8 @@ mod values;
 
 use std::path::PathBuf;
 
-use bursar_core::networks::Gas;
-use bursar_serve::settings::Given;
+use bursar_core::networks::{ChainId, Gas};
+use bursar_serve::settings::{ConfigFault, Given};
 use tempfile::TempDir;
 
 use super::*;
@@ -64,12 +64,12 @@ fn example_settings_file_loads_and_contains_every_key() {
     assert_eq!(network.signers, [folder.0.path().join("signer.json")]);
     assert_eq!(config.networks.values().filter(|network| network.is_configured()).count(), 1);
 
-    let names = table::SERVICE.iter().map(|key| key.name);
-    for name in names.chain(table::NETWORK.iter().map(|key| key.name)) {
+    let names = table::service::SERVICE.iter().map(|key| key.name);
+    for name in names.chain(table::network::NETWORK.iter().map(|key| key.name)) {
         let lines = |start: String| text.lines().filter(|line| line.starts_with(&start)).count();
         assert_eq!(lines(format!("{name} = ")) + lines(format!("# {name} = ")), 1, "{name}");
     }
-    for key in table::NETWORK {
+    for key in table::network::NETWORK {
         assert!(text.contains(key.variable), "{}", key.variable);
     }
 }
@@ -129,21 +129,24 @@ fn settings_table_states_the_real_defaults() {
     let no_list = ["api_keys_file", "password_file"];
     let skipped = |name| words.contains(&name) || no_list.contains(&name);
     let mut config = Config::default();
-    for key in table::SERVICE.iter().filter(|key| !skipped(key.name)) {
+    for key in table::service::SERVICE.iter().filter(|key| !skipped(key.name)) {
         (key.set)(&mut config, Given::Text(key.default)).unwrap();
         assert_eq!(config, Config::default(), "{}", key.name);
     }
     let mut network = Config::default().networks[&BASE].clone();
-    for key in table::NETWORK.iter().filter(|key| !skipped(key.name)) {
+    for key in table::network::NETWORK.iter().filter(|key| !skipped(key.name)) {
         (key.set)(&mut network, Given::Text(key.default)).unwrap();
         assert_eq!(network, Config::default().networks[&BASE], "{}", key.name);
     }
 }
 
 #[test]
-fn the_manual_has_a_line_for_every_key() {
+fn settings_reference_has_a_row_for_every_key() {
     let page = reference();
-    assert_eq!(page.lines().count(), 2 + table::SERVICE.len() + table::NETWORK.len());
+    assert_eq!(
+        page.lines().count(),
+        2 + table::service::SERVICE.len() + table::network::NETWORK.len()
+    );
     for line in
         ["| `wait_ms` | `FACILITATOR_WAIT_MS` | 8000 |", "| `networks.<id>.rpc` | `RPC_URL_<id>` |"]
     {

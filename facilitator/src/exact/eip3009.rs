@@ -8,11 +8,14 @@ use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 use bursar_x402::typed_data::TransferWithAuthorization;
 
-use crate::exact::erc20::IErc20;
-use crate::exact::{
-    Carrier, ContractCall, Domain, Evidence, Method, Place, Trace, Unread, moves,
-    read_authorization,
-};
+use crate::exact::carrier::Carrier;
+use crate::exact::contract_call::ContractCall;
+use crate::exact::domain::Domain;
+use crate::exact::erc20::{IErc20, moves};
+use crate::exact::evidence::Evidence;
+use crate::exact::method::{Method, Trace};
+use crate::exact::payload::{Unread, read_authorization};
+use crate::exact::place::Place;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature;

@@ -8,9 +8,15 @@ use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 
-use crate::exact::{
-    Carrier, ContractCall, Domain, Evidence, Method, Place, Trace, Unread, compare, erc20, moves,
-};
+use crate::exact::carrier::Carrier;
+use crate::exact::contract_call::ContractCall;
+use crate::exact::domain::Domain;
+use crate::exact::erc20::{IErc20, moves};
+use crate::exact::evidence::Evidence;
+use crate::exact::method::{Method, Trace};
+use crate::exact::payload::Unread;
+use crate::exact::place::Place;
+use crate::exact::terms_check::compare;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::{Reason, Refused};
 
@@ -152,7 +158,7 @@ impl Method for Permit2 {
     fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall> {
         let nonce = U256::from_be_bytes(terms.nonce.0);
         let used = IPermit2::nonceBitmapCall { owner: terms.payer, word: nonce >> 8 };
-        let allowance = erc20::IErc20::allowanceCall { owner: terms.payer, spender: place.permit2 };
+        let allowance = IErc20::allowanceCall { owner: terms.payer, spender: place.permit2 };
         vec![
             ContractCall { to: place.permit2, data: used.abi_encode().into() },
             ContractCall { to: terms.token, data: allowance.abi_encode().into() },
@@ -212,7 +218,7 @@ impl Method for Permit2 {
     fn trace(&self, _place: &Place, terms: &Terms) -> Trace {
         Trace {
             contract: terms.token,
-            event: erc20::IErc20::Transfer::SIGNATURE_HASH,
+            event: IErc20::Transfer::SIGNATURE_HASH,
             indexed: vec![terms.payer.into_word(), terms.payee.into_word()],
             names_nonce: false,
         }
@@ -257,7 +263,7 @@ fn settles(place: &Place, terms: &Terms, logs: &[Log]) -> bool {
             if last.take().is_some_and(|moved| moves(terms, moved)) {
                 return true;
             }
-        } else if log.topics.first() == Some(&erc20::IErc20::Transfer::SIGNATURE_HASH) {
+        } else if log.topics.first() == Some(&IErc20::Transfer::SIGNATURE_HASH) {
             last = Some(log);
         }
     }

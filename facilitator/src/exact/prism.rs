@@ -7,10 +7,14 @@ use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 
-use crate::exact::{
-    Carrier, ContractCall, Domain, Evidence, Method, Place, Trace, Unread, erc20, moves_amount,
-    read_authorization,
-};
+use crate::exact::carrier::Carrier;
+use crate::exact::contract_call::ContractCall;
+use crate::exact::domain::Domain;
+use crate::exact::erc20::{IErc20, moves_amount};
+use crate::exact::evidence::Evidence;
+use crate::exact::method::{Method, Trace};
+use crate::exact::payload::{Unread, read_authorization};
+use crate::exact::place::Place;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature;
@@ -132,7 +136,7 @@ impl Method for Prism {
 
     fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall> {
         let next = IPrism::getNonceCall { user: terms.payer, token: terms.token };
-        let allowance = erc20::IErc20::allowanceCall { owner: terms.payer, spender: place.prism };
+        let allowance = IErc20::allowanceCall { owner: terms.payer, spender: place.prism };
         vec![
             ContractCall { to: place.prism, data: next.abi_encode().into() },
             ContractCall { to: terms.token, data: allowance.abi_encode().into() },

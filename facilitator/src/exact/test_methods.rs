@@ -1,10 +1,17 @@
 //! Tests of what each method reads, hashes and reports about a failure. The hashes are composed from the standards.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use bursar_core::networks::ChainId;
 use bursar_x402::settlement::SettlementRequest;
 use serde_json::{Value, json};
 
-use super::*;
+use super::domain::Domain;
+use super::evidence::Evidence;
+use super::payload::Unread;
+use super::place::Place;
+use super::registry::{METHODS, method};
+use crate::payment::{MethodId, Terms};
+use crate::reason::Reason;
 use crate::signature::BYTES_MAX;
 
 const TOKEN: Address = Address::repeat_byte(1);

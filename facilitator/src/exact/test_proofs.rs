@@ -6,7 +6,10 @@ use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::Log;
 use bursar_core::networks::{ChainId, MULTICALL3};
 
-use super::{Carrier, ContractCall, Place, method};
+use super::carrier::Carrier;
+use super::contract_call::ContractCall;
+use super::place::Place;
+use super::registry::method;
 use crate::payment::{MethodId, Payment, Terms};
 
 const TOKEN: Address = Address::repeat_byte(0x11);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use super::KeyFault;
+use crate::keys::fault::KeyFault;
 
 /// Maximum length of a file in bytes. A keystore has about five hundred.
 const MAX_BYTES: usize = 16 * 1024;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use super::keystore::Problem;
+use crate::keys::problem::Problem;
 
 /// Half for the cipher, half for the MAC.
 const KEY_BYTES: usize = 32;

@@ -1,8 +1,6 @@
 //! The encrypted form of a key: Web3 Secret Storage version 3, as geth and other Ethereum wallets write it. AES-128 in
 //! counter mode; a Keccak-256 MAC is checked before decryption.
 
-use std::path::Path;
-
 use aes::Aes128;
 use alloy_primitives::{Address, hex, keccak256};
 use ctr::Ctr128BE;
@@ -12,33 +10,11 @@ use subtle::ConstantTimeEq;
 use uuid::Builder;
 use zeroize::Zeroizing;
 
-use super::KeyFault;
-use super::kdf::Kdf;
+use crate::keys::kdf::Kdf;
+use crate::keys::problem::Problem;
 
 const VERSION: u64 = 3;
 const CIPHER: &str = "aes-128-ctr";
-
-/// Why a keystore was not opened or not written.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Problem {
-    /// The format is not supported.
-    Form(&'static str),
-    /// The MAC does not match: the password is wrong, or the file was changed.
-    WrongPassword,
-}
-
-impl Problem {
-    pub(super) const TOO_DEAR: Self =
-        Self::Form("its key derivation needs more than any usual keystore");
-
-    pub(super) fn about(self, file: &Path) -> KeyFault {
-        let file = file.to_owned();
-        match self {
-            Problem::Form(why) => KeyFault::NotKeystore { file, why },
-            Problem::WrongPassword => KeyFault::WrongPassword { file },
-        }
-    }
-}
 
 /// An encrypted key. Contains no secret bytes.
 #[derive(Serialize, Deserialize)]

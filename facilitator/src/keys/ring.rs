@@ -10,7 +10,8 @@ use bursar_chain::ports::BoxFuture;
 use bursar_desks::service::Signer;
 use bursar_submit::DeskKey;
 
-use super::{KeyFault, SigningKey};
+use crate::keys::fault::KeyFault;
+use crate::keys::signing_key::SigningKey;
 
 /// Signing keys by address.
 #[derive(Default)]

@@ -3,7 +3,8 @@
 
 use alloy_primitives::U256;
 
-use crate::book::gas::{Aside, GasOwed};
+use crate::book::aside::Aside;
+use crate::book::gas::GasOwed;
 use crate::config::NetworkConfig;
 use crate::payment::Payment;
 use crate::reason::{Reason, Refused};

@@ -5,7 +5,7 @@ use alloy_sol_types::{SolCall, sol};
 use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_core::networks::FeeModel;
 
-use crate::settle::dispatch::Settler;
+use crate::settle::settler::Settler;
 use crate::transaction::KILOBYTE;
 
 sol! {

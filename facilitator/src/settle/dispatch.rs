@@ -1,38 +1,23 @@
 //! Assigns the queued payments of one network to its signers. Each signer has its own outbox.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use alloy_primitives::Address;
-use bursar_chain::points::Points;
 use bursar_chain::ports::ChainFault;
-use bursar_desks::service::ServiceDesk;
 use bursar_desks::store::StoreFault;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::book::gas::Aside;
-use crate::book::ledger::Ledger;
+use crate::book::aside::Aside;
+use crate::book::batch::Batch;
+use crate::book::record::{Record, State};
 use crate::book::redb_store::fresh_id;
-use crate::book::{Batch, Record, State};
-use crate::exact;
-use crate::memory::Memory;
-use crate::metrics::Metrics;
-use crate::network::Served;
-use crate::payment::Payment;
-use crate::settle::price::{Need, Price, Prices};
+use crate::exact::terms_check::check_time;
+use crate::settle::price::Price;
 use crate::settle::queue::{Limits, Queue};
+use crate::settle::settler::{News, Settler, SettlerDeps};
 use crate::settle::watch;
-use crate::settle::withdraw::Gates;
 use crate::transaction;
-
-/// A signer slot: one signer of a network.
-#[derive(Debug)]
-pub struct Teller {
-    pub desk: Arc<ServiceDesk>,
-}
 
 /// What a signer has in flight.
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,66 +42,11 @@ impl Load {
 
 type Loads = BTreeMap<Address, Load>;
 
-/// Everything that settling on one network needs.
-#[derive(Debug)]
-pub struct Means {
-    pub served: Arc<Served>,
-    pub ledger: Ledger,
-    pub tellers: BTreeMap<Address, Teller>,
-    pub limits: Limits,
-    pub metrics: Arc<Metrics>,
-    /// The failpoints of tests.
-    pub points: Arc<dyn Points>,
-    pub stopping: CancellationToken,
-}
-
-/// Settles payments on one network.
-#[derive(Debug)]
-pub struct Settler {
-    pub means: Means,
-    pub tasks: TaskTracker,
-    pub(super) prices: Prices,
-    /// Payers whose code recently made a signer pay gas for nothing.
-    pub(super) wasteful: Memory<Address, ()>,
-    pub(super) gates: Gates,
-    /// Signers that were removed from the settings while they had transactions in flight.
-    former: Mutex<BTreeSet<Address>>,
-    queue: mpsc::UnboundedSender<News>,
-}
-
-impl Deref for Settler {
-    type Target = Means;
-
-    fn deref(&self) -> &Means {
-        &self.means
-    }
-}
-
-/// How long new payments of a payer are rejected after one wasted gas, in milliseconds.
-const WASTEFUL_MS: u64 = 60_000;
-
-/// Messages to the dispatcher.
-#[derive(Debug)]
-pub(super) enum News {
-    /// A payment is queued.
-    Waits(Arc<Record>),
-    /// A transaction of this signer, with this reservation, is mined or never will be.
-    Free(Address, Aside),
-}
-
 impl Settler {
     /// Resumes the open payments and transactions, and starts the dispatcher.
-    pub fn start(means: Means, open: (Vec<Record>, Vec<Batch>)) -> Arc<Self> {
-        let (queue, news) = mpsc::unbounded_channel();
-        let settler = Arc::new(Self {
-            means,
-            tasks: TaskTracker::new(),
-            prices: Prices::default(),
-            wasteful: Memory::new(WASTEFUL_MS),
-            gates: Gates::default(),
-            former: Mutex::default(),
-            queue,
-        });
+    pub fn start(deps: SettlerDeps, open: (Vec<Record>, Vec<Batch>)) -> Arc<Self> {
+        let (settler, news) = Self::new(deps);
+        let settler = Arc::new(settler);
         let (records, batches) = open;
         let mut loads = Loads::new();
         for batch in batches {
@@ -134,31 +64,6 @@ impl Settler {
         }
         settler.tasks.spawn(dispatch(Arc::clone(&settler), news, loads));
         settler
-    }
-
-    /// Queues a payment for a transaction.
-    pub fn enqueue(&self, record: Arc<Record>) {
-        // The dispatcher ends only with the process. The payment is on disk, and the next start resumes it.
-        let _stopped = self.queue.send(News::Waits(record));
-    }
-
-    /// Whether an account sends transactions for us, or did so before.
-    pub(super) fn is_signer(&self, account: Address) -> bool {
-        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
-        self.served.signers.contains(&account) || former.contains(&account)
-    }
-
-    pub(super) fn remember_signer(&self, signer: Address) {
-        self.former.lock().unwrap_or_else(PoisonError::into_inner).insert(signer);
-    }
-
-    /// Watches a settlement by another sender.
-    pub(super) fn watch(self: &Arc<Self>, batch: Batch) {
-        self.tasks.spawn(watch::see_through(Arc::clone(self), batch));
-    }
-
-    pub(super) fn freed(&self, signer: Address, aside: Aside) {
-        let _stopped = self.queue.send(News::Free(signer, aside));
     }
 
     /// Composes a transaction and stores it. The task that follows it hands it to the outbox. Returns `None` if one of
@@ -217,7 +122,7 @@ impl Settler {
         let mut good = Vec::with_capacity(records.len());
         let mut late = Vec::new();
         for record in records {
-            match exact::check_time(&record.payment.terms, now) {
+            match check_time(&record.payment.terms, now) {
                 Ok(()) => good.push(record),
                 Err(reason) => {
                     let message = reason.sentence().to_owned();
@@ -246,25 +151,6 @@ impl Settler {
         // Without Multicall3 payments are sent one by one.
         let together = if self.served.is_multicall_known() { self.limits.together } else { 1 };
         Limits { gas: gas.min(transaction::GAS_MAX / 2), data_gas, together, ..self.limits }
-    }
-
-    /// What a payment needs of its signer, if `gas` is the [`transaction::gas`] of the payment alone.
-    pub(super) fn need_of(&self, payment: &Payment, gas: u64) -> Need {
-        let aside = self.with_data(gas, &[payment]);
-        Need { aside, sender: self.served.only_sender(payment.method) }
-    }
-
-    /// Upper bound of what a transaction with these payments uses. `None` if it is more gas than a transaction may use.
-    pub(super) fn aside_of(&self, payments: &[&Payment]) -> Option<Aside> {
-        let cap = self.served.config.gas_cap_contract;
-        let gas = transaction::gas(&self.served.place, payments, cap)?;
-        Some(self.with_data(gas, payments))
-    }
-
-    fn with_data(&self, gas: u64, payments: &[&Payment]) -> Aside {
-        let kilobytes = payments.iter().map(|payment| transaction::kilobytes(payment)).sum();
-        let last = self.prices.last();
-        last.map_or(Aside { gas, kilobytes }, |price| price.with_data(gas, kilobytes))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::book::{AskedBy, Record};
+use crate::book::record::{AskedBy, Record};
 use crate::payment::PaymentKey;
 
 /// What the repeat of a settled payment receives.
@@ -113,7 +113,7 @@ impl Successes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::State;
+    use crate::book::record::State;
     use crate::payment::{MethodId, Payment, Terms};
     use alloy_primitives::{Address, B256, Bytes, U256};
     use bursar_core::networks::ChainId;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use alloy_primitives::Address;
 
-use crate::book::Record;
-use crate::book::gas::Aside;
+use crate::book::aside::Aside;
+use crate::book::record::Record;
 use crate::payment::Payment;
 use crate::transaction;
 
@@ -153,7 +153,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::{AskedBy, State};
+    use crate::book::record::{AskedBy, State};
     use crate::payment::{MethodId, Payment, Terms};
     use alloy_primitives::{Address, B256, Bytes, U256};
     use bursar_core::networks::ChainId;

@@ -4,9 +4,10 @@
 use alloy_primitives::B256;
 use bursar_chain::ports::{ChainFault, LogFilter};
 
-use crate::exact::{self, Carrier};
+use crate::exact::carrier::Carrier;
+use crate::exact::registry;
 use crate::payment::Payment;
-use crate::settle::dispatch::Settler;
+use crate::settle::settler::Settler;
 
 /// Blocks before acceptance that the search includes. The nonce was unused then, but nodes may be at different blocks.
 const BLOCKS_BEFORE: u64 = 50;
@@ -51,7 +52,7 @@ async fn look(settler: &Settler, payment: &Payment, hash: B256) -> Result<Look, 
         input: &sent.input,
         logs: &receipt.logs,
     };
-    let method = exact::method(payment.method);
+    let method = registry::method(payment.method);
     let proven = method.is_proven(&served.place, &payment.terms, &carrier);
     Ok(if proven { Look::Proven(receipt.block_number) } else { Look::Other })
 }
@@ -67,7 +68,7 @@ pub(super) async fn find(
     since: u64,
 ) -> Result<Option<(B256, u64)>, ChainFault> {
     let served = &settler.served;
-    let method = exact::method(payment.method);
+    let method = registry::method(payment.method);
     let trace = method.trace(&served.place, &payment.terms);
     let head = served.chain.block_number().await?;
     let begin = since.saturating_sub(BLOCKS_BEFORE);

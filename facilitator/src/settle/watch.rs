@@ -11,18 +11,20 @@ use bursar_desks::service::{ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;
 use bursar_submit::{Desk, Included, Outcome, Place, Refusal, Trouble};
 
-use crate::book::gas::Aside;
+use crate::book::aside::Aside;
+use crate::book::batch::Batch;
 use crate::book::ledger::day_of;
+use crate::book::record::{ATTEMPTS_MAX, Record, State};
 use crate::book::redb_store::fresh_id;
 use crate::book::store::Spent;
-use crate::book::{ATTEMPTS_MAX, Batch, Record, State};
-use crate::exact::{self, Carrier};
+use crate::exact::carrier::Carrier;
+use crate::exact::registry;
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::Reason;
-use crate::settle::dispatch::Settler;
+use crate::settle::gate::Gate;
 use crate::settle::price::Need;
+use crate::settle::settler::Settler;
 use crate::settle::trace;
-use crate::settle::withdraw::Gate;
 use crate::transaction;
 use crate::verify;
 
@@ -46,6 +48,19 @@ const BROADCAST_MARGIN_SECONDS: u64 = 2;
 
 /// Age in milliseconds from which a payment with a distant expiry is no longer left to the chain alone.
 const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
+
+impl Settler {
+    /// Watches a settlement by another sender.
+    pub(super) fn watch(self: &Arc<Self>, batch: Batch) {
+        self.tasks.spawn(see_through(Arc::clone(self), batch));
+    }
+
+    /// An upper bound in wei for a transaction whose receipt cannot be read. `None` before the first lookup or on
+    /// overflow.
+    fn most_spent(&self, aside: Aside) -> Option<U256> {
+        self.prices.last()?.cost(aside)
+    }
+}
 
 /// Follows a transaction to its end, including one that an earlier process sent.
 pub(super) async fn see_through(settler: Arc<Settler>, batch: Batch) {
@@ -277,7 +292,7 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
     let mut judged: Vec<(PaymentKey, State, u8)> = Vec::new();
     let mut mined = Mined { fee: receipt.fee, ..Mined::default() };
     for record in &records {
-        let method = exact::method(record.payment.method);
+        let method = registry::method(record.payment.method);
         if !method.is_proven(&settler.served.place, &record.payment.terms, &carrier) {
             continue;
         }
@@ -592,7 +607,7 @@ async fn next_state(
     let failed =
         |reason: Reason, message: String| (State::Failed { reason, message, at }, attempts);
     let of = |reason: Reason| failed(reason, reason.sentence().to_owned());
-    let method = exact::method(payment.method);
+    let method = registry::method(payment.method);
     let trace = method.trace(&settler.served.place, &payment.terms);
     if trace.names_nonce
         && let Some(found) = trace::find(settler, payment, record.since_block).await?

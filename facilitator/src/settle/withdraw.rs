@@ -4,22 +4,22 @@
 //! A withdrawn payment was never signed, or its transaction is not broadcast again and a no-op transaction uses its
 //! nonce.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::B256;
 use bursar_chain::ports::ChainFault;
 use bursar_desks::service::{ServiceDesk, SubmitFault, Uploads};
 use bursar_desks::store::StoreFault;
 use bursar_submit::{Kind, Outcome, Refusal, Submission, SubmissionId, Trouble};
 
-use crate::book::gas::Aside;
+use crate::book::aside::Aside;
 use crate::book::ledger::Known;
-use crate::book::{Record, State};
+use crate::book::record::{Record, State};
 use crate::payment::PaymentKey;
 use crate::reason::Reason;
-use crate::settle::dispatch::Settler;
+use crate::settle::gate::Nodes;
 use crate::settle::price::Need;
+use crate::settle::settler::Settler;
 
 /// How often a payment that changes its state meanwhile is examined again.
 const TRIES: usize = 4;
@@ -40,51 +40,6 @@ pub(super) enum Due {
     Uncertain,
     /// It has ended meanwhile.
     Ended,
-}
-
-/// One transaction that is followed, and the lock under which it is submitted or withdrawn.
-#[derive(Debug)]
-pub(super) struct Gate {
-    pub(super) signer: Address,
-    pub(super) lock: tokio::sync::Mutex<Asked>,
-}
-
-/// What nodes answered about a transaction. Cached, because all its payments may be due at once.
-#[derive(Debug, Default)]
-pub(super) struct Asked {
-    /// The last answer and its time.
-    last: Option<(Nodes, u64)>,
-    /// It was cancelled, every broadcast of it was answered, and no node has it: it cannot be mined.
-    gone: bool,
-}
-
-/// What nodes report about a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Nodes {
-    Have(B256),
-    HaveNot,
-    /// Some nodes did not answer.
-    Unknown,
-}
-
-/// The gates of all transactions that are followed.
-#[derive(Debug, Default)]
-pub(super) struct Gates(Mutex<HashMap<SubmissionId, Arc<Gate>>>);
-
-impl Gates {
-    pub(super) fn open(&self, batch: SubmissionId, signer: Address) -> Arc<Gate> {
-        let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let gate = || Arc::new(Gate { signer, lock: tokio::sync::Mutex::default() });
-        Arc::clone(gates.entry(batch).or_insert_with(gate))
-    }
-
-    pub(super) fn close(&self, batch: SubmissionId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&batch);
-    }
-
-    fn get(&self, batch: SubmissionId) -> Option<Arc<Gate>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&batch).cloned()
-    }
 }
 
 impl Settler {
@@ -272,11 +227,6 @@ impl Settler {
         } else {
             Reason::Withdrawn
         }
-    }
-
-    pub(super) async fn pause(&self, ms: u64) {
-        let clock = &self.served.clock;
-        clock.sleep_until(clock.mono_ms().saturating_add(ms)).await;
     }
 }
 

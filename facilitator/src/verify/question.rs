@@ -8,9 +8,9 @@ use bursar_chain::ports::{ChainFault, Question};
 use bursar_chain::simulate::Means;
 use bursar_submit::Call;
 
-use super::word;
+use crate::exact::contract_call::ContractCall;
 use crate::exact::erc20::IErc20;
-use crate::exact::{self, ContractCall};
+use crate::exact::registry;
 use crate::network::Served;
 use crate::node::Hurry;
 use crate::payment::Payment;
@@ -72,7 +72,7 @@ pub(super) async fn ask(
     payment: &Payment,
     hurry: Hurry,
 ) -> Result<Answer, ChainFault> {
-    let method = exact::method(payment.method);
+    let method = registry::method(payment.method);
     let together = method.takes_any_caller() && served.has_multicall().await?;
     let is_known = served.knows_token(payment.terms.token);
     let strange = payment.contract_payer || !is_known;
@@ -191,7 +191,7 @@ struct Looks {
 
 impl Looks {
     fn of(served: &Served, payment: &Payment) -> Self {
-        let method = exact::method(payment.method);
+        let method = registry::method(payment.method);
         let terms = &payment.terms;
         let token = |data: Vec<u8>| ContractCall { to: terms.token, data: data.into() };
         let balance = |owner| token(IErc20::balanceOfCall { owner }.abi_encode());
@@ -324,4 +324,9 @@ impl Looks {
 
 fn number(bytes: &Bytes) -> Option<U256> {
     word(bytes).map(|word| U256::from_be_bytes(word.0))
+}
+
+/// Reads an answer of 32 bytes.
+fn word(bytes: &Bytes) -> Option<B256> {
+    (bytes.len() == 32).then(|| B256::from_slice(bytes))
 }

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{B256, U256};
 use bursar_facilitator::book::AskedBy;
-use bursar_facilitator::book::gas::Aside;
+use bursar_facilitator::book::aside::Aside;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::door::{End, Trouble};
 use bursar_facilitator::settle::price::Need;

@@ -1,7 +1,7 @@
 //! Which signer sends which payment.
 
 use alloy_primitives::U256;
-use bursar_facilitator::book::gas::Aside;
+use bursar_facilitator::book::aside::Aside;
 use bursar_facilitator::payment::MethodId;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::queue::Limits;

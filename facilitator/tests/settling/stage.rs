@@ -9,7 +9,7 @@ use bursar_chain::follower::Follower;
 use bursar_chain::points::NoPoints;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
 use bursar_core::json::Value;
-use bursar_desks::service::{Means as DeskMeans, ServiceDesk, Signer};
+use bursar_desks::service::{Means, ServiceDesk, Signer};
 use bursar_desks::store::Store;
 use bursar_facilitator::book::gas::GasOwed;
 use bursar_facilitator::book::ledger::Ledger;
@@ -20,10 +20,10 @@ use bursar_facilitator::config::NetworkConfig;
 use bursar_facilitator::metrics::Metrics;
 use bursar_facilitator::network::Served;
 use bursar_facilitator::payment::{MethodId, PaymentKey, Terms};
-use bursar_facilitator::settle::dispatch::{Means, Settler, Teller};
 use bursar_facilitator::settle::door::{Door, End, Trouble};
 use bursar_facilitator::settle::once::{Repeats, Successes};
 use bursar_facilitator::settle::queue::Limits;
+use bursar_facilitator::settle::settler::{Settler, SettlerDeps, Teller};
 use bursar_submit::DeskKey;
 use bursar_x402::settlement::SettlementRequest;
 use bursar_x402::signature::Signature65;
@@ -157,7 +157,7 @@ impl Stage {
         let mut tellers = BTreeMap::new();
         for signer in &signers {
             let gas = plan.config.gas();
-            let means = DeskMeans {
+            let means = Means {
                 store: Arc::new(desk_rows.clone()) as Arc<dyn Store>,
                 chain: Arc::clone(&chain),
                 signer: Arc::new(Keys),
@@ -176,7 +176,7 @@ impl Stage {
         let served =
             Arc::new(Served::new(plan.config.clone(), chain, Arc::clone(&any_clock), signers));
         let metrics = Arc::new(Metrics::default());
-        let means = Means {
+        let deps = SettlerDeps {
             served,
             ledger: ledger.clone(),
             tellers,
@@ -185,7 +185,7 @@ impl Stage {
             points: Arc::new(NoPoints),
             stopping: stopping.clone(),
         };
-        let settler = Settler::start(means, (open.records, open.batches));
+        let settler = Settler::start(deps, (open.records, open.batches));
         let door = Arc::new(Door {
             settlers: BTreeMap::from([(CHAIN, Arc::clone(&settler))]),
             ledger: ledger.clone(),
@@ -333,8 +333,8 @@ impl Pay {
         change: impl FnOnce(Vec<u8>) -> Vec<u8>,
         name: &str,
     ) -> Self {
-        let method = bursar_facilitator::exact::method(MethodId::Eip3009);
-        let place = bursar_facilitator::exact::Place {
+        let method = bursar_facilitator::exact::registry::method(MethodId::Eip3009);
+        let place = bursar_facilitator::exact::place::Place {
             chain: CHAIN,
             multicall3: bursar_core::networks::MULTICALL3,
             permit2: Address::ZERO,
@@ -342,8 +342,10 @@ impl Pay {
             prism: Address::ZERO,
         };
         let separator = network().stablecoin.domain_separator;
-        let digest =
-            bursar_facilitator::exact::digest(separator, method.struct_hash(&place, &terms));
+        let digest = bursar_facilitator::exact::domain::digest(
+            separator,
+            method.struct_hash(&place, &terms),
+        );
         let signature = sign(&self::key(100 + payer), digest);
         let whole = [signature.r().as_slice(), signature.s().as_slice(), &[signature.v()]].concat();
         let sent = change(whole);

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolValue;
-use bursar_facilitator::book::gas::Aside;
+use bursar_facilitator::book::aside::Aside;
 use bursar_facilitator::payment::Terms;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::door::{End, Trouble};

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use alloy_primitives::{Address, U256};
 use bursar_chain::rpc::ENDPOINTS_MAX;
 use bursar_core::networks::NATIVE_DECIMALS;
+use bursar_serve::settings::{Given, Key, put};
 
-use super::{Given, Key, NetworkConfig, put};
-use crate::config::Endpoint;
+use crate::config::endpoint::Endpoint;
+use crate::config::network::NetworkConfig;
 
 /// Maximum number of signers per network. The balance of each is read regularly.
 const SIGNERS_MAX: usize = 16;

@@ -2,8 +2,9 @@
 
 use bursar_serve::access::api_keys;
 use bursar_serve::logs::LogFormat;
+use bursar_serve::settings::{Key, put};
 
-use super::{Config, Key, put};
+use crate::config::settings::Config;
 use crate::settle::once::Repeats;
 
 /// Keys of the service.

@@ -73,8 +73,8 @@ fn each_source(key: &str, variable: &str, table: &str, sample: (&str, &str, &str
 #[test]
 fn environment_wins_over_file_over_default_for_every_key_of_the_service() {
     let tested: Vec<_> = SERVICE.iter().map(|row| row.0).collect();
-    assert_eq!(tested, table::SERVICE.iter().map(|key| key.name).collect::<Vec<_>>());
-    for ((key, file, same, another), row) in SERVICE.iter().zip(table::SERVICE) {
+    assert_eq!(tested, table::service::SERVICE.iter().map(|key| key.name).collect::<Vec<_>>());
+    for ((key, file, same, another), row) in SERVICE.iter().zip(table::service::SERVICE) {
         assert_eq!(row.variable, format!("FACILITATOR_{}", key.to_uppercase()));
         each_source(key, row.variable, "", (file, same, another));
     }
@@ -83,8 +83,8 @@ fn environment_wins_over_file_over_default_for_every_key_of_the_service() {
 #[test]
 fn environment_wins_over_file_over_default_for_every_key_of_a_network() {
     let tested: Vec<_> = NETWORK.iter().map(|row| row.0).collect();
-    assert_eq!(tested, table::NETWORK.iter().map(|key| key.name).collect::<Vec<_>>());
-    for ((key, file, same, another), row) in NETWORK.iter().zip(table::NETWORK) {
+    assert_eq!(tested, table::network::NETWORK.iter().map(|key| key.name).collect::<Vec<_>>());
+    for ((key, file, same, another), row) in NETWORK.iter().zip(table::network::NETWORK) {
         for chain in SERVED {
             let header = format!("[networks.{chain}]\n");
             let variable = format!("{}{}", row.variable, table::suffix(chain));

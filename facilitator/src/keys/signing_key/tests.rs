@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::keys::ring::KeyRing;
 
 /// The published test vectors of Web3 Secret Storage: password, key, and one file per key derivation.
 const PASSWORD: &str = "testpassword";

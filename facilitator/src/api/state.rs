@@ -1,0 +1,27 @@
+//! The state that all requests share.
+
+use std::sync::Arc;
+
+use bursar_chain::ports::Clock;
+use bursar_serve::access::Access;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::catalogue::Catalogue;
+use crate::metrics::Metrics;
+use crate::settle::door::Door;
+use crate::standing::Standing;
+
+/// The state that all requests share.
+#[derive(Debug)]
+pub struct Api {
+    pub door: Door,
+    pub catalogue: Catalogue,
+    pub metrics: Arc<Metrics>,
+    pub access: Access,
+    pub clock: Arc<dyn Clock>,
+    pub stopping: CancellationToken,
+    pub standing: Arc<Standing>,
+    /// Tasks that record whether successes were written.
+    pub answers: TaskTracker,
+}

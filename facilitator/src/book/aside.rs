@@ -1,0 +1,23 @@
+//! Gas and data that are reserved for a payment or a transaction.
+
+/// Gas and data that are reserved for payments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Aside {
+    pub gas: u64,
+    /// Data in units of 1,000 bytes, rounded up for each payment. Some networks charge a fee for it.
+    pub kilobytes: u64,
+}
+
+impl Aside {
+    /// Adds; saturates.
+    pub fn add(&mut self, other: Self) {
+        self.gas = self.gas.saturating_add(other.gas);
+        self.kilobytes = self.kilobytes.saturating_add(other.kilobytes);
+    }
+
+    /// Subtracts; saturates at zero.
+    pub fn sub(&mut self, other: Self) {
+        self.gas = self.gas.saturating_sub(other.gas);
+        self.kilobytes = self.kilobytes.saturating_sub(other.kilobytes);
+    }
+}

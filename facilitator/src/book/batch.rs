@@ -1,0 +1,45 @@
+//! Payments that share a transaction.
+
+use alloy_primitives::{Address, B256};
+use bursar_core::networks::ChainId;
+use bursar_submit::SubmissionId;
+use serde::{Deserialize, Serialize};
+
+use crate::book::aside::Aside;
+use crate::payment::{Payment, PaymentKey};
+
+/// Payments that share a transaction. Their order determines the transaction's calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    pub id: SubmissionId,
+    pub chain: ChainId,
+    /// The account that sends it; zero for another sender's transaction.
+    pub signer: Address,
+    pub payments: Vec<PaymentKey>,
+    pub gas_limit: u64,
+    /// Data of its payments, counted as in [`Aside`].
+    pub kilobytes: u64,
+    /// The hash of another sender's transaction that settled the payment. Such a batch is only watched until it is
+    /// final.
+    pub found: Option<B256>,
+}
+
+impl Batch {
+    /// Another sender's transaction that settled a payment.
+    pub fn found(id: SubmissionId, payment: &Payment, hash: B256) -> Self {
+        Self {
+            id,
+            chain: payment.chain,
+            signer: Address::ZERO,
+            payments: vec![payment.key()],
+            gas_limit: 0,
+            kilobytes: 0,
+            found: Some(hash),
+        }
+    }
+
+    /// Gas and data reserved for it.
+    pub fn aside(&self) -> Aside {
+        Aside { gas: self.gas_limit, kilobytes: self.kilobytes }
+    }
+}

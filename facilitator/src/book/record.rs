@@ -1,0 +1,91 @@
+//! An accepted payment: its state, the gas reserved for it, and the request that may receive its success.
+
+use alloy_primitives::B256;
+use bursar_core::time::Utc;
+use bursar_submit::SubmissionId;
+use serde::{Deserialize, Serialize};
+
+use crate::book::aside::Aside;
+use crate::payment::Payment;
+use crate::reason::Reason;
+use crate::transaction;
+
+/// Number of mined transactions that may fail to carry out a payment before it is ended.
+pub const ATTEMPTS_MAX: u8 = 3;
+
+/// An accepted payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub payment: Payment,
+    pub accepted_at: Utc,
+    /// The newest block at acceptance. The search for a settlement by another sender begins near it.
+    pub since_block: u64,
+    /// How many mined transactions failed to carry it out, although it was valid again afterwards.
+    pub attempts: u8,
+    pub state: State,
+    /// Gas reserved for it.
+    pub gas: u64,
+    /// A digest of the caller whose request was accepted. The gas counts against its budget.
+    pub gas_of: B256,
+    /// The request that may receive the success, or has received it.
+    pub asked: AskedBy,
+    /// When the success was written to a caller's connection. It is returned once.
+    pub answered: Option<Utc>,
+}
+
+impl Record {
+    /// Gas and data reserved for it.
+    pub fn aside(&self) -> Aside {
+        Aside { gas: self.gas, kilobytes: transaction::kilobytes(&self.payment) }
+    }
+
+    /// Whether this payment is queued and has the same digest. Another payment can have the same nonce.
+    pub fn waits_as(&self, other: &Self) -> bool {
+        self.state == State::Queued && self.payment.digest == other.payment.digest
+    }
+}
+
+/// The request that asked for a payment and may receive its success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AskedBy {
+    /// A digest of the caller's name: its API key, or else its address.
+    pub caller: B256,
+    /// A digest of the caller and its `Idempotency-Key`, if it sent one.
+    pub idempotency: Option<B256>,
+}
+
+impl AskedBy {
+    /// Whether this request repeats `other`, by its `Idempotency-Key`. Without a key no request repeats another,
+    /// because all copies of a payment are identical.
+    pub fn repeats(&self, other: &Self) -> bool {
+        self.idempotency.is_some() && self.idempotency == other.idempotency
+    }
+}
+
+/// The stage of a payment. Serialized by position: append new variants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// Waits for a transaction.
+    Queued,
+    /// Part of this transaction.
+    Sent { batch: SubmissionId },
+    /// The money has moved.
+    Settled { hash: B256, block: u64, at: Utc },
+    /// The money has not moved, and nothing that was sent for the payment can still move it.
+    Failed { reason: Reason, message: String, at: Utc },
+}
+
+impl State {
+    /// Whether the payment can still be carried out.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Queued | Self::Sent { .. })
+    }
+
+    /// When the payment ended; `None` while it is open.
+    pub fn ended_at(&self) -> Option<Utc> {
+        match self {
+            Self::Settled { at, .. } | Self::Failed { at, .. } => Some(*at),
+            Self::Queued | Self::Sent { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Loads the settings from the file and the environment, and checks them.
+
+use std::path::{Path, PathBuf};
+
+use bursar_serve::access::add_file;
+use bursar_serve::settings::{ConfigFault, Environment, filled_in, set_from_environment};
+
+use crate::config::file;
+use crate::config::settings::Config;
+use crate::config::table::network::NETWORK;
+use crate::config::table::service::SERVICE;
+use crate::config::table::suffix;
+
+impl Config {
+    /// Reads the file, if there is one, and the environment. Relative paths are relative to the folder of the file, or
+    /// without a file to the working folder.
+    ///
+    /// # Errors
+    /// The first key that is invalid, and where it is set.
+    pub fn load(file: Option<&Path>, env: Environment<'_>) -> Result<Self, ConfigFault> {
+        let mut config = Self::default();
+        if let Some(file) = file {
+            file::apply(&mut config, file)?;
+        }
+        config.apply_environment(env)?;
+        if let Some(folder) = file.and_then(Path::parent) {
+            config.place_paths(folder);
+        }
+        config.read_api_keys_file()?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn apply_environment(&mut self, env: Environment<'_>) -> Result<(), ConfigFault> {
+        let variable = "DATABASE_URL".to_owned();
+        if filled_in(env, &variable).is_some() {
+            let why = "PostgreSQL is not supported: unset it, and set FACILITATOR_STORE to a file";
+            return Err(ConfigFault::Variable { variable, why: why.to_owned() });
+        }
+        set_from_environment(SERVICE, self, "", env)?;
+        for (chain, network) in &mut self.networks {
+            set_from_environment(NETWORK, network, &suffix(*chain), env)?;
+        }
+        Ok(())
+    }
+
+    fn place_paths(&mut self, folder: &Path) {
+        // Joining an absolute path returns it unchanged.
+        let place = |path: &mut PathBuf| *path = folder.join(&*path);
+        place(&mut self.store);
+        self.api_keys_file.iter_mut().for_each(place);
+        for network in self.networks.values_mut() {
+            network.signers.iter_mut().for_each(place);
+            network.password_file.iter_mut().for_each(place);
+        }
+    }
+
+    /// Checks keys that depend on each other.
+    fn check(&self) -> Result<(), ConfigFault> {
+        for (chain, network) in &self.networks {
+            let lacks_price =
+                network.max_gas_share_percent.is_some() && network.native_micro_usd.is_none();
+            if network.is_configured() && lacks_price {
+                let variable = format!("NATIVE_USD{}", suffix(*chain));
+                let why =
+                    "max_gas_share_percent needs native_usd: set the price of the coin".to_owned();
+                return Err(ConfigFault::Variable { variable, why });
+            }
+        }
+        Ok(())
+    }
+
+    fn read_api_keys_file(&mut self) -> Result<(), ConfigFault> {
+        match &self.api_keys_file {
+            Some(file) => add_file(&mut self.api_keys, file),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! All settings and their defaults.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use alloy_primitives::Address;
+use bursar_core::networks::{ChainId, by_chain};
+use bursar_serve::access::{ApiKey, IpRanges};
+use bursar_serve::logs::LogFormat;
+
+use crate::config::network::{NetworkConfig, SERVED};
+use crate::settle::once::Repeats;
+
+/// All settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The address on which payments are verified and settled.
+    pub listen: SocketAddr,
+    /// The address on which metrics are read; `None` if there are none.
+    pub metrics_listen: Option<SocketAddr>,
+    /// The redb file of outboxes and settlements.
+    pub store: PathBuf,
+    /// How long a settle request waits for its block before it returns `settlement_pending`, in milliseconds.
+    pub wait_ms: u64,
+    /// How long records of settled payments are kept, in days; 0 keeps them forever.
+    pub retention_days: u32,
+    /// Maximum number of settlements per transaction.
+    pub batch_calls: usize,
+    /// How long a settlement waits for others to share its transaction, in milliseconds.
+    pub batch_window_ms: u64,
+    /// Maximum number of unmined transactions per signer.
+    pub in_flight: usize,
+    /// How long a stopping facilitator waits for requests in flight, in milliseconds.
+    pub drain_ms: u64,
+    pub log_format: LogFormat,
+    /// Keys of permitted callers, including those of `api_keys_file`; empty: any caller.
+    pub api_keys: Vec<ApiKey>,
+    /// A file with further keys, read by [`Config::load`].
+    pub api_keys_file: Option<PathBuf>,
+    /// Addresses that may be paid; empty: any address.
+    pub pay_to: BTreeSet<Address>,
+    /// Requests per minute of one API key, or of one address if there are no keys; 0: no limit.
+    pub rate_per_minute: u32,
+    /// What the repeat of a settled payment receives.
+    pub repeats: Repeats,
+    /// Proxies whose `X-Forwarded-For` is trusted.
+    pub trusted_proxies: IpRanges,
+    /// Every network of [`SERVED`], configured or not.
+    pub networks: BTreeMap<ChainId, NetworkConfig>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let rows = SERVED.iter().filter_map(|chain| by_chain(*chain));
+        Self {
+            listen: here(4402),
+            metrics_listen: Some(here(4403)),
+            store: PathBuf::from("facilitator.redb"),
+            wait_ms: 8_000,
+            retention_days: 400,
+            batch_calls: 50,
+            batch_window_ms: 50,
+            in_flight: 16,
+            drain_ms: 20_000,
+            log_format: LogFormat::Text,
+            api_keys: Vec::new(),
+            api_keys_file: None,
+            pay_to: BTreeSet::new(),
+            rate_per_minute: 600,
+            repeats: Repeats::default(),
+            trusted_proxies: IpRanges::default(),
+            networks: rows.map(|row| (row.chain, NetworkConfig::of(row))).collect(),
+        }
+    }
+}

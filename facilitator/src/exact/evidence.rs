@@ -1,0 +1,29 @@
+//! What was read from the chain about a payment.
+
+use alloy_primitives::{Bytes, U256};
+
+use crate::payment::Terms;
+
+/// What was read about a payment. A fact whose call failed is `None`.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// The payer's balance of the token.
+    pub balance: Option<U256>,
+    /// The answers to [`Method::facts`].
+    pub facts: &'a [Option<Bytes>],
+    /// The revert data of the transfer; empty if there is none.
+    pub revert: &'a Bytes,
+}
+
+impl Evidence<'_> {
+    /// A fact that is a number; `None` if it is missing or does not have 32 bytes.
+    pub fn number(&self, at: usize) -> Option<U256> {
+        let word = self.facts.get(at)?.as_ref()?;
+        (word.len() == 32).then(|| U256::from_be_slice(word))
+    }
+
+    /// Whether the payer's balance is below the amount.
+    pub fn is_short(&self, terms: &Terms) -> bool {
+        self.balance.is_some_and(|balance| balance < terms.amount)
+    }
+}

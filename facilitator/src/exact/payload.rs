@@ -1,0 +1,57 @@
+//! Reads the members that the payloads of several methods share.
+
+use alloy_primitives::{B256, Bytes};
+use bursar_core::json::Object;
+use bursar_x402::error::X402Error;
+use bursar_x402::fields::Fields;
+use bursar_x402::settlement::Asked;
+
+use crate::exact::terms_check::compare;
+use crate::payment::Terms;
+use crate::reason::{Reason, Refused};
+
+/// Why a payload was not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unread {
+    #[error(transparent)]
+    Malformed(#[from] X402Error),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// The signature of a payload of any method.
+///
+/// # Errors
+/// It is missing or not valid hex.
+pub fn signature(payload: &Object) -> Result<Bytes, X402Error> {
+    Fields::new(payload, "paymentPayload.payload.").bytes("signature")
+}
+
+/// Reads the member `authorization`, and rejects what differs from the requirements. Two methods use this member; only
+/// their nonces differ.
+pub(crate) fn read_authorization(
+    payload: &Object,
+    asked: &Asked,
+    nonce: impl Fn(&Fields<'_>) -> Result<B256, X402Error>,
+) -> Result<Terms, Unread> {
+    let fields = Fields::new(payload, "paymentPayload.payload.");
+    let inner = fields.required("authorization", fields.object("authorization")?)?;
+    let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
+    let number = |key| signed.required(key, signed.amount(key)?);
+    let terms = Terms {
+        // Not part of the payload: it is the token's own contract, or for Prism part of what is signed.
+        token: asked.asset,
+        payer: signed.address("from")?,
+        payee: signed.address("to")?,
+        amount: number("value")?,
+        nonce: nonce(&signed)?,
+        valid_after: number("validAfter")?,
+        valid_before: number("validBefore")?,
+    };
+    let of = |reason: Reason| Refused::from(reason).of(terms.payer);
+    if terms.payee != asked.pay_to {
+        return Err(of(Reason::Recipient).into());
+    }
+    compare(terms.amount, asked.amount, Reason::TooMuch).map_err(of)?;
+    Ok(terms)
+}

@@ -1,0 +1,70 @@
+//! Checks of signed terms that hold for every method: the amount and the time.
+
+use alloy_primitives::U256;
+
+use crate::payment::Terms;
+use crate::reason::Reason;
+
+/// How long a payment must stay valid, in seconds. As on official servers, because settling takes a block or two.
+pub const MARGIN_SECONDS: u64 = 6;
+
+/// Compares amounts, which must be equal in this scheme.
+pub(crate) fn compare(signed: U256, asked: U256, too_much: Reason) -> Result<(), Reason> {
+    match signed.cmp(&asked) {
+        std::cmp::Ordering::Less => Err(Reason::TooLittle),
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(too_much),
+    }
+}
+
+/// Checks that a payment is valid now and for [`MARGIN_SECONDS`] more.
+///
+/// # Errors
+/// [`Reason::Expired`], [`Reason::NotYetValid`].
+pub fn check_time(terms: &Terms, now_seconds: u64) -> Result<(), Reason> {
+    if terms.valid_before < U256::from(now_seconds.saturating_add(MARGIN_SECONDS)) {
+        return Err(Reason::Expired);
+    }
+    if terms.valid_after > U256::from(now_seconds) {
+        return Err(Reason::NotYetValid);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Address, B256};
+
+    fn terms(after: u64, before: u64) -> Terms {
+        Terms {
+            token: Address::repeat_byte(1),
+            payer: Address::repeat_byte(2),
+            payee: Address::repeat_byte(3),
+            amount: U256::from(1),
+            nonce: B256::ZERO,
+            valid_after: U256::from(after),
+            valid_before: U256::from(before),
+        }
+    }
+
+    #[test]
+    fn a_payment_must_be_valid_now_and_six_seconds_more() {
+        let now = 1_767_225_600;
+        assert_eq!(check_time(&terms(0, now + 6), now), Ok(()));
+        assert_eq!(check_time(&terms(0, now + 5), now), Err(Reason::Expired));
+        assert_eq!(check_time(&terms(now, now + 6), now), Ok(()));
+        assert_eq!(check_time(&terms(now + 1, now + 6), now), Err(Reason::NotYetValid));
+        assert_eq!(check_time(&terms(0, u64::MAX), u64::MAX), Ok(()));
+    }
+
+    #[test]
+    fn exact_scheme_requires_equal_amounts() {
+        let of = |signed: u64, asked: u64| {
+            compare(U256::from(signed), U256::from(asked), Reason::TooMuch)
+        };
+        assert_eq!(of(7, 7), Ok(()));
+        assert_eq!(of(6, 7), Err(Reason::TooLittle));
+        assert_eq!(of(8, 7), Err(Reason::TooMuch));
+    }
+}

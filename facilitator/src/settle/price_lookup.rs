@@ -1,0 +1,116 @@
+//! Looks up the price of gas and the balances of the signers. While there are requests, a background task refreshes both.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use alloy_primitives::Address;
+use bursar_chain::data_fee;
+use bursar_chain::ports::{BlockTag, ChainFault};
+use bursar_submit::fees;
+
+use crate::book::aside::Aside;
+use crate::settle::price::{Need, Price};
+use crate::settle::settler::Settler;
+use crate::transaction::KILOBYTE;
+
+/// Age in milliseconds at which a price is refreshed.
+const REFRESH_MS: u64 = 2_000;
+/// Age in milliseconds at which a price is no longer used.
+const STALE_MS: u64 = 10_000;
+/// How long the data fee is cached, in milliseconds. Its bound has room for the fee to double meanwhile.
+const DATA_FEE_MS: u64 = 60_000;
+
+impl Settler {
+    /// The price of gas and the balances of the signers, at most ten seconds old.
+    ///
+    /// # Errors
+    /// No node answers.
+    pub async fn price(self: &Arc<Self>) -> Result<Arc<Price>, ChainFault> {
+        let now = self.served.clock.mono_ms();
+        let age = |price: &Price| now.saturating_sub(price.at_ms);
+        let Some(price) = self.prices.last().filter(|price| age(price) < STALE_MS) else {
+            return self.look_up_price().await;
+        };
+        if age(&price) < REFRESH_MS {
+            return Ok(price);
+        }
+        // The first request after a top-up must see it, not an older balance that is too low.
+        if !price.can_pay(Need::LEAST, Aside::default()) {
+            return self.look_up_price().await;
+        }
+        if !self.prices.looking.swap(true, Ordering::AcqRel) {
+            let settler = Arc::clone(self);
+            self.tasks.spawn(async move {
+                if let Err(fault) = settler.look_up_price().await {
+                    tracing::debug!(%fault, "the price of gas is not known");
+                }
+                settler.prices.looking.store(false, Ordering::Release);
+            });
+        }
+        Ok(price)
+    }
+
+    /// Looks up everything in [`Price`].
+    ///
+    /// # Errors
+    /// No node answers, or an answer is not usable.
+    pub async fn look_up_price(&self) -> Result<Arc<Price>, ChainFault> {
+        let asked_ms = self.served.clock.mono_ms();
+        let (mut turn, waited) = match self.prices.turn.try_lock() {
+            Ok(turn) => (turn, false),
+            Err(_taken) => (self.prices.turn.lock().await, true),
+        };
+        if let Some(price) = self.prices.last().filter(|price| price.at_ms >= asked_ms) {
+            return Ok(price);
+        }
+        // A request that waited for a failed look-up fails with it instead of waiting for another.
+        let failed = turn.as_ref().filter(|(began, _fault)| waited && *began >= asked_ms);
+        if let Some((_began, fault)) = failed {
+            return Err(fault.clone());
+        }
+        let began_ms = self.served.clock.mono_ms();
+        let looked = self.look_up_price_at(began_ms).await;
+        *turn = looked.as_ref().err().map(|fault| (began_ms, fault.clone()));
+        looked
+    }
+
+    async fn look_up_price_at(&self, at_ms: u64) -> Result<Arc<Price>, ChainFault> {
+        self.prices.look_up_begins();
+        let (gas, chain) = (self.served.config.gas(), &self.served.chain);
+        let balance = |signer: &Address| {
+            let signer = *signer;
+            async move { Ok::<_, ChainFault>((signer, chain.balance(signer, BlockTag::Latest).await?)) }
+        };
+        let balances = futures::future::try_join_all(self.served.signers.iter().map(balance));
+        let known = self.prices.last();
+        let known = known.map(|last| (last.data_fee, last.data_gas, last.data_at_ms));
+        let known = known.filter(|(_fee, _gas, at)| at_ms.saturating_sub(*at) < DATA_FEE_MS);
+        let data = async {
+            if let Some(known) = known {
+                return Ok(known);
+            }
+            let fee = data_fee::most(&**chain, &gas, KILOBYTE).await?;
+            Ok((fee, self.data_gas_of_kilobyte().await?, at_ms))
+        };
+        let all = futures::future::try_join3(chain.fee_facts(), balances, data);
+        let (facts, balances, (data_fee, data_gas, data_at_ms)) = all.await?;
+        let unusable = |message: String| ChainFault::Rejected { code: 0, message };
+        let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
+        // Start block of the search for an earlier settlement; without it the search would scan the whole chain.
+        let no_number = || unusable("the node did not say which block is the newest".to_owned());
+        let within = fees::within(&quote, gas.ceiling);
+        let price = Price {
+            affordable: within.is_some(),
+            needed: quote.needed,
+            most: within.map_or(gas.ceiling, |fees| fees.most()),
+            data_fee,
+            data_gas,
+            block_gas: facts.block_gas,
+            block: facts.block.ok_or_else(no_number)?,
+            balances: balances.into_iter().collect(),
+            at_ms,
+            data_at_ms,
+        };
+        Ok(self.prices.keep(price))
+    }
+}
