@@ -80,7 +80,7 @@ impl HintedClock {
             tracing::warn!(
                 network = %chain,
                 seconds = apart / 1000,
-                "this machine's clock is off the chain's"
+                "this machine's clock differs from the chain's"
             );
         }
         self.learn(chain, seen);

@@ -118,7 +118,7 @@ mod tests {
     const PHRASE: &str = "test test test test test test test test test test test junk";
 
     #[test]
-    fn what_must_not_be_read_is_gone_and_the_rest_is_as_it_was() {
+    fn secrets_are_redacted_and_other_text_is_unchanged() {
         let key = "0123456789abcdefABCDEF000000000000000000000000000000000000000000";
         let id = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
         for (line, shown) in [
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writer_takes_whole_lines() {
+    fn the_redacting_writer_redacts_whole_lines() {
         let mut log = Redacting(Vec::new());
         log.write_all(format!("x AT_{}\n", "0".repeat(64)).as_bytes()).unwrap();
         assert_eq!(log.0, b"x AT_[redacted]\n");

@@ -128,7 +128,7 @@ impl Vault {
             return Err(Fault::because(
                 Code::WalletDamaged,
                 format!(
-                    "{} is not the wallet of this journal: restore the right file.",
+                    "{} does not belong to this journal: restore the right wallet file.",
                     self.files.file(&known.name).display()
                 ),
             ));

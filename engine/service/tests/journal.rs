@@ -171,7 +171,7 @@ fn payees(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
 }
 
 #[test]
-fn every_store_does_the_same() {
+fn every_store_passes_the_same_suite() {
     suite(&mut MemoryStore::default());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
@@ -246,7 +246,7 @@ fn a_changed_byte_is_noticed_wherever_it_is() {
 }
 
 #[test]
-fn a_snapshot_is_a_cache_that_may_be_wrong() {
+fn a_wrong_snapshot_is_ignored() {
     let (store, state) = filled(3);
     let keep = |state: &[u8], head: Head| {
         let mut store = store.clone();
@@ -288,7 +288,7 @@ fn a_snapshot_is_a_cache_that_may_be_wrong() {
 /// A clock that runs ahead must not make the journal forget: once the clock is right again, a forgotten request
 /// could be signed again.
 #[test]
-fn signed_asks_are_forgotten_only_where_a_chain_agrees_with_the_clock() {
+fn signed_asks_are_forgotten_only_if_a_chain_agrees_with_the_clock() {
     const DAY: i64 = 86_400;
     const MINUTE_MS: i64 = 60_000;
     let day = |day: i64, apart_ms: Option<i64>| {
@@ -325,8 +325,7 @@ fn refused(request: &Request) -> Event {
 /// If a chain agreed with a clock that was ahead, the operator can restore the forgotten identities by
 /// accepting the journal.
 #[test]
-fn what_a_clock_that_was_ahead_has_forgotten_is_remembered_again_once_the_operator_accepts_the_journal()
- {
+fn accepting_the_journal_restores_identities_that_a_fast_clock_forgot() {
     const DAY: i64 = 86_400;
     let edition =
         Edition { retention: Retention { snapshot_every: 2, signed_days: 30 }, ..Edition::full() };

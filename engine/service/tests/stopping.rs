@@ -93,7 +93,7 @@ async fn a_watch_is_answered_when_the_engine_stops() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nobody_answered_does_not_hold_the_engine_up() {
+async fn an_unanswered_prompt_does_not_delay_the_stop() {
     let home = tempfile::tempdir().unwrap();
     let engine = engine(home.path()).await;
     let mut program = Program::at(&engine);
@@ -118,7 +118,7 @@ async fn unread(engine: &Engine) -> Program {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_that_reads_nothing_holds_the_engine_up_for_a_moment_only() {
+async fn a_program_that_reads_nothing_delays_the_stop_by_a_bound() {
     let home = tempfile::tempdir().unwrap();
     let engine = engine(home.path()).await;
     let _program = unread(&engine).await;

@@ -121,7 +121,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_was_saved_is_there_after_opening() {
+fn an_opened_wallet_has_the_saved_contents() {
     let bench = Bench::saved();
     let (mut wallet, from) = bench.open(&right()).unwrap();
     assert_eq!((from, wallet.generation(), wallet.name()), (OpenedFrom::Current, 2, "main"));
@@ -143,7 +143,7 @@ fn what_was_saved_is_there_after_opening() {
 }
 
 #[test]
-fn a_wrong_password_is_called_that_and_nothing_else() {
+fn a_wrong_password_is_always_reported_as_such() {
     let bench = Bench::saved();
     assert!(matches!(bench.open(&wrong()), Err(WalletFileError::WrongPassword { .. })));
     let (wallet, _) = bench.open(&right()).unwrap();
@@ -163,7 +163,7 @@ fn a_wrong_password_is_called_that_and_nothing_else() {
 }
 
 #[test]
-fn a_missing_or_damaged_save_is_replaced_by_the_one_before_and_said_so() {
+fn a_missing_or_damaged_save_falls_back_to_the_previous_one_with_a_reason() {
     let bench = Bench::saved();
     let good = fs::read_to_string(bench.current()).unwrap();
     let cases = [
@@ -222,7 +222,7 @@ fn two_damaged_copies_are_reported_as_damage_of_the_current_one() {
 
 /// T-26: any byte on disk is altered.
 #[test]
-fn every_altered_byte_is_refused_or_answered_by_the_previous_save() {
+fn every_altered_byte_is_rejected_or_falls_back_to_the_previous_save() {
     let bench = Bench::saved();
     let good = fs::read(bench.current()).unwrap();
     let spare = fs::read(bench.previous()).unwrap();
@@ -346,7 +346,7 @@ fn peak_kib() -> Option<u64> {
 }
 
 #[test]
-fn two_gigabytes_of_key_derivation_are_refused_before_any_is_taken() {
+fn two_gigabytes_of_key_derivation_are_refused_before_allocation() {
     let bench = Bench::saved();
     let good = fs::read_to_string(bench.current()).unwrap();
     let greedy = good.replace("\"memory_kib\": 8", "\"memory_kib\": 2097152");
@@ -435,7 +435,7 @@ fn a_file_under_a_foreign_name_is_not_opened() {
 }
 
 #[test]
-fn a_copy_that_others_can_read_is_refused_with_the_command_that_mends_it() {
+fn a_world_readable_copy_is_refused_with_the_chmod_command() {
     let bench = Bench::saved();
     let folder = bench.data.path().join("wallets");
     for (path, mode, mended) in [
@@ -459,7 +459,7 @@ fn a_copy_that_others_can_read_is_refused_with_the_command_that_mends_it() {
 }
 
 #[test]
-fn each_save_takes_new_nonces_and_tells_nothing_of_its_contents() {
+fn each_save_uses_new_nonces_and_reveals_no_contents() {
     let bench = Bench::saved();
     let (mut wallet, _) = bench.open(&right()).unwrap();
     let mut texts = vec![fs::read_to_string(bench.current()).unwrap()];
@@ -489,7 +489,7 @@ fn each_save_takes_new_nonces_and_tells_nothing_of_its_contents() {
 }
 
 #[test]
-fn a_new_password_locks_everything_anew_and_the_old_one_opens_nothing() {
+fn a_password_change_replaces_key_and_salt_and_voids_the_old_password() {
     let bench = Bench::saved();
     let new = SecretString::from("a new password");
     let (mut wallet, _) = bench.open(&right()).unwrap();
@@ -579,7 +579,7 @@ fn every_backup_of_every_wallet_has_a_separate_key() {
 }
 
 #[test]
-fn an_open_wallet_is_shown_by_its_name_and_without_its_secrets() {
+fn debug_output_of_an_open_wallet_contains_no_secret() {
     let (wallet, _) = Bench::saved().open(&right()).unwrap();
     let shown = format!("{wallet:?}");
     assert!(shown.starts_with("OpenWallet { name: \"main\", generation: 2,"), "{shown}");
@@ -590,7 +590,7 @@ fn an_open_wallet_is_shown_by_its_name_and_without_its_secrets() {
 }
 
 #[test]
-fn deleting_leaves_nothing_and_says_when_there_was_nothing() {
+fn deleting_removes_every_copy_and_reports_a_missing_wallet() {
     let bench = Bench::saved();
     let rest = format!("wallets/.main.wallet.{}.tmp", "0f".repeat(16));
     fs::copy(bench.current(), bench.data.path().join(rest)).unwrap();
@@ -603,7 +603,7 @@ fn deleting_leaves_nothing_and_says_when_there_was_nothing() {
 }
 
 #[test]
-fn what_a_crash_left_is_swept_and_other_files_are_not() {
+fn leftovers_of_a_crash_are_swept_and_other_files_are_kept() {
     let bench = Bench::saved();
     let folder = bench.data.path().join("wallets");
     let rest = folder.join(format!(".main.wallet.{}.tmp", "a0".repeat(16)));
@@ -653,7 +653,7 @@ fn opening_an_older_backup_does_not_remove_a_newer_previous_save() {
 }
 
 #[test]
-fn every_message_names_the_file_and_says_what_to_do() {
+fn every_wallet_file_error_names_the_file_and_the_remedy() {
     let bench = Bench::saved();
     let path = bench.current().display().to_string();
     let mut messages = vec![

@@ -324,7 +324,7 @@ fn a_password_change_stopped_anywhere_loses_nothing_and_finished_leaves_no_old_c
 }
 
 #[test]
-fn after_a_failed_password_change_the_open_wallet_goes_on_under_the_old_one() {
+fn after_a_failed_password_change_the_old_password_stays_in_use() {
     for nth in 1..=8 {
         let stop = StopAt::new(usize::MAX);
         let data = stop.data.path();
@@ -349,7 +349,7 @@ fn after_a_failed_password_change_the_open_wallet_goes_on_under_the_old_one() {
 
 /// A leftover of an earlier crash is a copy under the old password like any other.
 #[test]
-fn a_password_change_also_removes_what_an_earlier_crash_left() {
+fn a_password_change_also_removes_leftovers_of_an_earlier_crash() {
     let data = tempfile::tempdir().unwrap();
     two_saves(data.path());
     let (mut wallet, _) = open(data.path(), &old()).unwrap();

@@ -132,7 +132,7 @@ fn every_phrase_gives_the_published_entropy_seed_keys_and_addresses() {
 }
 
 #[test]
-fn a_phrase_with_a_mistake_is_refused_and_one_typed_loosely_is_not() {
+fn invalid_phrases_are_rejected_and_loose_typing_is_accepted() {
     let file = vectors("bip39-addresses.json");
     let mut failed = Vec::new();
     let bad = list(&file, "invalid_mnemonics");
@@ -155,7 +155,7 @@ fn a_phrase_with_a_mistake_is_refused_and_one_typed_loosely_is_not() {
 }
 
 #[test]
-fn a_path_that_is_written_wrongly_is_refused() {
+fn an_invalid_derivation_path_is_rejected() {
     let file = vectors("bip39-addresses.json");
     let bad = list(&file, "invalid_paths");
     let taken = bad.iter().filter(|case| DerivationPath::parse(text(case, "path")).is_ok());

@@ -510,7 +510,7 @@ mod tests {
         card.payee_label = Some("savings".parse().unwrap());
         let own = "payee      this wallet's own address (savings); first payment to it";
         assert_eq!(row(&card, "payee").0, own);
-        assert!(!card.is_stranger(), "nobody is warned of himself");
+        assert!(!card.is_stranger(), "the wallet's own address needs no warning");
     }
 
     #[test]

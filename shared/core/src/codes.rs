@@ -47,7 +47,7 @@ codes! {
     MissingX402Data "MISSING_X402_DATA" 400 2 "Send payment_required, the value of the 402 answer's header, or x402_data, its JSON.";
     InvalidPaymentRequired "INVALID_PAYMENT_REQUIRED" 400 2 "payment_required must be base64 of the 402 answer's JSON, unchanged.";
     InvalidX402Data "INVALID_X402_DATA" 400 2 "x402_data must be a JSON object, sent instead of payment_required.";
-    InvalidX402Format "INVALID_X402_FORMAT" 400 2 "The payment offer is not one that x402 describes.";
+    InvalidX402Format "INVALID_X402_FORMAT" 400 2 "The payment offer is not a valid x402 offer.";
     InvalidPaymentData "INVALID_PAYMENT_DATA" 400 2 "The offer cannot be paid as it is written.";
     InvalidRequest "INVALID_REQUEST" 400 2 "A field of the request has the wrong type or size.";
     InvalidRequestId "INVALID_REQUEST_ID" 400 2 "The request id must be a complete UUID.";
@@ -65,7 +65,7 @@ codes! {
     FieldNotPermitted "FIELD_NOT_PERMITTED" 400 2 "The operator decides this: leave the field out.";
     DefiDisabled "DEFI_DISABLED" 400 9 "Lending is not enabled for this agent.";
     UnsupportedScheme "UNSUPPORTED_SCHEME" 400 2 "This wallet pays offers of the scheme exact only.";
-    UnknownNetwork "UNKNOWN_NETWORK" 400 2 "This wallet knows no network of these offers.";
+    UnknownNetwork "UNKNOWN_NETWORK" 400 2 "This wallet supports none of the offered networks.";
     UnsupportedAsset "UNSUPPORTED_ASSET" 400 9 "This wallet cannot price this token: pay in the network's reference stablecoin.";
     AuthFailed "AUTH_FAILED" 401 5 "Authentication failed";
     NetworkDisabled "NETWORK_DISABLED" 403 9 "The operator has disabled this network.";
@@ -124,8 +124,8 @@ codes! {
     WalletExists "WALLET_EXISTS" 409 10 "This data folder has a wallet already.";
     WalletDamaged "WALLET_DAMAGED" 500 13 "The wallet file is damaged.";
     NameTaken "NAME_TAKEN" 409 10 "This name is taken: choose another.";
-    NothingFound "NOTHING_FOUND" 404 7 "There is nothing with this name or id.";
-    Ambiguous "AMBIGUOUS" 404 7 "Several ids begin like this: write more of the id.";
+    NothingFound "NOTHING_FOUND" 404 7 "No item has this name or id.";
+    Ambiguous "AMBIGUOUS" 404 7 "Several ids begin with this text: type more of the id.";
     InUse "IN_USE" 409 10 "It is in use.";
     AlreadyDecided "REQUEST_ALREADY_PROCESSED" 409 10 "This request has been decided already.";
     CardChanged "CARD_CHANGED" 409 10 "The request has changed since it was shown: look at its card again.";

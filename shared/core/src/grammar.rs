@@ -43,7 +43,7 @@ pub enum Order {
     Address(AddressOrder),
     /// The balances of the addresses; needs a running engine.
     Balances(BalancesOrder),
-    /// Policies: what an agent may do, and what of it without approval.
+    /// Policies: what an agent may do, and what needs your approval.
     #[command(subcommand)]
     Policy(PolicyOrder),
     /// Agents: register, commission (give a policy and an address), suspend.
@@ -214,7 +214,7 @@ mod tests {
         for (line, said) in [
             ("approve --help", "`leaves` is what would be paid"),
             ("approve --help", "`card` is a digest of these terms"),
-            ("agent commission --help", "registered and not commissioned"),
+            ("agent commission --help", "registered but not commissioned"),
             ("agent --help", "Give an agent its policy and its paying address"),
             ("policy edit --help", "kept for later: this version does not trade"),
             ("policy edit --help", "kept for later: this version does not lend"),

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(
             told,
             [
-                text("networks all that are on -> Base", false),
+                text("networks all enabled -> Base", false),
                 text("max per day 100.00 -> 50.00 USD", false),
                 text("max per payment 10.00 -> 100.00 USD", true),
                 text("blocked domains c.example -> c.example, d.example", false),

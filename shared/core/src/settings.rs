@@ -67,7 +67,7 @@ impl Settings {
             ));
         }
         if let Some(amount) = self.confirm_typing_above {
-            told.push(format!("approvals of {amount} USD or more are typed"));
+            told.push(format!("approvals must be typed from {amount} USD"));
         }
         told
     }

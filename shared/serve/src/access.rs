@@ -211,7 +211,7 @@ mod tests {
             let headers = headers(&[("x-forwarded-for", forwarded)]);
             access(proxies).origin(peer.parse().unwrap(), &headers).to_string()
         };
-        assert_eq!(of(&[], "10.0.0.1", "1.2.3.4"), "10.0.0.1", "nobody is believed unasked");
+        assert_eq!(of(&[], "10.0.0.1", "1.2.3.4"), "10.0.0.1", "no proxy is trusted by default");
         assert_eq!(of(&["10.0.0.1"], "10.0.0.1", "6.6.6.6, 1.2.3.4"), "1.2.3.4");
         let two = &["10.0.0.1", "10.0.0.2"];
         assert_eq!(of(two, "10.0.0.1", "6.6.6.6, 1.2.3.4, 10.0.0.2"), "1.2.3.4");

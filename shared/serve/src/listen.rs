@@ -10,7 +10,7 @@ const BACKLOG: u32 = 4_096;
 
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} ({why}): set listen or metrics_listen to another address")]
+#[error("cannot listen on {address} ({why}): choose another address for listen or metrics_listen")]
 pub struct ListenFault {
     pub address: SocketAddr,
     pub why: String,

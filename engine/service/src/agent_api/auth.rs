@@ -288,7 +288,7 @@ mod tests {
 
     /// A wrong proof, an unknown agent and a locked wallet cost the same HMAC as a right proof.
     #[test]
-    fn t_06_whoever_calls_costs_one_hmac_over_as_long_a_message() {
+    fn t_06_every_proof_costs_one_hmac_of_the_same_length() {
         let folder = tempfile::tempdir().unwrap();
         let vault = open_vault(folder.path());
         let gate = Arc::clone(vault.gate());

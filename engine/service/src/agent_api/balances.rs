@@ -28,7 +28,7 @@ async fn try_balances(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         .with("wallet_address", wallet_address(&caller))
         .with("wallet_id", wallet_id(&caller));
     let Some(owner) = paying(&caller).map(|known| known.address) else {
-        let why = "The wallet does not know the agent's address.";
+        let why = "No address is assigned to this agent.";
         let body = body.with("balances", Value::Null).with("balances_error", why);
         return Ok(Answer::new(200, body));
     };

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_an_agent_are_cut_between_two_characters() {
+    fn an_agents_error_text_is_cut_at_a_character_boundary() {
         let fits = "x".repeat(REPORT_TEXT_BYTES);
         let one_less = "x".repeat(REPORT_TEXT_BYTES - 1);
         for (text, kept) in [

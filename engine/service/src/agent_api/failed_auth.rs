@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn thirty_failures_of_one_agent_from_one_place_are_enough() {
+    fn thirty_failed_proofs_per_agent_and_address_are_the_limit() {
         let (failed, clock) = fresh();
         assert_eq!(failures(&failed, "ABC123", "127.0.0.1"), 30);
         // Another address of the same machine, and another address of the same network.
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_agents_do_not_fill_the_memory() {
+    fn invented_agent_ids_use_bounded_memory() {
         let (failed, clock) = fresh();
         let peer: IpAddr = "127.0.0.1".parse().unwrap();
         for number in 0..RATE_KEYS {

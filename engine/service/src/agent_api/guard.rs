@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_refused_and_programs_are_not() {
+    fn requests_of_web_pages_are_rejected_and_of_programs_accepted() {
         for (name, values) in [
             ("origin", &["null"][..]),
             ("origin", &["http://localhost"]),

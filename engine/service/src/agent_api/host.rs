@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn t_24_a_local_network_may_name_the_machine_and_the_address_it_reached() {
+    fn t_24_lan_requests_may_name_the_machine_or_its_reached_address() {
         let rule = HostRule::new(Exposure::Lan, "Box.example.com");
         for good in [
             "192.168.1.7:9402",

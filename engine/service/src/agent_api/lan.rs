@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn t_24_refuse_means_bearer_tokens_of_other_machines_alone() {
+    fn t_24_refuse_rejects_only_bearer_tokens_of_other_machines() {
         let (bearers, _clock) = fresh();
         for peer in REMOTE {
             let refused =
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn t_24_warn_lets_them_in_and_remembers_them() {
+    fn t_24_warn_accepts_lan_bearer_tokens_and_records_their_agents() {
         let (bearers, clock) = fresh();
         let remote: IpAddr = REMOTE[0].parse().unwrap();
         assert!(bearers.judge(LanBearer::Warn, remote, true).is_ok());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_bounded_and_forgets_whom_it_heard_of_longest_ago() {
+    fn the_lan_bearer_list_is_bounded_and_evicts_the_oldest() {
         let (bearers, clock) = fresh();
         for number in 0..=LAN_BEARER_AGENTS {
             bearers.note(REMOTE[1].parse().unwrap(), true, &agent(number));

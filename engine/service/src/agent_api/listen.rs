@@ -53,7 +53,7 @@ pub async fn bind(
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 return Err(failed(sibling, &error));
             }
-            Err(error) => tracing::debug!(%error, "not on IPv6"),
+            Err(error) => tracing::debug!(%error, "not listening on IPv6"),
         }
     }
     Ok((address, listeners))
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stranger_on_the_other_family_is_no_neighbour() {
+    async fn binding_fails_if_the_port_is_taken_on_the_other_address_family() {
         let Ok(stranger) = open(SocketAddr::from((Ipv6Addr::LOCALHOST, 0))) else {
             return; // A machine without IPv6 has no such program.
         };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn t_24_only_a_local_network_gets_the_open_addresses() {
+    async fn t_24_only_lan_exposure_binds_unspecified_addresses() {
         let open_address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         assert!(bind(open_address, Exposure::Loopback).await.is_err());
         let (address, listeners) = bind(any_port(), Exposure::Lan).await.unwrap();

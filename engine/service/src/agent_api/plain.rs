@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_is_told_in_local_time() {
+    fn status_shows_the_start_in_local_time() {
         let second = Utc::from_seconds(1_767_225_599);
         assert_eq!(local_time(second, 0), "2025-12-31 23:59:59");
         assert_eq!(local_time(second, 3_600), "2026-01-01 00:59:59");

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_minute_has_more_calls_than_the_limit_wherever_it_begins() {
+    fn no_sliding_minute_exceeds_the_limit() {
         // Sixty calls in quick succession, shortly before the end of a minute.
         let late: Vec<u64> = [59_980].into_iter().chain([1; 60]).collect();
         let drawn: [&[u64]; 6] =
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_that_is_told_is_the_shortest() {
+    fn the_returned_wait_is_the_shortest() {
         let (minute, clock) = minute(9);
         for _call in 0..3 {
             minute.take(1, 3).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_beyond_the_bound_share_one_bucket_until_others_are_quiet() {
+    fn callers_beyond_the_bound_share_one_bucket_until_others_are_idle() {
         let (minute, clock) = minute(4);
         clock.advance(10_000);
         for key in 0..4 {

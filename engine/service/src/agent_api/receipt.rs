@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_shows_every_field_with_its_host_and_no_markup_of_others() {
+    fn a_receipt_page_shows_every_field_and_escapes_markup() {
         let inner = Object::new()
             .with("url", "https://shop.test@evil.test/a?b&c")
             .with("note", "<script>\"it's\"</script>\u{202e}")

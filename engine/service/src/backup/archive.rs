@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_comes_back_whatever_its_size() {
+    fn a_backup_restores_files_of_any_size() {
         for size in [0, 1, 511, 512, PIECE_BYTES - 1536, PIECE_BYTES - 512, PIECE_BYTES, 300_000] {
             let (folder, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             let bytes = backup(folder.path(), &[("journal.redb", size), ("settings.toml", 3)]);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_and_another_version_are_told_apart() {
+    fn foreign_files_and_other_backup_versions_are_distinguished() {
         let read = |bytes: &[u8]| Head::read(&mut &bytes[..]).unwrap_err();
         assert!(matches!(read(b""), ArchiveError::OtherFile));
         assert!(matches!(read(b"{\"format\": \"bursar-wallet\"}"), ArchiveError::OtherFile));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_backup_has_is_not_written() {
+    fn a_file_outside_the_backup_list_is_not_extracted() {
         let folder = tempfile::tempdir().unwrap();
         let bytes = backup(folder.path(), &[("engine.lock", 3)]);
         let into = tempfile::tempdir().unwrap();

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_folder_gets_the_files_and_nothing_else() {
+    fn a_restore_into_an_empty_folder_leaves_no_folder_of_old_files() {
         let home = tempfile::tempdir().unwrap();
         new(home.path());
         assert!(occupied(home.path()).is_empty());
@@ -173,7 +173,7 @@ mod tests {
 
     /// After a crash between any two renames, the next start completes the replacement.
     #[test]
-    fn a_crash_at_any_rename_ends_in_the_new_files() {
+    fn a_crash_at_any_rename_completes_the_replacement() {
         for renames in 0..6 {
             let home = tempfile::tempdir().unwrap();
             let data = home.path();

@@ -84,7 +84,7 @@ mod tests {
                            [networks.base]\nrpc = [\"https://a\"]\n";
 
     #[test]
-    fn only_the_key_changes() {
+    fn editing_settings_changes_only_the_key() {
         let text = |text: &str| Value::Text(text.to_owned());
         let changed = edited(WRITTEN, Key::Listen, Some(&text("127.0.0.1:2"))).unwrap();
         assert_eq!(changed, WRITTEN.replace("127.0.0.1:1", "127.0.0.1:2"));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_toml_is_left_alone() {
+    fn a_settings_file_with_invalid_toml_is_not_edited() {
         assert!(edited("not toml", Key::Autostart, None).is_err());
         assert!(edited("server = 1", Key::Autostart, Some(&Value::Switch(true))).is_err());
     }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_are_a_list_in_order() {
+    fn rpc_endpoints_keep_their_order() {
         let env = [("BURSAR_NETWORKS_8453_RPC", "http://127.0.0.1:1, http://127.0.0.1:2")];
         let config = load("[networks.base]\nrpc = [\"http://127.0.0.1:9\"]", &env, None).unwrap();
         let ports: Vec<_> = config.rpc[&ChainId(8453)].iter().map(|url| url.port()).collect();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_go_elsewhere_only_where_a_list_is_set() {
+    fn submit_rpc_applies_only_if_it_is_set() {
         let ports = |config: Config| -> Option<Vec<Option<u16>>> {
             let urls = config.submit_rpc.get(&ChainId(8453))?;
             Some(urls.iter().map(Url::port).collect())
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explorer_is_asked_where_one_is_set_or_is_the_default() {
+    fn an_explorer_setting_replaces_the_default() {
         let base = ChainId(8453);
         let host = |config: Config| config.explorer.get(&base).and_then(Url::port);
         let file = "[networks.base]\nexplorer = \"http://127.0.0.1:9/api/v2\"";
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_the_way_out() {
+    fn every_settings_error_names_the_key_and_the_remedy() {
         for (text, word) in [
             ("[server]\nlistn = 1", "listn"),
             ("[server]\nlisten = \"0.0.0.0:9402\"", "loopback"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_loosens_is_no_variable_either() {
+    fn journal_settings_are_rejected_in_the_environment() {
         for name in [
             "BURSAR_SERVER_HOSTS",
             "BURSAR_SERVER_LAN_BEARER",
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_knows_where_it_comes_from() {
+    fn every_setting_reports_its_source() {
         let file =
             "[server]\nautostart = false\nlisten = \"127.0.0.1:1\"\n[networks.base]\nrpc = []";
         let env = [("BURSAR_PAYMENTS_VERIFY_SETTLEMENTS", "false")];

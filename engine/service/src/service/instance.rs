@@ -117,7 +117,10 @@ pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
     if !ours || found.mode() & 0o077 != 0 {
         return Err(Fault::because(
             Code::DataFolder,
-            format!("{} is not yours alone: delete it and restart the engine.", path.display()),
+            format!(
+                "{} belongs to or is open to another account: delete it and restart the engine.",
+                path.display()
+            ),
         ));
     }
     let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_steps_carry_their_hardening_in_the_highest_bit() {
+    fn hardened_steps_have_the_highest_bit_set() {
         let path = DerivationPath::parse("m/44'/60'/0'/0/5").unwrap();
         let steps: Vec<u32> = path.steps().collect();
         assert_eq!(steps, [0x8000_002c, 0x8000_003c, 0x8000_0000, 0, 5]);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_would_turn_into_a_hardened_one_is_refused() {
+    fn an_index_in_the_hardened_range_is_rejected() {
         for layout in [Layout::Live, Layout::Bip44, Layout::Legacy] {
             assert!(layout.path(2_147_483_647).is_ok());
             assert_eq!(layout.path(2_147_483_648), Err(PathError::IndexTooLarge));

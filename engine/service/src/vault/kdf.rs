@@ -152,7 +152,7 @@ mod tests {
 
     /// The expected keys come from the reference implementation in C (argon2-cffi 25.1).
     #[test]
-    fn a_key_is_the_one_of_the_reference_implementation() {
+    fn argon2_keys_match_the_reference_implementation() {
         let cases = [
             (("", 8, 1, 1), "31ed41e2d73f27fdfe4eb4bec651341e58ba43477051c6fe4adad735d82ee08a"),
             (
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn production_takes_nothing_weaker_than_64_mib_and_nothing_much_dearer_than_our_own() {
+    fn production_bounds_argon2_cost_from_64_mib_to_twice_our_own() {
         let good = KdfParams::PAYMENTS_EDITION;
         for taken in [
             KdfParams::FULL,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_that_do_not_fit_the_memory_are_refused_by_name() {
+    fn argon2_memory_too_small_for_its_lanes_is_refused_by_name() {
         let params = KdfParams { memory_kib: 31, iterations: 1, parallelism: 4 };
         let refusal = SMALL.check(&params).unwrap_err();
         assert_eq!(refusal.to_string(), "memory_kib is 31, only 32 to 524288 is accepted");

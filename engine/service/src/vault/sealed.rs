@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_seal_takes_a_nonce_of_its_own() {
+    fn every_seal_uses_a_fresh_nonce() {
         let key = [7; 32];
         let sealed: Vec<Sealed> =
             (0..1000).map(|_| seal(&key, b"aad", b"same words").unwrap()).collect();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_another_context_or_a_cut_message_opens_nothing() {
+    fn a_wrong_key_context_or_truncated_message_does_not_open() {
         let sealed = seal(&[7; 32], b"wallet a", b"words").unwrap();
         assert!(open(&[8; 32], b"wallet a", &sealed).is_err());
         assert!(open(&[7; 32], b"wallet b", &sealed).is_err());

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_phrase_has_the_words_asked_for_and_reads_back() {
+    fn a_new_phrase_has_the_requested_length_and_parses() {
         for (words, count) in [(WordCount::Twelve, 12), (WordCount::TwentyFour, 24)] {
             let seed = Seed::generate(words, &std::array::from_fn(|i| u8::try_from(i).unwrap()));
             let phrase = seed.phrase().unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_fit_the_buffer_that_is_wiped() {
+    fn seed_words_fit_the_preallocated_buffer() {
         let longest = Language::English.word_list().iter().map(|word| word.len()).max();
         assert_eq!(longest, Some(8));
         assert_eq!(normalise("  ZOO\u{3000}zoo\n").as_str(), "zoo zoo");

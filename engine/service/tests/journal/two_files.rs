@@ -164,7 +164,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn two_files_hold_what_one_in_memory_holds(
+    fn a_store_in_two_files_equals_one_in_memory(
         steps in proptest::collection::vec(step(), 1..40),
         carry in proptest::sample::select(&SMALL),
     ) {
@@ -196,7 +196,7 @@ proptest! {
 }
 
 #[test]
-fn whoever_reads_while_rows_are_carried_over_misses_none() {
+fn readers_miss_no_row_while_rows_move_to_the_history() {
     let folder = tempfile::tempdir().unwrap();
     let carry = Carry { after_bytes: 6_000, beside: true };
     let mut store = open(&folder.path().join("journal.redb"), carry);
@@ -242,7 +242,7 @@ fn whoever_reads_while_rows_are_carried_over_misses_none() {
 }
 
 #[test]
-fn files_that_do_not_belong_together_are_refused_and_left_as_they_are() {
+fn journal_files_of_different_times_are_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
     let beside = folder.path().join("journal-history.redb");
@@ -288,7 +288,7 @@ fn files_that_do_not_belong_together_are_refused_and_left_as_they_are() {
 }
 
 #[test]
-fn a_copy_is_whole_unless_the_history_changed_under_it() {
+fn a_copy_fails_if_the_history_changes_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let (path, beside) =
         (folder.path().join("journal.redb"), folder.path().join("journal-history.redb"));
@@ -320,7 +320,7 @@ fn a_copy_is_whole_unless_the_history_changed_under_it() {
 
 #[cfg(unix)]
 #[test]
-fn a_history_that_is_moved_away_or_replaced_ends_commits() {
+fn commits_fail_after_the_history_is_moved_or_replaced() {
     for replaced in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.redb");

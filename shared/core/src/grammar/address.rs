@@ -24,7 +24,7 @@ pub enum AddressOrder {
     Rename { label: Name, to: Name },
     /// Remove an address that no agent pays from; its money stays where it is.
     Delete { label: Name },
-    /// Show the private key of an address; needs the password. Whoever has it has the money.
+    /// Show the private key of an address; needs the password. Anyone with the key can take the money.
     Export { label: Name },
     /// The balance of one address; needs a running engine.
     Balance {

@@ -36,7 +36,7 @@ pub enum AgentOrder {
     },
     /// Give an agent its policy and its paying address; it may work from then on.
     ///
-    /// An agent that is registered and not commissioned can authenticate, but all its payments are refused.
+    /// An agent that is registered but not commissioned can authenticate, but all its payments are refused.
     /// `agent edit` changes policy or address later; `agent suspend` withdraws the permission.
     Commission {
         /// The agent's code, or its name.

@@ -16,7 +16,7 @@ pub struct RequestsOrder {
 pub struct Approve {
     /// The request's id, or the beginning of it.
     pub id: String,
-    /// The digest in the card's row `card`: if the terms have changed since, nothing is approved.
+    /// The digest in the card's row `card`: if the terms have changed since, the command fails.
     #[arg(long, value_name = "DIGEST")]
     pub card: Option<String>,
     /// Approve without a confirmation.

@@ -22,7 +22,7 @@ pub enum WalletOrder {
     Backup { file: String },
     /// Put the files of a backup into this data folder; what is there is moved aside. Needs a stopped engine.
     Restore { file: String },
-    /// Take a wallet file into an empty journal: its seeds and agents' secrets, when the journal is lost.
+    /// Adopt a wallet file, with its seeds and agents' secrets, into an empty journal, after the journal was lost.
     Recover { name: Name },
     /// Remove the wallet file with its seeds and agents' secrets; the journal stays. Needs the password.
     Delete {

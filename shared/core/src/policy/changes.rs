@@ -77,7 +77,7 @@ impl Changes {
 
     fn networks(&mut self, old: &AllowedNetworks, new: &AllowedNetworks) {
         let text = |networks: &AllowedNetworks| match networks {
-            AllowedNetworks::AllEnabled => "all that are on".to_owned(),
+            AllowedNetworks::AllEnabled => "all enabled".to_owned(),
             AllowedNetworks::Only(chains) if chains.is_empty() => "none".to_owned(),
             AllowedNetworks::Only(chains) => {
                 let name = |chain| {

@@ -138,8 +138,7 @@ settings! {
     VerifySettlements "payments.verify_settlements" File Switch "true"
         "Whether the chain is checked for payments that agents report as settled.";
     IdleLock "lock.idle" Journal SecondsOrOff "off"
-        "The open wallet locks by itself when for so long no agent asked for anything and you changed nothing, and when \
-         the machine wakes from sleep.";
+        "Locks the open wallet after this time without agent requests and without changes by you, and when the machine wakes from sleep.";
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5"
         "Approvals of this amount or more ask you to type the amount.";
     ConsoleNotify "console.notify" File Notices "all"

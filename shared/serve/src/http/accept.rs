@@ -92,7 +92,7 @@ impl Accepting {
         let Ok(local) = stream.local_addr() else { return };
         // Responses are written at once: waiting to fill a packet only delays them.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
+            tracing::debug!(%error, "could not set TCP_NODELAY");
         }
         let ends = Ends { peer, local };
         let shared = Arc::clone(&self.shared);

@@ -46,7 +46,7 @@ impl Refusal {
                  no folded lines, no chunk extensions, no trailers and no body with GET."
             }
             Self::Length => {
-                "Content-Length is not one plain number, or it stands next to Transfer-Encoding. Send one of them."
+                "Content-Length is not one plain number, or it is sent together with Transfer-Encoding. Send only one of them."
             }
             Self::HeadTooLarge => "The request line or the headers are too large.",
             Self::BodyTooLarge => "The body is too large.",

@@ -50,7 +50,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             // The expiry is committed before it is reported: a clock that is set back must not revive the
             // request.
             if let Err(fault) = api.core.act(Action::Tick).await {
-                tracing::warn!(code = %fault.code, "an expiry was not noted");
+                tracing::warn!(code = %fault.code, "an expiry could not be recorded");
             }
             expired(&record)
         }

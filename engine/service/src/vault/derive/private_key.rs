@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_the_order_of_the_curve_are_no_keys() {
+    fn zero_and_values_from_the_curve_order_up_are_rejected_as_keys() {
         let order = alloy_primitives::hex!(
             "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
         );

@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn contents_survive_their_bytes_and_never_outgrow_the_buffer(contents in any_contents()) {
+        fn contents_round_trip_and_fit_the_preallocated_buffer(contents in any_contents()) {
             let bytes = contents.encode().unwrap();
             prop_assert_eq!(bytes.len(), contents.encoded_len());
             prop_assert_eq!(bytes.capacity(), contents.encoded_len());
@@ -191,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused_without_a_panic(bytes in vec(any::<u8>(), 0..200)) {
+        fn decoding_arbitrary_wallet_contents_never_panics(bytes in vec(any::<u8>(), 0..200)) {
             if let Some(read) = Contents::decode(&bytes) {
                 prop_assert!(read.encode().is_some());
             }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_id_twice_is_refused() {
+    fn a_duplicate_id_in_wallet_contents_is_rejected() {
         let mut contents = Contents::default();
         let id: AgentId = "ABC123".parse().unwrap();
         contents.agents.insert(id, boxed(&[5; 32]));

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_cannot_be_looked_at_is_not_taken_for_a_missing_one() {
+    fn an_unreadable_folder_is_not_reported_as_missing() {
         let data = tempfile::tempdir().unwrap();
         let file = data.path().join("file");
         drop(create_file(&file).unwrap());

@@ -10,7 +10,7 @@ use crate::vault::sealed::SealError;
 /// Why a wallet file cannot be created, opened or saved.
 #[derive(Debug, thiserror::Error)]
 pub enum WalletFileError {
-    #[error("there already is a wallet, {}: open it, or delete it first", .file.display())]
+    #[error("there is already a wallet, {}: open it, or delete it first", .file.display())]
     AlreadyExists { file: PathBuf },
 
     #[error("there is no wallet file {}: `bursar wallet restore <file>` restores a backup. Without one, `bursar wallet delete` \

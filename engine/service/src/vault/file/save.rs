@@ -156,8 +156,9 @@ impl Place {
 
     fn write_temporary(&self, text: &[u8], points: &Points) -> Result<Temporary, WalletFileError> {
         let mut random = [0; 16];
-        getrandom::fill(&mut random)
-            .map_err(|system| WalletFileError::io(&self.folder, "name a file in")(system.into()))?;
+        getrandom::fill(&mut random).map_err(|system| {
+            WalletFileError::io(&self.folder, "choose a file name in")(system.into())
+        })?;
         let file = format!(".{}{CURRENT}.{}{TEMPORARY}", self.name, hex::encode(random));
         let path = self.folder.join(file);
         self.reach(points.creating, &path)?;
@@ -172,7 +173,7 @@ impl Place {
     }
 
     fn reach(&self, point: &'static str, file: &Path) -> Result<(), WalletFileError> {
-        self.faults.reach(point).map_err(WalletFileError::io(file, "go on with"))
+        self.faults.reach(point).map_err(WalletFileError::io(file, "continue with"))
     }
 }
 
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wallets_name_is_a_file_name_on_every_platform() {
+    fn wallet_names_are_valid_file_names_on_every_platform() {
         let fits = |text: &str| is_file_name(&text.parse().unwrap());
         for good in
             ["main", "a", "console", "com", "com10", "nullable", "lpt", "x.con", "auxiliary"]
