@@ -13,6 +13,7 @@ use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{Chain, Explorer};
 use bursar_core::answers::Answer;
 use bursar_core::client::Program;
+use bursar_core::grammar::AuthMode;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_engine::agent_api::router;
@@ -200,7 +201,7 @@ impl TestEngine {
         Agent {
             id: given.agent_id,
             token: made.secret.expect("a token"),
-            bearer: given.auth_mode == "bearer",
+            bearer: given.auth_mode == AuthMode::Bearer,
         }
     }
 

@@ -11,6 +11,7 @@ use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::grammar::Order;
 use bursar_core::limits::CONTROL_SESSIONS;
+use bursar_core::status::EntryKind;
 use bursar_core::wire::{Asking, ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::{Expect, PASSWORD};
@@ -282,7 +283,9 @@ fn a_watching_program_is_told_that_the_engine_stops() {
     while !(frozen && told) {
         match watcher.hear() {
             Some(ToClient::Done { id: 2, .. }) => frozen = true,
-            Some(ToClient::Entries { id: 1, entries }) => told = entries[0].kind == "frozen",
+            Some(ToClient::Entries { id: 1, entries }) => {
+                told = entries[0].kind == EntryKind::Frozen
+            }
             other => panic!("{other:?}"),
         }
     }

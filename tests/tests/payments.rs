@@ -102,7 +102,7 @@ async fn an_approved_request_is_polled_as_the_header() {
     let Answer::Decided(decided) = operator.must(&format!("approve {}", &id[..8])).await else {
         panic!()
     };
-    assert_eq!((decided.id.as_str(), decided.status.as_str()), (id.as_str(), "signed"));
+    assert_eq!((decided.id.as_str(), decided.status.text()), (id.as_str(), "signed"));
     let (status, answer) = engine.get(&format!("/sign/status/{id}")).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
     let (terms, _signer) = signed_terms(answer["header_value"].as_str().unwrap());

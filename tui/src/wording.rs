@@ -1,34 +1,33 @@
 //! Words for people in place of codes. A payment that needs the operator's decision is "waiting" as a request and
 //! "held" as an event. On the wire it stays `pending`, and `payment.held` in the journal.
 
+use bursar_core::status::{EntryKind, PolicyVerdict, RequestStatus};
+
 /// Returns the word for a request's status.
-pub(crate) fn status(code: &str) -> &str {
-    match code {
-        "pending" => "waiting",
-        same => same,
-    }
+pub(crate) fn status(status: RequestStatus) -> &'static str {
+    if status == RequestStatus::Pending { "waiting" } else { status.text() }
 }
 
 /// Returns the words for a journal entry's kind, like `policy set`.
-pub(crate) fn kind(code: &str) -> String {
-    match code {
-        "payment.held" => "payment held".to_owned(),
-        "tx.trouble" => "transaction delayed".to_owned(),
-        "tx.waits_again" => "transaction left its block".to_owned(),
-        other => match other.strip_prefix("tx.") {
-            Some(what) => format!("transaction {}", what.replace('_', " ")),
-            None => other.replace(['.', '_'], " "),
-        },
+pub(crate) fn kind(kind: EntryKind) -> String {
+    if kind == EntryKind::TxTrouble {
+        return "transaction delayed".to_owned();
+    }
+    if kind == EntryKind::TxWaitsAgain {
+        return "transaction left its block".to_owned();
+    }
+    match kind.text().strip_prefix("tx.") {
+        Some(what) => format!("transaction {}", what.replace('_', " ")),
+        None => kind.text().replace(['.', '_'], " "),
     }
 }
 
 /// Returns the words for a rehearsal's verdict: what a policy would do.
-pub(crate) fn verdict(code: &str) -> &str {
-    match code {
-        "act" => "paid without asking",
-        "hold" => "needs your approval",
-        "refuse" => "refused",
-        same => same,
+pub(crate) fn verdict(verdict: PolicyVerdict) -> &'static str {
+    match verdict {
+        PolicyVerdict::Act => "paid without asking",
+        PolicyVerdict::Hold => "needs your approval",
+        PolicyVerdict::Refuse => "refused",
     }
 }
 
@@ -38,10 +37,11 @@ mod tests {
 
     #[test]
     fn pending_is_shown_as_waiting_and_codes_as_words() {
-        assert_eq!((status("pending"), status("denied")), ("waiting", "denied"));
-        assert_eq!((verdict("hold"), verdict("refuse")), ("needs your approval", "refused"));
-        assert_eq!(kind("payment.held"), "payment held");
-        assert_eq!(kind("tx.cancel_wanted"), "transaction cancel wanted");
-        assert_eq!(kind("agent.credential_replaced"), "agent credential replaced");
+        assert_eq!(status(RequestStatus::Pending), "waiting");
+        assert_eq!(status(RequestStatus::Denied), "denied");
+        assert_eq!(kind(EntryKind::PaymentHeld), "payment held");
+        assert_eq!(kind(EntryKind::TxCancelWanted), "transaction cancel wanted");
+        assert_eq!(kind(EntryKind::TxTrouble), "transaction delayed");
+        assert_eq!(kind(EntryKind::AgentCredentialReplaced), "agent credential replaced");
     }
 }

@@ -5,6 +5,7 @@ use bursar_core::ids::{AgentId, Name};
 use bursar_core::limits::REFUSALS_PER_MINUTE;
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
+use bursar_core::status::AgentStatus;
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
 
@@ -108,27 +109,6 @@ pub struct Commission {
     pub label: Name,
     /// The running daily allowance for payments.
     pub payments: Window,
-}
-
-/// An agent's status, as the specification names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AgentStatus {
-    Uncommissioned,
-    Active,
-    LimitReached,
-    Suspended,
-}
-
-impl AgentStatus {
-    /// Returns the specification's word for the status.
-    pub fn text(self) -> &'static str {
-        match self {
-            AgentStatus::Uncommissioned => "uncommissioned",
-            AgentStatus::Active => "active",
-            AgentStatus::LimitReached => "limit_reached",
-            AgentStatus::Suspended => "suspended",
-        }
-    }
 }
 
 impl Agent {

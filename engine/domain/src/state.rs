@@ -9,10 +9,11 @@ use bursar_core::money::Usd;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::policy::Policy;
 use bursar_core::settings::Settings;
+use bursar_core::status::AgentStatus;
 use bursar_core::time::{LocalDay, Moment, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::agents::{Agent, AgentStatus, PolicyRecord};
+use crate::agents::{Agent, PolicyRecord};
 use crate::desks::Desks;
 use crate::requests::Request;
 use crate::settlement::Settlement;

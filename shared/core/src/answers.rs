@@ -11,10 +11,12 @@ mod settings;
 
 use serde::{Deserialize, Serialize};
 
-use crate::card::Card;
+use crate::card::{Card, Lane};
 use crate::change::Change;
 use crate::fault::Fault;
+use crate::grammar::AuthMode;
 use crate::policy::{AllowedNetworks, Policy};
+use crate::status::{AgentStatus, DecidedStatus, PolicyVerdict, RequestStatus};
 
 pub use activity::{ActivityAnswer, ActivityRow};
 pub use backup::{BackupAnswer, RestoreAnswer};
@@ -163,8 +165,7 @@ pub struct RehearsalAnswer {
     pub amount: String,
     pub network: String,
     pub domain: Option<String>,
-    /// `act`, `hold` or `refuse`.
-    pub verdict: String,
+    pub verdict: PolicyVerdict,
     /// The code that the agent would receive, or the reason of the hold; `None` if the policy acts.
     pub code: Option<String>,
     pub reason: String,
@@ -260,9 +261,8 @@ impl PolicyAnswer {
 pub struct AgentAnswer {
     pub agent_id: String,
     pub name: String,
-    pub auth_mode: String,
-    /// `uncommissioned`, `active`, `limit_reached` or `suspended`.
-    pub status: String,
+    pub auth_mode: AuthMode,
+    pub status: AgentStatus,
     pub policy: Option<String>,
     pub label: Option<String>,
     pub address: Option<String>,
@@ -292,7 +292,7 @@ pub struct AgentAnswer {
 pub struct CredentialsAnswer {
     pub agent_id: String,
     pub name: String,
-    pub auth_mode: String,
+    pub auth_mode: AuthMode,
     /// The URL of the agent server, also while it does not run.
     pub url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -316,9 +316,9 @@ pub struct ServerAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestAnswer {
     pub id: String,
-    pub lane: String,
+    pub lane: Lane,
     pub agent_id: String,
-    pub status: String,
+    pub status: RequestStatus,
     pub amount: String,
     pub amount_atomic: String,
     pub asset: String,
@@ -335,8 +335,7 @@ pub struct RequestAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecidedAnswer {
     pub id: String,
-    /// `signed`, `executing` or `denied`.
-    pub status: String,
+    pub status: DecidedStatus,
     pub amount: String,
     pub payee: String,
 }

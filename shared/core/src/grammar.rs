@@ -20,9 +20,7 @@ pub use address::{AddressOrder, SendOrder};
 pub use agent::{AgentOrder, AuthMode};
 pub use balances::BalancesOrder;
 pub use config::ConfigOrder;
-pub use history::{
-    HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, HistoryStatus, ReceiptOrder, Since,
-};
+pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder, Since};
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};

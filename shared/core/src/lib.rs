@@ -30,6 +30,7 @@ pub mod networks;
 pub mod policy;
 pub mod send_card;
 pub mod settings;
+pub mod status;
 pub mod text;
 pub mod time;
 pub mod wire;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bursar_auditor::seen::{End, Listed, Order, Seen};
 use bursar_core::answers::Answer;
+use bursar_core::grammar::AuthMode;
 use bursar_core::grammar::{Approve, Deny, Order as Parsed};
 use bursar_demo::agent::Agent;
 use bursar_demo::operator::{Operator, Outcome};
@@ -276,7 +277,7 @@ impl World {
 fn credentials(outcome: &Outcome) -> Option<Agent> {
     let Ok(Answer::Credentials(given)) = &outcome.reply.result else { return None };
     let token = outcome.secret.clone()?;
-    let bearer = given.auth_mode == "bearer";
+    let bearer = given.auth_mode == AuthMode::Bearer;
     Some(Agent { id: given.agent_id.clone(), token, bearer })
 }
 
@@ -301,7 +302,7 @@ fn end(order: &Order, outcome: &Outcome) -> End {
             });
             End::Waiting(cards.collect())
         }
-        Ok(Answer::Decided(decided)) => End::Decided { status: decided.status.clone() },
+        Ok(Answer::Decided(decided)) => End::Decided { status: decided.status.to_string() },
         Ok(_done) => End::Done,
     }
 }

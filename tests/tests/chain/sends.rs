@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, U256};
 use bursar_core::answers::{Answer, SendAnswer};
 use bursar_core::codes::Code;
+use bursar_core::status::SendStatus;
 use bursar_tests::counting_rpc::CountingRpc;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
@@ -48,7 +49,7 @@ async fn ended(stage: &mut Stage) -> SendAnswer {
             panic!("no list")
         };
         let [only] = sends.as_slice() else { panic!("{sends:?}") };
-        if !matches!(only.status.as_str(), "waiting" | "sent" | "included") {
+        if !matches!(only.status, SendStatus::Waiting | SendStatus::Sent | SendStatus::Included) {
             return only.clone();
         }
         assert!(Instant::now() < end, "{only:?}");
@@ -64,7 +65,7 @@ async fn a_coin_and_a_token_are_sent_once_each() {
     let told = sent(&mut stage, &coin).await;
     assert_eq!((told.amount.as_str(), told.to.as_str()), ("0.25 ETH", TO));
     let told = ended(&mut stage).await;
-    assert_eq!(told.status, "done", "{told:?}");
+    assert_eq!(told.status, SendStatus::Done, "{told:?}");
     assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
     let token = format!("address send pay {TO} 1.5 --token usdc --yes --no-wait");
     sent(&mut stage, &token).await;
@@ -86,7 +87,7 @@ async fn a_send_goes_only_to_the_submit_endpoint_and_everything_else_only_to_the
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     let line = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
     sent(&mut stage, &line).await;
-    assert_eq!(ended(&mut stage).await.status, "done");
+    assert_eq!(ended(&mut stage).await.status, SendStatus::Done);
     assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
     let Answer::Doctor { checks } = stage.operator.must("doctor").await else { panic!() };
     let line = checks.iter().find(|check| check.check == "Base").expect("a line");
@@ -141,7 +142,7 @@ async fn the_data_fee_is_part_of_the_required_balance() {
     assert_eq!(refused.code, Code::InsufficientFunds, "{}", refused.message);
     assert!(refused.message.contains("up to 0.6"), "{}", refused.message);
     sent(&mut stage, &line.replace("9.5", "9.3")).await;
-    assert_eq!(ended(&mut stage).await.status, "done");
+    assert_eq!(ended(&mut stage).await.status, SendStatus::Done);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,6 +158,6 @@ async fn a_paused_engine_resumes_its_send() {
     stage.go_ahead(60_000);
     sleep(PAUSE * 10).await;
     kill_process(pid, Signal::CONT).expect("goes on");
-    assert_eq!(ended(&mut stage).await.status, "done");
+    assert_eq!(ended(&mut stage).await.status, SendStatus::Done);
     assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use alloy_primitives::U256;
 use bursar_core::answers::{Answer, SendAnswer};
 use bursar_core::codes::Code;
+use bursar_core::status::SendStatus;
 use bursar_tests::lying_rpc::{Claim, Lie, LyingRpc};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
@@ -84,8 +85,8 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
         let Ok(outcome) = stage.operator.run("address sends").await else { continue };
         let Ok(Answer::Sends { sends }) = outcome.reply.result else { continue };
         let only = sends.first().unwrap_or_else(|| panic!("{case}: the send is forgotten"));
-        if !matches!(only.status.as_str(), "waiting" | "sent" | "included") {
-            assert_eq!(only.status, "done", "{case}: {only:?}");
+        if !matches!(only.status, SendStatus::Waiting | SendStatus::Sent | SendStatus::Included) {
+            assert_eq!(only.status, SendStatus::Done, "{case}: {only:?}");
             break;
         }
     }
@@ -193,10 +194,11 @@ async fn assert_sent_once(stage: &mut Stage) {
     loop {
         let all = sends(stage).await;
         let [only] = all.as_slice() else { panic!("{all:?}") };
-        if only.status == "done" {
+        if only.status == SendStatus::Done {
             break;
         }
-        let goes_on = matches!(only.status.as_str(), "waiting" | "sent" | "included");
+        let goes_on =
+            matches!(only.status, SendStatus::Waiting | SendStatus::Sent | SendStatus::Included);
         assert!(goes_on && Instant::now() < end, "{only:?}");
         next_block(stage).await;
     }
@@ -224,7 +226,7 @@ async fn t_17_an_absurd_price_of_gas_is_not_offered() {
     }
     assert_eq!(rpc.broadcast(), Vec::<String>::new());
     let all = sends(&mut stage).await;
-    assert_eq!(all[0].status, "waiting", "{all:?}");
+    assert_eq!(all[0].status, SendStatus::Waiting, "{all:?}");
     assert_moved(&stage, 0, 0).await;
     // The send continues once the price is right.
     rpc.be_honest();

@@ -90,7 +90,7 @@ impl Scene {
                 panic!("no list")
             };
             let found = sends.into_iter().find(|send| send.id == id).expect("it is listed");
-            if found.status == status {
+            if found.status.text() == status {
                 return found;
             }
             assert!(Instant::now() < end, "{found:?}");

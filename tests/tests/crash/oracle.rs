@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
+use bursar_core::status::RequestStatus;
 use bursar_tests::caller::json_of;
 use bursar_tests::offers::opened;
 use bursar_tests::operator::PASSWORD;
@@ -166,11 +167,11 @@ pub(crate) fn atoms(request: &RequestAnswer) -> u64 {
 }
 
 pub(crate) fn is_authorized(request: &RequestAnswer) -> bool {
-    matches!(request.status.as_str(), "signed" | "executing")
+    matches!(request.status, RequestStatus::Signed | RequestStatus::Executing)
 }
 
 fn is_held(request: &RequestAnswer) -> bool {
-    request.status == "pending"
+    request.status == RequestStatus::Pending
 }
 
 pub(crate) fn nonce(header: &str) -> String {

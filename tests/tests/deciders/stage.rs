@@ -173,7 +173,7 @@ impl Stage {
             before = entries.last().expect("entry 1 is not told yet").seq;
             for ActivityRow { kind, request, .. } in entries {
                 if let Some(id) = request {
-                    told.entry(id).or_default().insert(0, kind);
+                    told.entry(id).or_default().insert(0, kind.to_string());
                 }
             }
         }
@@ -201,7 +201,7 @@ async fn fare(operator: &mut Operator, order: Order, what: Choice) -> Fared {
     outcome.reply.result.map(|answer| {
         let Answer::Decided(decided) = answer else { panic!("{answer:?}") };
         let wanted = if what == Choice::Approve { "signed" } else { "denied" };
-        assert_eq!(decided.status, wanted);
+        assert_eq!(decided.status.text(), wanted);
         what
     })
 }

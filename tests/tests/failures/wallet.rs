@@ -79,7 +79,7 @@ async fn a_missing_truncated_foreign_or_public_wallet_file_is_refused_by_name() 
         refuse(&lived, &mut operator, Code::WalletDamaged, &[&file, "backup"]).await;
     }
     put(&std::fs::read(other.file("wallets/main.wallet")).unwrap());
-    let way_out = "restore the right file";
+    let way_out = "restore the right wallet file";
     refuse(&lived, &mut operator, Code::WalletDamaged, &[way_out]).await;
     put(&whole.0);
     std::fs::set_permissions(&current, PermissionsExt::from_mode(0o644)).unwrap();

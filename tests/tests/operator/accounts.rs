@@ -180,7 +180,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     operator.must("seed create").await;
     operator.must("address create pay 0").await;
     let shown = agent(&engine, "agent show bot").await;
-    assert_eq!((shown.status.as_str(), shown.spent_today.as_str()), ("suspended", "0.40"));
+    assert_eq!((shown.status.text(), shown.spent_today.as_str()), ("suspended", "0.40"));
     operator.must("agent resume bot").await;
     let asked = hired.ask(engine.now_s(), &offer(400_000, 4), url);
     assert_eq!(engine.post("/sign", &asked).await.0, 200);
@@ -219,7 +219,7 @@ async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     };
     assert_eq!(again[0].address, before[0].address);
     let shown = agent(&engine, "agent show bot").await;
-    let told = (shown.agent_id.as_str(), shown.name.as_str(), shown.status.as_str());
+    let told = (shown.agent_id.as_str(), shown.name.as_str(), shown.status.text());
     assert_eq!(told, (hired.id.as_str(), "bot", "suspended"));
 
     // An agent with a different secret counts as a different agent.
@@ -309,7 +309,7 @@ async fn a_policy_test_returns_its_decision_without_a_request() {
         (format!("policy test p 0.4 {listed} --network 1"), "refuse", Some("NETWORK_DISABLED")),
     ] {
         let told = told(&engine, &line).await;
-        assert_eq!((told.verdict.as_str(), told.code.as_deref()), (verdict, code), "{line}");
+        assert_eq!((told.verdict.text(), told.code.as_deref()), (verdict, code), "{line}");
     }
     assert_eq!(operator.refused("policy test none 1").await.code, Code::NothingFound);
     assert_eq!(operator.refused("policy test p 1 --network x").await.code, Code::NothingFound);

@@ -40,7 +40,7 @@ async fn lived() -> (TestEngine, Agent) {
     let mut operator = engine.operator();
     let mut watcher = Watcher::begin(&engine, "watch --since 0").await;
     let paid = ask(&engine, &agent, 12_000, 1).await;
-    watcher.until(|row| row.kind == "payment.signed").await;
+    watcher.until(|row| row.kind.text() == "payment.signed").await;
     let report = agent.report(engine.now_s(), &paid, "failed", None);
     let (status, told) = engine.post("/callback", &report).await;
     assert_eq!(status, 200, "{told}");
@@ -79,7 +79,9 @@ async fn lived() -> (TestEngine, Agent) {
 }
 
 fn of<'a>(rows: &'a [ActivityRow], kind: &str) -> &'a ActivityRow {
-    rows.iter().find(|row| row.kind == kind).unwrap_or_else(|| panic!("no {kind}: {rows:#?}"))
+    rows.iter()
+        .find(|row| row.kind.text() == kind)
+        .unwrap_or_else(|| panic!("no {kind}: {rows:#?}"))
 }
 
 #[tokio::test]
@@ -112,7 +114,7 @@ async fn activity_lists_every_payment_outcome_and_operator_command() {
         ("payment.expired", "2.000003 USDC", "host6.example", None),
     ] {
         let fits = |row: &&ActivityRow| {
-            row.kind == kind && row.host.as_deref() == Some(host) && row.request.is_some()
+            row.kind.text() == kind && row.host.as_deref() == Some(host) && row.request.is_some()
         };
         let row = rows.iter().find(fits).unwrap_or_else(|| panic!("{kind}: {rows:#?}"));
         assert_eq!(row.amount.as_deref(), Some(amount), "{kind}");
@@ -120,7 +122,7 @@ async fn activity_lists_every_payment_outcome_and_operator_command() {
         assert_eq!(row.agent_id.as_deref(), Some(agent.id.as_str()), "{kind}");
         assert_eq!(row.agent.as_deref(), Some("bot"), "{kind}");
     }
-    let held: Vec<_> = rows.iter().filter(|row| row.kind == "payment.held").collect();
+    let held: Vec<_> = rows.iter().filter(|row| row.kind.text() == "payment.held").collect();
     assert_eq!(held.len(), 4);
     let why = "at or over the policy's automatic limit";
     assert!(held.iter().all(|row| row.detail.as_deref() == Some(why)));
@@ -158,7 +160,7 @@ async fn a_change_shows_its_old_and_new_value_as_text_and_as_data() {
     engine.operator().must("agent edit bot --policy wide").await;
     let rows = activity(&mut engine.operator(), "activity --limit 500").await.entries;
     let told = |kind: &str| -> Vec<_> {
-        let of = rows.iter().rev().filter(|row| row.kind == kind);
+        let of = rows.iter().rev().filter(|row| row.kind.text() == kind);
         of.map(|row| row.detail.clone().unwrap_or_default()).collect()
     };
     assert_eq!(
@@ -202,8 +204,9 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
     operator.passwords.push_back("not the password".to_owned());
     operator.refused("thaw").await;
     let told = activity(&mut operator, "activity --limit 500").await.entries;
-    let told: Vec<_> = told.iter().rev().filter(|row| row.kind.starts_with("wallet.")).collect();
-    let told: Vec<_> = told.iter().map(|row| (row.kind.as_str(), row.detail.as_deref())).collect();
+    let told: Vec<_> =
+        told.iter().rev().filter(|row| row.kind.text().starts_with("wallet.")).collect();
+    let told: Vec<_> = told.iter().map(|row| (row.kind.text(), row.detail.as_deref())).collect();
     let wrong = "wrong passwords since the last unlock";
     assert_eq!(
         told,
@@ -322,6 +325,6 @@ async fn a_start_is_recorded_only_when_a_wallet_exists() {
     let opened = engine.operator().outcome("wallet open").await;
     assert_eq!(opened.reply.warnings, [], "it may follow the seal of the lock");
     let told = activity(&mut engine.operator(), "activity --limit 3").await.entries;
-    let kinds: Vec<&str> = told.iter().map(|row| row.kind.as_str()).collect();
+    let kinds: Vec<&str> = told.iter().map(|row| row.kind.text()).collect();
     assert_eq!(kinds, ["wallet.unlocked", "engine.started", "wallet.locked"]);
 }

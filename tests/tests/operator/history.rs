@@ -46,7 +46,7 @@ async fn lived() -> (TestEngine, Agent, Agent) {
 
 fn statuses(history: &HistoryAnswer) -> Vec<(&str, &str)> {
     let each = history.requests.iter();
-    each.map(|row| (row.status.as_str(), row.agent.as_deref().unwrap_or("-"))).collect()
+    each.map(|row| (row.status.text(), row.agent.as_deref().unwrap_or("-"))).collect()
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ async fn engine() -> TestEngine {
 async fn cause(operator: &mut Operator) -> String {
     for _look in 0..1_000 {
         let rows = activity(operator, "activity --limit 500").await.entries;
-        if let Some(row) = rows.into_iter().find(|row| row.kind == "wallet.locked") {
+        if let Some(row) = rows.into_iter().find(|row| row.kind.text() == "wallet.locked") {
             return row.detail.unwrap_or_default();
         }
     }

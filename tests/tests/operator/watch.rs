@@ -72,7 +72,7 @@ async fn every_watcher_receives_every_entry_once_and_in_order() {
     let begin = activity(&mut engine.operator(), "activity --limit 1").await.entries[0].seq;
     let since = |seq: u64| format!("watch --since {seq}");
     let mut idle = Watcher::begin(&engine, &since(begin)).await;
-    let last = |row: &ActivityRow| row.kind == "frozen";
+    let last = |row: &ActivityRow| row.kind.text() == "frozen";
     let paying = async {
         for n in 0..400 {
             ask(&engine, &agent, 10_000, n).await;

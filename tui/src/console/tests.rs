@@ -168,7 +168,7 @@ pub(super) fn feed(newest: u64, count: u64) -> Vec<ActivityRow> {
     let row = |seq: u64| ActivityRow {
         seq,
         at: format!("2026-01-01T00:{:02}:00Z", seq % 60),
-        kind: kinds[usize::try_from(seq % 4).unwrap()].to_owned(),
+        kind: kinds[usize::try_from(seq % 4).unwrap()].parse().unwrap(),
         request: Some(fixtures::ID.to_owned()),
         agent_id: Some("ABC123".to_owned()),
         agent: Some("report bot".to_owned()),

@@ -9,8 +9,9 @@ use axum::http::Request as HttpRequest;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::{Object, Value};
+use bursar_core::status::AgentStatus;
 use bursar_core::time::Moment;
-use bursar_domain::agents::{Agent, AgentStatus};
+use bursar_domain::agents::Agent;
 use bursar_domain::identity::Identity;
 
 use super::api::Api;

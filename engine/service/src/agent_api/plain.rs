@@ -9,8 +9,8 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::AgentId;
 use bursar_core::json::Object;
+use bursar_core::status::AgentStatus;
 use bursar_core::time::Utc;
-use bursar_domain::agents::AgentStatus;
 
 use super::admit::{Incoming, prove};
 use super::api::Api;

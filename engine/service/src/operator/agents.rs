@@ -261,7 +261,7 @@ async fn credentials(engine: &Arc<EngineContext>, id: &AgentId) -> Result<Done, 
     let answer = Answer::Credentials(CredentialsAnswer {
         agent_id: id.to_string(),
         name: agent.name.as_str().to_owned(),
-        auth_mode: agent.credential.mode().text().to_owned(),
+        auth_mode: agent.credential.mode(),
         url,
         url_unknown_reason: problem,
         serving,

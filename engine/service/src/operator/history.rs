@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_core::answers::{Answer, ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer};
+use bursar_core::card::Lane;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{
-    HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, HistoryStatus, ReceiptOrder,
-};
+use bursar_core::grammar::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder};
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::{HISTORY_ROWS, PART_BYTES, PART_WAIT_MS};
 use bursar_core::money::TokenAmount;
+use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::settlement::{Settlement, Standing};
@@ -54,7 +54,7 @@ struct Scan {
     reader: Arc<dyn Reader>,
     state: State,
     agent: Option<AgentId>,
-    status: Option<HistoryStatus>,
+    status: Option<RequestStatus>,
     since: Option<Utc>,
 }
 
@@ -172,19 +172,19 @@ async fn export(
 }
 
 /// Where a request stands, its settlement included.
-fn status(request: &Request, settlement: Option<&Settlement>) -> HistoryStatus {
+fn status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
     match (&request.status, settlement.map(Settlement::standing)) {
-        (Status::Held { .. }, _) => HistoryStatus::Pending,
-        (Status::Refused { .. }, _) => HistoryStatus::Refused,
-        (Status::Denied { .. }, _) => HistoryStatus::Denied,
-        (Status::Expired { .. }, _) => HistoryStatus::Expired,
-        (Status::Authorized { .. }, Some(Standing::Submitted)) => HistoryStatus::Submitted,
-        (Status::Authorized { .. }, Some(Standing::Failed)) => HistoryStatus::Failed,
-        (Status::Authorized { .. }, Some(Standing::Reported)) => HistoryStatus::Settled,
-        (Status::Authorized { .. }, Some(Standing::Refuted)) => HistoryStatus::Refuted,
-        (Status::Authorized { .. }, Some(Standing::Verified)) => HistoryStatus::Verified,
-        (Status::Authorized { signature: Some(_), .. }, None) => HistoryStatus::Signed,
-        (Status::Authorized { signature: None, .. }, None) => HistoryStatus::Executing,
+        (Status::Held { .. }, _) => RequestStatus::Pending,
+        (Status::Refused { .. }, _) => RequestStatus::Refused,
+        (Status::Denied { .. }, _) => RequestStatus::Denied,
+        (Status::Expired { .. }, _) => RequestStatus::Expired,
+        (Status::Authorized { .. }, Some(Standing::Submitted)) => RequestStatus::Submitted,
+        (Status::Authorized { .. }, Some(Standing::Failed)) => RequestStatus::Failed,
+        (Status::Authorized { .. }, Some(Standing::Reported)) => RequestStatus::Settled,
+        (Status::Authorized { .. }, Some(Standing::Refuted)) => RequestStatus::Refuted,
+        (Status::Authorized { .. }, Some(Standing::Verified)) => RequestStatus::Verified,
+        (Status::Authorized { signature: Some(_), .. }, None) => RequestStatus::Signed,
+        (Status::Authorized { signature: None, .. }, None) => RequestStatus::Executing,
     }
 }
 
@@ -192,7 +192,7 @@ fn row(
     state: &State,
     request: &Request,
     settlement: Option<&Settlement>,
-    status: HistoryStatus,
+    status: RequestStatus,
 ) -> HistoryRow {
     let ask = &request.ask;
     let coin = ask.network().filter(|_known| !ask.unpriced).map(|network| network.stablecoin);
@@ -205,12 +205,12 @@ fn row(
     HistoryRow {
         id: request.id.to_string(),
         created: text::utc(request.created),
-        lane: "payment".to_owned(),
+        lane: Lane::Payment,
         agent_id: request.agent.to_string(),
         agent_unknown_reason: because(&agent, "the agent was deleted"),
         agent,
         label: request.label.as_str().to_owned(),
-        status: status.text().to_owned(),
+        status,
         amount_unknown_reason: because(&amount, token),
         amount,
         amount_atomic: ask.amount.to_string(),

@@ -12,6 +12,7 @@ use bursar_core::ids::Name;
 use bursar_core::money::Usd;
 use bursar_core::networks::{self, Network};
 use bursar_core::policy::Policy;
+use bursar_core::status::PolicyVerdict;
 use bursar_domain::Action;
 use bursar_domain::agents::PolicyRecord;
 use bursar_domain::assess::payments::Verdict;
@@ -136,13 +137,17 @@ fn rehearse(
     let verdict =
         rehearsal::rehearse(&view.state, &record.policy, row, amount, url, &moment, trusted);
     let (verdict, code, reason) = match verdict {
-        Verdict::Act => ("act", None, "signed without asking you".to_owned()),
+        Verdict::Act => (PolicyVerdict::Act, None, "signed without asking you".to_owned()),
         Verdict::Hold(why) => {
             let told = why.told(amount, record.policy.payments.auto_below);
-            ("hold", Some(why.text().to_owned()), format!("needs your approval: {told}"))
+            (
+                PolicyVerdict::Hold,
+                Some(why.text().to_owned()),
+                format!("needs your approval: {told}"),
+            )
         }
         Verdict::Refuse(refusal) => {
-            ("refuse", Some(refusal.code.text().to_owned()), refusal.told())
+            (PolicyVerdict::Refuse, Some(refusal.code.text().to_owned()), refusal.told())
         }
     };
     Ok(Answer::Rehearsal(RehearsalAnswer {
@@ -150,7 +155,7 @@ fn rehearse(
         amount: amount.to_string(),
         network: row.title.to_owned(),
         domain,
-        verdict: verdict.to_owned(),
+        verdict,
         code,
         reason,
     })

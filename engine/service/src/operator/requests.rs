@@ -10,6 +10,7 @@ use bursar_core::grammar::{Approve, Deny, RequestsOrder};
 use bursar_core::ids::RequestId;
 use bursar_core::limits::FRAME_BYTES;
 use bursar_core::money::Usd;
+use bursar_core::status::DecidedStatus;
 use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_core::wire::Asking;
@@ -117,7 +118,7 @@ pub(super) async fn approve(
     for slip in outcome.slips {
         signed = matches!(execute(&engine.execution, slip).await, Ok(Some(_signature)));
     }
-    Ok(decided(&card, if signed { "signed" } else { "executing" }))
+    Ok(decided(&card, if signed { DecidedStatus::Signed } else { DecidedStatus::Executing }))
 }
 
 /// An amount that matters is typed; anything else takes a yes.
@@ -180,13 +181,13 @@ pub(super) async fn deny(
     let reason = Some(reason).filter(|reason| !reason.is_empty());
     let denied = Action::Deny { id: request.id, reason, by: dialogue.client() };
     act(engine, denied).await.map_err(|fault| over(engine, request.id, fault))?;
-    Ok(decided(&card, "denied"))
+    Ok(decided(&card, DecidedStatus::Denied))
 }
 
-fn decided(card: &Card, status: &str) -> Done {
+fn decided(card: &Card, status: DecidedStatus) -> Done {
     Answer::Decided(DecidedAnswer {
         id: card.id.to_string(),
-        status: status.to_owned(),
+        status,
         amount: card.amount.clone(),
         payee: card.terms.payee.clone(),
     })

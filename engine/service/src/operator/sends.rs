@@ -14,6 +14,7 @@ use bursar_core::grammar::SendOrder;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Round, parse_decimal};
 use bursar_core::send_card::SendCard;
+use bursar_core::status::SendStatus;
 use bursar_core::wire::Asking;
 use bursar_domain::cards::TYPED_FROM;
 use bursar_domain::desks::{Send, SendRecord};
@@ -105,7 +106,7 @@ async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dia
         let state = views.borrow_and_update().state.clone();
         let Ok(record) = find(&state, &id.to_string()) else { return };
         let now = describe::send(&state, &record);
-        if record.ended.is_some() || now.status == "included" {
+        if record.ended.is_some() || now.status == SendStatus::Included {
             return;
         }
         if now.told != told {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::change::Change;
+use crate::status::EntryKind;
 
 /// Journal entries, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +20,7 @@ pub struct ActivityRow {
     pub seq: u64,
     /// UTC, RFC 3339.
     pub at: String,
-    /// A stable word such as `payment.held` or `policy.set`.
-    pub kind: String,
+    pub kind: EntryKind,
     /// The full id of the entry's request.
     pub request: Option<String>,
     pub agent_id: Option<String>,

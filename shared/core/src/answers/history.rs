@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::card::Lane;
+use crate::status::RequestStatus;
+
 /// Matching requests, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryAnswer {
@@ -15,15 +18,14 @@ pub struct HistoryAnswer {
 pub struct HistoryRow {
     pub id: String,
     pub created: String,
-    pub lane: String,
+    pub lane: Lane,
     pub agent_id: String,
     pub agent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_unknown_reason: Option<String>,
     /// Label of the paying address.
     pub label: String,
-    /// A value of `history --status`.
-    pub status: String,
+    pub status: RequestStatus,
     /// In whole coins.
     pub amount: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

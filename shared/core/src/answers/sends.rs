@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::status::SendStatus;
+
 /// A send and its status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendAnswer {
     pub id: String,
     /// RFC 3339.
     pub at: String,
-    /// `waiting` (not broadcast yet), `sent`, `included`, `done`, `failed`, `cancelled`, `dropped` or `unknown`.
-    pub status: String,
+    pub status: SendStatus,
     /// The meaning of the status, in one sentence.
     pub told: String,
     /// In whole coins, with the symbol.

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Name;
+use crate::status::RequestStatus;
 use crate::time::Utc;
 
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ pub struct HistoryFilter {
     pub lane: Option<HistoryLane>,
     /// Only requests with this status.
     #[arg(long, value_enum, global = true)]
-    pub status: Option<HistoryStatus>,
+    pub status: Option<RequestStatus>,
     /// Only requests made since: a date (from midnight UTC), a time as shown, or an age like
     /// 90m, 24h, 7d or 2w.
     #[arg(long, value_name = "DATE|DURATION", global = true)]
@@ -52,49 +53,6 @@ pub enum HistoryExport {
 pub enum HistoryLane {
     #[value(alias = "payment")]
     Payments,
-}
-
-/// Where a request stands, its settlement included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HistoryStatus {
-    /// Waiting for the operator.
-    #[value(alias = "waiting")]
-    Pending,
-    /// Allowed, but not signed yet.
-    Executing,
-    Signed,
-    /// Its agent reported it as sent.
-    Submitted,
-    /// Its agent reported it as settled; the chain has not confirmed it.
-    Settled,
-    /// Its agent reported it as settled, and the chain contradicts the report.
-    Refuted,
-    /// Confirmed by the chain.
-    Verified,
-    Failed,
-    Refused,
-    Denied,
-    Expired,
-}
-
-impl HistoryStatus {
-    /// Returns the stable text on the wire.
-    pub fn text(self) -> &'static str {
-        match self {
-            HistoryStatus::Pending => "pending",
-            HistoryStatus::Executing => "executing",
-            HistoryStatus::Signed => "signed",
-            HistoryStatus::Submitted => "submitted",
-            HistoryStatus::Settled => "settled",
-            HistoryStatus::Refuted => "refuted",
-            HistoryStatus::Verified => "verified",
-            HistoryStatus::Failed => "failed",
-            HistoryStatus::Refused => "refused",
-            HistoryStatus::Denied => "denied",
-            HistoryStatus::Expired => "expired",
-        }
-    }
 }
 
 /// The receipt of one request.

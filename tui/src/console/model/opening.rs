@@ -52,7 +52,7 @@ impl Model {
 fn entry(row: &ActivityRow, zone: &Zone) -> String {
     let mut lines = vec![
         format!("time      {}", zone.moment(&row.at)),
-        format!("what      {} ({})", wording::kind(&row.kind), row.kind),
+        format!("what      {} ({})", wording::kind(row.kind), row.kind),
     ];
     let agent = match (&row.agent, &row.agent_id) {
         (Some(name), Some(id)) => Some(format!("{name} ({id})")),

@@ -8,6 +8,7 @@ use bursar_core::answers::{
     RequestAnswer, StatusAnswer,
 };
 use bursar_core::settings::{ConsoleTime, Notices};
+use bursar_core::status::{EntryKind, RequestStatus};
 use bursar_core::text::Zone;
 
 use super::feed::Feed;
@@ -150,11 +151,8 @@ impl Server {
             (Topic::Policies, Answer::Policies { policies }) => self.policies = Some(policies),
             (Topic::Sent, Answer::History(history)) => {
                 self.any_request_seen |= !history.requests.is_empty();
-                // Requests that never were sent are in the feed alone.
-                let left = |row: &HistoryRow| {
-                    !matches!(row.status.as_str(), "pending" | "refused" | "denied" | "expired")
-                };
-                self.sent = Some(history.requests.into_iter().filter(left).collect());
+                let sent = history.requests.into_iter().filter(|row| was_allowed(row.status));
+                self.sent = Some(sent.collect());
             }
             (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
             (Topic::Addresses, Answer::Addresses { addresses }) => self.addresses = Some(addresses),
@@ -223,12 +221,12 @@ impl Server {
                 continue;
             }
             self.any_request_seen |= is_asked(&row);
-            let ended = match row.kind.as_str() {
-                "payment.approved" => Some("approved"),
-                "payment.denied" => Some("denied"),
-                "payment.expired" => Some("expired"),
-                "payment.rejected" => Some("refused"),
-                _goes_on => None,
+            let ended = match row.kind {
+                EntryKind::PaymentApproved => Some("approved"),
+                EntryKind::PaymentDenied => Some("denied"),
+                EntryKind::PaymentExpired => Some("expired"),
+                EntryKind::PaymentRejected => Some("refused"),
+                _other => None,
             };
             if let (Some(ended), Some(id)) = (ended, &row.request)
                 && let Some(known) = self.queue.iter_mut().find(|known| known.request.id == *id)
@@ -287,20 +285,80 @@ fn who(row: &ActivityRow) -> By {
 }
 
 fn is_asked(row: &ActivityRow) -> bool {
-    row.kind.starts_with("payment.")
+    row.kind.text().starts_with("payment.")
 }
 
 /// Returns the topics that an entry of this kind makes stale.
-pub(crate) fn touched(kind: &str) -> &'static [Topic] {
-    match kind.split('.').next().unwrap_or_default() {
-        "payment" => &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Status],
-        "settlement" => &[Topic::Sent, Topic::Balances],
-        "agent" | "allowance" => &[Topic::Agents, Topic::Status, Topic::Requests],
-        "policy" => &[Topic::Policies, Topic::Agents, Topic::Requests],
-        "address" => &[Topic::Addresses, Topic::Balances, Topic::Status, Topic::Agents],
-        "network" => &[Topic::Balances, Topic::Policies, Topic::Requests],
-        "wallet" => &[Topic::Status, Topic::Addresses, Topic::Balances],
-        "frozen" | "thawed" => &[Topic::Status, Topic::Requests],
-        _setting => &[Topic::Status],
+pub(crate) fn touched(kind: EntryKind) -> &'static [Topic] {
+    match kind {
+        EntryKind::PaymentAuthorized
+        | EntryKind::PaymentHeld
+        | EntryKind::PaymentRefused
+        | EntryKind::PaymentApproved
+        | EntryKind::PaymentDenied
+        | EntryKind::PaymentExpired
+        | EntryKind::PaymentRejected
+        | EntryKind::PaymentSigned => &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Status],
+        EntryKind::SettlementReported | EntryKind::SettlementChecked => {
+            &[Topic::Sent, Topic::Balances]
+        }
+        EntryKind::AgentRegistered
+        | EntryKind::AgentCredentialReplaced
+        | EntryKind::AgentCommissioned
+        | EntryKind::AgentSuspended
+        | EntryKind::AgentResumed
+        | EntryKind::AgentDeleted
+        | EntryKind::AllowanceRenewed => &[Topic::Agents, Topic::Status, Topic::Requests],
+        EntryKind::PolicySet | EntryKind::PolicyDeleted => {
+            &[Topic::Policies, Topic::Agents, Topic::Requests]
+        }
+        EntryKind::AddressAdded | EntryKind::AddressRenamed | EntryKind::AddressDeleted => {
+            &[Topic::Addresses, Topic::Balances, Topic::Status, Topic::Agents]
+        }
+        EntryKind::NetworkSet => &[Topic::Balances, Topic::Policies, Topic::Requests],
+        EntryKind::WalletCreated
+        | EntryKind::WalletUnlocked
+        | EntryKind::WalletDeleted
+        | EntryKind::WalletLocked
+        | EntryKind::WalletPasswordChanged
+        | EntryKind::WalletPasswordRefused => &[Topic::Status, Topic::Addresses, Topic::Balances],
+        EntryKind::Frozen | EntryKind::Thawed => &[Topic::Status, Topic::Requests],
+        EntryKind::SeedAdded
+        | EntryKind::JournalAccepted
+        | EntryKind::JournalRestored
+        | EntryKind::JournalRestoreDated
+        | EntryKind::SettingChanged
+        | EntryKind::EngineStarted
+        | EntryKind::SendOrdered
+        | EntryKind::TxFiller
+        | EntryKind::TxOpened
+        | EntryKind::TxNonce
+        | EntryKind::TxAuthorized
+        | EntryKind::TxSigned
+        | EntryKind::TxDeclined
+        | EntryKind::TxCancelWanted
+        | EntryKind::TxIncluded
+        | EntryKind::TxMissed
+        | EntryKind::TxBounded
+        | EntryKind::TxWaitsAgain
+        | EntryKind::TxTrouble
+        | EntryKind::TxFinished => &[Topic::Status],
+    }
+}
+
+/// Returns whether a request was allowed, and so belongs to the payments instead of the feed alone.
+fn was_allowed(status: RequestStatus) -> bool {
+    match status {
+        RequestStatus::Executing
+        | RequestStatus::Signed
+        | RequestStatus::Submitted
+        | RequestStatus::Settled
+        | RequestStatus::Refuted
+        | RequestStatus::Verified
+        | RequestStatus::Failed => true,
+        RequestStatus::Pending
+        | RequestStatus::Refused
+        | RequestStatus::Denied
+        | RequestStatus::Expired => false,
     }
 }

@@ -40,7 +40,7 @@ fn two_keys_approve_the_shown_card() {
     assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
     let decided = DecidedAnswer {
         id: card.id.to_string(),
-        status: "signed".into(),
+        status: "signed".parse().unwrap(),
         amount: "1.500000 USDC".into(),
         payee: "0x".into(),
     };
@@ -266,7 +266,7 @@ fn closed_card_ignores_keys_and_shows_its_end() {
     stage.wait(GUARD_MS);
     let id = stage.model.server.queue[0].request.id.clone();
     let mut entries = feed(41, 1);
-    entries[0].kind = "payment.denied".into();
+    entries[0].kind = "payment.denied".parse().unwrap();
     entries[0].request = Some(id);
     stage.frame(ToClient::Entries { id: 7, entries });
     assert!(stage.screen().contains("Can no longer be decided: denied"));

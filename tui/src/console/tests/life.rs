@@ -205,13 +205,13 @@ fn sent_pane_lists_only_signed_payments() {
     let rows = ["signed", "refused", "settled", "denied", "pending", "expired", "failed"];
     let rows = rows.map(|status| {
         let mut row = more_fixtures::history_row();
-        row.status = status.into();
+        row.status = status.parse().unwrap();
         row
     });
     let history = HistoryAnswer { requests: rows.to_vec(), more: false };
     stage.model.server.learn(Topic::Sent, Answer::History(history), 0);
     let shown = stage.model.server.sent.as_ref().unwrap().iter();
-    let shown: Vec<&str> = shown.map(|row| row.status.as_str()).collect();
+    let shown: Vec<&str> = shown.map(|row| row.status.text()).collect();
     assert_eq!(shown, ["signed", "settled", "failed"]);
 }
 

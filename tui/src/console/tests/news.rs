@@ -60,7 +60,7 @@ fn opened_journal_entry_shows_every_field() {
 fn refused_payment_is_noted_on_the_approvals_pane() {
     let mut stage = Stage::full(SIZE);
     let mut refused = feed(42, 1);
-    refused[0].kind = "payment.refused".into();
+    refused[0].kind = "payment.refused".parse().unwrap();
     let rings = stage.intents.len();
     let told = |stage: &mut Stage, seq: u64, count: u64| {
         let entries = (seq..seq + count).map(|seq| {

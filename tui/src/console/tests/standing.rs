@@ -130,11 +130,11 @@ fn amounts_and_states_are_never_cut() {
         stage.model.server.queue[0].request.amount = amount.into();
         let mut rows = stage.model.server.sent.clone().unwrap();
         rows[0].amount = Some("123456789.000000".into());
-        rows[0].status = "submitted".into();
+        rows[0].status = "submitted".parse().unwrap();
         stage.model.server.sent = Some(rows);
         let mut entries = feed(41, 1);
         entries[0].amount = Some(amount.into());
-        entries[0].kind = "settlement.reported".into();
+        entries[0].kind = "settlement.reported".parse().unwrap();
         stage.model.server.happened(entries, stage.now_ms);
         for (keys, state) in [("1", "12:34"), ("6", "submitted"), ("5", "settlement reported")] {
             stage.keys(keys);

@@ -144,7 +144,7 @@ fn after_a_decision_the_next_request_is_selected() {
     stage.wait(PASTE_GAP_MS);
     let (id, _) = stage.took("deny").unwrap();
     let mut entries = feed(41, 1);
-    entries[0].kind = "payment.denied".into();
+    entries[0].kind = "payment.denied".parse().unwrap();
     entries[0].request = Some(stage.model.server.queue[0].request.id.clone());
     stage.frame(ToClient::Entries { id: 7, entries });
     let denied = crate::oneshot::tests::fixtures::decided("denied");
@@ -157,7 +157,7 @@ fn after_a_decision_the_next_request_is_selected() {
 /// Delivers the entry that ends the request in a row of the list.
 fn ended(stage: &mut Stage, place: usize, kind: &str, detail: Option<&str>) {
     let mut entries = feed(stage.model.server.feed.head() + 1, 1);
-    entries[0].kind = kind.into();
+    entries[0].kind = kind.parse().unwrap();
     entries[0].request = Some(stage.model.server.queue[place].request.id.clone());
     entries[0].detail = detail.map(str::to_owned);
     stage.frame(ToClient::Entries { id: 7, entries });

@@ -4,6 +4,7 @@ use bursar_core::answers::{ActivityRow, Answer, Reply, SecretField};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
+use bursar_core::status::{DecidedStatus, EntryKind};
 use bursar_core::wire::{Prompt, ToClient};
 use zeroize::Zeroizing;
 
@@ -34,10 +35,12 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
         ToClient::Progress { text, .. } => model.note(text),
         ToClient::Entries { entries, .. } => {
             for row in &entries {
-                model.mark_stale(touched(&row.kind));
+                model.mark_stale(touched(row.kind));
             }
             let since = model.server.feed.head();
-            let refused = entries.iter().filter(|row| row.seq > since && row.kind == REFUSED);
+            let refused = entries
+                .iter()
+                .filter(|row| row.seq > since && row.kind == EntryKind::PaymentRefused);
             let refused: Vec<String> = refused.map(refusal).collect();
             model.server.happened(entries, model.now_ms);
             tell_refused(model, &refused);
@@ -66,7 +69,6 @@ fn wallet_of(model: &Model) -> Option<(bool, bool)> {
 }
 
 /// A payment that a policy refused without asking the operator.
-const REFUSED: &str = "payment.refused";
 
 fn refusal(row: &ActivityRow) -> String {
     let amount = row.amount.as_deref().unwrap_or("a payment");
@@ -211,10 +213,10 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
     let (note, fault) = match result {
         Ok(Answer::Decided(done)) => {
             let amount = done.amount;
-            let what = match done.status.as_str() {
-                "signed" => "approved and signed",
-                "executing" => "approved, being carried out",
-                _denied => "denied",
+            let what = match done.status {
+                DecidedStatus::Signed => "approved and signed",
+                DecidedStatus::Executing => "approved, being carried out",
+                DecidedStatus::Denied => "denied",
             };
             (format!("{short}: {amount} {what}."), None)
         }

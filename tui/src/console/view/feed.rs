@@ -1,5 +1,6 @@
 //! The activity, newest first, back through the whole journal.
 
+use bursar_core::status::EntryKind;
 use ratatui::layout::Rect;
 
 use super::paint::{Paint, left, right};
@@ -43,12 +44,15 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let row = entry_at(&model.server, place).and_then(|seq| model.server.feed.get(seq));
         // The entry is being loaded.
         let Some(row) = row else { return vec![("...".to_owned(), Role::Quiet)] };
-        let role = match row.kind.as_str() {
-            "payment.refused" | "payment.rejected" | "frozen" => Role::Alarm,
-            "payment.held" => Role::Warn,
-            "payment.authorized" | "payment.signed" | "payment.approved" | "settlement.checked" => {
-                Role::Good
+        let role = match row.kind {
+            EntryKind::PaymentRefused | EntryKind::PaymentRejected | EntryKind::Frozen => {
+                Role::Alarm
             }
+            EntryKind::PaymentHeld => Role::Warn,
+            EntryKind::PaymentAuthorized
+            | EntryKind::PaymentSigned
+            | EntryKind::PaymentApproved
+            | EntryKind::SettlementChecked => Role::Good,
             _other => Role::Plain,
         };
         let about = match (&row.host, &row.detail) {
@@ -60,7 +64,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let agent = row.agent.clone().or_else(|| row.agent_id.clone()).unwrap_or_default();
         vec![
             (shift.day_and_minute(&row.at), Role::Quiet),
-            (wording::kind(&row.kind), role),
+            (wording::kind(row.kind), role),
             (agent, Role::Plain),
             (row.amount.clone().unwrap_or_default(), Role::Plain),
             (about, Role::Quiet),

@@ -1,5 +1,6 @@
 //! Balances, agents, policies and sent payments.
 
+use bursar_core::status::{AgentStatus, RequestStatus};
 use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
@@ -143,15 +144,15 @@ pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             Some(limit) => format!("{}/{limit}", agent.spent_today),
             None => "-".to_owned(),
         };
-        let role = match agent.status.as_str() {
-            "active" => Role::Good,
-            "suspended" => Role::Alarm,
-            _other => Role::Warn,
+        let role = match agent.status {
+            AgentStatus::Active => Role::Good,
+            AgentStatus::Suspended => Role::Alarm,
+            AgentStatus::Uncommissioned | AgentStatus::LimitReached => Role::Warn,
         };
         let status = match (&agent.problem, agent.renewal_held) {
             (Some(_why), _) => "problem !".to_owned(),
             (None, true) => "renew !".to_owned(),
-            (None, false) => agent.status.clone(),
+            (None, false) => agent.status.text().to_owned(),
         };
         vec![
             (agent.name.clone(), Role::Plain),
@@ -207,18 +208,23 @@ pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             (Some(amount), Some(symbol)) => format!("{amount} {symbol}"),
             _unknown => format!("{} units", row.amount_atomic),
         };
-        let role = match row.status.as_str() {
-            "verified" | "settled" => Role::Good,
-            "refused" | "failed" => Role::Alarm,
-            "pending" => Role::Warn,
-            _other => Role::Plain,
+        let role = match row.status {
+            RequestStatus::Verified | RequestStatus::Settled => Role::Good,
+            RequestStatus::Refused | RequestStatus::Failed => Role::Alarm,
+            RequestStatus::Pending => Role::Warn,
+            RequestStatus::Executing
+            | RequestStatus::Signed
+            | RequestStatus::Submitted
+            | RequestStatus::Refuted
+            | RequestStatus::Denied
+            | RequestStatus::Expired => Role::Plain,
         };
         vec![
             (shift.day_and_minute(&row.created), Role::Quiet),
             (short(&row.id), Role::Quiet),
             (row.host.clone().unwrap_or_else(|| row.payee.clone()), Role::Plain),
             (amount, Role::Strong),
-            (row.status.clone(), role),
+            (row.status.text().to_owned(), role),
         ]
     });
 }

@@ -2,6 +2,7 @@
 
 use bursar_core::answers::*;
 use bursar_core::card::{Balance, Card, Change, HoldReason, Lane, PaidBefore, Terms, digest};
+use bursar_core::grammar::AuthMode;
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 
@@ -143,8 +144,8 @@ pub(crate) fn agent() -> AgentAnswer {
     AgentAnswer {
         agent_id: "ABC123".into(),
         name: "report bot".into(),
-        auth_mode: "hmac".into(),
-        status: "active".into(),
+        auth_mode: AuthMode::Hmac,
+        status: "active".parse().unwrap(),
         policy: Some("small spender".into()),
         label: Some("research".into()),
         address: Some(PAYER.into()),
@@ -164,8 +165,8 @@ pub(crate) fn new_agent() -> AgentAnswer {
     AgentAnswer {
         agent_id: "XYZ789".into(),
         name: "b".into(),
-        auth_mode: "bearer".into(),
-        status: "uncommissioned".into(),
+        auth_mode: AuthMode::Bearer,
+        status: "uncommissioned".parse().unwrap(),
         policy: None,
         label: None,
         address: None,
@@ -181,7 +182,7 @@ pub(crate) fn credentials() -> CredentialsAnswer {
     CredentialsAnswer {
         agent_id: "ABC123".into(),
         name: "report bot".into(),
-        auth_mode: "hmac".into(),
+        auth_mode: AuthMode::Hmac,
         url: Some("http://127.0.0.1:9402".into()),
         url_unknown_reason: None,
         serving: true,
@@ -255,9 +256,9 @@ pub(crate) fn card(request_url: &str) -> Card {
 pub(crate) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
     RequestAnswer {
         id: ID.into(),
-        lane: "payment".into(),
+        lane: Lane::Payment,
         agent_id: "ABC123".into(),
-        status: "pending".into(),
+        status: "pending".parse().unwrap(),
         amount: "1.500000 USDC".into(),
         amount_atomic: "1500000".into(),
         asset: USDC.into(),
@@ -273,7 +274,7 @@ pub(crate) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
 pub(crate) fn past(domain: Option<&str>) -> RequestAnswer {
     RequestAnswer {
         id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
-        status: "signed".into(),
+        status: "signed".parse().unwrap(),
         domain: domain.map(str::to_owned),
         expires_in_seconds: None,
         expires_in_ms: None,
@@ -285,7 +286,7 @@ pub(crate) fn past(domain: Option<&str>) -> RequestAnswer {
 pub(crate) fn decided(status: &str) -> DecidedAnswer {
     DecidedAnswer {
         id: ID.into(),
-        status: status.into(),
+        status: status.parse().unwrap(),
         amount: "1.500000 USDC".into(),
         payee: PAYEE.into(),
     }

@@ -1,6 +1,8 @@
 //! One fixed value of each answer about the past, the settings and the machine.
 
 use bursar_core::answers::*;
+use bursar_core::card::Lane;
+use bursar_core::status::PolicyVerdict;
 
 use super::fixtures::{HEAD, ID, PAYEE, PAYER, USDC};
 
@@ -8,12 +10,12 @@ pub(crate) fn history_row() -> HistoryRow {
     HistoryRow {
         id: ID.into(),
         created: "2026-01-01T00:00:00Z".into(),
-        lane: "payment".into(),
+        lane: Lane::Payment,
         agent_id: "ABC123".into(),
         agent: Some("report bot".into()),
         agent_unknown_reason: None,
         label: "research".into(),
-        status: "verified".into(),
+        status: "verified".parse().unwrap(),
         amount: Some("1.500000".into()),
         amount_unknown_reason: None,
         amount_atomic: "1500000".into(),
@@ -39,7 +41,7 @@ pub(crate) fn unknown_row() -> HistoryRow {
         id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
         agent: None,
         agent_unknown_reason: because("the agent was deleted"),
-        status: "pending".into(),
+        status: "pending".parse().unwrap(),
         amount: None,
         amount_unknown_reason: because("the token is not in Bursar's table"),
         symbol: None,
@@ -58,13 +60,13 @@ pub(crate) fn unknown_row() -> HistoryRow {
 const OVER: &str = "7.00 USD requested, `careful` v1 allows 5.00 per payment";
 
 pub(crate) fn refused_row() -> HistoryRow {
-    let (status, refused) = ("refused".into(), Some(OVER.into()));
+    let (status, refused) = ("refused".parse().unwrap(), Some(OVER.into()));
     let why = Some("no transaction was reported".into());
     HistoryRow { status, refused, tx_hash: None, tx_hash_unknown_reason: why, ..history_row() }
 }
 
 pub(crate) fn signed_row() -> HistoryRow {
-    HistoryRow { status: "signed".into(), refused: None, ..refused_row() }
+    HistoryRow { status: "signed".parse().unwrap(), refused: None, ..refused_row() }
 }
 
 pub(crate) fn refused_receipt() -> ReceiptAnswer {
@@ -139,7 +141,7 @@ pub(crate) fn rehearsal() -> RehearsalAnswer {
         amount: "2.00".into(),
         network: "Base".into(),
         domain: None,
-        verdict: "hold".into(),
+        verdict: PolicyVerdict::Hold,
         code: Some("above_threshold".into()),
         reason: "needs your approval: 1.50 is over the automatic limit of 0.50".into(),
     }
@@ -150,7 +152,7 @@ pub(crate) fn activity_rows() -> Vec<ActivityRow> {
     let told = |seq, kind: &str, detail: Option<&str>| ActivityRow {
         seq,
         at: "2026-01-01T00:00:00Z".into(),
-        kind: kind.into(),
+        kind: kind.parse().unwrap(),
         request: None,
         agent_id: None,
         agent: None,

@@ -1,6 +1,7 @@
 //! The text of every answer.
 
 use bursar_core::answers::*;
+use bursar_core::status::PolicyVerdict;
 
 use super::fixtures::*;
 use super::more_fixtures::*;
@@ -84,8 +85,12 @@ async fn policies() {
 async fn agents() {
     shown("agent", "agent show ABC123", Answer::Agent(agent())).await;
     shown("agent_new", "agent show b", Answer::Agent(new_agent())).await;
-    let mut held =
-        AgentAnswer { status: "suspended".into(), renewal_held: true, renews_at: None, ..agent() };
+    let mut held = AgentAnswer {
+        status: "suspended".parse().unwrap(),
+        renewal_held: true,
+        renews_at: None,
+        ..agent()
+    };
     held.problem =
         Some("its secret is missing: agent instructions 'report bot' --regenerate".into());
     shown("agent_troubled", "agent show ABC123", Answer::Agent(held.clone())).await;
@@ -154,7 +159,7 @@ async fn the_doctors_report_and_its_exit_code() {
 async fn a_rehearsal_of_a_payment() {
     shown("rehearsal_hold", "policy test p 2", Answer::Rehearsal(rehearsal())).await;
     let acts = RehearsalAnswer {
-        verdict: "act".into(),
+        verdict: PolicyVerdict::Act,
         code: None,
         reason: "signed without asking you".into(),
         domain: Some("api.example.com".into()),

@@ -27,7 +27,7 @@ fn row(entry: &ActivityRow) -> [String; 6] {
     [
         seq.to_string(),
         at.clone(),
-        wording::kind(kind),
+        wording::kind(*kind),
         agent.cloned().unwrap_or_default(),
         amount.clone().unwrap_or_default(),
         what,

@@ -2,6 +2,7 @@
 
 use bursar_core::answers::{AgentAnswer, CredentialsAnswer, SecretField};
 use bursar_core::limits::{PADDING_A_DAY, REQUESTS_A_DAY};
+use bursar_core::status::AgentStatus;
 
 use super::context::Context;
 use crate::oneshot::sheet::{Report, count, word};
@@ -14,8 +15,8 @@ pub(super) fn agent(to: &mut Report, agent: &AgentAnswer) {
     };
     let limit = agent.daily_limit.as_ref().map_or(String::new(), |limit| format!(" of {limit}"));
     to.rows(&[
-        ("agent", format!("{} ({}), {}", agent.name, agent.agent_id, agent.auth_mode)),
-        ("status", agent.status.clone()),
+        ("agent", format!("{} ({}), {}", agent.name, agent.agent_id, agent.auth_mode.text())),
+        ("status", agent.status.text().to_owned()),
         ("policy", agent.policy.clone().unwrap_or_else(|| "-".to_owned())),
         ("pays from", pays_from),
         (
@@ -38,18 +39,18 @@ pub(super) fn agent(to: &mut Report, agent: &AgentAnswer) {
         ),
     ]);
     troubles(to, std::slice::from_ref(agent));
-    match agent.status.as_str() {
-        "uncommissioned" => {
+    match agent.status {
+        AgentStatus::Uncommissioned => {
             let command = format!("bursar agent commission {} <policy> <label>", agent.agent_id);
             to.next("Put it to work with", &command);
         }
-        "suspended" => {
+        AgentStatus::Suspended => {
             to.next(
                 "Let it work again with",
                 &format!("bursar agent resume {}", word(&agent.name)),
             );
         }
-        _working => {}
+        AgentStatus::Active | AgentStatus::LimitReached => {}
     }
 }
 
@@ -70,8 +71,8 @@ pub(super) fn agents(to: &mut Report, agents: &[AgentAnswer]) {
         [
             agent.agent_id.clone(),
             agent.name.clone(),
-            agent.status.clone(),
-            agent.auth_mode.clone(),
+            agent.status.text().to_owned(),
+            agent.auth_mode.text().to_owned(),
             or_dash(&agent.policy),
             or_dash(&agent.label),
             agent.spent_today.clone(),
@@ -116,7 +117,7 @@ pub(super) fn credentials(to: &mut Report, given: &CredentialsAnswer, context: C
             to.line(&format!("#   bursar agent instructions {} --regenerate", word(name)));
         }
     }
-    to.line(&format!("export WALLET_AUTH_MODE={}", word(&given.auth_mode)));
+    to.line(&format!("export WALLET_AUTH_MODE={}", given.auth_mode.text()));
     door(to, given, context);
     if context.command == "agent.register" {
         let command = format!("bursar agent commission {id} <policy> <label>");

@@ -2,6 +2,7 @@
 
 use bursar_core::answers::{ExportAnswer, HistoryAnswer, HistoryRow};
 use bursar_core::limits::HISTORY_ROWS;
+use bursar_core::status::RequestStatus;
 
 use super::request::short;
 use crate::oneshot::sheet::{Report, foreign, word};
@@ -15,7 +16,7 @@ pub(super) fn history(to: &mut Report, history: &HistoryAnswer) {
     for request in &history.requests {
         row(to, request);
     }
-    if history.requests.iter().any(|request| request.status == "signed") {
+    if history.requests.iter().any(|request| request.status == RequestStatus::Signed) {
         to.blank();
         to.line("Signed payments count as spent: the merchant can still redeem the signature.");
     }
@@ -35,7 +36,7 @@ fn row(to: &mut Report, request: &HistoryRow) {
         (Some(amount), Some(symbol)) => (format!("{amount} {symbol}"), None),
         _unknown => (format!("{} units", request.amount_atomic), Some(&request.asset)),
     };
-    let (agent, status) = (agent.as_ref().unwrap_or(agent_id), wording::status(status));
+    let (agent, status) = (agent.as_ref().unwrap_or(agent_id), wording::status(*status));
     to.line(&format!("{}  {created}  {status:<9}  {amount}  {agent}", short(id)));
     if let Some(token) = token {
         to.line(&format!("          of {token}"));

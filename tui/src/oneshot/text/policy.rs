@@ -123,7 +123,7 @@ pub(super) fn rehearsal(to: &mut Report, told: &RehearsalAnswer) {
     to.rows(&[
         ("payment", format!("{} USD to {domain} on {}", told.amount, told.network)),
         ("policy", told.policy.clone()),
-        ("verdict", format!("{}{code}", wording::verdict(&told.verdict))),
+        ("verdict", format!("{}{code}", wording::verdict(told.verdict))),
         ("why", told.reason.clone()),
     ]);
     to.next("Change the policy with", &format!("bursar policy edit {}", word(&told.policy)));

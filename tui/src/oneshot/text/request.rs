@@ -2,6 +2,7 @@
 
 use bursar_core::answers::{DecidedAnswer, RequestAnswer};
 use bursar_core::ids::RequestId;
+use bursar_core::status::DecidedStatus;
 use bursar_core::text::countdown;
 
 use crate::oneshot::sheet::{Report, foreign};
@@ -37,11 +38,11 @@ fn line(to: &mut Report, id: &str, request: &RequestAnswer) {
     let RequestAnswer { lane, agent_id, status, amount, asset, payee, domain, created, .. } =
         request;
     let domain = domain.as_ref().map_or(String::new(), |domain| format!("  {}", foreign(domain)));
-    let status = wording::status(status);
+    let status = wording::status(*status);
     let expires = request
         .expires_in_seconds
         .map_or(String::new(), |seconds| format!(", expires in {}", countdown(seconds)));
-    to.line(&format!("{id}  {lane}  agent {agent_id}  {status}  {created}{expires}"));
+    to.line(&format!("{id}  {}  agent {agent_id}  {status}  {created}{expires}", lane.text()));
     to.line(&format!("          {} to {payee}{domain}", what(amount, asset)));
 }
 
@@ -57,14 +58,15 @@ fn what(amount: &str, asset: &str) -> String {
 pub(super) fn decided(to: &mut Report, decided: &DecidedAnswer) {
     let DecidedAnswer { id, status, amount, payee } = decided;
     let id = short(id);
-    match status.as_str() {
-        "signed" => to.line(&format!("Approved {id}: {amount} to {payee} is signed.")),
-        "executing" => {
+    match status {
+        DecidedStatus::Signed => to.line(&format!("Approved {id}: {amount} to {payee} is signed.")),
+        DecidedStatus::Executing => {
             to.line(&format!("Approved {id}: {amount} to {payee} is being signed."));
             to.next("Follow it with", "bursar requests --all");
         }
-        "denied" => to.line(&format!("Denied {id}: {amount} to {payee} is not paid.")),
-        other => to.line(&format!("{id}: {amount} to {payee}: {}", foreign(other))),
+        DecidedStatus::Denied => {
+            to.line(&format!("Denied {id}: {amount} to {payee} is not paid."));
+        }
     }
 }
 

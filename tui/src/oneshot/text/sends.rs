@@ -1,6 +1,7 @@
 //! The operator's own transfers.
 
 use bursar_core::answers::SendAnswer;
+use bursar_core::status::SendStatus;
 
 use super::request::short;
 use crate::oneshot::sheet::Report;
@@ -31,7 +32,7 @@ pub(super) fn sends(to: &mut Report, sends: &[SendAnswer]) {
         [
             short(&send.id),
             send.at.clone(),
-            send.status.clone(),
+            send.status.text().to_owned(),
             format!("{} on {}", send.amount, send.network),
             send.to.clone(),
         ]
@@ -44,5 +45,12 @@ pub(super) fn sends(to: &mut Report, sends: &[SendAnswer]) {
 }
 
 fn is_underway(send: &SendAnswer) -> bool {
-    matches!(send.status.as_str(), "waiting" | "sent" | "included")
+    match send.status {
+        SendStatus::Waiting | SendStatus::Sent | SendStatus::Included => true,
+        SendStatus::Done
+        | SendStatus::Failed
+        | SendStatus::Cancelled
+        | SendStatus::Dropped
+        | SendStatus::Unknown => false,
+    }
 }

@@ -1,34 +1,45 @@
 //! What happened to a transaction, in words that stay.
 
 use bursar_core::networks::by_chain;
+use bursar_core::status::EntryKind;
 use bursar_submit::{DeskKey, Event, Kind, Outcome, Trouble};
 
 /// The kind of an entry and what it says beside.
-pub(super) fn told(key: &DeskKey, event: &Event) -> (&'static str, String) {
+pub(super) fn told(key: &DeskKey, event: &Event) -> (EntryKind, String) {
     let network = by_chain(key.chain).map_or("an unknown network", |row| row.title);
     let id: String = event.submission().to_string().chars().take(8).collect();
     let (kind, detail) = match event {
-        Event::Opened { filler: true, .. } => ("tx.filler", "fills a missing nonce".to_owned()),
-        Event::Opened { .. } => ("tx.opened", String::new()),
-        Event::Reserved { nonce, .. } => ("tx.nonce", format!("nonce {nonce}")),
+        Event::Opened { filler: true, .. } => {
+            (EntryKind::TxFiller, "fills a missing nonce".to_owned())
+        }
+        Event::Opened { .. } => (EntryKind::TxOpened, String::new()),
+        Event::Reserved { nonce, .. } => (EntryKind::TxNonce, format!("nonce {nonce}")),
         Event::Authorized { kind, fees, .. } => {
             let what = match kind {
                 Kind::Whole => "",
                 Kind::Nothing { .. } => " to cancel it",
             };
-            ("tx.authorized", format!("at most {} wei per unit of gas{what}", fees.most()))
+            (EntryKind::TxAuthorized, format!("at most {} wei per unit of gas{what}", fees.most()))
         }
-        Event::Signed { raw, .. } => ("tx.signed", format!("tx {}", raw.hash)),
-        Event::Declined { .. } => ("tx.declined", "the signer refused".to_owned()),
-        Event::CancelWanted { .. } => ("tx.cancel_wanted", String::new()),
-        Event::Included { included, .. } => ("tx.included", format!("block {}", included.block)),
+        Event::Signed { raw, .. } => (EntryKind::TxSigned, format!("tx {}", raw.hash)),
+        Event::Declined { .. } => (EntryKind::TxDeclined, "the signer refused".to_owned()),
+        Event::CancelWanted { .. } => (EntryKind::TxCancelWanted, String::new()),
+        Event::Included { included, .. } => {
+            (EntryKind::TxIncluded, format!("block {}", included.block))
+        }
         Event::Missed { .. } => {
-            ("tx.missed", "its nonce seems to be used by another transaction".to_owned())
+            (EntryKind::TxMissed, "its nonce seems to be used by another transaction".to_owned())
         }
-        Event::Bounded { .. } => ("tx.bounded", "its gas price is not raised further".to_owned()),
-        Event::WaitsAgain { .. } => ("tx.waits_again", "it is no longer in a block".to_owned()),
-        Event::Troubled { trouble, .. } => ("tx.trouble", trouble_text(*trouble).to_owned()),
-        Event::Finished { outcome, .. } => ("tx.finished", outcome_text(outcome)),
+        Event::Bounded { .. } => {
+            (EntryKind::TxBounded, "its gas price is not raised further".to_owned())
+        }
+        Event::WaitsAgain { .. } => {
+            (EntryKind::TxWaitsAgain, "it is no longer in a block".to_owned())
+        }
+        Event::Troubled { trouble, .. } => {
+            (EntryKind::TxTrouble, trouble_text(*trouble).to_owned())
+        }
+        Event::Finished { outcome, .. } => (EntryKind::TxFinished, outcome_text(outcome)),
     };
     let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
     (kind, format!("{id} on {network}{detail}"))

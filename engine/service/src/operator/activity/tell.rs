@@ -6,6 +6,7 @@ use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::REPORT_TEXT_BYTES;
 use bursar_core::networks::{self, ChainId};
 use bursar_core::settings::keys::Key;
+use bursar_core::status::EntryKind;
 use bursar_core::text;
 use bursar_domain::desks::Send;
 use bursar_domain::event::Asked;
@@ -32,7 +33,7 @@ enum About<'a> {
 }
 
 /// An entry's kind, what it is about, and one phrase more.
-type Told<'a> = (&'static str, About<'a>, Option<String>);
+type Told<'a> = (EntryKind, About<'a>, Option<String>);
 
 impl Teller<'_> {
     pub(super) fn row(&self, entry: &Entry) -> Result<ActivityRow, StoreError> {
@@ -40,7 +41,7 @@ impl Teller<'_> {
         let mut row = ActivityRow {
             seq: entry.seq,
             at: text::utc(entry.at),
-            kind: kind.to_owned(),
+            kind,
             request: None,
             agent_id: None,
             agent: None,
@@ -79,92 +80,94 @@ impl Teller<'_> {
 fn told(event: &Event) -> Told<'_> {
     use About::{Agent, Asked, Request, Wallet};
     match event {
-        Event::WalletCreated { name, .. } => ("wallet.created", Wallet, some(name)),
+        Event::WalletCreated { name, .. } => (EntryKind::WalletCreated, Wallet, some(name)),
         Event::SeedAdded { id, words } => {
-            ("seed.added", Wallet, Some(format!("{id}, {words} words")))
+            (EntryKind::SeedAdded, Wallet, Some(format!("{id}, {words} words")))
         }
         Event::AddressAdded(added) => {
             let address = added.address.to_checksum(None);
-            ("address.added", Wallet, Some(format!("{}, {address}", added.label)))
+            (EntryKind::AddressAdded, Wallet, Some(format!("{}, {address}", added.label)))
         }
         Event::AddressRenamed { from, to } => {
-            ("address.renamed", Wallet, Some(format!("{from} to {to}")))
+            (EntryKind::AddressRenamed, Wallet, Some(format!("{from} to {to}")))
         }
-        Event::AddressDeleted { label } => ("address.deleted", Wallet, some(label)),
+        Event::AddressDeleted { label } => (EntryKind::AddressDeleted, Wallet, some(label)),
         Event::PolicySet { name, version, .. } => {
-            ("policy.set", Wallet, Some(with_changes(format!("{name} v{version}"), event)))
+            (EntryKind::PolicySet, Wallet, Some(with_changes(format!("{name} v{version}"), event)))
         }
-        Event::PolicyDeleted { name } => ("policy.deleted", Wallet, some(name)),
+        Event::PolicyDeleted { name } => (EntryKind::PolicyDeleted, Wallet, some(name)),
         // By the name that it had then: one that was deleted has none any more.
         Event::AgentRegistered { id, name, credential } => {
             let detail = format!("{name}, {}", credential.mode().text());
-            ("agent.registered", Agent(id), Some(detail))
+            (EntryKind::AgentRegistered, Agent(id), Some(detail))
         }
         Event::CredentialReplaced { agent, credential } => {
-            ("agent.credential_replaced", Agent(agent), some(credential.mode().text()))
+            (EntryKind::AgentCredentialReplaced, Agent(agent), some(credential.mode().text()))
         }
         Event::AgentCommissioned { agent, policy, label, .. } => {
             let now = format!("policy {policy}, address {label}");
             let detail =
                 if changes(event).is_empty() { now } else { change::told(&changes(event)) };
-            ("agent.commissioned", Agent(agent), Some(detail))
+            (EntryKind::AgentCommissioned, Agent(agent), Some(detail))
         }
-        Event::AgentSuspended { agent } => ("agent.suspended", Agent(agent), None),
-        Event::AgentResumed { agent } => ("agent.resumed", Agent(agent), None),
-        Event::AgentDeleted { agent } => ("agent.deleted", Agent(agent), None),
-        Event::AllowanceRenewed { agent, .. } => ("allowance.renewed", Agent(agent), None),
+        Event::AgentSuspended { agent } => (EntryKind::AgentSuspended, Agent(agent), None),
+        Event::AgentResumed { agent } => (EntryKind::AgentResumed, Agent(agent), None),
+        Event::AgentDeleted { agent } => (EntryKind::AgentDeleted, Agent(agent), None),
+        Event::AllowanceRenewed { agent, .. } => (EntryKind::AllowanceRenewed, Agent(agent), None),
         Event::NetworkSet { chain, enabled } => {
-            ("network.set", Wallet, Some(network(*chain, *enabled).text()))
+            (EntryKind::NetworkSet, Wallet, Some(network(*chain, *enabled).text()))
         }
-        Event::Frozen => ("frozen", Wallet, None),
-        Event::Thawed => ("thawed", Wallet, None),
-        Event::JournalAccepted => ("journal.accepted", Wallet, None),
-        Event::JournalRestored { .. } => ("journal.restored", Wallet, None),
-        Event::RestoreDated { .. } => ("journal.restore_dated", Wallet, None),
+        Event::Frozen => (EntryKind::Frozen, Wallet, None),
+        Event::Thawed => (EntryKind::Thawed, Wallet, None),
+        Event::JournalAccepted => (EntryKind::JournalAccepted, Wallet, None),
+        Event::JournalRestored { .. } => (EntryKind::JournalRestored, Wallet, None),
+        Event::RestoreDated { .. } => (EntryKind::JournalRestoreDated, Wallet, None),
         Event::SettingChanged { .. } => {
-            ("setting.changed", Wallet, Some(change::told(&changes(event))))
+            (EntryKind::SettingChanged, Wallet, Some(change::told(&changes(event))))
         }
-        Event::EngineStarted => ("engine.started", Wallet, None),
-        Event::WalletOpened { .. } => ("wallet.unlocked", Wallet, None),
-        Event::WalletDeleted => ("wallet.deleted", Wallet, None),
-        Event::WalletLocked { cause, .. } => ("wallet.locked", Wallet, some(cause.text())),
-        Event::PasswordChanged => ("wallet.password_changed", Wallet, None),
+        Event::EngineStarted => (EntryKind::EngineStarted, Wallet, None),
+        Event::WalletOpened { .. } => (EntryKind::WalletUnlocked, Wallet, None),
+        Event::WalletDeleted => (EntryKind::WalletDeleted, Wallet, None),
+        Event::WalletLocked { cause, .. } => (EntryKind::WalletLocked, Wallet, some(cause.text())),
+        Event::PasswordChanged => (EntryKind::WalletPasswordChanged, Wallet, None),
         Event::PasswordRefused { times } => {
             let plural = if *times == 1 { "" } else { "s" };
             let detail = format!("{times} wrong password{plural} since the last unlock");
-            ("wallet.password_refused", Wallet, Some(detail))
+            (EntryKind::WalletPasswordRefused, Wallet, Some(detail))
         }
-        Event::PaymentAuthorized { asked, .. } => ("payment.authorized", Asked(asked), None),
+        Event::PaymentAuthorized { asked, .. } => {
+            (EntryKind::PaymentAuthorized, Asked(asked), None)
+        }
         Event::PaymentHeld { asked, reason, .. } => {
-            ("payment.held", Asked(asked), some(reason.sentence()))
+            (EntryKind::PaymentHeld, Asked(asked), some(reason.sentence()))
         }
         Event::PaymentRefused { asked, refusal } => {
-            ("payment.refused", Asked(asked), some(text::visible(&refusal.told())))
+            (EntryKind::PaymentRefused, Asked(asked), some(text::visible(&refusal.told())))
         }
         Event::PaymentApproved { id, by, .. } => {
-            ("payment.approved", Request(*id), Some(format!("by {by}")))
+            (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
         }
         Event::PaymentDenied { id, reason, by, .. } => {
             // The operator's own words, so without quotes.
             let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
             let detail = format!("by {by}{}", reason.unwrap_or_default());
-            ("payment.denied", Request(*id), Some(detail))
+            (EntryKind::PaymentDenied, Request(*id), Some(detail))
         }
-        Event::PaymentExpired { id, .. } => ("payment.expired", Request(*id), None),
+        Event::PaymentExpired { id, .. } => (EntryKind::PaymentExpired, Request(*id), None),
         Event::PaymentRejected { id, refusal } => {
-            ("payment.rejected", Request(*id), some(text::visible(&refusal.told())))
+            (EntryKind::PaymentRejected, Request(*id), some(text::visible(&refusal.told())))
         }
-        Event::PaymentSigned { id, .. } => ("payment.signed", Request(*id), None),
-        Event::SendOrdered(send) => ("send.ordered", Wallet, some(ordered(send))),
+        Event::PaymentSigned { id, .. } => (EntryKind::PaymentSigned, Request(*id), None),
+        Event::SendOrdered(send) => (EntryKind::SendOrdered, Wallet, some(ordered(send))),
         Event::Desk { key, event } => {
             let (kind, detail) = desks::told(key, event);
             (kind, Wallet, Some(detail))
         }
         Event::SettlementReported { settlement, .. } => {
-            ("settlement.reported", Request(settlement.id), Some(report(settlement)))
+            (EntryKind::SettlementReported, Request(settlement.id), Some(report(settlement)))
         }
         Event::SettlementChecked { id, found } => {
-            ("settlement.checked", Request(*id), check(found))
+            (EntryKind::SettlementChecked, Request(*id), check(found))
         }
     }
 }
@@ -274,11 +277,11 @@ mod tests {
         ] {
             let event = Event::SettlementChecked { id, found };
             let (kind, about, told) = told(&event);
-            assert_eq!((kind, told.as_deref()), ("settlement.checked", detail));
+            assert_eq!((kind, told.as_deref()), (EntryKind::SettlementChecked, detail));
             assert!(matches!(about, About::Request(about) if about == id));
         }
-        assert_eq!(told(&Event::JournalAccepted).0, "journal.accepted");
-        assert_eq!(told(&Event::EngineStarted).0, "engine.started");
+        assert_eq!(told(&Event::JournalAccepted).0, EntryKind::JournalAccepted);
+        assert_eq!(told(&Event::EngineStarted).0, EntryKind::EngineStarted);
         let (from, to) = (Setting::AllowLan(false), Setting::AllowLan(true));
         let lan = Event::SettingChanged { from, to };
         assert_eq!(told(&lan).2.as_deref(), Some("server open to the network off -> on"));

@@ -37,11 +37,11 @@ pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
     let cells = [
         &row.id,
         &row.created,
-        &row.lane,
+        row.lane.text(),
         &row.agent_id,
         &or_empty(&row.agent),
         &row.label,
-        &row.status,
+        row.status.text(),
         &or_empty(&row.amount),
         &or_empty(&row.symbol),
         &row.amount_atomic,
@@ -53,7 +53,7 @@ pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
         &or_empty(&row.tx_hash),
         &or_empty(&url.and_then(host_note)),
     ];
-    push_line(to, &cells.map(String::as_str));
+    push_line(to, &cells);
 }
 
 fn push_line(to: &mut String, cells: &[&str]) {
@@ -82,6 +82,8 @@ fn quoted(cell: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bursar_core::card::Lane;
+    use bursar_core::status::RequestStatus;
     use super::*;
 
     #[test]
@@ -112,12 +114,12 @@ mod tests {
         let mut row = HistoryRow {
             id: "id".into(),
             created: "2026-01-01T00:00:00Z".into(),
-            lane: "payment".into(),
+            lane: Lane::Payment,
             agent_id: "ABC123".into(),
             agent: text("bot"),
             agent_unknown_reason: None,
             label: "pay".into(),
-            status: "signed".into(),
+            status: RequestStatus::Signed,
             amount: text("1.0"),
             amount_unknown_reason: None,
             symbol: text("USDC"),

@@ -2,6 +2,7 @@
 
 use bursar_core::answers::SendAnswer;
 use bursar_core::networks::by_chain;
+use bursar_core::status::SendStatus;
 use bursar_core::text;
 use bursar_domain::State;
 use bursar_domain::desks::SendRecord;
@@ -16,7 +17,7 @@ pub(super) fn send(state: &State, record: &SendRecord) -> SendAnswer {
     let (status, told) = match (&record.ended, open) {
         (Some((outcome, _at)), _) => (ended(outcome), outcome_text(outcome)),
         (None, Some(one)) => underway(one),
-        (None, None) => ("waiting", "queued".to_owned()),
+        (None, None) => (SendStatus::Waiting, "queued".to_owned()),
     };
     let mined = record.ended.as_ref().and_then(|(outcome, _at)| match outcome {
         Outcome::Succeeded { hash, block }
@@ -29,7 +30,7 @@ pub(super) fn send(state: &State, record: &SendRecord) -> SendAnswer {
     SendAnswer {
         id: send.id.to_string(),
         at: text::utc(record.at),
-        status: status.to_owned(),
+        status,
         told,
         amount: send.amount_text(),
         amount_atomic: send.amount.atoms.to_string(),
@@ -49,31 +50,36 @@ pub(super) fn send(state: &State, record: &SendRecord) -> SendAnswer {
     }
 }
 
-fn ended(outcome: &Outcome) -> &'static str {
+fn ended(outcome: &Outcome) -> SendStatus {
     match outcome {
-        Outcome::Succeeded { .. } => "done",
-        Outcome::Reverted { .. } => "failed",
-        Outcome::Cancelled { .. } => "cancelled",
-        Outcome::Dropped => "dropped",
-        Outcome::Displaced => "unknown",
+        Outcome::Succeeded { .. } => SendStatus::Done,
+        Outcome::Reverted { .. } => SendStatus::Failed,
+        Outcome::Cancelled { .. } => SendStatus::Cancelled,
+        Outcome::Dropped => SendStatus::Dropped,
+        Outcome::Displaced => SendStatus::Unknown,
     }
 }
 
-fn underway(one: &Submission) -> (&'static str, String) {
+fn underway(one: &Submission) -> (SendStatus, String) {
     let trouble = one.trouble.map(|trouble| format!(": {}", trouble_text(Some(trouble))));
     let trouble = trouble.unwrap_or_default();
     match &one.place {
         Place::Included(included) => {
-            ("included", format!("in block {}, not final yet", included.block))
+            (SendStatus::Included, format!("in block {}, not final yet", included.block))
         }
-        Place::Missed { .. } => {
-            ("sent", "its nonce seems to be used by another transaction; checking again".to_owned())
-        }
+        Place::Missed { .. } => (
+            SendStatus::Sent,
+            "its nonce seems to be used by another transaction; checking again".to_owned(),
+        ),
         Place::Waiting if one.cancel => {
-            ("sent", format!("being cancelled; it can still be mined first{trouble}"))
+            (SendStatus::Sent, format!("being cancelled; it can still be mined first{trouble}"))
         }
-        Place::Waiting if one.is_signed() => ("sent", format!("sent, not in a block yet{trouble}")),
-        Place::Waiting if one.nonce.is_some() => ("waiting", format!("being signed{trouble}")),
-        Place::Waiting => ("waiting", format!("reading the price of gas{trouble}")),
+        Place::Waiting if one.is_signed() => {
+            (SendStatus::Sent, format!("sent, not in a block yet{trouble}"))
+        }
+        Place::Waiting if one.nonce.is_some() => {
+            (SendStatus::Waiting, format!("being signed{trouble}"))
+        }
+        Place::Waiting => (SendStatus::Waiting, format!("reading the price of gas{trouble}")),
     }
 }

@@ -4,11 +4,12 @@ use bursar_core::answers::{
     AddressAnswer, AgentAnswer, NetworkAnswer, PolicyAnswer, RequestAnswer, SeedAnswer,
     ServerAnswer, WalletAnswer,
 };
-use bursar_core::card::Card;
+use bursar_core::card::{Card, Lane};
 use bursar_core::grammar::AuthMode;
 use bursar_core::ids::SeedId;
 use bursar_core::money::TokenAmount;
 use bursar_core::networks::{NETWORKS, Network};
+use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, PolicyRecord};
@@ -77,8 +78,8 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
     AgentAnswer {
         agent_id: agent.id.to_string(),
         name: agent.name.as_str().to_owned(),
-        auth_mode: agent.credential.mode().text().to_owned(),
-        status: state.status(agent, &moment).text().to_owned(),
+        auth_mode: agent.credential.mode(),
+        status: state.status(agent, &moment),
         policy: given.map(|given| given.policy.as_str().to_owned()),
         label: label.map(|label| label.as_str().to_owned()),
         address: paying.map(|paying| paying.address.to_checksum(None)),
@@ -130,18 +131,18 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         None => request.ask.amount.to_string(),
     };
     let (status, left_ms) = match &request.status {
-        Status::Held { deadline, .. } => ("pending", Some(deadline.left_ms(moment))),
-        Status::Authorized { signature: Some(_), .. } => ("signed", None),
-        Status::Authorized { signature: None, .. } => ("executing", None),
-        Status::Refused { .. } => ("refused", None),
-        Status::Denied { .. } => ("denied", None),
-        Status::Expired { .. } => ("expired", None),
+        Status::Held { deadline, .. } => (RequestStatus::Pending, Some(deadline.left_ms(moment))),
+        Status::Authorized { signature: Some(_), .. } => (RequestStatus::Signed, None),
+        Status::Authorized { signature: None, .. } => (RequestStatus::Executing, None),
+        Status::Refused { .. } => (RequestStatus::Refused, None),
+        Status::Denied { .. } => (RequestStatus::Denied, None),
+        Status::Expired { .. } => (RequestStatus::Expired, None),
     };
     RequestAnswer {
         id: request.id.to_string(),
-        lane: "payment".to_owned(),
+        lane: Lane::Payment,
         agent_id: request.agent.to_string(),
-        status: status.to_owned(),
+        status,
         amount,
         amount_atomic: request.ask.amount.to_string(),
         asset: request.ask.asset.to_checksum(None),

@@ -1,0 +1,344 @@
+//! Statuses and kinds in answers. Each value has one stable text, in `--json`, on the control socket and in filters.
+
+use clap::ValueEnum;
+use serde_with::{DeserializeFromStr, SerializeDisplay};
+use strum::{Display, EnumIter, EnumString, IntoStaticStr};
+
+/// How far a request has come, including its settlement.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    ValueEnum,
+    Display,
+    EnumIter,
+    EnumString,
+    IntoStaticStr,
+    SerializeDisplay,
+    DeserializeFromStr,
+)]
+#[strum(serialize_all = "snake_case")]
+pub enum RequestStatus {
+    /// Waiting for the operator.
+    #[value(alias = "waiting")]
+    Pending,
+    /// Allowed, but not signed yet.
+    Executing,
+    Signed,
+    /// Its agent reported it as sent.
+    Submitted,
+    /// Its agent reported it as settled; the chain has not confirmed it.
+    Settled,
+    /// Its agent reported it as settled, and the chain contradicts the report.
+    Refuted,
+    /// Confirmed by the chain.
+    Verified,
+    Failed,
+    Refused,
+    Denied,
+    Expired,
+}
+
+impl RequestStatus {
+    /// Returns the stable text.
+    pub fn text(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The status of a request right after the operator decided it.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Display,
+    EnumIter,
+    EnumString,
+    IntoStaticStr,
+    SerializeDisplay,
+    DeserializeFromStr,
+)]
+#[strum(serialize_all = "snake_case")]
+pub enum DecidedStatus {
+    Signed,
+    /// Approved; the signature follows.
+    Executing,
+    Denied,
+}
+
+impl DecidedStatus {
+    /// Returns the stable text.
+    pub fn text(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// An agent's status, as the specification names it.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Display,
+    EnumIter,
+    EnumString,
+    IntoStaticStr,
+    SerializeDisplay,
+    DeserializeFromStr,
+)]
+#[strum(serialize_all = "snake_case")]
+pub enum AgentStatus {
+    Uncommissioned,
+    Active,
+    LimitReached,
+    Suspended,
+}
+
+impl AgentStatus {
+    /// Returns the specification's word.
+    pub fn text(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// How far a send of the operator has come.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Display,
+    EnumIter,
+    EnumString,
+    IntoStaticStr,
+    SerializeDisplay,
+    DeserializeFromStr,
+)]
+#[strum(serialize_all = "snake_case")]
+pub enum SendStatus {
+    /// Not broadcast yet.
+    Waiting,
+    Sent,
+    /// In a block that is not final yet.
+    Included,
+    Done,
+    /// It reverted: no money moved, gas was paid.
+    Failed,
+    Cancelled,
+    /// Nothing was broadcast.
+    Dropped,
+    /// Another program's transaction used its nonce.
+    Unknown,
+}
+
+impl SendStatus {
+    /// Returns the stable text.
+    pub fn text(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// What a policy does with a request.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Display,
+    EnumIter,
+    EnumString,
+    IntoStaticStr,
+    SerializeDisplay,
+    DeserializeFromStr,
+)]
+#[strum(serialize_all = "snake_case")]
+pub enum PolicyVerdict {
+    /// Signs at once.
+    Act,
+    /// Waits for the operator.
+    Hold,
+    Refuse,
+}
+
+impl PolicyVerdict {
+    /// Returns the stable text.
+    pub fn text(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The kind of a journal entry, as `activity` and `watch` show it.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Display,
+    EnumIter,
+    EnumString,
+    IntoStaticStr,
+    SerializeDisplay,
+    DeserializeFromStr,
+)]
+pub enum EntryKind {
+    #[strum(serialize = "wallet.created")]
+    WalletCreated,
+    #[strum(serialize = "wallet.unlocked")]
+    WalletUnlocked,
+    #[strum(serialize = "wallet.deleted")]
+    WalletDeleted,
+    #[strum(serialize = "wallet.locked")]
+    WalletLocked,
+    #[strum(serialize = "wallet.password_changed")]
+    WalletPasswordChanged,
+    #[strum(serialize = "wallet.password_refused")]
+    WalletPasswordRefused,
+    #[strum(serialize = "seed.added")]
+    SeedAdded,
+    #[strum(serialize = "address.added")]
+    AddressAdded,
+    #[strum(serialize = "address.renamed")]
+    AddressRenamed,
+    #[strum(serialize = "address.deleted")]
+    AddressDeleted,
+    #[strum(serialize = "policy.set")]
+    PolicySet,
+    #[strum(serialize = "policy.deleted")]
+    PolicyDeleted,
+    #[strum(serialize = "agent.registered")]
+    AgentRegistered,
+    #[strum(serialize = "agent.credential_replaced")]
+    AgentCredentialReplaced,
+    #[strum(serialize = "agent.commissioned")]
+    AgentCommissioned,
+    #[strum(serialize = "agent.suspended")]
+    AgentSuspended,
+    #[strum(serialize = "agent.resumed")]
+    AgentResumed,
+    #[strum(serialize = "agent.deleted")]
+    AgentDeleted,
+    #[strum(serialize = "allowance.renewed")]
+    AllowanceRenewed,
+    #[strum(serialize = "network.set")]
+    NetworkSet,
+    #[strum(serialize = "journal.accepted")]
+    JournalAccepted,
+    #[strum(serialize = "journal.restored")]
+    JournalRestored,
+    #[strum(serialize = "journal.restore_dated")]
+    JournalRestoreDated,
+    #[strum(serialize = "setting.changed")]
+    SettingChanged,
+    #[strum(serialize = "engine.started")]
+    EngineStarted,
+    #[strum(serialize = "frozen")]
+    Frozen,
+    #[strum(serialize = "thawed")]
+    Thawed,
+    #[strum(serialize = "payment.authorized")]
+    PaymentAuthorized,
+    #[strum(serialize = "payment.held")]
+    PaymentHeld,
+    #[strum(serialize = "payment.refused")]
+    PaymentRefused,
+    #[strum(serialize = "payment.approved")]
+    PaymentApproved,
+    #[strum(serialize = "payment.denied")]
+    PaymentDenied,
+    #[strum(serialize = "payment.expired")]
+    PaymentExpired,
+    #[strum(serialize = "payment.rejected")]
+    PaymentRejected,
+    #[strum(serialize = "payment.signed")]
+    PaymentSigned,
+    #[strum(serialize = "send.ordered")]
+    SendOrdered,
+    #[strum(serialize = "settlement.reported")]
+    SettlementReported,
+    #[strum(serialize = "settlement.checked")]
+    SettlementChecked,
+    #[strum(serialize = "tx.filler")]
+    TxFiller,
+    #[strum(serialize = "tx.opened")]
+    TxOpened,
+    #[strum(serialize = "tx.nonce")]
+    TxNonce,
+    #[strum(serialize = "tx.authorized")]
+    TxAuthorized,
+    #[strum(serialize = "tx.signed")]
+    TxSigned,
+    #[strum(serialize = "tx.declined")]
+    TxDeclined,
+    #[strum(serialize = "tx.cancel_wanted")]
+    TxCancelWanted,
+    #[strum(serialize = "tx.included")]
+    TxIncluded,
+    #[strum(serialize = "tx.missed")]
+    TxMissed,
+    #[strum(serialize = "tx.bounded")]
+    TxBounded,
+    #[strum(serialize = "tx.waits_again")]
+    TxWaitsAgain,
+    #[strum(serialize = "tx.trouble")]
+    TxTrouble,
+    #[strum(serialize = "tx.finished")]
+    TxFinished,
+}
+
+impl EntryKind {
+    /// Returns the stable text, such as `payment.held`.
+    pub fn text(self) -> &'static str {
+        self.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strum::IntoEnumIterator;
+
+    use super::*;
+
+    #[test]
+    fn statuses_and_kinds_keep_their_texts() {
+        fn texts<T: IntoEnumIterator + serde::Serialize + serde::de::DeserializeOwned>()
+        -> Vec<String>
+        where
+            T: PartialEq + std::fmt::Debug,
+        {
+            let text = |value: T| {
+                let text = serde_json::to_string(&value).unwrap();
+                assert_eq!(serde_json::from_str::<T>(&text).unwrap(), value);
+                text.trim_matches('"').to_owned()
+            };
+            T::iter().map(text).collect()
+        }
+        assert_eq!(
+            texts::<RequestStatus>().join(" "),
+            "pending executing signed submitted settled refuted verified failed refused denied expired"
+        );
+        assert_eq!(texts::<DecidedStatus>().join(" "), "signed executing denied");
+        assert_eq!(
+            texts::<AgentStatus>().join(" "),
+            "uncommissioned active limit_reached suspended"
+        );
+        assert_eq!(
+            texts::<SendStatus>().join(" "),
+            "waiting sent included done failed cancelled dropped unknown"
+        );
+        assert_eq!(texts::<PolicyVerdict>().join(" "), "act hold refuse");
+        let kinds = texts::<EntryKind>();
+        let is_word =
+            |text: &String| text.bytes().all(|b| b.is_ascii_lowercase() || b"._".contains(&b));
+        assert!(kinds.iter().all(is_word), "{kinds:?}");
+        assert!(serde_json::from_str::<EntryKind>("\"payment.unheard_of\"").is_err());
+    }
+}
