@@ -22,7 +22,7 @@ use bursar_domain::agents::Credential;
 use bursar_domain::command::RecoveredWallet;
 use bursar_domain::wallets::{Backing, Wallet};
 use bursar_x402::signature::Signature65;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::{ExposeSecret, SecretBox, SecretString};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -495,7 +495,7 @@ fn key_at(wallet: &OpenWallet, id: SeedId, path: &DerivationPath) -> Result<Priv
 }
 
 /// The 64 bytes from which all keys of a seed are derived (BIP-39).
-type Master = Zeroizing<[u8; 64]>;
+type Master = SecretBox<[u8; 64]>;
 
 fn master_of(wallet: &OpenWallet, id: SeedId) -> Result<Master, Fault> {
     let seed = wallet.seeds().get(&id).ok_or_else(|| {
@@ -532,5 +532,7 @@ pub(crate) fn fault(error: WalletFileError) -> Fault {
             Code::InternalError
         }
     };
-    Fault::because(code, error.to_string())
+    let is_missing = matches!(error, WalletFileError::NotFound { .. });
+    let fault = Fault::because(code, error.to_string());
+    if is_missing { fault.with_hint("wallet restore <file>") } else { fault }
 }

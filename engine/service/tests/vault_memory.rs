@@ -18,8 +18,8 @@ use bursar_engine::vault::derive::{Layout, PrivateKey, private_key};
 use bursar_engine::vault::file::{OpenWallet, WalletFiles};
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
 use bursar_engine::vault::seed::Seed;
-use secrecy::SecretString;
-use zeroize::{Zeroize, Zeroizing};
+use secrecy::{ExposeSecret, SecretBox, SecretString};
+use zeroize::Zeroize;
 
 const SMALL: KdfParams = KdfParams { memory_kib: 64, iterations: 1, parallelism: 1 };
 const BOUNDS: KdfBounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
@@ -74,7 +74,7 @@ fn make_a_wallet() {
     for (what, bytes) in [
         ("entropy", entropy.to_vec()),
         ("agent_secret", entropy.map(|b| b ^ 0x5a).to_vec()),
-        ("seed", stretched.to_vec()),
+        ("seed", stretched.expose_secret().to_vec()),
         ("phrase", seed.phrase().unwrap().as_bytes().to_vec()),
         ("key", key.expose_bytes().to_vec()),
         ("root_key", root.expose_bytes().to_vec()),
@@ -180,7 +180,7 @@ fn seed(wallet: &Option<OpenWallet>) -> &Seed {
     &wallet.as_ref().unwrap().seeds()[&SeedId(1)]
 }
 
-fn stretched(wallet: &Option<OpenWallet>) -> Zeroizing<[u8; 64]> {
+fn stretched(wallet: &Option<OpenWallet>) -> SecretBox<[u8; 64]> {
     seed(wallet).bip39_seed(&SecretString::from("")).unwrap()
 }
 

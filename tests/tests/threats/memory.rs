@@ -10,7 +10,7 @@ use bursar_engine::vault::seed::Seed;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, PASSWORD};
 use bursar_tests::process::{EngineProcess, Start};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use crate::secrets::contains;
@@ -56,7 +56,7 @@ fn secrets_of(phrase: &str, name: &str, needles: &mut Needles) -> Vec<u8> {
         |what: &str, bytes: &[u8]| needles.push((format!("{what} {name}"), bytes.to_vec()));
     add("phrase", phrase.as_bytes());
     add("entropy", seed.expose_entropy());
-    add("seed", &stretched[..]);
+    add("seed", stretched.expose_secret().as_slice());
     let mut key = Vec::new();
     // Last to first, so that the key of the first address is returned.
     for path in [Layout::SOFTWARE.path(0).unwrap(), "m".parse().unwrap()].iter().rev() {

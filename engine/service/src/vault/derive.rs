@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use bip32::{ChildNumber, XPrv};
+use secrecy::{ExposeSecret, SecretBox};
 use zeroize::zeroize_stack;
 
 pub use private_key::{KeyError, PrivateKey};
@@ -108,8 +109,11 @@ impl fmt::Display for DerivationPath {
 ///
 /// # Errors
 /// BIP-32 yields no valid key there, which is as likely as guessing one.
-pub fn private_key(bip39_seed: &[u8; 64], path: &DerivationPath) -> Result<PrivateKey, KeyError> {
-    let key = walk(bip39_seed, path);
+pub fn private_key(
+    bip39_seed: &SecretBox<[u8; 64]>,
+    path: &DerivationPath,
+) -> Result<PrivateKey, KeyError> {
+    let key = walk(bip39_seed.expose_secret(), path);
     zeroize_stack::<STACK_BYTES>();
     key
 }
@@ -173,7 +177,7 @@ mod tests {
         let deep = |steps: usize| DerivationPath::parse(&format!("m{}", "/0".repeat(steps)));
         assert!(deep(255).is_ok());
         assert_eq!(deep(256), Err(PathError::TooDeep));
-        assert!(private_key(&[1; 64], &deep(255).unwrap()).is_ok());
+        assert!(private_key(&SecretBox::new(Box::new([1; 64])), &deep(255).unwrap()).is_ok());
     }
 
     #[test]

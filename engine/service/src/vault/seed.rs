@@ -4,7 +4,7 @@
 use std::fmt;
 
 use bip39::{Language, Mnemonic};
-use secrecy::{ExposeSecret, SecretSlice, SecretString};
+use secrecy::{ExposeSecret, ExposeSecretMut, SecretBox, SecretSlice, SecretString};
 use zeroize::{Zeroizing, zeroize_stack};
 
 /// bip39 works on the stack (word numbers, bits, PBKDF2 state). This covers it in a debug build too.
@@ -84,9 +84,10 @@ impl Seed {
     ///
     /// # Errors
     /// The entropy has an invalid size, which the constructors exclude.
-    pub fn bip39_seed(&self, passphrase: &SecretString) -> Result<Zeroizing<[u8; 64]>, SeedError> {
-        let mut bytes = Zeroizing::new([0; 64]);
-        let filled = stretch(self.entropy.expose_secret(), passphrase, &mut bytes);
+    pub fn bip39_seed(&self, passphrase: &SecretString) -> Result<SecretBox<[u8; 64]>, SeedError> {
+        // On the heap: moving an array would leave copies of it on the stack.
+        let mut bytes = SecretBox::new(Box::new([0; 64]));
+        let filled = stretch(self.entropy.expose_secret(), passphrase, bytes.expose_secret_mut());
         zeroize_stack::<STACK_BYTES>();
         filled.map(|()| bytes)
     }

@@ -13,8 +13,8 @@ pub enum WalletFileError {
     #[error("there is already a wallet, {}: open it, or delete it first", .file.display())]
     AlreadyExists { file: PathBuf },
 
-    #[error("there is no wallet file {}: `bursar wallet restore <file>` restores a backup. Without one, `bursar wallet delete` \
-         removes the lost wallet from the journal, and a new wallet takes in its words with `bursar seed import`", .file.display())]
+    #[error("there is no wallet file {}: restore a backup. Without one, `wallet delete` \
+         removes the lost wallet from the journal, and a new wallet takes in its words with `seed import`", .file.display())]
     NotFound { file: PathBuf },
 
     // Names no file: the operator knows which wallet the password is for, and a path would distract from the
