@@ -86,7 +86,7 @@ key=$(alone --json --reveal address export research | grep -oE '0x[0-9a-f]{64}')
 [ ${#key} = 66 ] || fail 'the key is no key'
 rm "$DATA"/journal*.redb
 if alone wallet open > "$WORK/command.log" 2>&1; then fail 'opened without a journal'; fi
-command=$(grep -oE 'bursar wallet recover [a-z]+' "$WORK/command.log") || fail 'the error names no command'
+command="bursar $(grep -oE 'wallet recover [a-z]+' "$WORK/command.log")" || fail 'the error names no command'
 alone ${command#bursar } > "$WORK/command.log" 2>&1 || fail 'not recovered'
 again=$(alone --json --reveal seed words S001 | grep -o '"phrase": *"[^"]*"')
 [ "$words" = "$again" ] || fail 'other words'

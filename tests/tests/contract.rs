@@ -82,7 +82,13 @@ fn the_manual_of_commands_lists_the_grammar() {
 #[test]
 fn the_manual_of_codes_lists_every_code() {
     let rows = Code::ALL.iter().map(|code| {
-        format!("| `{}` | {} | {} | {} |\n", code.text(), code.http(), code.exit(), code.sentence())
+        let hint = code.hint().map(|command| format!(" Try `bursar {command}`."));
+        let (text, http, exit) = (code.text(), code.http(), code.exit());
+        format!(
+            "| `{text}` | {http} | {exit} | {}{} |\n",
+            code.sentence(),
+            hint.unwrap_or_default()
+        )
     });
     let head = "# Codes\n\nEvery refusal has a stable code. Agents receive it with an HTTP status, commands end with \
                 its exit\ncode. Act on the code, never on the sentence. Generated from the table of codes.\n\n\

@@ -12,7 +12,6 @@ mod notice;
 mod offscreen;
 mod screen;
 mod theme;
-mod typed;
 mod update;
 mod view;
 

@@ -3,7 +3,6 @@
 
 mod export;
 mod failure;
-mod hints;
 mod interrupt;
 mod json;
 mod options;

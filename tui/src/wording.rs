@@ -31,6 +31,11 @@ pub(crate) fn verdict(verdict: PolicyVerdict) -> &'static str {
     }
 }
 
+/// Returns a command as it is typed in a shell.
+pub(crate) fn in_shell(command: &str) -> String {
+    format!("bursar {command}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,9 +25,9 @@ use crate::vault::Vault;
 /// The purpose of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Timers, lanes and, when asked for, the agent server.
+    /// Runs timers, lanes and, on request, the agent server.
     Full,
-    /// One command of the operator: no timers, no lanes, no server.
+    /// Runs one command of the operator: no timers, no lanes, no server.
     Maintenance,
 }
 
@@ -47,23 +47,24 @@ pub(crate) struct EngineContext {
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,
-    /// The operator has opened the agent server to the network, until it stops.
+    /// The operator has opened the agent server to the network until that server stops.
     pub(crate) lan_for_this_run: AtomicBool,
-    /// Changes of the wallet file and of what the journal says of it, one at a time.
+    /// Serializes changes of the wallet file and of the journal's entries about it.
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
-    /// Only one backup is made at a time: each needs the room of the journal.
+    /// Serializes backups: each needs disk space for the whole journal.
     pub(crate) backups: tokio::sync::Mutex<()>,
-    /// Passwords are tried one at a time. The number of wrong ones before the last right one, as the journal counts them.
+    /// Serializes password attempts. Holds the number of wrong ones before the last right one, as the journal counts
+    /// them.
     pub(crate) password_tries: tokio::sync::Mutex<u32>,
-    /// When the wallet was last used, on the monotonic clock.
+    /// When the wallet was last used, in milliseconds of the monotonic clock.
     pub(crate) unused_since_ms: AtomicU64,
     pub(crate) stopping: CancellationToken,
-    /// Each attached console holds one.
+    /// Each attached console holds a clone, so that the strong count counts the consoles.
     pub(crate) consoles: Arc<()>,
 }
 
 impl EngineContext {
-    /// Seconds until the open wallet locks by itself; `None` if it does not.
+    /// Returns the seconds until the open wallet locks by itself; `None` if it does not.
     pub(crate) fn locks_in_s(&self) -> Option<u64> {
         let limit_s = self.core.view().idle_lock_s()?;
         let since_ms = self.unused_since_ms.load(Ordering::Relaxed);
@@ -72,7 +73,10 @@ impl EngineContext {
         self.vault.is_unlocked().then(|| left_ms.div_ceil(1_000))
     }
 
-    /// 32 random bytes in hex.
+    /// Returns 32 random bytes in hex.
+    ///
+    /// # Errors
+    /// `INTERNAL_ERROR` if the platform has no entropy.
     pub(crate) fn random_hex(&self) -> Result<String, Fault> {
         Ok(hex::encode(self.random::<32>()?))
     }

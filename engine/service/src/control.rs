@@ -1,5 +1,5 @@
-//! The control channel: a Unix socket in the data folder, guarded by the token of an owner-only file.
-//! Programs of the operator send orders through it; no web page and no other account can reach it.
+//! The control channel: a Unix socket in the data folder, guarded by a token in an owner-only file. The operator's
+//! programs send orders through it. Web pages and other accounts cannot reach it.
 
 mod channel;
 mod dialogue;

@@ -1,10 +1,9 @@
-//! The single writer. It alone owns the [`State`] and the [`Journal`]; everybody else sends it a command
-//! or reads what it has published.
+//! The single writer. It alone owns the [`State`] and the [`Journal`]; other modules send it actions or read the
+//! published [`View`].
 //!
-//! `step` is synchronous: decide each command, apply its events, commit all of them with one fsync, and
-//! only then answer. Production wraps it in one thread ([`handle`]); a simulator calls it step by step.
-//! After a failed commit nothing is decided any more: what the disk holds is unknown, so the operator
-//! restarts and the journal tells.
+//! `step` is synchronous: it decides each action, applies the events, commits all of them with one fsync and only
+//! then answers. Production runs it on one thread ([`handle`]); the simulator calls it step by step. After a failed
+//! commit the core decides nothing: the content of the disk is unknown until a restart replays the journal.
 
 pub mod handle;
 mod judgement;
@@ -37,38 +36,39 @@ use crate::journal::{Committed, Head, Journal, JournalError, Slip, Snapshot, Sto
 use crate::ports::Faults;
 use crate::vault::gate::Gate;
 
-/// What a command got.
+/// The result of one accepted action.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub answer: Answered,
-    /// Signatures that the command allows: none before its commit.
+    /// The slips of the signatures that the action allows, issued after its commit.
     pub slips: Vec<Slip>,
-    /// What is to be done for desks: nothing before its commit.
+    /// The work for outboxes, released after the commit.
     pub work: Vec<Work>,
 }
 
-/// One thing to do for a desk.
+/// One step of work for an outbox.
 #[derive(Debug, Clone)]
 pub struct Work {
     pub action: bursar_submit::Action,
-    /// The right to sign, where that is what is to be done.
+    /// The right to sign, if the action is a signature.
     pub slip: Option<Slip>,
 }
 
+/// The answer to an accepted action.
 #[derive(Debug, Clone)]
 pub enum Answered {
     Done,
-    /// The request as it now stands.
+    /// The request in its new state.
     Request(Arc<Request>),
-    /// The answer of an earlier ask.
+    /// The same ask was answered before, with this request.
     Earlier(Arc<Request>),
-    /// The ask repeats a payment that was made: this one.
+    /// The ask repeats this payment, which was already settled.
     Settled(Arc<Request>),
-    /// How far a reported payment has come.
+    /// The stage of a reported payment.
     Reported(Stage),
 }
 
-/// State and journal under one owner.
+/// The owner of state and journal.
 #[derive(Debug)]
 pub struct Core {
     state: State,
@@ -76,17 +76,20 @@ pub struct Core {
     gate: Arc<Gate>,
     faults: Arc<dyn Faults>,
     retention: Retention,
-    /// Why the journal and the wallet do not fit, if they do not: nothing is automatic then.
+    /// Why the journal does not match the wallet, if it does not. No payment is automatic then.
     untrusted: Option<String>,
-    /// The journal was judged by an open wallet's key in this life of the engine, and is trusted.
+    /// Whether an open wallet's key has verified the journal since the engine started.
     judged: bool,
-    /// Why nothing is decided any more.
+    /// Why the core stopped deciding: the cause of the failed commit.
     failed: Option<String>,
     last_snapshot: u64,
 }
 
 impl Core {
-    /// Replays the journal.
+    /// Opens the core with the state that the journal's snapshot and entries give.
+    ///
+    /// # Errors
+    /// The store cannot be read, the chain is damaged, or the replayed state violates an invariant.
     pub fn open(
         store: Box<dyn Store>,
         edition: &Edition,
@@ -120,7 +123,7 @@ impl Core {
         Ok(core)
     }
 
-    /// What is cheap to look at after every step; all of it where tests run.
+    /// Checks the state's invariants after a step: all of them in debug builds, else only the cheap ones.
     fn sound(&self) -> Result<(), JournalError> {
         let found = if cfg!(debug_assertions) {
             check::check(&self.state)
@@ -134,24 +137,30 @@ impl Core {
         JournalError::Damaged { seq: self.state.seq, reason: violation.to_string() }
     }
 
+    /// Returns the current state, which may be ahead of the disk.
     pub fn state(&self) -> &State {
         &self.state
     }
 
+    /// Returns the journal.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// Why nothing is decided any more, if so.
+    /// Returns why the core stopped deciding, if it did.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
+    /// Returns why the journal does not match the wallet, if it does not.
     pub fn untrusted(&self) -> Option<&str> {
         self.untrusted.as_deref()
     }
 
-    /// Decides, applies and commits a batch; one outcome for each action, in order.
+    /// Decides, applies and commits a batch. Returns one result for each action, in order.
+    ///
+    /// # Errors
+    /// The refusal of an action; `JOURNAL_FAILED` for all of them after a failed commit.
     pub fn step(&mut self, moment: &Moment, actions: Vec<Action>) -> Vec<Result<Outcome, Fault>> {
         let count = actions.len();
         match self.try_step(moment, actions) {
@@ -166,7 +175,7 @@ impl Core {
         actions: Vec<Action>,
     ) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
         if self.failed.is_some() {
-            // Nothing is decided, but what was signed and told is not denied to who asks again.
+            // No decisions, but a signature that an agent may already have remains available to a repeated ask.
             for action in &actions {
                 if let Action::Signed { id, signature } = action {
                     self.keep_in_memory(*id, signature);
@@ -178,7 +187,7 @@ impl Core {
         for action in actions {
             drafts.push(self.draft(moment, action).map_err(|damage| self.fail(&damage))?);
         }
-        // The record of a signature is made again after a crash: it waits for the next commit.
+        // The record of a signature can be rebuilt after a crash, so it waits for the next commit.
         let durable =
             drafts.iter().any(|draft| matches!(draft, Ok(draft) if draft.must_be_durable));
         let proof = if durable {
@@ -197,7 +206,7 @@ impl Core {
         }
     }
 
-    /// Slips for what an earlier run authorized rest on the chain that is already on disk.
+    /// Returns the proof for slips of requests that were authorized earlier: their entries are already on disk.
     fn reissue_proof(
         &self,
         drafts: &[Result<Draft, Refusal>],
@@ -210,7 +219,7 @@ impl Core {
         self.journal.replay(self.journal.durable(), |_none| ()).map(Some)
     }
 
-    /// Writes what waits, if anything does.
+    /// Commits the pending entries, if there are any.
     pub fn flush(&mut self, moment: &Moment) {
         if self.failed.is_none()
             && self.journal.has_waiting()
@@ -286,7 +295,7 @@ impl Core {
         }
         if let Action::Ask(ask) = &mut action {
             ask.prior = self.journal.prior(&ask.identity)?;
-            // A record in the store may lag behind an authorization's signature.
+            // The stored record may not have the signature of an authorization yet.
             if let Some(same) = &mut ask.prior.same
                 && let Some(open) = self.state.authorized.get(&same.id)
             {
@@ -297,7 +306,7 @@ impl Core {
     }
 
     fn record(&mut self, event: Event, moment: &Moment) -> Result<Option<Touched>, JournalError> {
-        // The journal's own time never goes back, whatever the clock does.
+        // The journal's time never goes back, even if the machine's clock does.
         let at = moment.utc.max(self.state.clock);
         let new = matches!(
             event,
@@ -307,7 +316,7 @@ impl Core {
         );
         let (event, echo) = without_echo(event);
         let entry: Entry = self.journal.append(event, at)?;
-        // A look at the chain settles nothing that no report had.
+        // A chain lookup never settles a payment that was not reported.
         let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.note_report(identity);
@@ -357,7 +366,7 @@ impl Core {
     }
 
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
-        // A snapshot is as long as what is open: with much of it, it is made less often.
+        // The size of a snapshot grows with the open requests: the more are open, the rarer the snapshots.
         let open = u64::try_from(self.state.authorized.len()).unwrap_or(u64::MAX);
         if self.state.seq.saturating_sub(self.last_snapshot)
             >= self.retention.snapshot_every.max(open)
@@ -373,14 +382,14 @@ impl Core {
         self.journal.commit()
     }
 
-    /// Turns drafts into answers. The epoch is read after the freeze of this very batch has raised it.
+    /// Turns drafts into answers. Reads the epoch only after a freeze in the same batch has raised it.
     fn settle(
         &self,
         drafts: Vec<Result<Draft, Refusal>>,
         proof: Option<&Committed>,
     ) -> Vec<Result<Outcome, Fault>> {
-        // Also where a freeze and its thaw, or a suspension, were decided in one batch. Not for as long as
-        // agents are frozen: their slips are not issued then, and the operator's must last.
+        // Raise it also if the batch thaws again. Once per stop, not while a freeze lasts: `issue` gives frozen
+        // agents no slips, and the operator's slips must stay valid.
         if drafts.iter().flatten().any(|draft| draft.stops_somebody) {
             self.gate.raise();
         }
@@ -391,7 +400,7 @@ impl Core {
             let stopped = agent.suspended || self.state.frozen.is_some();
             proof.filter(|_proof| !stopped).and_then(|proof| Slip::issue(proof, request, epoch))
         };
-        // A freeze stops agents: what the operator sends goes on.
+        // A freeze stops agents. The operator's transfers continue.
         let work = |(desk, action): (DeskKey, DeskAction)| {
             let slip = match &action {
                 DeskAction::Sign { id, attempt, .. } => proof.and_then(|proof| {
@@ -416,7 +425,7 @@ impl Core {
             .collect()
     }
 
-    /// Ends deciding: every waiting caller is told, and so is everybody after them.
+    /// Stops all decisions. The waiting callers and all later ones receive the error.
     fn fail(&mut self, damage: &JournalError) -> Fault {
         self.gate.raise();
         self.failed = Some(damage.to_string());
@@ -444,12 +453,15 @@ impl Core {
         self.journal.end_copy(to).map_err(|error| not_copied(&error))
     }
 
-    /// Whether anything waits for [`Core::flush`].
+    /// Whether entries are pending for [`Core::flush`].
     pub fn has_waiting(&self) -> bool {
         self.journal.has_waiting()
     }
 
-    /// A request, open or over.
+    /// Returns a request, open or finished.
+    ///
+    /// # Errors
+    /// The record cannot be read.
     pub fn find(&self, id: RequestId) -> Result<Option<Arc<Request>>, JournalError> {
         let open = self.state.authorized.get(&id).or_else(|| self.state.held.get(&id));
         match open {
@@ -458,13 +470,13 @@ impl Core {
         }
     }
 
-    /// A request of the state with what only its record has.
+    /// Completes a request of the state with the data that only its record has.
     fn whole(&self, request: &Arc<Request>) -> Result<Arc<Request>, JournalError> {
         let Some(record) = self.journal.record(request.id)? else { return Ok(Arc::clone(request)) };
         Ok(Arc::new(Request { status: request.status.clone(), ..record }))
     }
 
-    /// What may be read without asking the core.
+    /// Builds the view that other threads read without a message to the core.
     pub fn view(&self) -> View {
         View {
             state: self.state.published(),
@@ -477,14 +489,14 @@ impl Core {
     }
 }
 
-/// An action that is decided and applied, and not yet on disk.
+/// An action that is decided and applied but not yet on disk.
 #[derive(Debug)]
 struct Draft {
     answer: Result<Answered, Refusal>,
     slips: Vec<RequestId>,
     work: Vec<(DeskKey, DeskAction)>,
     must_be_durable: bool,
-    /// No slip that was issued before may be signed after it is answered.
+    /// The action stops agents: once it is answered, no slip issued before it may be signed.
     stops_somebody: bool,
 }
 
@@ -494,8 +506,8 @@ impl Draft {
     }
 }
 
-/// What is sent back with a payment is in its record alone: state and snapshots are copied often, and merchants choose
-/// how long it is.
+/// Moves the echo of a payment out of the event. Only the record keeps it: state and snapshots are copied often, and
+/// the merchant chooses the echo's length.
 fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
     let echo = match &mut event {
         Event::PaymentAuthorized { asked, .. } | Event::PaymentHeld { asked, .. } => {
@@ -507,9 +519,10 @@ fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
     (event, echo)
 }
 
-/// The first day whose signed asks are remembered. What is forgotten is gone for good, and could be signed a second time
-/// if the clock were set back. So the clock is believed only where the newest block of a chain agrees with it, and the
-/// earlier of the two counts. `None`: nothing is forgotten now.
+/// Returns the first day (since 1970) whose signed asks are remembered, or `None` if none may be forgotten now.
+///
+/// Forgetting is permanent: if the clock were set back, a forgotten ask could be signed a second time. So the clock
+/// counts only if the newest block of a chain agrees with it, and the earlier of the two times decides.
 fn remembered_from(moment: &Moment, days: i64) -> Option<u32> {
     let block = moment.chain_hint?;
     if moment.utc.since_ms(block).saturating_abs() > CLOCK_OFF_CHAIN_MS {
@@ -518,7 +531,7 @@ fn remembered_from(moment: &Moment, days: i64) -> Option<u32> {
     Some(first_remembered(moment.utc.min(block), days))
 }
 
-/// The first day of which signed requests are remembered, `days` before the day of `at`.
+/// Returns the day (since 1970) that lies `days` before the day of `at`.
 fn first_remembered(at: Utc, days: i64) -> u32 {
     let today = at.seconds().div_euclid(86_400);
     u32::try_from(today.saturating_sub(days)).unwrap_or(0)
@@ -528,15 +541,15 @@ fn not_copied(error: &JournalError) -> Fault {
     Fault::because(Code::DataFolder, format!("The journal was not copied: {error}."))
 }
 
-/// What a caller is told of a refusal.
+/// Converts a refusal into the error that callers receive.
 pub(crate) fn fault(refusal: &Refusal) -> Fault {
     Fault::because(refusal.code, refusal.sentence())
 }
 
-/// The state that a snapshot holds and where to go on from it; nothing if another version wrote it.
+/// Decodes a snapshot into its state and the head to replay from. `None` if another version wrote it.
 fn resumed(snapshot: &Snapshot, networks_on: &Arc<BTreeSet<ChainId>>) -> Option<(State, Head)> {
     let mut state = postcard::from_bytes::<State>(&snapshot.state).ok()?;
-    // What is on belongs to the program that runs, not to the one that wrote the snapshot.
+    // The running program decides which networks are on, not the one that wrote the snapshot.
     state.networks_on = Arc::clone(networks_on);
     Some((state, snapshot.head))
 }

@@ -42,7 +42,7 @@ use crate::vault::Vault;
 use crate::vault::file::WalletFiles;
 use crate::vault::gate::Gate;
 
-/// Everything an engine is opened with.
+/// The options of an engine.
 #[derive(Debug)]
 pub struct Options {
     pub folder: DataFolder,
@@ -55,18 +55,20 @@ pub struct Options {
     pub ports: Option<Ports>,
     /// Replaces the journal file: for tests, and for a restore, which leaves the folder's journal as it is.
     pub store: Option<Box<dyn Store>>,
-    /// Begin a journal although there is a wallet file: its own journal is lost.
+    /// Begins a new journal although there is a wallet file, because its journal is lost.
     pub begin_journal: bool,
 }
 
 impl Options {
+    /// Returns options with the system's ports and the journal of the folder.
     pub fn new(folder: DataFolder, lock: InstanceLock, edition: Edition, mode: Mode) -> Self {
         let (listen, ports, store) = (None, None, None);
         Self { folder, lock, edition, mode, listen, ports, store, begin_journal: false }
     }
 }
 
-/// A running engine. [`Engine::stop`] writes what waits; dropping it without is a crash, which is safe.
+/// A running engine. [`Engine::stop`] commits pending entries. Dropping it without a stop acts like a crash, which is
+/// safe.
 #[derive(Debug)]
 pub struct Engine {
     context: Arc<EngineContext>,
@@ -75,14 +77,20 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Reads settings and journal and starts the core. Nothing listens yet.
+    /// Reads settings and journal and starts the core. It does not listen yet.
+    ///
+    /// # Errors
+    /// `JOURNAL_DAMAGED`, an invalid setting, or an unusable data folder.
     pub async fn open(options: Options) -> Result<Self, Fault> {
         let (engine, turns) = Self::open_by_hand(options).await?;
         turns.start().map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         Ok(engine)
     }
 
-    /// The same with a core that has no thread: it works when it is told to. For simulations.
+    /// Opens an engine whose core has no thread, for simulations: the caller runs the core's batches.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open`].
     pub async fn open_by_hand(options: Options) -> Result<(Self, Turns), Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store, begin_journal } = options;
         settle_files(&folder)?;
@@ -106,7 +114,7 @@ impl Engine {
         })
         .await
         .map_err(|_panicked| damaged(&folder, &"its structure is broken"))??;
-        // From here on everybody's clock knows what the chains say.
+        // From here on every part uses the clock with the chains' time.
         let chain_time = HintedClock::new(Arc::clone(&ports.clock));
         let ports = Ports { clock: Arc::new(chain_time.clone()), ..ports };
         let (core, turns) = Handle::new(core, Arc::clone(&ports.clock));
@@ -157,37 +165,40 @@ impl Engine {
         Ok((Self { context, control: tokio::sync::Mutex::new(None), _lock: lock }, turns))
     }
 
+    /// Returns whether the journal has a wallet.
     pub fn wallet_exists(&self) -> bool {
         self.context.core.view().state.wallet.is_some()
     }
 
-    /// Whether the settings want the agent server to start with the engine.
+    /// Returns whether the settings start the agent server with the engine.
     pub fn autostart(&self) -> bool {
         self.context.settings.get().autostart
     }
 
+    /// Returns the vault.
     pub fn vault(&self) -> &Arc<Vault> {
         &self.context.vault
     }
 
-    /// Everybody the engine may ask.
+    /// Returns the ports to the outside.
     pub fn ports(&self) -> &Ports {
         &self.context.ports
     }
 
+    /// Returns the handle of the core.
     pub fn core(&self) -> &Handle {
         &self.context.core
     }
 
-    /// The agent server without a socket.
+    /// Returns the agent server's API without a socket.
     pub fn api(&self) -> Api {
         self.context.api()
     }
 
-    /// A way in for a program in this process. What passes is in the kernel's memory and in buffers that are wiped.
+    /// Connects a program in this process. Frames are only in kernel memory and in buffers that are wiped.
     ///
     /// # Errors
-    /// There are no more file descriptors.
+    /// `INTERNAL_ERROR` if no file descriptors are left.
     pub fn connect(&self) -> Result<tokio::net::UnixStream, Fault> {
         let (ours, theirs) = tokio::net::UnixStream::pair()
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
@@ -195,23 +206,26 @@ impl Engine {
         Ok(theirs)
     }
 
-    /// The same in memory, for a runtime without sockets. Tests and simulations only: its buffers are not wiped.
+    /// Connects a program in memory, without sockets. For tests and simulations only: its buffers are not wiped.
     pub fn attach(&self) -> tokio::io::DuplexStream {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         self.context.tasks.spawn(serve_attached(Arc::clone(&self.context), Box::new(ours)));
         theirs
     }
 
-    /// Leaves a trace of the start, so that a reader of the journal sees that an engine ended without a word:
-    /// one that was stopped has locked its wallet before. For programs that serve; a single command needs none.
+    /// Records the start, so that the journal shows when an earlier engine crashed: a regular stop locks the wallet
+    /// before. For programs that serve; a single command does not call it.
     pub async fn note_started(&self) {
         if let Err(fault) = self.context.core.act(Action::NoteStarted).await {
-            // Whoever asks for anything is told why nothing is written.
+            // Later calls return the reason to their callers.
             tracing::warn!(code = %fault.code, "the start is not in the journal");
         }
     }
 
-    /// Opens the wallet with a password that was given at start.
+    /// Opens the wallet with a password that was given at the start.
+    ///
+    /// # Errors
+    /// Those of an unlock, such as a wrong password.
     pub async fn unlock(&self, password: SecretString) -> Result<(), Fault> {
         open_with(&self.context, password).await.map(|warnings| {
             for warning in warnings {
@@ -221,17 +235,23 @@ impl Engine {
     }
 
     /// Listens for the operator's programs.
+    ///
+    /// # Errors
+    /// `DATA_FOLDER` if the socket cannot be created.
     pub async fn serve_control(&self) -> Result<(), Fault> {
         *self.control.lock().await = Some(ControlServer::start(&self.context)?);
         Ok(())
     }
 
-    /// Starts the agent server; answers where it listens.
+    /// Starts the agent server and returns its address.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
     pub async fn start_server(&self) -> Result<SocketAddr, Fault> {
         self.context.start_server().await
     }
 
-    /// Takes no more calls, waits for those in progress, writes what waits.
+    /// Stops the engine: rejects new calls, waits up to [`DRAIN_MS`] for those in flight, locks the wallet and commits.
     pub async fn stop(self) {
         self.context.stopping.cancel();
         if let Some(control) = self.control.lock().await.take() {
@@ -248,14 +268,14 @@ impl Engine {
             tracing::error!(code = %fault.code, "the journal could not be closed");
             return;
         }
-        // A restore ends here, once the files are closed; else at the next start.
+        // A restore completes here, after the files are closed, or at the next start.
         if let Err(fault) = settle_files(&self.context.folder) {
             tracing::error!(%fault, "restored files could not be put in place");
         }
     }
 }
 
-/// Ends a restore that was decided, and removes what a backup or a restore left that was cut short.
+/// Completes a confirmed restore, and removes leftovers of an interrupted backup or restore.
 fn settle_files(folder: &DataFolder) -> Result<(), Fault> {
     crate::operator::backup::sweep(folder.path());
     replace::finish(folder.path()).map_err(|error| {
@@ -304,7 +324,7 @@ fn open_journal(
     }
     create_owner_only(&path).map_err(|error| damaged(folder, &error))?;
     ports.faults.reach("journal.created").map_err(|error| damaged(folder, &error))?;
-    // Opening for writing tidies the file up: a damaged one must be refused untouched.
+    // Opening for writing repairs the file. A damaged file must be rejected unchanged, so check it read-only first.
     crate::journal::look(&path).map_err(|error| damaged(folder, &error))?;
     let store = RedbStore::open(&path, Arc::clone(&ports.faults))
         .map_err(|error| damaged(folder, &error))?;
@@ -312,7 +332,7 @@ fn open_journal(
     Ok(Box::new(store.carrying(carry)))
 }
 
-/// The history of a journal whose newest entries are lost belongs to no other one.
+/// Renames the history of a journal whose newest entries are lost: a new journal must not continue it.
 fn set_history_aside(folder: &DataFolder) -> std::io::Result<()> {
     let history = folder.file("journal-history.redb");
     let lost = folder.file("journal-history.redb.lost");
@@ -326,7 +346,7 @@ fn set_history_aside(folder: &DataFolder) -> std::io::Result<()> {
     std::fs::rename(history, lost)
 }
 
-/// The name of a wallet that has a file in the folder.
+/// Returns the name of a wallet file in the folder.
 fn wallet_file(folder: &DataFolder) -> Option<String> {
     let entries = std::fs::read_dir(folder.file("wallets")).ok()?;
     entries.flatten().find_map(|entry| {
@@ -342,10 +362,10 @@ fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
     Fault::because(
         Code::JournalDamaged,
         format!(
-            "The journal {} cannot be used: {why}. Nothing was changed. `bursar wallet restore <file>` restores a \
-             backup. Without one, `bursar wallet recover {wallet}` takes what the wallet file holds into a new journal: \
-             move a damaged journal away first.",
+            "The journal {} cannot be used: {why}. Nothing was changed. Restore a backup. Without one, move the \
+             damaged journal away: `wallet recover {wallet}` then takes what the wallet file holds into a new journal.",
             folder.file("journal.redb").display()
         ),
     )
+    .with_hint("wallet restore <file>")
 }

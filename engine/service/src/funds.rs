@@ -25,8 +25,8 @@ pub use self::holding::{Held, Kind, NetworkFunds, Unknown};
 use self::merge::{known_tokens, merge, unknown};
 use crate::ports::{Chains, Explorers, Ports};
 
-/// The latest lookup of one address on one network. Held during the lookup, so that other callers wait for the same
-/// answer; therefore tokio's mutex.
+/// The latest lookup of one address on one network. A tokio mutex, because it is held during the lookup: other callers
+/// wait for the same answer.
 type Slot = tokio::sync::Mutex<Option<(u64, Arc<NetworkFunds>)>>;
 
 /// Looks up the balances of addresses. It queries an address once at a time and at most every [`FUNDS_FRESH_MS`], so
@@ -36,12 +36,13 @@ pub struct Funds {
     chains: Chains,
     explorers: Explorers,
     clock: Arc<dyn Clock>,
-    // A mutex, not a message: it is held only to look into the map.
+    // A mutex instead of an owning task: it is held only to access the map.
     slots: Mutex<BTreeMap<(Address, ChainId), Arc<Slot>>>,
     cache: BalanceCache,
 }
 
 impl Funds {
+    /// Creates an empty cache over the ports' chains and explorers.
     pub fn new(ports: &Ports) -> Self {
         Self {
             chains: ports.chains.clone(),

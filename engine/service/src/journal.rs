@@ -1,10 +1,9 @@
-//! The journal: every change of the state, in order, each entry carrying the hash of the one before.
-//! Only this module writes records, and only its commit yields the right to a signature.
+//! The journal: every change of the state, in order. Only this module writes records, and only its commit proves that
+//! a [`Slip`] may be issued.
 //!
-//! Entries are chained by SHA-256. While the wallet is open each commit also carries a seal: an HMAC over
-//! the head under a key that only the open wallet has. At unlock the last seal must fit the chain, and
-//! whatever follows it must be what may happen while locked. So neither a limit nor a record can be edited
-//! on disk unnoticed.
+//! Each entry contains the SHA-256 hash of the entry before. While the wallet is open each commit also writes a seal:
+//! an HMAC over the head, under a key that only the open wallet has. At unlock the last seal must match the chain, and
+//! later entries must be changes that a locked wallet allows. So an edit on disk of a limit or a record is detected.
 
 mod chain;
 mod codec;

@@ -1,4 +1,5 @@
-//! Runs an operator's order. It knows no terminal: questions go through the [`Dialogue`](dialogue::Dialogue).
+//! Runs the operator's commands. Questions to the operator go through the [`Dialogue`](dialogue::Dialogue), never
+//! through a terminal.
 
 mod activity;
 mod addresses;
@@ -32,7 +33,9 @@ use self::support::password::password;
 use self::wallet::open::open_with;
 use crate::context::{EngineContext, Mode};
 
-/// Runs one order to its end. A command that runs without an engine opens the wallet if the order needs it.
+/// Runs one command and returns its reply.
+///
+/// Without a running engine the command's process is the engine, and opens the wallet if the command needs it.
 pub(crate) async fn run(
     engine: &Arc<EngineContext>,
     order: Order,

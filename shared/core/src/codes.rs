@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
-    ($($variant:ident $text:literal $http:literal $exit:literal $sentence:literal;)*) => {
+    ($($variant:ident $text:literal $http:literal $exit:literal $sentence:literal $(try $hint:literal)?;)*) => {
         /// A stable refusal code.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Code {
@@ -35,6 +35,11 @@ macro_rules! codes {
             /// Returns the default message: what happened and what to do, in one sentence.
             pub fn sentence(self) -> &'static str {
                 match self { $(Code::$variant => $sentence,)* }
+            }
+
+            /// Returns the command that most likely helps, without the program's name, like `wallet open`.
+            pub fn hint(self) -> Option<&'static str> {
+                match self { $(Code::$variant => None$(.or(Some($hint)))?,)* }
             }
         }
     };
@@ -68,21 +73,21 @@ codes! {
     UnknownNetwork "UNKNOWN_NETWORK" 400 2 "This wallet supports none of the offered networks.";
     UnsupportedAsset "UNSUPPORTED_ASSET" 400 9 "This wallet cannot price this token: pay in the network's reference stablecoin.";
     AuthFailed "AUTH_FAILED" 401 5 "Authentication failed";
-    NetworkDisabled "NETWORK_DISABLED" 403 9 "The operator has disabled this network.";
+    NetworkDisabled "NETWORK_DISABLED" 403 9 "The operator has disabled this network." try "network enable <network>";
     NetworkNotAllowed "NETWORK_NOT_ALLOWED_BY_POLICY" 403 6 "The agent's policy does not allow this network.";
     DomainNotAllowed "DOMAIN_NOT_ALLOWED" 403 6 "The agent's policy does not allow payments to this domain.";
     DomainUrlRequired "DOMAIN_URL_REQUIRED" 403 6 "The agent's policy lists domains: send request_url.";
-    AgentSuspended "AGENT_SUSPENDED" 403 6 "The operator has suspended this agent.";
-    AgentNotCommissioned "AGENT_NOT_COMMISSIONED" 403 6 "The operator has not given this agent a policy and an address yet.";
-    AgentsFrozen "AGENTS_FROZEN" 403 6 "The operator has frozen all agents.";
+    AgentSuspended "AGENT_SUSPENDED" 403 6 "The operator has suspended this agent." try "agent resume <agent>";
+    AgentNotCommissioned "AGENT_NOT_COMMISSIONED" 403 6 "The operator has not given this agent a policy and an address yet." try "agent commission <agent> <policy> <label>";
+    AgentsFrozen "AGENTS_FROZEN" 403 6 "The operator has frozen all agents." try "thaw";
     X402Disabled "X402_DISABLED" 403 9 "The agent's policy does not allow payments.";
     ExceedsPerRequestMax "EXCEEDS_PER_REQUEST_MAX" 403 6 "Exceeds per-request maximum";
     ForeignHostRejected "FOREIGN_HOST_REJECTED" 403 6 "The server does not accept this Host: use a loopback name, or add it to the setting server.hosts.";
     BrowserOriginRejected "BROWSER_ORIGIN_REJECTED" 403 6 "Requests that come from a web page are refused.";
     LanBearerRefused "LAN_BEARER_REFUSED" 403 6 "Bearer tokens are refused from other machines: use an hmac agent, or call from this machine.";
     Unauthorized "UNAUTHORIZED" 403 6 "This transaction belongs to another agent.";
-    AgentNotFound "AGENT_NOT_FOUND" 404 7 "No agent has this code.";
-    RequestNotFound "REQUEST_NOT_FOUND" 404 7 "Request not found";
+    AgentNotFound "AGENT_NOT_FOUND" 404 7 "No agent has this code." try "agent list";
+    RequestNotFound "REQUEST_NOT_FOUND" 404 7 "Request not found" try "requests";
     TransactionNotFound "TRANSACTION_NOT_FOUND" 404 7 "Transaction not found";
     NotFound "NOT_FOUND" 404 7 "Not found";
     MethodNotAllowed "METHOD_NOT_ALLOWED" 405 2 "Method not allowed";
@@ -100,7 +105,7 @@ codes! {
     TooManyToday "TOO_MANY_TODAY" 429 6 "This agent has used up its requests of today: try again after midnight UTC.";
     TooManyPending "TOO_MANY_PENDING" 429 6 "Too many requests are waiting for the operator: try again later.";
     InternalError "INTERNAL_ERROR" 500 1 "The engine failed: the operator's log has the cause.";
-    WalletLocked "WALLET_LOCKED" 503 4 "The wallet is locked: run `bursar wallet open`.";
+    WalletLocked "WALLET_LOCKED" 503 4 "The wallet is locked: the operator must open it." try "wallet open";
     Busy "BUSY" 503 1 "Too many requests at once: try again.";
     JournalFailed "JOURNAL_FAILED" 503 13 "The journal could not be written: free the disk and restart the engine.";
     DiskFull "DISK_FULL" 503 13 "The disk of the data folder has less than 64 MiB free: free some space.";
@@ -116,25 +121,25 @@ codes! {
     WouldFail "WOULD_FAIL" 409 1 "The transaction would fail, so it was not sent.";
     Unpriced "UNPRICED" 409 9 "The price of this asset is not known, so no limit can be checked: deny the request.";
     BadInput "BAD_INPUT" 400 2 "The command is not valid.";
-    EngineDown "ENGINE_DOWN" 503 3 "No engine runs on this data folder: start `bursar engine`.";
+    EngineDown "ENGINE_DOWN" 503 3 "No engine runs on this data folder." try "engine";
     EngineRunning "ENGINE_RUNNING" 409 10 "Another engine is using this data folder.";
     WrongPassword "WRONG_PASSWORD" 401 5 "The password is wrong.";
     PasswordTooShort "PASSWORD_TOO_SHORT" 400 2 "The password is too short: use at least 8 characters.";
-    NoWallet "NO_WALLET" 404 7 "There is no wallet yet: run `bursar wallet create <name>`.";
+    NoWallet "NO_WALLET" 404 7 "There is no wallet yet." try "wallet create <name>";
     WalletExists "WALLET_EXISTS" 409 10 "This data folder has a wallet already.";
     WalletDamaged "WALLET_DAMAGED" 500 13 "The wallet file is damaged.";
     NameTaken "NAME_TAKEN" 409 10 "This name is taken: choose another.";
     NothingFound "NOTHING_FOUND" 404 7 "No item has this name or id.";
     Ambiguous "AMBIGUOUS" 404 7 "Several ids begin with this text: type more of the id.";
     InUse "IN_USE" 409 10 "It is in use.";
-    AlreadyDecided "REQUEST_ALREADY_PROCESSED" 409 10 "This request has been decided already.";
-    CardChanged "CARD_CHANGED" 409 10 "The request has changed since it was shown: look at its card again.";
+    AlreadyDecided "REQUEST_ALREADY_PROCESSED" 409 10 "This request has been decided already." try "requests --all";
+    CardChanged "CARD_CHANGED" 409 10 "The request has changed since it was shown: look at its card again." try "requests";
     ConfirmationNeeded "CONFIRMATION_NEEDED" 400 8 "This needs a confirmation, and there is no terminal to ask on.";
     Declined "DECLINED" 409 1 "Nothing was done.";
     DataFolder "DATA_FOLDER" 500 13 "The data folder cannot be used.";
     JournalDamaged "JOURNAL_DAMAGED" 500 13 "The journal is damaged.";
-    JournalUntrusted "JOURNAL_UNTRUSTED" 403 13 "The journal does not match the wallet: run `bursar audit verify`, then `bursar audit accept`.";
-    VersionMismatch "VERSION_MISMATCH" 409 14 "The engine and this program have different versions: restart the engine.";
+    JournalUntrusted "JOURNAL_UNTRUSTED" 403 13 "The journal does not match the wallet: run `audit verify`, then `audit accept`." try "audit verify";
+    VersionMismatch "VERSION_MISMATCH" 409 14 "The engine and this program have different versions: restart the engine." try "engine";
     ChainUnavailable "CHAIN_UNAVAILABLE" 502 11 "No endpoint of the network answered.";
     Cancelled "CANCELLED" 409 130 "Cancelled.";
 

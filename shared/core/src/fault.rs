@@ -12,20 +12,32 @@ pub struct Fault {
     pub code: Code,
     /// What happened and what to do. Never contains a secret; for agents, never a path or another agent's name.
     pub message: String,
+    /// The command that most likely helps, without the program's name, like `wallet open`. Each client shows it as it
+    /// is typed there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// For this machine's log; not serialized.
     #[serde(skip)]
     pub detail: Option<String>,
 }
 
 impl Fault {
-    /// Creates a fault with the code's own sentence.
+    /// Creates a fault with the code's own sentence and hint.
     pub fn new(code: Code) -> Self {
-        Self { code, message: code.sentence().to_owned(), detail: None }
+        Self::because(code, code.sentence())
     }
 
-    /// Creates a fault with a more specific sentence than the code's own.
+    /// Creates a fault with a more specific sentence than the code's own, and the code's hint.
     pub fn because(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), detail: None }
+        let hint = code.hint().map(str::to_owned);
+        Self { code, message: message.into(), hint, detail: None }
+    }
+
+    /// Replaces the code's own hint.
+    #[must_use]
+    pub fn with_hint(mut self, command: impl Into<String>) -> Self {
+        self.hint = Some(command.into());
+        self
     }
 
     /// Adds a detail for the log.

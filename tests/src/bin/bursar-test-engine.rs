@@ -31,7 +31,8 @@ async fn main() -> std::process::ExitCode {
     match run().await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(fault) => {
-            eprintln!("{}: {fault}", fault.code);
+            let hint = fault.hint.as_deref().map(|hint| format!(" Try `bursar {hint}`."));
+            eprintln!("{}: {fault}{}", fault.code, hint.unwrap_or_default());
             std::process::ExitCode::from(fault.code.exit())
         }
     }

@@ -12,7 +12,7 @@ use bursar_tests::process::Start;
 use crate::stage::{Lived, refused, refused_anywhere, text};
 
 /// The remedy in every message about a damaged journal.
-const WAY_OUT: &str = "`bursar wallet restore <file>` restores a backup";
+const WAY_OUT: &str = "`bursar wallet restore <file>`";
 
 /// Returns deterministic pseudorandom bytes.
 fn garbage(length: usize) -> Vec<u8> {

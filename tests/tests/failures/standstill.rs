@@ -132,7 +132,7 @@ async fn a_wallet_whose_creation_failed_late_can_be_opened_or_created_again() {
         let file = folder.join("wallets/main.wallet");
         let way_out = made.as_ref().err().is_some_and(|fault| {
             fault.message.contains(&file.display().to_string())
-                && fault.message.contains("move the file away")
+                && fault.message.contains("move it away")
         });
         assert!(opened.is_ok() || made.is_ok() || way_out, "{point}: {opened:?} {made:?}");
     }

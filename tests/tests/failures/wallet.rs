@@ -73,7 +73,7 @@ async fn a_missing_truncated_foreign_or_public_wallet_file_is_refused_by_name() 
     let file = text(&current);
     std::fs::remove_file(&current).unwrap();
     std::fs::remove_file(&previous).unwrap();
-    refuse(&lived, &mut operator, Code::NoWallet, &[&file, "`bursar wallet restore <file>`"]).await;
+    refuse(&lived, &mut operator, Code::NoWallet, &[&file, "restore a backup"]).await;
     for bytes in [&b""[..], &whole.0[..whole.0.len() / 2], b"\0\0\0\0"] {
         put(bytes);
         refuse(&lived, &mut operator, Code::WalletDamaged, &[&file, "backup"]).await;

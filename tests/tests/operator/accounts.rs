@@ -209,7 +209,8 @@ async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     let mut operator = engine.operator();
     let Answer::Wallet(found) = operator.must("wallet status").await else { panic!() };
     assert_eq!((found.exists, found.recoverable.as_deref()), (false, Some("main")));
-    assert!(operator.refused("wallet open").await.message.contains("`bursar wallet recover main`"));
+    let hint = operator.refused("wallet open").await.hint;
+    assert_eq!(hint.as_deref(), Some("wallet recover main"));
     operator.must("wallet recover main").await;
     operator.must("wallet open").await;
     operator.must("audit accept").await;
@@ -248,9 +249,8 @@ async fn a_lost_wallet_file_keeps_the_journal_and_its_words_restore_addresses() 
     let mut operator = engine.operator();
     let lost = operator.refused("wallet open").await;
     assert_eq!(lost.code, Code::NoWallet);
-    for advice in
-        ["`bursar wallet restore <file>`", "`bursar wallet delete`", "`bursar seed import`"]
-    {
+    assert_eq!(lost.hint.as_deref(), Some("wallet restore <file>"));
+    for advice in ["`wallet delete`", "`seed import`"] {
         assert!(lost.message.contains(advice), "{}", lost.message);
     }
     assert_eq!(operator.refused("wallet delete --confirm other").await.code, Code::Declined);

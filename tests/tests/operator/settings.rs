@@ -295,9 +295,10 @@ async fn agents_never_receive_the_url_of_another_program() {
     let address = taken.local_addr().unwrap();
     let mut operator = engine.operator();
     operator.must(&format!("config set server.listen {address}")).await;
-    let refused = operator.refused("server start").await.message;
-    let advice = "`bursar config set server.listen 127.0.0.1:";
-    assert!(refused.contains("another program listens on port") && refused.contains(advice));
+    let refused = operator.refused("server start").await;
+    let advice = "config set server.listen 127.0.0.1:";
+    assert!(refused.message.contains("another program listens on port"), "{refused}");
+    assert!(refused.hint.is_some_and(|hint| hint.starts_with(advice)));
     let Answer::Credentials(given) = operator.must("agent register bot --auth hmac").await else {
         panic!()
     };

@@ -2,10 +2,12 @@
 
 use std::sync::LazyLock;
 
+use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
 use clap::Command;
 
 use super::model::server::Server;
+use crate::wording;
 
 /// The grammar, built once: every key on a line reads it.
 static TREE: LazyLock<Command> = LazyLock::new(Order::tree);
@@ -46,9 +48,18 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
     Completed { line: format!("{before}{grown}"), choices }
 }
 
-/// Returns whether a command starts with this word.
-pub(crate) fn is_command(word: &str) -> bool {
-    TREE.find_subcommand(word).is_some()
+/// Commands of the grammar that the console leaves to a shell, because they write files or print keys.
+const SHELL_ONLY: [&str; 4] =
+    ["history export", "wallet backup", "wallet restore", "address export"];
+
+/// Returns a fault's message, and its hint as it is typed in the console or, for the others, in a shell.
+pub(crate) fn with_hint(fault: &Fault) -> String {
+    let Some(command) = &fault.hint else { return fault.message.clone() };
+    let word = command.split(' ').next().unwrap_or_default();
+    let is_ours = TREE.find_subcommand(word).is_some()
+        && !SHELL_ONLY.iter().any(|only| command.starts_with(only));
+    let typed = if is_ours { format!(":{command}") } else { wording::in_shell(command) };
+    format!("{} Try `{typed}`.", fault.message)
 }
 
 /// Returns the usage of the command on the line, or `None` until the command is complete.
@@ -103,10 +114,26 @@ fn common(choices: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bursar_core::codes::Code;
 
     fn of(line: &str) -> (String, usize) {
         let completed = complete(line, &Server::default());
         (completed.line, completed.choices.len())
+    }
+
+    #[test]
+    fn hints_are_shown_as_they_are_typed_in_the_console_or_a_shell() {
+        for (hint, shown) in [
+            ("wallet open", "Try `:wallet open`."),
+            ("agent resume <agent>", "Try `:agent resume <agent>`."),
+            ("engine", "Try `bursar engine`."),
+            ("history export <file>", "Try `bursar history export <file>`."),
+            ("wallet restore <file>", "Try `bursar wallet restore <file>`."),
+        ] {
+            let fault = Fault::because(Code::BadInput, "No.").with_hint(hint);
+            assert_eq!(with_hint(&fault), format!("No. {shown}"));
+        }
+        assert_eq!(with_hint(&Fault::because(Code::BadInput, "No.")), "No.");
     }
 
     #[test]

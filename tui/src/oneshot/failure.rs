@@ -3,14 +3,14 @@
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
-use super::hints;
+use crate::wording;
 
-/// A fault, and the option or command that would help if only this side knows it.
+/// A fault, and the option or shell line that would help if only this program knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What went wrong.
     pub fault: Fault,
-    /// Takes the place of the usual hint for the fault.
+    /// Replaces the hint of the fault.
     pub hint: Option<String>,
 }
 
@@ -21,8 +21,9 @@ impl From<Fault> for Failure {
 }
 
 impl Failure {
-    pub(super) fn hint(&self) -> Option<&str> {
-        self.hint.as_deref().or_else(|| hints::of(&self.fault))
+    pub(super) fn hint(&self) -> Option<String> {
+        let command = self.fault.hint.as_deref().map(wording::in_shell);
+        self.hint.clone().or(command)
     }
 
     /// Returns whether the same command may succeed a little later without any action.

@@ -29,7 +29,7 @@ pub(super) struct Envelope<'a> {
 struct Error<'a> {
     code: &'static str,
     message: &'a str,
-    hint: Option<&'a str>,
+    hint: Option<String>,
     retryable: bool,
     exit: u8,
 }

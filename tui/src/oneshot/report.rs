@@ -122,12 +122,12 @@ fn failed(
     let mut lines = failure.fault.message.lines().map(plain);
     complain(err, &format!("bursar: {}", lines.next().unwrap_or_default()));
     lines.for_each(|line| complain(err, &format!("  {line}")));
-    let told = |hint: &&str| {
+    let is_in_message = |hint: &String| {
         let bare = hint.split(" <").next().unwrap_or(hint);
         failure.fault.message.contains(bare)
     };
-    if let Some(hint) = failure.hint().filter(|hint| !told(hint)) {
-        complain(err, &format!("  try: {}", plain(hint)));
+    if let Some(hint) = failure.hint().filter(|hint| !is_in_message(hint)) {
+        complain(err, &format!("  try: {}", plain(&hint)));
     }
     // `eval "$(...)"` succeeds with empty output: the next command would silently lack its variables.
     if matches!(command, Some("agent.instructions" | "agent.register")) {

@@ -81,9 +81,10 @@ fn failed(address: SocketAddr, error: &io::Error) -> Fault {
         io::ErrorKind::AddrInUse => format!("another program listens on port {port}"),
         _other => error.to_string(),
     };
-    let message =
-        format!("The agent server cannot listen on {address}: {why}. {}.", another(address));
-    Fault::because(Code::InUse, message)
+    let message = format!(
+        "The agent server cannot listen on {address}: {why}. Set a free port, then start it again."
+    );
+    Fault::because(Code::InUse, message).with_hint(free_port_command(address))
 }
 
 /// Whether another program listens there. It would receive requests sent to this address.
@@ -91,12 +92,10 @@ pub fn is_taken(address: SocketAddr) -> bool {
     open(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
-/// Returns the advice how to give the server a free port.
-pub fn another(taken: SocketAddr) -> String {
+/// Returns the command that gives the server a free port.
+pub fn free_port_command(taken: SocketAddr) -> String {
     let free = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), free_beside(taken.port()));
-    format!(
-        "Give it a free port with `bursar config set server.listen {free}`, then start it again"
-    )
+    format!("config set server.listen {free}")
 }
 
 /// The number of ports above a taken one that are tried.
@@ -126,9 +125,9 @@ mod tests {
             let fault = bind(address, exposure).await.unwrap_err();
             assert_eq!(fault.code, Code::InUse);
             assert!(fault.message.contains(&format!("port {}", address.port())), "{fault}");
-            let command = "`bursar config set server.listen 127.0.0.1:";
-            let (_told, free) = fault.message.split_once(command).unwrap();
-            let free: u16 = free.split('`').next().unwrap().parse().unwrap();
+            let hint = fault.hint.unwrap();
+            let free = hint.strip_prefix("config set server.listen 127.0.0.1:").unwrap();
+            let free: u16 = free.parse().unwrap();
             let taken = address.port();
             assert!((taken + 1..=taken + NEAR).contains(&free), "{free} instead of {taken}");
         }

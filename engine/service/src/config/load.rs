@@ -200,7 +200,7 @@ mod tests {
         ] {
             let fault = load("", &[(name, "1")], None).unwrap_err();
             assert!(fault.message.contains(name), "{fault}");
-            assert!(fault.message.contains("bursar config set "), "{fault}");
+            assert!(fault.message.contains("config set "), "{fault}");
         }
         let fault = load("", &[("BURSAR_SERVER_RATE_PER_MINUTE", "0")], None).unwrap_err();
         assert!(fault.message.contains("config set server.rate_per_minute 0"), "{fault}");

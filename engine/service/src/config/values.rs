@@ -8,7 +8,7 @@ use bursar_core::settings::{ConsoleTime, Notices};
 use url::Url;
 
 pub(super) fn journal_only(key: Key) -> String {
-    format!("it can weaken a protection: set it with `bursar config set {key} <value>` only")
+    format!("it can weaken a protection: set it with `config set {key} <value>` only")
 }
 
 pub(super) fn switch(text: &str) -> Result<bool, String> {
@@ -30,15 +30,17 @@ pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
         Ok(address)
     } else {
         Err(format!(
-            "{text} is not a loopback address; to serve other machines, use `bursar server start --allow-lan`"
+            "{text} is not a loopback address; to serve other machines, use `server start --allow-lan`"
         ))
     }
 }
 
 pub(super) fn limited(rate: u32) -> Result<u32, String> {
     match rate {
-        0 => Err("0 turns a protection off: set it with `bursar config set server.rate_per_minute 0` only"
-            .to_owned()),
+        0 => {
+            Err("0 turns a protection off: set it with `config set server.rate_per_minute 0` only"
+                .to_owned())
+        }
         rate => Ok(rate),
     }
 }

@@ -13,7 +13,7 @@ use crate::agent_api::listen::bind;
 use crate::agent_api::{Api, Exposure, Server, ServerConfig};
 
 impl EngineContext {
-    /// The agent server without a socket.
+    /// Returns the agent server's API without a socket.
     pub(crate) fn api(&self) -> Api {
         Api::new(
             self.core.clone(),
@@ -35,7 +35,7 @@ impl EngineContext {
         }
     }
 
-    /// To whom the operator has opened the agent server.
+    /// Returns who can reach the agent server, as the operator has set it.
     fn exposure(&self) -> Exposure {
         let lasting = self.core.view().settings().allow_lan;
         let open = lasting || self.lan_for_this_run.load(Ordering::SeqCst);
@@ -43,6 +43,9 @@ impl EngineContext {
     }
 
     /// Restarts a running server if its exposure no longer matches the settings.
+    ///
+    /// # Errors
+    /// The new address cannot be bound.
     pub(crate) async fn follow_exposure(&self) -> Result<(), Fault> {
         let open = self.server.lock().await.as_ref().map(Server::is_open_to_network);
         if open.is_some_and(|open| open != (self.exposure() == Exposure::Lan)) {
@@ -52,7 +55,10 @@ impl EngineContext {
         Ok(())
     }
 
-    /// Starts the agent server unless it runs already; returns its address.
+    /// Starts the agent server unless it runs already, and returns its address.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
     pub(crate) async fn start_server(&self) -> Result<SocketAddr, Fault> {
         let mut server = self.server.lock().await;
         if let Some(running) = server.as_ref() {
@@ -67,7 +73,7 @@ impl EngineContext {
         Ok(address)
     }
 
-    /// Stops the agent server; waits at most [`DRAIN_MS`] for calls in progress.
+    /// Stops the agent server. Waits at most [`DRAIN_MS`] for calls in flight.
     pub(crate) async fn stop_server(&self) {
         if let Some(server) = self.server.lock().await.take() {
             server.stop(Duration::from_millis(DRAIN_MS)).await;

@@ -1,9 +1,9 @@
-//! The URL that agents are given with their credentials.
+//! The agent server's URL, which agents receive with their credentials.
 
 use std::net::SocketAddr;
 
 use super::EngineContext;
-use crate::agent_api::listen::{another, is_taken};
+use crate::agent_api::listen::{free_port_command, is_taken};
 
 /// The agent server's URL.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct AgentUrl {
 }
 
 impl EngineContext {
-    /// The URL of the agent server, whether it runs or not.
+    /// Returns the URL of the agent server, whether it runs or not.
     pub(crate) async fn agent_url(&self) -> AgentUrl {
         match self.server.lock().await.as_ref() {
             Some(server) => {
@@ -28,13 +28,16 @@ impl EngineContext {
     }
 }
 
-/// The URL of a server that is not running yet, unless the port is unknown or taken by another program.
+/// Returns the URL of a server that does not run yet, unless its port is unknown or taken by another program.
 fn planned(listen: SocketAddr) -> AgentUrl {
     let problem = if listen.port() == 0 {
         Some("the agent server is not running, and picks a free port when it starts".to_owned())
     } else if is_taken(listen) {
-        let another = another(listen);
-        Some(format!("another program listens on {listen}, not the agent server. {another}"))
+        let command = free_port_command(listen);
+        Some(format!(
+            "another program listens on {listen}, not the agent server: set a free port with `{command}`, then \
+             start it again"
+        ))
     } else {
         None
     };

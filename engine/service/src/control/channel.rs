@@ -1,4 +1,4 @@
-//! Frames over a stream.
+//! Sends and receives control frames over a stream.
 
 use bursar_core::wire::{Frame, FrameReader, ToClient};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -22,7 +22,7 @@ pub(super) enum SessionError {
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// Frames over a stream.
+/// A stream of control frames.
 pub(super) struct Channel {
     stream: Box<dyn Duplex>,
     reader: FrameReader,
@@ -38,7 +38,7 @@ impl Channel {
         self.reader.allow(most);
     }
 
-    /// The next frame; `None` at the end. Cancel-safe: a partial frame stays in the reader.
+    /// Returns the next frame, or `None` at the end of the stream. Cancel-safe: a partial frame stays in the reader.
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, SessionError> {
         loop {
             let count = self.stream.read(self.reader.space()).await?;
@@ -62,7 +62,7 @@ impl Channel {
     }
 
     pub(super) async fn send_frame(&mut self, frame: &Frame) -> Result<(), SessionError> {
-        // A buffer that is wiped, and none of a codec: some frames are secrets.
+        // Some frames are secrets, so write from a buffer that is wiped, not through a codec's.
         self.stream.write_all(&frame.packed()).await?;
         Ok(self.stream.flush().await?)
     }

@@ -39,7 +39,7 @@ impl SessionDialogue {
         Self { id, asking, client, out, answers }
     }
 
-    /// Sends a prompt whose answer is bytes.
+    /// Sends a prompt and returns the bytes of its answer.
     async fn typed(&mut self, prompt: Prompt) -> Result<Zeroizing<Vec<u8>>, Fault> {
         self.ask(prompt).await?;
         match self.answers.recv().await {
@@ -165,7 +165,7 @@ fn utf8(message: &str) -> Fault {
     Fault::because(Code::BadInput, message)
 }
 
-/// Completes when the command is cancelled. Answers that no prompt waits for are dropped.
+/// Completes when the command is cancelled. Drops answers without a pending prompt.
 async fn cancelled(answers: &mut mpsc::Receiver<PromptAnswer>) {
     while let Some(answer) = answers.recv().await {
         match answer {

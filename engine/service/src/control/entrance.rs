@@ -1,5 +1,5 @@
-//! Places of programs at the control socket. Those that have not proven the token yet have a few of their own, of which
-//! the oldest is evicted: silent connections never keep the operator out.
+//! Bounds the connections of the control socket. Connections without a proof of the token have a few separate places,
+//! and a new one evicts the oldest: silent connections cannot lock the operator out.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,11 @@ use bursar_core::limits::{CONTROL_SESSIONS, CONTROL_UNPROVEN};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// All places of one socket.
+/// The connection limits of one socket.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     proven: Arc<Semaphore>,
-    // A mutex, not a message: the newcomer's place must be free before it is served.
+    // A mutex instead of an owning task: the eviction must happen before the new connection is served.
     unproven: Arc<Mutex<Unproven>>,
 }
 
@@ -23,7 +23,7 @@ struct Unproven {
     waiting: VecDeque<(u64, CancellationToken)>,
 }
 
-/// A program that has not proven the token yet. Dropping it frees its place.
+/// The place of a connection without a proof of the token. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Entrance {
     places: Places,
@@ -36,7 +36,7 @@ impl Places {
         Self { proven: Arc::new(Semaphore::new(CONTROL_SESSIONS)), unproven: Arc::default() }
     }
 
-    /// A place for a program that has just connected; evicts the oldest that has proven nothing where there is none.
+    /// Takes a place for a new connection. If all are taken, evicts the oldest connection without a proof.
     pub(super) fn enter(&self) -> Entrance {
         let evicted = CancellationToken::new();
         let mut unproven = self.unproven.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,12 +53,12 @@ impl Places {
 }
 
 impl Entrance {
-    /// Ends once the place is another program's.
+    /// Completes when another connection has taken the place.
     pub(super) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// A place of a program that has proven the token; `None` if all are taken.
+    /// Takes a place for a program that has proven the token; `None` if all are taken.
     pub(super) fn pass(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places.proven).try_acquire_owned().ok()
     }

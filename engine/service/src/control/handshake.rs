@@ -1,4 +1,4 @@
-//! Both sides prove that they know the token, and neither sends it: a program that took the socket's place
+//! The handshake: both sides prove that they know the token, and neither sends it. A program that replaced the socket
 //! learns nothing.
 
 use bursar_core::client::Program;
@@ -12,8 +12,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::channel::{Channel, SessionError};
 use super::entrance::Entrance;
 
-/// The engine's side. Whoever cannot prove the token is told no more than that; who can is the kind of
-/// program that it says it is.
+/// Runs the engine's side of the handshake. A client without the token learns only that its proof is wrong. A client
+/// with the token may name its own kind of program.
+///
+/// # Errors
+/// The proof is wrong, the protocol differs, all places are taken, or the stream failed.
 pub(super) async fn accept(
     channel: &mut Channel,
     token: &str,

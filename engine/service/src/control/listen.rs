@@ -1,4 +1,4 @@
-//! The socket. The only file that names interprocess.
+//! Listens on the control socket. The only file that names interprocess.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ use crate::context::EngineContext;
 use crate::service::data_dir::DataFolder;
 use crate::service::instance;
 
-/// A socket's path has 108 bytes on Linux and 104 elsewhere.
+/// The longest path for a socket. The limit is 108 bytes on Linux and 104 on macOS and the BSDs.
 const PATH_BYTES: usize = 100;
 
-/// The listening side; removes its files when stopped.
+/// The listening control socket. [`ControlServer::stop`] removes its files.
 #[derive(Debug)]
 pub struct ControlServer {
     socket: PathBuf,
@@ -30,7 +30,10 @@ pub struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens, then tells where in the owner-only file.
+    /// Listens, then publishes the socket and token in an owner-only file.
+    ///
+    /// # Errors
+    /// `DATA_FOLDER` if the socket or file cannot be created.
     pub(crate) fn start(engine: &Arc<EngineContext>) -> Result<Self, Fault> {
         let socket = socket_path(&engine.folder)?;
         let failed = |error: std::io::Error| {
@@ -39,14 +42,14 @@ impl ControlServer {
                 format!("The control socket {} cannot be opened: {error}.", socket.display()),
             )
         };
-        // We hold the folder's lock, so a socket that is there belongs to nobody.
+        // We hold the folder's lock, so an existing socket is stale.
         if socket.exists() {
             std::fs::remove_file(&socket).map_err(failed)?;
         }
         let named = || -> std::io::Result<ListenerOptions<'_>> {
             Ok(ListenerOptions::new().name(socket.as_os_str().to_fs_name::<GenericFilePath>()?))
         };
-        // Closed to others before it has a name. Where a socket cannot be, the folder keeps them out.
+        // Mode 0600 before the socket has a name. Where that is unsupported, the folder's mode protects it.
         let listener = match named().and_then(|socket| socket.mode(0o600).create_tokio()) {
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
                 named().and_then(ListenerOptions::create_tokio)
@@ -76,7 +79,7 @@ impl ControlServer {
         Ok(Self { socket, stop })
     }
 
-    /// Takes no more programs.
+    /// Stops accepting connections and removes the socket and its file.
     pub fn stop(&self, folder: &DataFolder) {
         instance::withdraw_control(folder);
         self.stop.cancel();
@@ -111,7 +114,7 @@ async fn accept(
         let entrance = places.enter();
         let (engine, token) = (Arc::clone(&engine), Arc::clone(&token));
         let tasks = engine.tasks.clone();
-        // Ends by itself when the engine stops, which waits for what it still has to say.
+        // The session ends itself when the engine stops. The engine waits for its last frames.
         tasks.spawn(async move {
             let served =
                 serve_connected(engine, Box::new(stream), peer.pid, &token, &nonce, entrance).await;
@@ -122,7 +125,7 @@ async fn accept(
     }
 }
 
-/// Who the kernel says is at the other end, where the platform tells it.
+/// The peer's account and process as the kernel reports them, if the platform does.
 struct Peer {
     uid: Option<u32>,
     pid: Option<u32>,
@@ -139,7 +142,7 @@ impl Peer {
         }
     }
 
-    /// Elsewhere the token decides alone.
+    /// Returns whether the peer has our account. If the platform does not report it, only the token decides.
     fn is_ours(&self) -> bool {
         self.uid.is_none_or(|uid| uid == rustix::process::geteuid().as_raw())
     }

@@ -1,4 +1,4 @@
-//! One attached program: reads its frames, runs its orders, routes its answers.
+//! The session of one attached program: reads its frames, runs its orders, routes its answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,15 @@ use super::handshake;
 use crate::context::EngineContext;
 use crate::operator;
 
-/// Commands of one connection that may run at once.
+/// Concurrent commands per connection.
 const COMMANDS: usize = 8;
-/// Frames that may wait for a slow reader.
+/// Frames queued for a slow reader.
 const OUTBOX: usize = 64;
 
-/// A program that came through the socket: it proves the token first, and has a place only from then on.
+/// Serves a program that connected through the socket. It must prove the token before it gets a place.
+///
+/// # Errors
+/// The handshake or the stream failed, or the connection was evicted.
 pub(super) async fn serve_connected(
     engine: Arc<EngineContext>,
     stream: Box<dyn Duplex>,
@@ -47,7 +50,7 @@ pub(super) async fn serve_connected(
     serve(engine, channel, Client::Attached { program, pid }).await
 }
 
-/// A program in our own process: there is nothing to prove.
+/// Serves a program in our own process, without a handshake.
 pub(crate) async fn serve_attached(engine: Arc<EngineContext>, stream: Box<dyn Duplex>) {
     let channel = Channel::new(stream, FRAME_BYTES);
     if let Err(error) = serve(engine, channel, Client::Inside).await {
@@ -55,8 +58,8 @@ pub(crate) async fn serve_attached(engine: Arc<EngineContext>, stream: Box<dyn D
     }
 }
 
-/// Serves until the program goes, or until the engine stops: then nothing more is read, and what still runs
-/// ends and is answered.
+/// Serves until the program disconnects or the engine stops. On a stop it reads no more frames, lets running commands
+/// end and sends their answers.
 async fn serve(
     engine: Arc<EngineContext>,
     mut channel: Channel,
@@ -101,7 +104,7 @@ async fn serve(
             Some(frame) = outbox.recv() => deliver(&mut channel, &frame, &engine.stopping).await?,
         }
     }
-    // Without anybody to answer, a prompt ends its command; with the last command the outbox closes.
+    // Without a sender of answers each prompt fails and ends its command. The last command closes the queue.
     drop((out, running));
     while let Some(frame) = outbox.recv().await {
         deliver(&mut channel, &frame, &engine.stopping).await?;
@@ -109,7 +112,7 @@ async fn serve(
     Ok(())
 }
 
-/// Waits for a slow reader as long as it takes, but not while the engine stops.
+/// Sends a frame. Waits for a slow reader without limit, but at most [`FAREWELL_MS`] once the engine stops.
 async fn deliver(
     channel: &mut Channel,
     frame: &Frame,
@@ -125,8 +128,8 @@ async fn deliver(
     tokio::time::timeout(patience, sending).await.map_err(|_elapsed| SessionError::TooSlow)?
 }
 
-/// Starts a command. It runs to its end although the connection may go: what it began must not be left
-/// half done. A prompt that nobody answers any more ends it.
+/// Starts a command. It runs to its end even if the connection closes, so that no change stays half done. A prompt
+/// without a connection ends it.
 fn run(
     engine: &Arc<EngineContext>,
     id: u64,
@@ -146,7 +149,7 @@ fn run(
 
 fn answer(running: &mut BTreeMap<u64, mpsc::Sender<PromptAnswer>>, id: u64, given: PromptAnswer) {
     if let Some(answers) = running.get(&id) {
-        // More answers than prompts are dropped.
+        // Drops answers beyond the prompts.
         let _full_or_ended = answers.try_send(given);
     }
 }

@@ -1,4 +1,4 @@
-//! The core on its own thread, and the handle by which everybody reaches it.
+//! The core's thread, and the handle through which other threads reach it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,12 +35,12 @@ enum Message {
     Stop(Answer<()>),
 }
 
-/// Sends commands to the core and reads what it published. Cheap to clone.
+/// Sends actions to the core and reads its published view. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     queue: Sender<Message>,
-    /// Places for agents' asks and reports. An operator's commands are few and are never turned away: least of all a
-    /// freeze, when agents fill the queue.
+    /// Bounds the asks and reports of agents in the queue. Operator commands take no permit: a freeze must get through
+    /// when agents fill the queue.
     places: Arc<Semaphore>,
     view: watch::Receiver<Arc<View>>,
     reader: Arc<dyn Reader>,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// A core and the way to it. Nothing is decided before somebody gives it its turns.
+    /// Creates the handle and the loop of a core. The core decides nothing until the loop runs.
     pub fn new(core: Core, clock: Arc<dyn Clock>) -> (Self, Turns) {
         let (queue, inbox) = channel();
         let places = Arc::new(Semaphore::new(CORE_QUEUE));
@@ -69,23 +69,26 @@ impl Handle {
         Arc::clone(&self.view.borrow())
     }
 
-    /// Wakes on each publication.
+    /// Returns a receiver that wakes on each publication.
     pub fn watch(&self) -> watch::Receiver<Arc<View>> {
         self.view.clone()
     }
 
+    /// Returns a reader of committed records.
     pub fn reader(&self) -> Arc<dyn Reader> {
         Arc::clone(&self.reader)
     }
 
+    /// Returns the current moment of the core's clock.
     pub fn now(&self) -> Moment {
         self.clock.now()
     }
 
-    /// Has an action decided and committed.
+    /// Decides and commits an action.
     ///
     /// # Errors
-    /// The refusal; `BUSY` if the queue is full; `JOURNAL_FAILED` once a commit has failed.
+    /// The refusal; `BUSY` if the queue is full; `JOURNAL_FAILED` once a commit has failed; `ENGINE_DOWN` once the core
+    /// has stopped.
     pub async fn act(&self, action: Action) -> Result<Outcome, Fault> {
         let place = match &action {
             Action::Ask(_) | Action::Report(_) => Some(
@@ -100,20 +103,26 @@ impl Handle {
         outcome
     }
 
-    /// Has a signature recorded. Nobody waits for it: after a crash the same terms give the same one.
+    /// Queues the record of a signature and returns at once: after a crash the same terms give the same signature.
     pub fn record(&self, id: RequestId, signature: Signature65) {
         let action = Box::new(Action::Signed { id, signature });
-        // Stopped: then it is signed again.
+        // If the core has stopped, a repeated ask signs again after the restart.
         let _stopped = self.queue.send(Message::Do(action, None));
     }
 
-    /// A request as it stands, signature included.
+    /// Returns a request with its latest status and signature.
+    ///
+    /// # Errors
+    /// `JOURNAL_DAMAGED` if its record cannot be read; `ENGINE_DOWN`.
     pub async fn look(&self, id: RequestId) -> Result<Option<Arc<Request>>, Fault> {
         self.ask(|answer| Message::Look(id, answer)).await
     }
 
-    /// Tells the core that the wallet was opened, with the keys of seals and the wallet file's note.
-    /// Answers the head that is sealed now; `None` if journal and wallet do not fit together.
+    /// Reports to the core that the wallet was opened, with the sealing keys and the head that the wallet file noted.
+    /// Returns the head that is now sealed, or `None` if journal and wallet do not match.
+    ///
+    /// # Errors
+    /// `JOURNAL_FAILED`, `JOURNAL_DAMAGED` or `ENGINE_DOWN`.
     pub async fn unlocked(
         &self,
         keys: Vec<Zeroizing<[u8; 32]>>,
@@ -122,27 +131,43 @@ impl Handle {
         self.ask(|answer| Message::Unlocked { keys, note, answer }).await
     }
 
-    /// Accepts a journal that did not fit the wallet.
+    /// Accepts a journal that did not match the wallet.
+    ///
+    /// # Errors
+    /// The refusal, `JOURNAL_FAILED`, `JOURNAL_DAMAGED` or `ENGINE_DOWN`.
     pub async fn accept(&self, key: Zeroizing<[u8; 32]>) -> Result<(), Fault> {
         self.ask(|answer| Message::Accept { key, answer }).await
     }
 
-    /// The keys are gone; `noted` is the entry that the wallet file was told of before.
+    /// Reports to the core that the keys were wiped. `noted` is the entry that the wallet file recorded before.
+    ///
+    /// # Errors
+    /// `ENGINE_DOWN` once the core has stopped.
     pub async fn locked(&self, cause: LockCause, noted: Option<u64>) -> Result<(), Fault> {
         self.ask(|answer| Message::Locked(cause, noted, answer)).await
     }
 
-    /// Keeps the journal's history as it is, so that it may be copied. Answers its path, if there is one.
+    /// Commits pending entries and stops changes to the history file until [`Handle::end_copy`]. Returns its path, if
+    /// there is one.
+    ///
+    /// # Errors
+    /// `JOURNAL_FAILED`, `DATA_FOLDER` or `ENGINE_DOWN`.
     pub async fn begin_copy(&self) -> Result<Option<PathBuf>, Fault> {
         self.ask(Message::BeginCopy).await
     }
 
-    /// Copies the rest of the journal to `to`, if it is given, and lets the history change again.
+    /// Copies the rest of the journal to `to`, if it is given, and allows changes to the history again.
+    ///
+    /// # Errors
+    /// `DATA_FOLDER` or `ENGINE_DOWN`.
     pub async fn end_copy(&self, to: Option<PathBuf>) -> Result<(), Fault> {
         self.ask(|answer| Message::EndCopy(to, answer)).await
     }
 
-    /// Writes what waits and ends the thread.
+    /// Commits pending entries, closes the journal and ends the thread.
+    ///
+    /// # Errors
+    /// `ENGINE_DOWN` if it has already stopped.
     pub async fn stop(&self) -> Result<(), Fault> {
         self.ask(Message::Stop).await
     }
@@ -154,7 +179,7 @@ impl Handle {
     }
 }
 
-/// The core and its inbox, between two turns.
+/// The core and its inbox, between two batches.
 #[derive(Debug)]
 pub struct Turns {
     seat: Seat,
@@ -162,12 +187,15 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Gives the core a thread of its own.
+    /// Runs the core on its own thread.
+    ///
+    /// # Errors
+    /// The operating system cannot start a thread.
     pub fn start(self) -> std::io::Result<()> {
         std::thread::Builder::new().name("core".to_owned()).spawn(move || self.run()).map(drop)
     }
 
-    /// The thread: wait for one message, take whatever else is there, step, publish, answer.
+    /// The thread's loop: waits for a message, takes the others in the queue, steps, publishes, answers.
     fn run(mut self) {
         let delay = Duration::from_millis(RECORD_DELAY_MS);
         loop {
@@ -194,32 +222,33 @@ impl Turns {
         self.seat.rest();
     }
 
-    /// Works on what has come, if anything has. `None` once the core was told to stop.
+    /// Processes the queued messages. Returns whether there were any, or `None` once the core has stopped.
     pub fn turn(mut self) -> Option<(Self, bool)> {
         let Ok(first) = self.inbox.try_recv() else { return Some((self, false)) };
         self.seat = self.seat.turn(first, &self.inbox)?;
         Some((self, true))
     }
 
-    /// What the thread does when nothing has come for a while.
+    /// Commits pending entries, as the thread does when the queue stays empty.
     pub fn rest(&mut self) {
         if self.seat.core.has_waiting() {
             self.seat.rest();
         }
     }
 
+    /// Returns the core, for simulations.
     pub fn core(&self) -> &Core {
         &self.seat.core
     }
 }
 
-/// Where the core works.
+/// The core with the clock and the channel that it publishes to.
 #[derive(Debug)]
 struct Seat {
     core: Core,
     publish: watch::Sender<Arc<View>>,
     clock: Arc<dyn Clock>,
-    /// Decisions in one batch.
+    /// The limit of decisions in one batch.
     most: usize,
 }
 
@@ -229,7 +258,7 @@ impl Seat {
         show(&self.core, &self.publish);
     }
 
-    /// `first` and what else is there. `None` if it was told to stop: then the journal is closed.
+    /// Processes `first` and other queued messages. Returns `None` after a stop, with the journal closed.
     fn turn(mut self, first: Message, inbox: &Receiver<Message>) -> Option<Self> {
         let mut batch = Batch::default();
         let mut other = batch.take(first);
@@ -247,7 +276,7 @@ impl Seat {
             Some(Message::Stop(answer)) => {
                 self.rest();
                 let Self { core, publish: _until_all_is_told, .. } = self;
-                // The journal is closed before anybody is told so.
+                // Close the journal before the caller of the stop gets its answer.
                 drop(core);
                 let _gone = answer.send(Ok(()));
                 None
@@ -261,8 +290,8 @@ impl Seat {
     }
 }
 
-/// Publishes the core's view. After a failed commit its state holds what the disk may not: the last view
-/// stays, and says that nothing is decided any more.
+/// Publishes the core's view. After a failed commit the state may be ahead of the disk, so the last view remains,
+/// with the reason of the failure.
 fn show(core: &Core, publish: &watch::Sender<Arc<View>>) {
     let mut view = core.view();
     if view.failed.is_some() {
@@ -272,12 +301,12 @@ fn show(core: &Core, publish: &watch::Sender<Arc<View>>) {
     publish.send_replace(Arc::new(view));
 }
 
-/// Actions that are decided together.
+/// The actions of one step.
 #[derive(Default)]
 struct Batch {
     actions: Vec<Action>,
     answers: Vec<Option<Answer<Outcome>>>,
-    /// Actions other than the records of signatures, for which nobody waits.
+    /// Number of actions without the records of signatures, which have no waiting caller.
     decisions: usize,
 }
 
@@ -286,7 +315,7 @@ impl Batch {
         self.decisions < most && self.actions.len() < CORE_QUEUE
     }
 
-    /// Takes an action in; hands back what is none and so ends the batch.
+    /// Adds an action. Returns any other message, which ends the batch.
     fn take(&mut self, message: Message) -> Option<Message> {
         match message {
             Message::Do(action, answer) => {
@@ -307,13 +336,13 @@ impl Batch {
         let outcomes = core.step(&clock.now(), self.actions);
         show(core, publish);
         for (answer, outcome) in self.answers.into_iter().zip(outcomes) {
-            // The caller may have gone; what was decided stands.
+            // The caller may have gone away. The decision remains.
             let _gone = answer.map(|answer| answer.send(outcome));
         }
     }
 }
 
-/// Everything that is no action.
+/// Processes a message other than an action or a stop.
 fn control(
     message: Message,
     core: &mut Core,
@@ -324,7 +353,7 @@ fn control(
         Fault::because(Code::JournalDamaged, error.to_string())
     };
     match message {
-        // Taken by the loop.
+        // Handled by `Batch::take` and `Seat::turn`.
         Message::Do(..) | Message::Stop(_) => {}
         Message::Look(id, answer) => {
             let _gone = answer.send(core.find(id).map_err(damaged));

@@ -1,5 +1,5 @@
-//! Journal and wallet side by side: at unlock the wallet's key judges what is on disk, an operator may accept what
-//! does not fit, and a lock ends the seals. Only a judged journal lets anything be automatic.
+//! Verifies the journal with the wallet's key. An unlock verifies what is on disk, the operator may accept a journal
+//! that does not match, and a lock ends the seals. Payments are automatic only after a journal was verified.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -13,14 +13,18 @@ use zeroize::Zeroizing;
 use super::{Core, first_remembered, resumed};
 use crate::journal::{Head, JournalError};
 
-/// How far back an ask may still be repeated: signatures are fresh for minutes, and clocks are wrong by
-/// zones. What is older is not worth a look-up each at unlock.
+/// How long an ask may be repeated, in milliseconds. Signatures are fresh for minutes, and wrong clocks are off by
+/// time zones. An unlock looks up no older asks.
 const REPEATABLE_MS: i64 = 2 * 86_400 * 1000;
 
 impl Core {
-    /// The wallet was opened: checks the journal against it and, if they fit, seals the head at once and
-    /// every commit from now on. `keys` are the wallet's key of seals and, after it, those of earlier
-    /// passwords. Answers the sealed head; `None` if they do not fit.
+    /// Verifies the journal after the wallet was opened. If they match, seals the head and every later commit.
+    ///
+    /// `keys` are the wallet's sealing key, then those of earlier passwords. `note` is the head that the wallet file
+    /// last recorded. Returns the sealed head, or `None` if journal and wallet do not match.
+    ///
+    /// # Errors
+    /// `JOURNAL_FAILED` after a failed commit; `JOURNAL_DAMAGED` if the journal cannot be read.
     pub fn unlocked(
         &mut self,
         moment: &Moment,
@@ -43,7 +47,7 @@ impl Core {
         }
     }
 
-    /// Whether journal and wallet fit together. The state is rebuilt from what is under a seal in any case.
+    /// Returns whether journal and wallet match. Rebuilds the state from sealed data in either case.
     fn judge(
         &mut self,
         moment: &Moment,
@@ -53,7 +57,7 @@ impl Core {
         let sealed = self.journal.sealed(keys, note)?;
         let base = match &sealed {
             Ok(sealed) => self.journal.sealed_snapshot(keys, *sealed)?,
-            // Without a seal that fits there is nothing to judge what follows by.
+            // Without a valid seal no snapshot can be trusted.
             Err(_reason) => None,
         };
         let from = sealed.as_ref().copied().unwrap_or(self.journal.durable());
@@ -69,7 +73,7 @@ impl Core {
         Ok(self.judged)
     }
 
-    /// A copy of the wallet file from before its last note does not know what the journal knows of it.
+    /// Returns an error text if the wallet file is a copy from before the last note that the journal recorded.
     fn older_file(&self, note: Option<Head>) -> Option<String> {
         let (noted, known) = (self.state.wallet_noted, note.map_or(0, |note| note.seq));
         (known < noted).then(|| {
@@ -79,12 +83,12 @@ impl Core {
         })
     }
 
-    /// The state before the first entry.
+    /// Returns the state before the first entry.
     fn fresh(&self) -> State {
         State::new(self.state.networks_on.iter().copied())
     }
 
-    /// Reads the whole journal, rows of payees and all. Answers what is wrong.
+    /// Examines the whole journal and the payee rows. Returns the first contradiction.
     fn examine_all(
         &mut self,
         sealed: Head,
@@ -103,7 +107,7 @@ impl Core {
     fn correct_payees(&mut self, tally: Tally) -> Result<(), JournalError> {
         match self.journal.correct_payees(tally) {
             Ok(true) => Ok(()),
-            // It decides nothing, so it is no reason for payments to ask.
+            // No decision depends on these rows, so payments stay automatic.
             Ok(false) => {
                 tracing::warn!("the index of payees was wrong: it was made anew");
                 Ok(())
@@ -115,8 +119,8 @@ impl Core {
         }
     }
 
-    /// Reads what follows a snapshot under a seal, and before it what may still be repeated: what that costs does
-    /// not grow with the journal. Answers what is wrong.
+    /// Examines the entries after a sealed snapshot, and before it those whose asks may be repeated. Returns the first
+    /// contradiction. The cost does not grow with the journal.
     fn examine_since(
         &mut self,
         state: State,
@@ -149,8 +153,12 @@ impl Core {
         wrong
     }
 
-    /// The operator accepts the journal as it is: it is sealed from now on. Signed requests that were forgotten by a
-    /// clock that was ahead are remembered again.
+    /// Accepts the journal as it is, on the operator's command, and seals it from now on.
+    ///
+    /// Signed requests that a fast clock made the journal forget are remembered again.
+    ///
+    /// # Errors
+    /// The refusal of the command; `JOURNAL_FAILED` or `JOURNAL_DAMAGED`.
     pub fn accept(&mut self, moment: &Moment, key: Zeroizing<[u8; 32]>) -> Result<(), Fault> {
         for outcome in self.step(moment, vec![Action::AcceptJournal]) {
             outcome?;
@@ -164,13 +172,15 @@ impl Core {
         self.count_payees().map_err(|damage| damaged(&damage))
     }
 
-    /// From the first entry: unlock may not have read so far back.
+    /// Counts payees from the first entry, because an unlock may not have read that far back.
     fn count_payees(&mut self) -> Result<(), JournalError> {
         let tally = self.journal.count_payees(self.fresh())?;
         self.correct_payees(tally)
     }
 
-    /// The keys are gone: what comes from now on is under no seal. The last that is under one says so.
+    /// Ends the seals after the keys were wiped. The last sealed entry records the lock.
+    ///
+    /// `noted` is the entry that the wallet file recorded before the lock.
     pub fn locked(&mut self, moment: &Moment, cause: LockCause, noted: Option<u64>) {
         let is_told = self.journal.is_sealing() && self.state.wallet.is_some();
         if is_told && self.failed.is_none() {
@@ -185,14 +195,14 @@ impl Core {
     }
 }
 
-/// What entries lead to, and the first thing that is wrong with them.
+/// The state that the entries give, and the first contradiction in them.
 struct Reading {
     state: State,
     sealed: Head,
     wrong: Option<String>,
-    /// An ask that the index does not know.
+    /// The first ask that is missing in the index.
     unknown: Option<String>,
-    /// The operator has accepted what was lost before.
+    /// The operator has accepted earlier losses.
     accepted: bool,
 }
 
@@ -201,7 +211,7 @@ impl Reading {
         Self { state, sealed, wrong: None, unknown: None, accepted: false }
     }
 
-    /// What follows the seal must be what may happen while locked.
+    /// Applies an entry. Entries after the seal must be changes that a locked wallet allows.
     fn next(&mut self, core: &Core, entry: &Entry, moment: &Moment) -> Option<Touched> {
         let free = entry.seq > self.sealed.seq;
         if free && self.wrong.is_none() && !tail::may_follow_a_seal(&self.state, entry) {
@@ -219,7 +229,8 @@ impl Reading {
         core.faults.apply(&mut self.state, entry)
     }
 
-    /// The index is under no seal: an ask that it lost would be taken for a new one when it is repeated.
+    /// Checks that the index has the entry's ask. The index is not sealed, and a repeat of a lost ask would be paid
+    /// again.
     fn look_for(&mut self, core: &Core, entry: &Entry, moment: &Moment) {
         if entry.event == Event::JournalAccepted {
             (self.unknown, self.accepted) = (None, true);
@@ -228,7 +239,7 @@ impl Reading {
             return;
         }
         let known = match &entry.event {
-            // A forgotten request is refused when it is repeated: nothing needs to lead to it.
+            // A repeat of a forgotten request is refused, so it needs no index entry.
             Event::PaymentAuthorized { asked, .. }
             | Event::PaymentHeld { asked, .. }
             | Event::PaymentRefused { asked, .. } => {
@@ -325,7 +336,7 @@ mod tests {
         }
     }
 
-    /// A sealed journal whose snapshot has an ask and much else before it, a day ago, and an ask after it.
+    /// A sealed journal with a snapshot, an ask before it, about a day before the last entry, and an ask after it.
     fn long() -> MemoryStore {
         let store = MemoryStore::default();
         let mut core = open(&store);
@@ -350,10 +361,10 @@ mod tests {
         store
     }
 
-    /// The hour of the last entry.
+    /// Hours from the first entry to the last.
     const LAST_H: i64 = 71;
 
-    /// Opens the wallet so many hours after the first entry. Answers what does not fit.
+    /// Opens the wallet `hours` after the first entry. Returns why the journal does not match.
     fn unlock(store: &MemoryStore, hours: i64, key: [u8; 32]) -> Result<Option<String>, Fault> {
         let mut core = open(store);
         let keys = vec![Zeroizing::new(key)];
@@ -369,10 +380,10 @@ mod tests {
         store.tamper(7, |bytes| bytes[49] ^= 1);
         assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
         assert!(verify_chain(&*store.reader(), None, |_entry| ()).is_err());
-        // What may still be repeated is read, and must be what the chain leads back to.
+        // Entries whose asks may be repeated are read, and the chain must lead back to them.
         store.tamper(9_300, |bytes| bytes[15] ^= 1);
         assert_eq!(unlock(&store, LAST_H, KEY).unwrap_err().code, Code::JournalDamaged);
-        // Nobody asks so late: then it is as old as the rest.
+        // Three days later no ask of that entry may be repeated, so the unlock does not read it.
         assert_eq!(unlock(&store, LAST_H + 72, KEY).unwrap(), None);
     }
 

@@ -1,4 +1,4 @@
-//! What everybody may read: published after each commit, never before.
+//! The published view: replaced after each commit, never before.
 
 use std::sync::Arc;
 
@@ -11,42 +11,45 @@ use crate::journal::Head;
 /// The state as of the last commit.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// Without the authorizations: those are asked of the core or of the records.
+    /// The state without authorizations; the core and the records have those.
     pub state: State,
     /// The newest entry on disk.
     pub head: Head,
-    /// Why every payment asks, if the journal did not fit the wallet at unlock.
+    /// Why every payment needs approval: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,
-    /// The journal was found to fit since the engine started: before that it is anybody's word.
+    /// Whether the wallet's key has verified the journal since the engine started. Before that any process that can
+    /// write the folder may have written it.
     pub judged: bool,
-    /// Why nothing is decided any more.
+    /// Why the core stopped deciding: the cause of the failed commit.
     pub failed: Option<String>,
-    /// The day before which signed asks are forgotten and refused.
+    /// Days since 1970. Signed asks of earlier days are forgotten and refused.
     pub forgotten: u32,
 }
 
 impl View {
-    /// The settings in force, once the journal was judged: any program that can write the folder can write an entry, and
-    /// the wallet's key alone shows that it was not ours.
+    /// Returns the settings in force: the defaults until the wallet's key has verified the journal, because any program
+    /// that can write the folder can append an entry.
     pub fn settings(&self) -> Arc<Settings> {
         if self.judged { Arc::clone(&self.state.settings) } else { Arc::default() }
     }
 
-    /// The time before which signed requests are refused, if it lies in the future: a clock showed a later time, and a
-    /// network agreed with it, or the journal was restored then.
+    /// Returns the time before which signed requests are refused, if it lies in the future.
+    ///
+    /// Causes: a clock showed a later time and a network agreed with it, or the journal was restored at a later time.
     pub fn refused_before(&self, moment: &Moment) -> Option<Utc> {
         let forgotten = Utc::from_seconds(i64::from(self.forgotten).saturating_mul(86_400));
         let first = self.state.restored.map_or(forgotten, |restored| restored.max(forgotten));
         (first > moment.utc).then_some(first)
     }
 
-    /// After how many seconds without use the wallet locks. Also while the rest of the settings is anybody's word: the
-    /// default would be never.
+    /// Returns the idle seconds after which the wallet locks. It also applies before the journal is verified, because
+    /// the default is never to lock.
     pub fn idle_lock_s(&self) -> Option<u64> {
         self.state.settings.idle_lock_s
     }
 
-    /// What tokens that travel over the network are met with; the stricter word while it is anybody's.
+    /// Returns how bearer tokens from the network are treated. Before the journal is verified the stricter of recorded
+    /// setting and default applies.
     pub fn lan_bearer(&self) -> LanBearer {
         self.state.settings.lan_bearer.max(self.settings().lan_bearer)
     }

@@ -1,4 +1,4 @@
-//! What the engine does by itself as time passes: it expires, renews, and locks the wallet.
+//! The engine's timers: expire requests, renew allowances, and lock an idle wallet.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,12 +11,12 @@ use bursar_domain::event::LockCause;
 use crate::context::EngineContext;
 use crate::operator::wallet::lock::lock_unless_used;
 
-/// How often time is looked at.
+/// Interval between two checks.
 const EVERY_MS: u64 = 1_000;
-/// Between two looks a machine that was awake lets no more time pass than this.
+/// Between two checks the two clocks drift apart by more than this only if the machine slept.
 const ASLEEP_MS: u64 = 60_000;
 
-/// Expires what is due, renews what is due, and locks a wallet that is not used, by the monotonic clock.
+/// Expires requests, renews allowances and locks an idle wallet, until the engine stops.
 pub(super) async fn run(shared: Arc<EngineContext>) {
     let mut watch = Watch::at(&shared.ports.clock.now());
     loop {
@@ -42,7 +42,7 @@ fn is_due(shared: &EngineContext) -> bool {
     let mut given = view.state.agents.values().filter_map(|agent| agent.commission.as_ref());
     let mut renews =
         || given.any(|given| matches!(given.payments.start.renewal(&moment), Renewal::Renew(_)));
-    // An allowance does not renew while nobody can spend it.
+    // While the wallet is locked no allowance can be spent, so none renews.
     expired || (shared.vault.is_unlocked() && renews())
 }
 
@@ -59,14 +59,14 @@ async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
     }
 }
 
-/// When the wallet was last used, and when the machine was last awake. The journal tells of every use: a request of
-/// an agent, a change of the operator, the unlock itself.
+/// Detects when the wallet was last used and whether the machine slept. Every use writes a journal entry: an agent's
+/// request, an operator's change, the unlock itself.
 #[derive(Debug)]
 struct Watch {
     entries: u64,
-    /// On the monotonic clock.
+    /// The last use, on the monotonic clock.
     since_ms: u64,
-    /// How far the clock that goes on during sleep is ahead of the monotonic one.
+    /// By how much the clock that includes sleep is ahead of the monotonic clock.
     ahead_ms: i64,
 }
 
@@ -75,7 +75,7 @@ impl Watch {
         Self { entries: 0, since_ms: moment.mono_ms, ahead_ms: ahead_ms(moment) }
     }
 
-    /// Takes in how many entries there are; answers whether the machine slept since the last look.
+    /// Records the number of entries. Returns [`LockCause::Sleep`] if the machine slept since the last check.
     fn look(&mut self, entries: u64, moment: &Moment) -> Option<LockCause> {
         if entries != self.entries {
             (self.entries, self.since_ms) = (entries, moment.mono_ms);
@@ -89,8 +89,10 @@ impl Watch {
     }
 }
 
-/// The monotonic clock stands still while the machine sleeps. Where the platform does not tell the time since its
-/// boot, the wall clock has to do: an operator who sets it ahead then locks the wallet.
+/// Returns by how much the clock that includes sleep is ahead of the monotonic clock, which stops during sleep.
+///
+/// If the platform does not report the time since boot, the wall clock replaces it: setting it ahead then locks the
+/// wallet.
 fn ahead_ms(moment: &Moment) -> i64 {
     let mono_ms = i64::try_from(moment.mono_ms).unwrap_or(i64::MAX);
     let other_ms = match moment.boottime_ms {
@@ -136,7 +138,7 @@ mod tests {
         clock.suspend(ASLEEP_MS + 1);
         assert_eq!(watch.look(1, &clock.now()), Some(LockCause::Sleep));
         assert_eq!(watch.look(1, &clock.now()), None, "once");
-        // A busy machine looks late, but it was awake.
+        // A busy machine checks late, but it was awake.
         clock.advance(600_000);
         assert_eq!(watch.look(1, &clock.now()), None);
     }

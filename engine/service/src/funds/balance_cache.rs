@@ -27,7 +27,7 @@ pub type AccountKey = (Address, ChainId);
 /// The latest balance of each account, and the probes that run.
 #[derive(Debug)]
 pub(super) struct BalanceCache {
-    // A mutex, not a message: it is held only to look into the map.
+    // A mutex instead of an owning task: it is held only to access the map.
     known: Mutex<BTreeMap<AccountKey, Known>>,
     pub(super) room: Semaphore,
 }

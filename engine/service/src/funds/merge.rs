@@ -1,5 +1,5 @@
-//! What the chain and the explorer said, as one list. The chain's word counts for every token of our table,
-//! the explorer's only for what is not in it.
+//! Merges the balances of the chain and the explorer into one list. The chain decides for every token of our table;
+//! the explorer adds only other tokens.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::holding::{Discovery, Held, Kind, NetworkFunds, Unknown};
 const NO_EXPLORER: &str = "The explorer gave no valid answer: other tokens may be missing.";
 const TOO_MANY: &str = "The explorer lists more tokens than Bursar reads: some may be missing.";
 
-/// The tokens of our table, in the order in which they are read and told.
+/// Returns the tokens of our table, in the order in which they are read and shown.
 pub(super) fn known_tokens(network: &'static Network) -> impl Iterator<Item = (Kind, Token)> {
     let coin = &network.stablecoin;
     let dollar = Token { symbol: coin.symbol, address: coin.address, decimals: coin.decimals };
@@ -23,7 +23,7 @@ pub(super) fn known_tokens(network: &'static Network) -> impl Iterator<Item = (K
     std::iter::once((Kind::Dollar, dollar)).chain(others)
 }
 
-/// A network about which nothing is known, for this reason.
+/// Returns a network whose amounts are all unknown for this reason.
 pub(super) fn unknown(network: &'static Network, why: Unknown) -> NetworkFunds {
     merge(network, Err(why), None)
 }
@@ -42,14 +42,15 @@ pub(super) fn merge(
             held.extend(foreign(network, tokens));
             (!all).then_some(TOO_MANY)
         }
-        // Whoever holds something was seen: only of an address that holds nothing this may be believed.
+        // This explorer returns 500 for an address that it has never seen. Such an address holds nothing, so accept the
+        // 500 only if every amount is zero.
         Some(Err(Discovery::Status500)) if network.explorer_500_unseen && empty => None,
         Some(Err(Discovery::Status500 | Discovery::Failed)) => Some(NO_EXPLORER),
     };
     NetworkFunds { network, held, incomplete }
 }
 
-/// The native coin and the tokens of our table.
+/// Returns the native coin and the tokens of our table.
 fn ours(network: &'static Network, known: Result<Holdings, Unknown>) -> Vec<Held> {
     let (native, tokens) = match known {
         Ok(Holdings { native, tokens }) => (read(native, Unknown::NoAnswer), Ok(tokens)),
@@ -91,7 +92,7 @@ fn read(
     })
 }
 
-/// What is in no table of ours. Nothing held is left out, as is what was named before.
+/// Returns the tokens outside our table, without zero amounts and duplicates.
 fn foreign(network: &'static Network, tokens: Vec<TokenHeld>) -> Vec<Held> {
     let mut met: BTreeSet<_> = known_tokens(network).map(|(_kind, token)| token.address).collect();
     let new =

@@ -16,31 +16,34 @@ use super::head::{Hash, Head};
 use super::seal;
 use super::store::{Batch, Reader, Snapshot, Store};
 
-/// Entries that are read backwards at a time.
+/// Number of entries that [`Journal::read_back`] reads at a time.
 const PIECE: u64 = 512;
 
-/// Proof that a batch is on disk. Only [`Journal::commit`] and a finished replay make one, and a [`Slip`]
-/// can only be issued with one in hand.
+/// Proof that a batch is on disk. Only [`Journal::commit`] and a complete replay create one, and a slip cannot be
+/// issued without one.
 #[derive(Debug)]
 pub struct Committed(());
 
-/// The chain, its store, and what waits for the next commit.
+/// The chain, its store, and the batch for the next commit.
 #[derive(Debug)]
 pub struct Journal {
     pub(super) store: Box<dyn Store>,
-    /// The newest entry, those that wait for a commit included.
+    /// The newest entry, including pending ones.
     pub(super) head: Head,
     /// The newest entry on disk.
     pub(super) durable: Head,
     pub(super) seal_key: Option<Zeroizing<[u8; 32]>>,
     pub(super) waiting: Batch,
-    /// Records of the waiting batch, so that twins within one batch meet.
+    /// Records of the pending batch, so that the second of two equal asks in one batch finds the first.
     pub(super) overlay: Vec<Arc<Request>>,
     pub(super) settled: Vec<Arc<Settlement>>,
 }
 
 impl Journal {
-    /// Opens a store at its head; [`Journal::replay`] then checks that the chain leads there.
+    /// Opens a store at its head. [`Journal::replay`] then checks that the chain leads there.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn open(store: Box<dyn Store>) -> Result<Self, JournalError> {
         let head = store.head()?;
         Ok(Self {
@@ -54,8 +57,11 @@ impl Journal {
         })
     }
 
-    /// The stored snapshot of the state, if the chain agrees that it belongs to it. It is a cache: whatever
-    /// is wrong with it, the answer is to replay from the beginning.
+    /// Returns the stored snapshot of the state, if its head is in the chain. It is a cache: without a valid one the
+    /// caller replays from the beginning.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, JournalError> {
         let Some(snapshot) = self.store.snapshot()? else { return Ok(None) };
         let entry = self.store.entry(snapshot.head.seq)?;
@@ -63,8 +69,11 @@ impl Journal {
         Ok(fits.then_some(snapshot))
     }
 
-    /// The same, if one of the keys made it and it is no younger than the place that the last seal covers: then
-    /// the state is what the entries up to there say, and so are they.
+    /// Returns the stored snapshot, if one of the keys tagged it and it is not newer than the sealed head. Then the
+    /// entries up to it are authentic, and the state is their replay.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn sealed_snapshot(
         &self,
         keys: &[Zeroizing<[u8; 32]>],
@@ -75,8 +84,11 @@ impl Journal {
         Ok((fits && snapshot.head.seq <= sealed.seq).then_some(snapshot))
     }
 
-    /// Reads entries backwards, some at a time, each time in order: from the one at `head` on, which is known to be
-    /// right, until the visitor has enough. Only what the chain leads back to is visited.
+    /// Reads entries backwards from the trusted `head`, in pieces of up to 512, until `visit` returns false. Each piece
+    /// is in ascending order, and its hashes are checked before it is visited.
+    ///
+    /// # Errors
+    /// An entry whose hash is not the one in the next entry, or a store that cannot be read.
     pub fn read_back(
         &self,
         head: Head,
@@ -104,7 +116,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads every entry after `from`, checking the chain; the last one must be the head.
+    /// Reads every entry after `from` and checks the chain. The last entry must be the head on disk.
+    ///
+    /// # Errors
+    /// The first damaged entry, a chain that ends elsewhere, or a store that cannot be read.
     pub fn replay(
         &self,
         from: Head,
@@ -134,7 +149,10 @@ impl Journal {
         }
     }
 
-    /// Adds an event to the batch that the next commit writes.
+    /// Appends an event to the batch of the next commit.
+    ///
+    /// # Errors
+    /// The event cannot be encoded.
     pub fn append(&mut self, event: Event, at: Utc) -> Result<Entry, JournalError> {
         let entry = Entry { seq: self.head.seq.saturating_add(1), at, event };
         let bytes = codec::encode(&entry, &self.head.hash)
@@ -144,13 +162,16 @@ impl Journal {
         Ok(entry)
     }
 
-    /// Whether anything waits for a commit.
+    /// Whether entries are pending.
     pub fn has_waiting(&self) -> bool {
         !self.waiting.entries.is_empty()
     }
 
-    /// Writes what waits, with one fsync. On an error nothing may be decided any more: what the disk
-    /// holds is unknown, and fsync is not tried again.
+    /// Writes the pending batch with one fsync.
+    ///
+    /// # Errors
+    /// The store failed. The content of the disk is then unknown: the caller must stop deciding, and must not retry
+    /// the fsync.
     pub fn commit(&mut self) -> Result<Committed, JournalError> {
         let mut batch = std::mem::take(&mut self.waiting);
         self.overlay.clear();
@@ -170,13 +191,13 @@ impl Journal {
         self.waiting.snapshot = Some(Snapshot { head: self.head, state, tag: None });
     }
 
-    /// Lets whole days of signed asks be forgotten with the next commit.
+    /// Forgets the signed asks before `day` (since 1970) with the next commit.
     pub fn forget_signed_before(&mut self, day: u32) {
         self.waiting.forget_before = Some(day);
     }
 
-    /// Remembers again, with the next commit, every signed ask from `day` on that any entry has. Changes nothing if
-    /// none of those days was forgotten.
+    /// Indexes again, with the next commit, the signed asks and reports of all entries from `day` (since 1970) on.
+    /// Returns false and changes nothing if none of those days was forgotten.
     ///
     /// # Errors
     /// The chain is damaged, or the store cannot be read.
@@ -218,6 +239,7 @@ impl Journal {
         Ok(self.store.end_copy(to)?)
     }
 
+    /// Returns a reader of committed records.
     pub fn reader(&self) -> Arc<dyn Reader> {
         self.store.reader()
     }
@@ -227,13 +249,18 @@ impl Journal {
         self.durable
     }
 
-    /// The newest entry.
+    /// The newest entry, including pending ones.
     pub fn head(&self) -> Head {
         self.head
     }
 
-    /// The place that the last seal covers, if one of the keys fits it and the chain contains `note`, the
-    /// place that the wallet file remembers. Else why they do not fit together.
+    /// Returns the head that the last seal covers, or the reason why journal and wallet do not match.
+    ///
+    /// They match if one of the keys made the seal and the chain contains `note`, the head that the wallet file
+    /// recorded. A journal without a seal gives the head of an empty one.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn sealed(
         &self,
         keys: &[Zeroizing<[u8; 32]>],
@@ -266,22 +293,23 @@ impl Journal {
         Ok(self.store.entry(seq)?.map(|bytes| codec::hash(&bytes)))
     }
 
-    /// From now on every commit is sealed.
+    /// Seals every commit from now on.
     pub fn seal_with(&mut self, key: Zeroizing<[u8; 32]>) {
         self.seal_key = Some(key);
     }
 
+    /// Returns whether commits are sealed.
     pub fn is_sealing(&self) -> bool {
         self.seal_key.is_some()
     }
 
-    /// No more seals: the wallet is locked, or the journal is not trusted.
+    /// Ends the seals: the wallet is locked, or the journal is not trusted.
     pub fn stop_sealing(&mut self) {
         self.seal_key = None;
     }
 }
 
-/// Reads the whole chain through a reader and answers its head; the hash `wanted` must be part of it.
+/// Reads and checks the whole chain and returns its head. The chain must contain the hash `wanted`.
 ///
 /// # Errors
 /// The first damaged entry, or that `wanted` is not in the chain.
@@ -298,7 +326,7 @@ pub fn verify_chain(
     if met { Ok(head) } else { Err(JournalError::HeadUnmet) }
 }
 
-/// Reads the whole chain through a reader and answers its head. Each entry comes with its hash.
+/// Reads and checks the whole chain and returns its head. Visits each entry with its hash.
 ///
 /// # Errors
 /// The first damaged entry.

@@ -9,7 +9,7 @@ use super::head::{Hash, Head};
 /// Initial capacity in bytes: most records and entries fit without growing.
 pub(super) const RECORD_BYTES: usize = 1024;
 
-/// Raised with every change of an event's form; older versions are then translated here.
+/// The version of the encoding. Raise it with every change of an event's form. Other versions are rejected.
 const VERSION: u8 = 5;
 
 pub(super) fn hash(bytes: &[u8]) -> Hash {
@@ -25,14 +25,14 @@ pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
     postcard::to_extend(&entry.event, bytes).map_err(|error| error.to_string())
 }
 
-/// The event of an entry that is in the chain already.
+/// Returns the event of an entry whose place in the chain was checked before.
 pub(super) fn event(bytes: &[u8]) -> Option<Event> {
     // Version, sequence number, time and hash come before it.
     let (_head, event) = bytes.split_at_checked(1 + 8 + 8 + 32)?;
     postcard::from_bytes(event).ok()
 }
 
-/// Reads the entry that follows `after`.
+/// Decodes the entry that follows `after`. Checks its number and its hash of the previous entry.
 pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
     let parts = Parts::of(bytes)?;
     if Some(parts.seq) != after.seq.checked_add(1) {
@@ -44,7 +44,7 @@ pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
     parts.entry()
 }
 
-/// Reads the entry at a place of a chain that was checked already: it must be the one of that place.
+/// Decodes an entry of a chain that was checked before. Checks only its number.
 pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
     let parts = Parts::of(bytes)?;
     if parts.seq != seq {
@@ -53,7 +53,7 @@ pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
     parts.entry()
 }
 
-/// Reads the entry at a place that the chain leads back to. Answers the hash of the entry before it too.
+/// Decodes the entry at `at` of a trusted chain. Checks number and hash, and returns the previous entry's hash too.
 pub(super) fn decode_back(bytes: &[u8], at: Head) -> Result<(Entry, Hash), String> {
     let parts = Parts::of(bytes)?;
     if parts.seq != at.seq || hash(bytes) != at.hash {
@@ -63,7 +63,7 @@ pub(super) fn decode_back(bytes: &[u8], at: Head) -> Result<(Entry, Hash), Strin
     Ok((parts.entry()?, before))
 }
 
-/// An entry's bytes, taken apart.
+/// The fields of an encoded entry.
 struct Parts<'a> {
     seq: u64,
     at: Utc,

@@ -1,5 +1,5 @@
-//! Doubles of the store: one in memory, and one that fails at a chosen commit. The suite in `tests` runs
-//! on them and on the real one; a difference is a bug in the double.
+//! Test doubles of the store: one in memory, and one that fails from a chosen commit on. The suite in `tests` runs on
+//! the first and on the real store; a difference is a bug in the double.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,10 +15,10 @@ use super::store::{
 };
 use super::tables::Tables;
 
-/// A store that forgets everything when the last clone of it goes.
+/// A store in memory. Clones share its contents.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
-    // A mutex, not a message: the reader is used from other threads, as that of the real store is.
+    // A mutex instead of an owning task: readers run on other threads, like those of the real store.
     tables: Arc<Mutex<Tables>>,
 }
 
@@ -27,13 +27,13 @@ impl MemoryStore {
         use_tables(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Another store with the same contents.
+    /// Returns a separate store with the same contents.
     #[must_use]
     pub fn copied(&self) -> Self {
         Self { tables: Arc::new(Mutex::new(self.with(|tables| tables.clone()))) }
     }
 
-    /// Changes the bytes of an entry, as somebody with the file could.
+    /// Changes the bytes of an entry, as a process with access to the file could.
     pub fn tamper(&self, seq: u64, change: impl FnOnce(&mut Vec<u8>)) {
         self.with(|tables| {
             if let Some(bytes) = tables.entries.get_mut(&seq) {
@@ -42,18 +42,18 @@ impl MemoryStore {
         });
     }
 
-    /// Removes an entry and nothing else, as somebody with the file could.
+    /// Removes an entry and nothing else, as a process with access to the file could.
     pub fn remove(&self, seq: u64) {
         self.with(|tables| tables.entries.remove(&seq));
     }
 
-    /// Takes the contents of another store, as somebody could who puts an older file back.
+    /// Replaces the contents with those of another store, like an older file that is copied back.
     pub fn put_back(&self, older: &Self) {
         let tables = older.with(|tables| tables.clone());
         self.with(|ours| *ours = tables);
     }
 
-    /// Forgets which asks were made, as somebody with the file could.
+    /// Clears the index of asks, as a process with access to the file could.
     pub fn lose_index(&self) {
         self.with(|tables| tables.index.clear());
     }
@@ -171,7 +171,7 @@ impl Reader for MemoryStore {
     }
 }
 
-/// A store whose commits fail from the `n`th on, like a disk that is full or gone.
+/// A store whose commits fail after the first `commits_left`, like a full disk.
 #[derive(Debug)]
 pub struct FaultyStore<S> {
     inner: S,
@@ -179,6 +179,7 @@ pub struct FaultyStore<S> {
 }
 
 impl<S: Store> FaultyStore<S> {
+    /// Wraps a store whose next `commits_left` commits succeed.
     pub fn new(inner: S, commits_left: usize) -> Self {
         Self { inner, commits_left }
     }

@@ -1,5 +1,5 @@
-//! A stretch of the chain, for those who show it. Whether the chain holds is asked elsewhere, when the journal
-//! is opened and by `audit verify`: a stretch costs what it is long, not what the journal is.
+//! Reads a range of entries for display. The cost depends on the length of the range, not of the journal, so hashes
+//! are not checked here: opening the journal and `audit verify` check them.
 
 use bursar_domain::Entry;
 
@@ -7,10 +7,10 @@ use super::codec;
 use super::error::JournalError;
 use super::store::Reader;
 
-/// Visits the entries after `after` up to and with `last`, in order.
+/// Visits the entries after `after` up to and including `last`, in order.
 ///
 /// # Errors
-/// The first that cannot be read or is missing.
+/// The first entry that cannot be read or is missing, or the error of `visit`.
 pub(crate) fn page(
     reader: &dyn Reader,
     after: u64,
@@ -28,11 +28,11 @@ pub(crate) fn page(
     Ok(())
 }
 
-/// Visits all entries after `after` that can be read, in order, and answers the last; that may be more than
-/// was published.
+/// Visits all entries after `after` in order and returns the last number. Includes entries that are on disk but not
+/// published yet.
 ///
 /// # Errors
-/// The first that cannot be read.
+/// The first entry that cannot be read, or the error of `visit`.
 pub(crate) fn rest(
     reader: &dyn Reader,
     after: u64,
@@ -96,7 +96,7 @@ mod tests {
         store
     }
 
-    /// Counts what is read through it.
+    /// A reader that counts the entries read.
     #[derive(Debug)]
     struct Counting(Arc<dyn Reader>, AtomicU64);
 

@@ -1,8 +1,8 @@
-//! One row for each address that was paid, written with the entries that paid it. A cache of what the entries
-//! say, under no seal: a journal without it has it made when it is opened. Whoever reads every entry anyway compares
-//! it: an unlock without a sealed snapshot, which sets it right, and the audit, which tells.
+//! One row for each address that was paid, written in the commit of the payment.
 //!
-//! It grows by at most one row a payment, a tenth of what that payment's entry and record take.
+//! The rows are an unsealed cache of the entries. If they are out of date, opening the journal rebuilds them. Code that
+//! reads every entry also compares them: an unlock without a sealed snapshot corrects them, the audit reports them.
+//! A payment adds at most one row, a tenth of the size of its entry and record.
 
 use std::collections::btree_map::Entry as Slot;
 
@@ -16,12 +16,12 @@ use super::error::JournalError;
 use super::head::Head;
 use super::store::{Reader, StoreError};
 
-/// What a reader says while the rows do not stand for the head: another version of the program wrote since,
-/// or the disk refused them.
+/// The error of a reader while the rows are behind the head: another version of the program has written since, or a
+/// row could not be read.
 const BEHIND: &str = "the index of payees is out of date; restart the engine to rebuild it";
 
 impl Journal {
-    /// Counts the payment that an entry authorized, for the next commit.
+    /// Adds the payment that an entry authorized to the rows of the next commit.
     pub fn note_payment(&mut self, entry: &Entry, touched: Option<&Touched>) {
         let Some((payee, paid)) = payees::payment(entry, touched) else { return };
         match self.waiting.payees.entry(payee) {
@@ -30,12 +30,12 @@ impl Journal {
                 known.insert(both);
             }
             Slot::Vacant(slot) => {
-                // Rows that are all written anew are all waiting.
+                // If all rows are rewritten, the pending batch has every existing row.
                 let before =
                     if self.waiting.payees_anew { Ok(None) } else { self.store.paid(&payee) };
                 match before {
                     Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.and(paid)))),
-                    // It decides nothing, so it stops nothing: the rows stay behind until they are made anew.
+                    // No decision depends on the rows, so go on. They stay out of date until they are rebuilt.
                     Err(failure) => {
                         tracing::warn!(failure = failure.0, "earlier payments are not known");
                         self.waiting.payees_lost = true;
@@ -45,8 +45,10 @@ impl Journal {
         }
     }
 
-    /// Makes the rows if they do not stand for the head. On an error the journal is as good as before: cards
-    /// then say that they do not know.
+    /// Rebuilds the rows if they are behind the head.
+    ///
+    /// # Errors
+    /// The journal cannot be read or written. It remains usable: cards show earlier payments as unknown.
     pub fn complete_payees(&mut self, fresh: State) -> Result<(), JournalError> {
         if self.store.payees_through()? == self.durable {
             return Ok(());
@@ -55,16 +57,22 @@ impl Journal {
         self.write_payees(tally)
     }
 
-    /// What the entries say, all of them: `fresh` is the state before the first.
+    /// Counts the payments of all entries. `fresh` is the state before the first.
+    ///
+    /// # Errors
+    /// The chain is damaged, or the store cannot be read.
     pub fn count_payees(&self, fresh: State) -> Result<Tally, JournalError> {
         let mut count = Count::from(fresh);
         let _proof = self.replay(Head::default(), |entry| count.next(entry))?;
         Ok(count.tally)
     }
 
-    /// Sets the rows right if they are not what the entries say. Answers whether they were.
+    /// Replaces the rows if they differ from `tally`. Returns whether they were correct.
+    ///
+    /// # Errors
+    /// The commit failed.
     pub fn correct_payees(&mut self, tally: Tally) -> Result<bool, JournalError> {
-        // What cannot be read is wrong as well.
+        // Unreadable rows count as wrong.
         let stand = self.store.payees_through().is_ok_and(|through| through == self.durable);
         if stand && rows_say(&*self.store.reader(), &tally).unwrap_or(false) {
             return Ok(true);
@@ -81,7 +89,10 @@ impl Journal {
     }
 }
 
-/// Whether the rows are these and no others.
+/// Whether the rows equal `tally`.
+///
+/// # Errors
+/// The store cannot be read.
 pub(crate) fn rows_say(reader: &dyn Reader, tally: &Tally) -> Result<bool, StoreError> {
     let (mut same, mut rows) = (true, 0_usize);
     reader.payees(&mut |payee, paid| {
@@ -91,7 +102,7 @@ pub(crate) fn rows_say(reader: &dyn Reader, tally: &Tally) -> Result<bool, Store
     Ok(same && rows == tally.len())
 }
 
-/// The error of a reader whose rows do not stand for the head.
+/// The error of a reader whose rows are behind the head.
 pub(super) fn behind() -> StoreError {
     StoreError(BEHIND.to_owned())
 }
@@ -108,7 +119,7 @@ pub(super) fn decode_payee(bytes: &[u8]) -> Option<Payee> {
 }
 
 pub(super) fn encode_paid(paid: &Paid) -> Vec<u8> {
-    // Four numbers: there is nothing that could not be written.
+    // Plain numbers: encoding cannot fail.
     postcard::to_allocvec(paid).unwrap_or_default()
 }
 
@@ -130,7 +141,7 @@ mod tests {
     use crate::journal::MemoryStore;
     use crate::journal::sample::authorized;
 
-    /// Has a payment approved, which waits for a commit.
+    /// Approves a payment without a commit.
     fn pay(journal: &mut Journal, second: i64) -> Payee {
         let at = Utc::from_seconds(second);
         let request = authorized(1, Identity::Hmac { day: 1, digest: [0; 32] }, at);

@@ -1,9 +1,9 @@
-//! The journal on disk, in two files. The only room that names redb.
+//! The journal on disk, in two files. The only module of the wallet that names redb.
 //!
-//! So that a restart after a crash need not walk a file, redb writes the map of its pages with every commit, and the
-//! map is as long as the file. So a payment waits for a commit to a short file only, `journal.redb`. When some
-//! thousands of rows have come together they are carried over to the history, beside whatever is decided meanwhile, and
-//! dropped from the short file by the commit after that. A crash anywhere leaves them in both or in one.
+//! With quick repair redb writes its page map in every commit, so that a restart after a crash need not scan the file.
+//! The map grows with the file. So a payment waits only for a commit to a short file, `journal.redb`. After some
+//! thousand rows a background thread moves them to the history file, and the next commit deletes them from the short
+//! file. A crash at any point leaves each row in at least one of the files.
 
 mod batches;
 mod error;
@@ -32,23 +32,23 @@ use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
 use crate::faults::Faults;
 
-/// How many loads accumulate while the history is being copied.
+/// How many loads may accumulate before the history changes under a copy in progress.
 const COPY_PATIENCE: usize = 8;
-/// Pages of the short file kept in memory.
+/// Page cache of the short file, in bytes.
 const CACHE_BYTES: usize = 2 << 20;
 
-/// When rows are carried over to the history, and by whom.
+/// When and on which thread rows move to the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carry {
-    /// As soon as they take so many bytes, roughly.
+    /// Approximate size in bytes at which a load starts.
     pub after_bytes: usize,
-    /// By a thread of its own; else by the commit that is one too many, so that everything happens in one order.
+    /// On a background thread. Otherwise the commit that reaches the size moves the rows, in deterministic order.
     pub beside: bool,
 }
 
 impl Carry {
-    /// Some three thousand payments: seldom enough that neighbours share their pages, often enough that memory and
-    /// a start stay small.
+    /// About three thousand payments per load: rare enough that neighbouring rows share pages, frequent enough to keep
+    /// memory use and startup time small.
     pub const PRODUCTION: Self = Self { after_bytes: 4 << 20, beside: true };
 }
 
@@ -58,34 +58,37 @@ pub struct RedbStore {
     short: Database,
     levels: Arc<Levels>,
     carry: Carry,
-    /// The number of the last commit.
+    /// Number of the last commit.
     number: u64,
-    /// The last commit that the history has.
+    /// Number of the last commit that the history has.
     carried: u64,
-    /// The last commit that was dropped from the short file.
+    /// Number of the last commit that was deleted from the short file.
     dropped: u64,
     carrier: Option<JoinHandle<Result<(), StoreError>>>,
-    /// The last commit of the load that is on its way.
+    /// Number of the last commit of the load in flight.
     on_its_way: u64,
-    /// Where the history is to be; none for what is no file.
+    /// The path of the history; `None` if the store is not in files.
     beside: Option<PathBuf>,
-    /// Where its files are.
+    /// The store's files, to detect that one was moved or replaced.
     places: Vec<Place>,
     copying: Copying,
     faults: Arc<dyn Faults>,
 }
 
-/// Whether the history is being copied.
+/// Whether a copy of the history is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Copying {
     No,
     Yes,
-    /// It was changed under the copy.
+    /// The history changed during the copy.
     Spoiled,
 }
 
 impl RedbStore {
-    /// Opens or creates `path`; the history is beside it.
+    /// Opens or creates the short file `path`, and opens the history next to it if there is one.
+    ///
+    /// # Errors
+    /// A file cannot be opened, or the two files are from different times.
     pub fn open(path: &Path, faults: Arc<dyn Faults>) -> Result<Self, StoreError> {
         let beside = history_beside(path);
         if beside.exists() && std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
@@ -103,7 +106,10 @@ impl RedbStore {
         Ok(opened)
     }
 
-    /// Opens or creates a journal on whatever keeps the bytes of its two files. For simulations.
+    /// Opens or creates a journal on two storage backends, for simulations.
+    ///
+    /// # Errors
+    /// A backend failed, or the two are from different times.
     pub fn over(
         short: impl redb::StorageBackend,
         long: impl redb::StorageBackend,
@@ -115,7 +121,7 @@ impl RedbStore {
         Self::of(builder.create_with_backend(short).map_err(failed)?, Some(long), faults)
     }
 
-    /// Carries over as `carry` says from now on.
+    /// Sets when and how rows move to the history.
     #[must_use]
     pub fn carrying(mut self, carry: Carry) -> Self {
         self.carry = carry;
@@ -161,7 +167,7 @@ impl RedbStore {
         Ok(made)
     }
 
-    /// Waits for the load that is on its way, or only sees whether it has arrived.
+    /// Finishes the load in flight: waits for it, or without `wait` only if it has already ended.
     fn receive(&mut self, wait: bool) -> Result<(), StoreError> {
         match self.carrier.take() {
             Some(carrier) if wait || carrier.is_finished() => {
@@ -180,7 +186,7 @@ impl RedbStore {
         self.carried = self.on_its_way;
     }
 
-    /// Takes what was committed so far as the next load.
+    /// Takes all committed rows as the next load.
     fn freeze(&mut self) -> Arc<Tables> {
         let mut now = self.levels.change();
         let next = now.active.following();
@@ -190,15 +196,15 @@ impl RedbStore {
         load
     }
 
-    /// The history is about to change.
+    /// Marks a copy in progress as failed, because the history is about to change.
     fn spoil(&mut self) {
         if self.copying == Copying::Yes {
             self.copying = Copying::Spoiled;
         }
     }
 
-    /// Begins to carry over once there is enough, unless a load is on its way; waits for that one when twice as
-    /// much has come together.
+    /// Starts a load once enough rows have accumulated. If another load is in flight, it starts at twice the size and
+    /// waits for the other to finish.
     fn carry_over(&mut self) -> Result<(), StoreError> {
         let bytes = self.levels.now().active.bytes;
         let patience = if self.copying == Copying::Yes { COPY_PATIENCE } else { 1 };
@@ -226,7 +232,7 @@ impl RedbStore {
         Ok(())
     }
 
-    /// Carries over all that there is, with these rows of payees instead of all others.
+    /// Moves all rows to the history on this thread. `payees` replaces all payee rows.
     fn carry_now(&mut self, payees: Option<(&Tally, Head)>) -> Result<(), StoreError> {
         self.spoil();
         self.receive(true)?;
@@ -241,7 +247,7 @@ impl RedbStore {
 
 impl Drop for RedbStore {
     fn drop(&mut self) {
-        // Whoever opens the files next must find them closed. What went wrong is met again then.
+        // Close the files before the next open. An error of the load shows again at that open.
         let _met_again = self.receive(true);
     }
 }
@@ -295,7 +301,7 @@ impl Store for RedbStore {
         self.receive(false)?;
         self.faults.reach("journal.before_commit").map_err(failed)?;
         if batch.payees_anew {
-            // As many rows as there are payees: too many for the short file.
+            // One row per payee is too many for the short file.
             self.carry_now(Some((&std::mem::take(&mut batch.payees), batch.head)))?;
         }
         let number = self.number.saturating_add(1);
@@ -303,7 +309,7 @@ impl Store for RedbStore {
         batches::append(&self.short, number, &batch, dropped, &*self.faults)?;
         self.number = number;
         self.dropped = self.carried;
-        // What lies in a file that nobody finds again is not on the disk.
+        // A commit to a file that was moved or deleted is lost at the next start.
         for place in &self.places {
             place.check().map_err(failed)?;
         }
@@ -331,7 +337,7 @@ impl Store for RedbStore {
             return Err(failed("the journal was carried over meanwhile: try again"));
         }
         let short = self.places.first().ok_or_else(|| failed("this journal is not in files"))?;
-        // Between two commits the file holds all of them, like after a crash.
+        // Between two commits the file is complete, like after a crash.
         copy_owner_only(short.path(), to).map_err(failed)
     }
 }

@@ -1,5 +1,5 @@
-//! Requests, what became of them, and how an ask leads to its own: noted for the next commit, and looked up
-//! as that commit will leave them.
+//! Requests, their settlements, and the index from an ask to its request. Changes are noted for the next commit;
+//! lookups include them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +15,10 @@ use super::codec::{self, RECORD_BYTES};
 use super::error::JournalError;
 use super::store::id_key;
 
-/// The index key of the payment that settled a bearer agent's ask last; with the entry of such a payment's
-/// request, of the one before it, or of itself if there is none. A signed ask is made once, and needs none.
+/// Returns the index key of the settled payments of a bearer agent's ask; `None` for a signed ask, which is made once.
+///
+/// Without `after` the key leads to the newest payment. With the entry of a payment's request it leads to the payment
+/// before that one, or to the same one if it is the first.
 fn paid_key(identity: &Identity, after: Option<u64>) -> Option<Vec<u8>> {
     let Identity::Bearer { digest, .. } = identity else { return None };
     let mut key = Vec::with_capacity(41);
@@ -27,8 +29,12 @@ fn paid_key(identity: &Identity, after: Option<u64>) -> Option<Vec<u8>> {
 }
 
 impl Journal {
-    /// Keeps a request's record for the next commit, and for look-ups until then. `new` ones are indexed; the record of
-    /// any other keeps what it has to send back, which the state does not have. Answers the request as recorded.
+    /// Adds a request's record to the next commit and returns the request as recorded.
+    ///
+    /// A `new` request is indexed. The record of another keeps its echo, which the state does not have.
+    ///
+    /// # Errors
+    /// The earlier record cannot be read, or the new one cannot be encoded.
     pub fn note(
         &mut self,
         request: &Arc<Request>,
@@ -56,7 +62,10 @@ impl Journal {
         Ok(request)
     }
 
-    /// Keeps a settlement for the next commit, and for look-ups until then.
+    /// Adds a settlement to the next commit.
+    ///
+    /// # Errors
+    /// The settlement cannot be encoded.
     pub fn note_settlement(&mut self, settlement: &Arc<Settlement>) -> Result<(), JournalError> {
         let bytes = postcard::to_allocvec(&**settlement).map_err(|error| {
             JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
@@ -67,8 +76,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Leads from the ask of a payment that was reported as settled to it. What it leads to already stays
-    /// behind it: a look at the chain may find that this one was not made.
+    /// Indexes a payment that was reported as settled under its ask. Earlier payments of the ask remain in the list,
+    /// because a chain lookup may find that this one failed.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn note_paid(&mut self, settlement: &Settlement) -> Result<(), JournalError> {
         if !settlement.is_settled() {
             return Ok(());
@@ -86,7 +98,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether the index leads from its ask to a payment that was reported as settled.
+    /// Returns whether the index has a payment that was reported as settled.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn knows_paid(&self, settlement: &Settlement) -> Result<bool, JournalError> {
         let Some(request) = self.request(settlement.request_seq)? else { return Ok(false) };
         for key in [None, Some(request.seq)] {
@@ -98,15 +113,18 @@ impl Journal {
         Ok(true)
     }
 
-    /// Leads from a report that was just appended to its entry, so that a repeat gets the same answer.
+    /// Indexes the report that was just appended, so that a repeat gets the same answer.
     pub fn note_report(&mut self, identity: &Identity) {
-        // A bearer agent's reports carry nothing that tells a repeat from a new one.
+        // A bearer agent's repeated report is identical to a new one.
         if matches!(identity, Identity::Hmac { .. }) {
             self.waiting.index.push((identity.index_key(), self.head.seq));
         }
     }
 
-    /// How far the payment had come when this very report was answered before.
+    /// Returns the stage with which the same report was answered before.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn answered(&self, identity: &Identity) -> Result<Option<Stage>, JournalError> {
         if matches!(identity, Identity::Bearer { .. }) {
             return Ok(None);
@@ -123,7 +141,10 @@ impl Journal {
         })
     }
 
-    /// What became of a request once it was signed.
+    /// Returns the settlement of a signed request.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn settlement(&self, request: &Request) -> Result<Option<Settlement>, JournalError> {
         match self.settled.iter().find(|known| known.id == request.id) {
             Some(known) => Ok(Some((**known).clone())),
@@ -131,7 +152,10 @@ impl Journal {
         }
     }
 
-    /// What is known of an ask: in the batch that waits, else on disk.
+    /// Returns the earlier requests of an ask, from the pending batch or the disk.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the index is damaged.
     pub fn prior(&self, identity: &Identity) -> Result<Prior, JournalError> {
         let same = self.find(&identity.index_key())?;
         let claimed = match identity.claim_key() {
@@ -145,7 +169,7 @@ impl Journal {
         Ok(Prior { same, paid, claimed })
     }
 
-    /// The newest request of an ask if its payment was settled, else an earlier one of which that is true.
+    /// Returns the newest settled payment of an ask, `same` included.
     fn paid(&self, same: &Request) -> Result<Option<Request>, JournalError> {
         let is_paid = |request: &Request| -> Result<bool, JournalError> {
             let signed = matches!(request.status, Status::Authorized { .. });
@@ -174,7 +198,10 @@ impl Journal {
         Ok(None)
     }
 
-    /// Whether it is a signed request of a day that was forgotten: a repeat of it is refused.
+    /// Returns whether this is a signed request of a forgotten day. A repeat of it is refused.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn is_forgotten(&self, identity: &Identity) -> Result<bool, JournalError> {
         match identity {
             Identity::Hmac { day, .. } => Ok(*day < self.forgotten()?),
@@ -182,12 +209,15 @@ impl Journal {
         }
     }
 
-    /// Whether the index leads from an ask to its request, or to a later one.
+    /// Returns whether the index leads from an ask to the request of entry `seq` or a later one.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn knows(&self, identity: &Identity, seq: u64) -> Result<bool, JournalError> {
         Ok(self.find(&identity.index_key())?.is_some_and(|found| found.seq >= seq))
     }
 
-    /// What an index key leads to, as the next commit will leave it.
+    /// Returns the request that an index key leads to, including pending changes.
     fn find(&self, key: &[u8]) -> Result<Option<Request>, JournalError> {
         match self.indexed(key)? {
             Some(seq) => self.request(seq),
@@ -203,7 +233,7 @@ impl Journal {
         }
     }
 
-    /// The record of the request that an entry made, as the next commit will leave it.
+    /// Returns the record of the request that entry `seq` created, including pending changes.
     fn request(&self, seq: u64) -> Result<Option<Request>, JournalError> {
         match self.overlay.iter().find(|known| known.seq == seq) {
             Some(known) => Ok(Some((**known).clone())),
@@ -211,12 +241,18 @@ impl Journal {
         }
     }
 
-    /// The day before which signed asks were forgotten: such a signature cannot be told from a new one.
+    /// Returns the day (since 1970) before which signed asks are forgotten. A repeat of such an ask would look new.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn forgotten(&self) -> Result<u32, JournalError> {
         Ok(self.store.forgotten()?)
     }
 
-    /// A request's record, open or over.
+    /// Returns the record of a request, open or finished.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub fn record(&self, id: RequestId) -> Result<Option<Request>, JournalError> {
         if let Some(known) = self.overlay.iter().find(|known| known.id == id) {
             return Ok(Some((**known).clone()));
@@ -239,7 +275,7 @@ mod tests {
         Identity::Bearer { digest: [content; 32], key: None }
     }
 
-    /// A journal on a store that is kept beside it, and that is opened anew after every commit.
+    /// A journal that [`Kept::paid`] commits and opens again on the same store.
     struct Kept {
         store: MemoryStore,
         journal: Journal,
@@ -252,7 +288,7 @@ mod tests {
         }
 
         fn asked(&mut self, request: &Request) {
-            // Nothing here reads what the entries say.
+            // Fill the gap with any entries: these tests do not read them.
             while self.journal.head().seq < request.seq {
                 self.journal.append(Event::JournalAccepted, Utc(0)).unwrap();
             }
@@ -271,7 +307,7 @@ mod tests {
             self.journal.note_settlement(&Arc::new(next)).unwrap();
         }
 
-        /// What settled an ask: in the batch that waits, and after it was written.
+        /// Returns the entry of the payment that settled an ask. It must be the same before and after the commit.
         fn paid(&mut self, content: u8) -> Option<u64> {
             let paid = |journal: &Journal| {
                 let prior = journal.prior(&bearer(content)).unwrap();
@@ -301,7 +337,7 @@ mod tests {
         let settled: Vec<Settlement> =
             payments.iter().map(|payment| kept.reported(payment, Stage::Settled)).collect();
         assert_eq!(kept.paid(7), Some(3));
-        // Reported once more, it is led to as before.
+        // A repeated report does not change the order.
         kept.reported(&payments[0], Stage::Settled);
         assert_eq!(kept.paid(7), Some(3));
         for (reverted, left) in [(1, Some(3)), (2, Some(1)), (0, None)] {
@@ -353,7 +389,7 @@ mod tests {
             kept.journal.append(event, Utc(0)).unwrap();
             kept.journal.note_report(&report(digest));
         }
-        // Another entry holds no report.
+        // An index key that leads to an entry of another kind.
         kept.journal.append(Event::JournalAccepted, Utc(0)).unwrap();
         kept.journal.note_report(&report(3));
         let answered = |journal: &Journal| {

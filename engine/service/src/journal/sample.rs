@@ -1,4 +1,4 @@
-//! A payment for the tests of the journal.
+//! A sample payment for the journal's tests.
 
 use bursar_core::client::Client;
 use bursar_core::ids::RequestId;
@@ -11,7 +11,7 @@ use bursar_domain::{PaymentAsk, Request, Status};
 use bursar_x402::Echo;
 use bursar_x402::authorization::Authorization;
 
-/// Three micros that an operator approved, of the request that entry `seq` made.
+/// Returns a payment of 3 micro-USD that the operator approved, with a request created by entry `seq`.
 pub(super) fn authorized(seq: u64, identity: Identity, at: Utc) -> Request {
     let coin = NETWORKS[0].stablecoin.address;
     let terms = Authorization {

@@ -1,4 +1,4 @@
-//! The right to one signature.
+//! The slip: the right to one signature.
 
 use alloy_primitives::{Address, B256};
 use bursar_core::ids::RequestId;
@@ -7,17 +7,17 @@ use bursar_submit::{Desk, SubmissionId};
 
 use super::chain::Committed;
 
-/// What is signed.
+/// The object that a slip allows to sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// The authorization of a payment.
     Request(RequestId),
-    /// One attempt to have a transaction mined.
+    /// One attempt of a submission.
     Attempt { submission: SubmissionId, attempt: usize },
 }
 
-/// Allows the vault to sign exactly one digest with exactly one key, while its epoch lasts. It exists only
-/// for what the journal holds: both ways to get one take the proof of a commit or of a replay.
+/// The right to sign one digest with one key in one epoch. Both constructors take the proof of a commit or replay, so
+/// a slip exists only for a digest that the journal contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slip {
     subject: Subject,
@@ -27,13 +27,13 @@ pub struct Slip {
 }
 
 impl Slip {
-    /// The slip of an authorized request; `None` if the request is not authorized.
+    /// Issues the slip of an authorized request; `None` if the request is not authorized.
     pub(crate) fn issue(_on_disk: &Committed, request: &Request, epoch: u64) -> Option<Self> {
         let digest = request.digest()?;
         Some(Self { subject: Subject::Request(request.id), signer: request.from, digest, epoch })
     }
 
-    /// The slip of an attempt that a desk has authorized and nobody has signed.
+    /// Issues the slip of an outbox's attempt; `None` if it is unknown, signed or declined, or its digest is wrong.
     pub(crate) fn for_attempt(
         _on_disk: &Committed,
         desk: &Desk,
@@ -42,7 +42,7 @@ impl Slip {
         epoch: u64,
     ) -> Option<Self> {
         let tried = desk.open.get(&submission)?.attempts.get(attempt)?;
-        // What is signed is what the desk's own terms make of it, whatever digest an entry names.
+        // Recompute the digest from the outbox's terms: the digest in the entry alone is not trusted.
         let same = desk.unsigned(submission, attempt)?.digest() == tried.digest;
         let waits = tried.raw.is_none() && !tried.declined && same;
         waits.then_some(Self {
@@ -53,11 +53,12 @@ impl Slip {
         })
     }
 
+    /// Returns the object to sign.
     pub fn subject(&self) -> Subject {
         self.subject
     }
 
-    /// The request whose payment this authorizes; `None` for a transaction.
+    /// Returns the request whose payment this slip authorizes; `None` for a transaction.
     pub fn request(&self) -> Option<RequestId> {
         match self.subject {
             Subject::Request(id) => Some(id),
@@ -65,15 +66,17 @@ impl Slip {
         }
     }
 
+    /// Returns the address whose key must sign.
     pub fn signer(&self) -> Address {
         self.signer
     }
 
+    /// Returns the digest to sign.
     pub fn digest(&self) -> B256 {
         self.digest
     }
 
-    /// The vault's epoch when the slip was issued: a freeze or lock since then makes it worthless.
+    /// Returns the gate's epoch when the slip was issued. A later freeze or lock voids the slip.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }

@@ -1,4 +1,4 @@
-//! What the journal needs of a store. Used by the core's thread; readers may be on any.
+//! The traits of the journal's storage. Only the core's thread uses a [`Store`]; a [`Reader`] works on any thread.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,59 +11,59 @@ use serde::{Deserialize, Serialize};
 
 use super::head::Head;
 
-/// Why the store failed. After a failed commit nothing is known of the disk.
+/// Why the store failed. After a failed commit the content of the disk is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
 
-/// Everything that one commit makes durable, or nothing of it.
+/// The changes of one commit, which is atomic.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Batch {
     #[serde(with = "rows")]
     pub entries: Vec<(u64, Vec<u8>)>,
     pub head: Head,
     pub seal: Option<Seal>,
-    /// The latest record of each touched request, by the entry that made it. In this order neighbours are
-    /// written together: by their random ids each would cost a page of its own.
+    /// The latest record of each touched request, keyed by the entry that created it. This order puts records of one
+    /// time on the same page; with their random ids as keys each would cost a separate page.
     #[serde(with = "rows")]
     pub records: Vec<(u64, Vec<u8>)>,
-    /// The latest settlement of each touched payment, by the entry that made its request.
+    /// The latest settlement of each touched payment, keyed by the entry that created its request.
     #[serde(with = "rows")]
     pub settlements: Vec<(u64, Vec<u8>)>,
-    /// Id, identity of an ask or idempotency key → the entry that made the newest request of it; identity
-    /// of a report → its entry.
+    /// From a request id, ask identity or idempotency key to the entry of its newest request, and from a report's
+    /// identity to its entry. Also the settled payments of bearer asks.
     pub index: Vec<(Vec<u8>, u64)>,
-    /// What was authorized to each payee that the entries paid, all of it.
+    /// The new totals of each payee that the entries paid.
     pub payees: Tally,
-    /// The rows of payees are these and no others: they stand for the head from now on.
+    /// `payees` replaces all payee rows, which are then up to date with the head.
     pub payees_anew: bool,
-    /// A row of payees could not be read, so that the rows do not stand for the head any more.
+    /// A payee row could not be read, so the rows are no longer up to date.
     pub payees_lost: bool,
     pub snapshot: Option<Snapshot>,
-    /// Signed asks of days before this one are forgotten. An earlier day than before changes nothing.
+    /// Forget signed asks of days before this one. It never moves back.
     pub forget_before: Option<u32>,
-    /// The index of this batch has every signed ask from this day on, so they are remembered again.
+    /// The batch's index has every signed ask from this day on, so they are remembered again.
     pub remember_from: Option<u32>,
 }
 
-/// A seal as stored: which entry it covers, and the tag.
+/// A stored seal: the entry that it covers, and its HMAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     pub seq: u64,
     pub tag: [u8; 32],
 }
 
-/// An encoded state and the place in the chain that it stands for.
+/// An encoded state and the head whose entries it contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub head: Head,
     #[serde(with = "bytes")]
     pub state: Vec<u8>,
-    /// Under the key of the seals, if the wallet was open: then unlock need not read what lies before.
+    /// An HMAC under the sealing key, if the wallet was open. An unlock then trusts the state without earlier entries.
     pub tag: Option<[u8; 32]>,
 }
 
-/// Bytes as a whole, which serde otherwise takes one by one.
+/// Serializes bytes as one value; serde's default visits each byte.
 mod bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -76,7 +76,7 @@ mod bytes {
     }
 }
 
-/// The same for rows by number.
+/// The same for numbered rows.
 mod rows {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -104,35 +104,43 @@ pub type Visit<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 /// Visits one request; `false` stops.
 pub type VisitRequest<'a> = dyn FnMut(Request) -> bool + 'a;
 
-/// Visits one row of payees; `None` for what is damaged.
+/// Visits one payee row; `None` if it is damaged.
 pub type VisitPaid<'a> = dyn FnMut(Payee, Option<Paid>) + 'a;
 
 /// The durable side of the journal.
 pub trait Store: Send + fmt::Debug {
+    /// The newest entry on disk.
     fn head(&self) -> Result<Head, StoreError>;
+    /// The last seal.
     fn seal(&self) -> Result<Option<Seal>, StoreError>;
+    /// The last snapshot, if it can be decoded.
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError>;
     /// Visits the entries after `seq` in order.
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
+    /// The bytes of an entry.
     fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError>;
     /// The day before which signed asks were forgotten; 0 if none were.
     fn forgotten(&self) -> Result<u32, StoreError>;
     /// The entry that an index key leads to.
     fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError>;
-    /// The request that an entry made, as it stands now.
+    /// The current record of the request that an entry created.
     fn record(&self, seq: u64) -> Result<Option<Request>, StoreError>;
-    /// What became of that request once it was signed.
+    /// The settlement of the request that an entry created.
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
-    /// What was authorized to a payee, if the row can be read.
+    /// The payments to a payee; `None` also if the row is damaged.
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
-    /// The newest entry that the rows of payees contain. A commit on top of it takes it along to its own
-    /// head; one on top of another leaves it behind.
+    /// The newest entry that the payee rows include. A commit directly on top of it advances it to the new head.
+    /// Otherwise it stays behind until the rows are rebuilt.
     fn payees_through(&self) -> Result<Head, StoreError>;
-    /// Durable when it returns; on an error nothing may be assumed.
+    /// Makes a batch durable before it returns.
+    ///
+    /// # Errors
+    /// The write failed. The content of the disk is then unknown.
     fn commit(&mut self, batch: Batch) -> Result<(), StoreError>;
+    /// A reader for other threads.
     fn reader(&self) -> Arc<dyn Reader>;
 
-    /// Keeps the long file as it is until [`Store::end_copy`], so that it may be copied meanwhile. Answers its path;
+    /// Stops changes to the history file until [`Store::end_copy`], so that it can be copied. Returns its path, or
     /// `None` if there is no such file yet.
     ///
     /// # Errors
@@ -141,10 +149,10 @@ pub trait Store: Send + fmt::Debug {
         Err(StoreError("this journal is not in files".to_owned()))
     }
 
-    /// Copies the short file to `to`, if one is given, and lets the long one change again.
+    /// Copies the short file to `to`, if one is given, and allows changes to the history again.
     ///
     /// # Errors
-    /// The copy failed, or the long file had to be changed meanwhile: copy it again.
+    /// The copy failed, or the history had to change meanwhile: copy it again.
     fn end_copy(&mut self, _to: Option<&Path>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -152,10 +160,13 @@ pub trait Store: Send + fmt::Debug {
 
 /// Reads committed records without the core.
 pub trait Reader: Send + Sync + fmt::Debug {
+    /// The current record of a request.
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError>;
+    /// The settlement of the request that an entry created.
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
-    /// What was authorized to a payee; an error also while the rows do not stand for the head.
+    /// The payments to a payee. It also fails while the rows are behind the head.
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
+    /// Visits all payee rows, in any order.
     fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError>;
     /// Visits the requests, newest first; `false` stops.
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError>;
@@ -170,10 +181,11 @@ pub trait Reader: Send + Sync + fmt::Debug {
         })?;
         Ok(latest)
     }
+    /// Visits the entries after `seq` in order.
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
 }
 
-/// The index key of a request's id.
+/// Returns the index key of a request id.
 pub(super) fn id_key(id: RequestId) -> Vec<u8> {
     [b"i".as_slice(), id.as_bytes()].concat()
 }
@@ -190,7 +202,7 @@ pub(super) fn decode_settlement(bytes: &[u8]) -> Result<Settlement, StoreError> 
 
 const SNAPSHOT_VERSION: u8 = 6;
 
-/// Bytes of a snapshot: version, place, tag or as many zeros, state.
+/// Encodes a snapshot: version, head, tag (zeros if there is none), state.
 pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
     let mut bytes = vec![SNAPSHOT_VERSION];
     bytes.extend_from_slice(&encode_head(snapshot.head));
@@ -199,7 +211,7 @@ pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
     bytes
 }
 
-/// `None` if it is of another version or cut short: a snapshot is a cache.
+/// Decodes a snapshot. `None` if another version wrote it or it is truncated: a snapshot is a cache.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Option<Snapshot> {
     let (version, rest) = bytes.split_first()?;
     let (head, rest) = rest.split_first_chunk::<40>()?;

@@ -1,5 +1,5 @@
-//! What commits add up to, in memory: all of a store that lies nowhere else, or what one on disk has not carried
-//! over to its history yet.
+//! The rows of commits in memory: the whole content of a memory store, or the part that a store on disk has not moved
+//! to its history file yet.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use bursar_domain::payees::Tally;
 use super::head::Head;
 use super::store::{Batch, Seal, Snapshot};
 
-/// What a row takes beside its bytes, roughly.
+/// Approximate overhead of a row, in bytes.
 const ROW_BYTES: usize = 64;
 
-/// The first byte of the index keys of signed asks; the day follows.
+/// The first byte of a signed ask's index key. The day follows.
 const SIGNED: u8 = b'h';
 
 #[derive(Debug, Clone, Default)]
@@ -26,12 +26,12 @@ pub(super) struct Tables {
     pub(super) seal: Option<Seal>,
     pub(super) forgotten: u32,
     pub(super) snapshot: Option<Snapshot>,
-    /// How much was added, roughly.
+    /// Approximate bytes added by commits.
     pub(super) bytes: usize,
 }
 
 impl Tables {
-    /// Without any rows, at the same place in the chain.
+    /// Returns empty tables at the same head.
     pub(super) fn following(&self) -> Self {
         let Self { payees_through, head, seal, forgotten, .. } = *self;
         Self { payees_through, head, seal, forgotten, ..Self::default() }
@@ -62,7 +62,7 @@ impl Tables {
         }
         self.index.extend(batch.index);
         if let Some(day) = batch.forget_before {
-            // Never back: the rows of days before are gone.
+            // The day never moves back: the rows of earlier days are gone.
             self.forgotten = self.forgotten.max(day);
             let forgotten = signed_before(self.forgotten);
             self.index.retain(|key, _seq| !forgotten.contains(key));
@@ -72,7 +72,7 @@ impl Tables {
         self.snapshot = batch.snapshot.or(self.snapshot.take());
     }
 
-    /// The entry that an index key leads to: `Some(None)` for a key that was forgotten.
+    /// Returns the entry that an index key leads to; `Some(None)` for a forgotten key.
     pub(super) fn indexed(&self, key: &[u8]) -> Option<Option<u64>> {
         match self.index.get(key) {
             Some(seq) => Some(Some(*seq)),
@@ -81,7 +81,7 @@ impl Tables {
     }
 }
 
-/// The index keys of asks that were signed on days before this one.
+/// The range of index keys of asks that were signed before a day.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SignedBefore {
     end: [u8; 5],
@@ -97,7 +97,7 @@ impl SignedBefore {
         key.first() == Some(&SIGNED) && *key < self.end[..]
     }
 
-    /// The first key that they may have, and the first that they cannot.
+    /// Returns the bounds of the keys: the first inside and the first beyond.
     pub(super) fn range(&self) -> std::ops::Range<&[u8]> {
         &self.end[..1]..&self.end
     }

@@ -1,5 +1,5 @@
-//! The wallet as a host of desks: the core keeps what happens, slips are the leave to sign. One task for each
-//! desk at which something is open, and one look at the newest block for all desks of a network.
+//! Runs the wallet's outboxes: the core persists their events, and slips allow the signatures. Each outbox with an
+//! open submission has one task; all outboxes of a network share one lookup of the newest block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::payments::Execution;
 use crate::journal::Slip;
 use crate::ports::{Ports, SignFault};
 
-/// Everything a courier works with.
+/// The dependencies of the wallet's outboxes.
 #[derive(Debug, Clone)]
 pub struct Courier {
     pub execution: Execution,
@@ -25,7 +25,7 @@ pub struct Courier {
     pub stopping: CancellationToken,
 }
 
-/// Runs until it is told to stop.
+/// Runs the outboxes until the engine stops.
 pub async fn run(courier: Courier) {
     let mut views = courier.execution.core.watch();
     let mut desks: BTreeMap<DeskKey, JoinHandle<()>> = BTreeMap::new();
@@ -56,7 +56,7 @@ pub async fn run(courier: Courier) {
                 tasks.spawn(courier::serve(host, way, chain))
             });
         }
-        // What ended just when another submission came is begun again at the latest then.
+        // A task may end just as a new submission arrives. This bounds the wait until it is started again.
         let wake = courier.ports.clock.mono_ms().saturating_add(IDLE_MS);
         let idle = desks.is_empty();
         // cancel-safe: all of it only waits.
@@ -68,7 +68,7 @@ pub async fn run(courier: Courier) {
     }
 }
 
-/// One desk of the wallet.
+/// One outbox of the wallet.
 struct WalletHost {
     courier: Courier,
     key: DeskKey,
@@ -81,7 +81,7 @@ impl Host for WalletHost {
         self.courier.execution.core.view().state.desks.get(&self.key)
     }
 
-    /// Every commit publishes a view, also those about other things.
+    /// Compares the outbox after each commit, because every commit publishes a view.
     fn another<'a>(&'a self, than: &'a Arc<Desk>) -> BoxFuture<'a, ()> {
         let mut views = self.courier.execution.core.watch();
         Box::pin(async move {
@@ -122,7 +122,7 @@ impl Host for WalletHost {
         Box::pin(async move {
             match signer.sign(leave).await {
                 Ok(signature) => SignEnd::Signed(signature),
-                // Locked or frozen in the meantime: the same is asked again when the wallet is open.
+                // Locked or frozen meanwhile: the outbox retries when the wallet is open.
                 Err(SignFault::Stale) => SignEnd::NotNow,
                 Err(refused @ (SignFault::NoKey | SignFault::Refused(_))) => {
                     tracing::warn!(%refused, "a transaction was not signed");

@@ -1,5 +1,5 @@
-//! x402 payments: read the offer, ask the chain where the offer contradicts our table, sign what was
-//! authorized, and look on the chain what became of it.
+//! x402 payments: read the offer, query the chain if the offer contradicts our table, sign the authorized payment, and
+//! look up its settlement on the chain.
 
 mod execute;
 mod propose;

@@ -1,5 +1,5 @@
-//! `activity` and `watch`: the journal told entry by entry. Reads only what it tells, so that a journal of a
-//! million entries is paged through as quickly as one of ten, and never through the core.
+//! `activity` and `watch`: show the journal entry by entry. They read only the entries that they show, so the cost
+//! does not grow with the journal, and never read through the core.
 
 pub(super) mod desks;
 mod tell;
@@ -21,7 +21,7 @@ use crate::core::View;
 use crate::journal::{JournalError, page};
 use tell::Teller;
 
-/// Entries without `--limit`.
+/// Entries shown without `--limit`.
 const SHOWN: usize = 20;
 
 pub(super) async fn list(
@@ -45,8 +45,10 @@ pub(super) async fn list(
     Ok(Answer::Activity(ActivityAnswer { entries, more }).into())
 }
 
-/// Tells what is committed as it is committed, until nobody listens any more or the engine stops. Never
-/// succeeds: there is always more to come.
+/// Sends new entries as they are committed, until the program cancels or the engine stops.
+///
+/// # Errors
+/// Always ends with one: `CANCELLED`, `ENGINE_DOWN`, or `BAD_INPUT` if `since` is past the head of the journal.
 pub(super) async fn watch(
     engine: &Arc<EngineContext>,
     order: &WatchOrder,
@@ -58,9 +60,9 @@ pub(super) async fn watch(
     if told > head {
         let message = format!(
             "This journal has {head} entries, but entry {told} was already shown: it was shortened or \
-             replaced. Run `bursar audit verify`."
+             replaced."
         );
-        return Err(Fault::because(Code::BadInput, message));
+        return Err(Fault::because(Code::BadInput, message).with_hint("audit verify"));
     }
     loop {
         let view = Arc::clone(&views.borrow_and_update());
@@ -91,7 +93,7 @@ fn stopped() -> Fault {
     Fault::because(Code::EngineDown, "The engine has stopped.")
 }
 
-/// The entries after `after` up to and with `last`, in order.
+/// Reads the entries from `after + 1` to `last`, oldest first.
 async fn rows(
     engine: &Arc<EngineContext>,
     view: Arc<View>,

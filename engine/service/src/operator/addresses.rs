@@ -1,4 +1,4 @@
-//! `seed …` and `address …`.
+//! The commands `seed …` and `address …`.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub(super) async fn seed(
     }
 }
 
-/// Wallet file first, then the event.
+/// Saves the seed in the wallet file, then records its event: the journal never names a seed that no file has.
 async fn add(engine: &Arc<EngineContext>, made: Seed) -> Result<SeedAnswer, Fault> {
     let _one_at_a_time = engine.wallet_changes.lock().await;
     if !engine.vault.is_unlocked() {
@@ -157,7 +157,7 @@ fn show(engine: &EngineContext, label: &Name) -> Result<Done, Fault> {
     Ok(Answer::Address(describe::address(known)).into())
 }
 
-/// The address goes on to exist, with what lies there: its seed and path lead to it again.
+/// Removes an address from the wallet. Its money stays there, and seed and index restore the address.
 async fn delete(
     engine: &Arc<EngineContext>,
     label: &Name,
@@ -181,7 +181,7 @@ async fn delete(
     Ok(Answer::Deleted { name: name.as_str().to_owned() }.into())
 }
 
-/// Hands out the private key, after the password.
+/// Sends the private key to the operator after a password check.
 async fn export(
     engine: &Arc<EngineContext>,
     label: &Name,
@@ -200,7 +200,7 @@ async fn export(
     })
 }
 
-/// The only seed, or the named one.
+/// Returns the named seed, or the only one if none is named.
 fn which_seed(wallet: &Wallet, named: Option<SeedId>) -> Result<SeedId, Fault> {
     let all: Vec<SeedId> = wallet.seeds.keys().copied().collect();
     match (named, all.as_slice()) {
@@ -209,8 +209,9 @@ fn which_seed(wallet: &Wallet, named: Option<SeedId>) -> Result<SeedId, Fault> {
         (None, [only]) => Ok(*only),
         (None, []) => Err(Fault::because(
             Code::NothingFound,
-            "There is no seed yet: run `bursar seed create` or `bursar seed import`.",
-        )),
+            "There is no seed yet: run `seed create` or `seed import`.",
+        )
+        .with_hint("seed create")),
         (None, several) => {
             let names: Vec<String> = several.iter().map(ToString::to_string).collect();
             Err(Fault::because(

@@ -1,4 +1,5 @@
-//! `agent …`. A token is shown when it is made; only its hash, or the wallet file, keeps it.
+//! The command `agent …`. A new secret is shown once. Afterwards the journal has the hash of a bearer token, and the
+//! wallet file an HMAC secret.
 
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ pub(super) async fn run(
         AgentOrder::Suspend { agent } => {
             let id = find(engine, &agent)?.id.clone();
             act(engine, Action::Suspend { agent: id.clone() }).await?;
-            // Slips of the others went stale with it.
+            // The suspension voided the slips of all agents.
             reissue(engine).await;
             show(engine, &id)
         }
@@ -76,7 +77,7 @@ pub(super) async fn run(
     }
 }
 
-/// What is not given stays.
+/// Changes policy, address or both; keeps the one that is not given.
 async fn edit(
     engine: &Arc<EngineContext>,
     agent: &Agent,
@@ -104,7 +105,7 @@ async fn delete(
     confirm: Option<String>,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
-    // What would be refused anyway is refused before anybody types a name for it.
+    // Refuses before the operator types the name in vain.
     let deletion = Action::DeleteAgent { agent: agent.id.clone() };
     rehearse(engine, deletion.clone())?;
     let works =
@@ -121,12 +122,12 @@ async fn delete(
     type_name(dialogue, lines, agent.name.as_str(), confirm).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     act(engine, deletion).await?;
-    // Slips of the others went stale with it.
+    // The deletion voided the slips of all agents.
     reissue(engine).await;
     let (vault, id) = (Arc::clone(&engine.vault), agent.id.clone());
     let forgotten = blocking(move || vault.forget_agent(&id)).await?;
     let answer = Answer::Deleted { name: agent.name.as_str().to_owned() };
-    // It is deleted all the same: no event names the secret any more, and the next unlock drops it.
+    // A failure here does not undo the deletion: no event names the secret, and the next unlock drops it.
     let warning = |fault: Fault| Warning { code: "WALLET_FILE".to_owned(), message: fault.message };
     Ok(Done { answer, warnings: forgotten.err().map(warning).into_iter().collect(), secret: None })
 }
@@ -145,7 +146,7 @@ async fn register(
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    // Told before a secret is written for nothing; the core decides all the same.
+    // Refuses before a secret is written in vain. The core decides again.
     if view.state.find_agent(&name).is_some() {
         return Err(Fault::because(
             Code::NameTaken,
@@ -158,7 +159,7 @@ async fn register(
     }
     let New { secret, credential } = new_credential(engine, &id, auth).await?;
     act(engine, Action::RegisterAgent { id: id.clone(), name, credential }).await?;
-    // A program that does not listen must not hold up the wallet.
+    // Releases the lock first: a program that stops reading must not block the wallet.
     drop(one_at_a_time);
     hand_over(engine, &id, &secret, dialogue).await
 }
@@ -179,7 +180,7 @@ async fn replace(
     hand_over(engine, &agent.id, &secret, dialogue).await
 }
 
-/// Shows an HMAC agent's secret again; a bearer token is not kept anywhere.
+/// Shows the secret of an HMAC agent again. A bearer token is not stored.
 async fn again(
     engine: &Arc<EngineContext>,
     agent: &Agent,
@@ -203,13 +204,14 @@ async fn again(
     credentials(engine, &agent.id).await
 }
 
-/// A credential on its way into the journal.
+/// A new secret and the credential that the journal records for it.
 struct New {
     secret: Zeroizing<[u8; 32]>,
     credential: Credential,
 }
 
-/// 32 random bytes: an HMAC agent's go into the wallet file, of a bearer's only the hash is kept.
+/// Draws a secret of 32 random bytes. The wallet file stores it for an HMAC agent; of a bearer token only the hash is
+/// kept.
 async fn new_credential(
     engine: &Arc<EngineContext>,
     id: &AgentId,
@@ -230,7 +232,7 @@ async fn new_credential(
     Ok(New { secret, credential })
 }
 
-/// The event is on disk: the secret is taken into use and shown.
+/// Activates and shows the secret. The caller has committed the event.
 async fn hand_over(
     engine: &Arc<EngineContext>,
     id: &AgentId,
@@ -245,7 +247,7 @@ async fn hand_over(
     credentials(engine, id).await
 }
 
-/// `AT_` and 64 hex digits, as agents of the original know it.
+/// The token format: `AT_` and 64 lower-case hex digits.
 fn token_text(secret: &[u8; 32]) -> Zeroizing<Vec<u8>> {
     let hex = Zeroizing::new(hex::encode(secret));
     let mut text = Zeroizing::new(Vec::with_capacity(67));

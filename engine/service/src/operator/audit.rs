@@ -1,4 +1,4 @@
-//! `audit …`: the whole chain, entry by entry.
+//! The command `audit …`: verifies or accepts the whole chain of journal entries.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::journal::{Hash, JournalError, Reader, hash_hex, rest, rows_say, walk_chain};
 
-/// Rows of payees are compared so often while payments go on.
+/// How often the payee rows are compared while new payments arrive.
 const LOOKS: usize = 100;
 
 pub(super) async fn run(
@@ -32,7 +32,7 @@ pub(super) async fn run(
             prove_operator(engine, dialogue).await?;
             accept(engine).await?;
             let mut done = verify(engine, None).await?;
-            // What was accepted holds from now on: nobody should find that out later.
+            // The settings of the accepted journal are in force now, so the operator must see those that loosen.
             done.warnings.extend(apply_exposure(engine).await);
             let loosened = engine.core.view().state.settings.loosened();
             done.warnings.extend(loosened.into_iter().map(|what| Warning {
@@ -46,7 +46,7 @@ pub(super) async fn run(
 
 async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done, Fault> {
     let wanted = head.map(read_hash).transpose()?;
-    // Before the chain is read: it must lead through the head that was published by then, and may go on.
+    // Taken before the chain is read: the chain must contain this head, and may have grown since.
     let view = engine.core.view();
     let (reader, shared, published) = (engine.core.reader(), Arc::clone(engine), view.head);
     let read = move || {
@@ -87,8 +87,10 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
     Ok(done)
 }
 
-/// Whether the rows of payees say what was counted up to `last`. Payments go on meanwhile: rows that differ are
-/// looked at again, with the entries that came since; where none came, they are wrong.
+/// Whether the payee rows match the count up to entry `last`.
+///
+/// New payments can change the rows meanwhile. If rows differ, counts the entries since and compares again; if there
+/// are none, the rows are wrong.
 fn rows_are_right(
     mut count: Count,
     reader: &dyn Reader,

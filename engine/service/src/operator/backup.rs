@@ -1,4 +1,4 @@
-//! `wallet backup` and `wallet restore`: wallet, journal and settings in one encrypted file.
+//! The commands `wallet backup` and `wallet restore`: wallet, journal and settings in one encrypted file.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -40,16 +40,16 @@ use crate::ports::NoFaults;
 use crate::vault::file::{WalletFileError, WalletFiles};
 use crate::vault::gate::Gate;
 
-/// Where a backup is put together; removed with the command, or at the next start.
+/// The folder in which a backup is assembled. Removed when the command ends, or at the next start.
 const WORK: &str = ".backup";
-/// Bytes of one piece for the program that asked; a multiple of three, so that no piece is padded.
+/// Bytes of the backup per message to the program. A multiple of three, so that Base64 adds no padding inside the file.
 const PIECE_BYTES: usize = 192 * 1024;
-/// How often a program is told that long work goes on.
+/// How often a program receives a progress message during long work.
 const TOLD_EVERY_MS: u64 = 20_000;
-/// How long a program may take to store one piece.
+/// How long a program may take to accept one piece.
 const PIECE_WAIT: Duration = Duration::from_secs(30);
 
-/// Sends the backup to the program that asked, which writes `file`.
+/// Makes a backup and sends it to the program, which writes `file`.
 pub(super) async fn make(
     engine: &Arc<EngineContext>,
     file: String,
@@ -59,7 +59,7 @@ pub(super) async fn make(
         let message = "A backup is being made: try again when it has ended.";
         return Err(Fault::because(Code::InUse, message));
     };
-    // No command may change the wallet file between its copy and that of the journal.
+    // No command may change the wallet file between the copies of wallet file and journal.
     let one_at_a_time = engine.wallet_changes.lock().await;
     let salt = engine.random::<SALT_BYTES>()?;
     let vault = Arc::clone(&engine.vault);
@@ -97,7 +97,7 @@ pub(super) async fn make(
     Ok(Answer::Backup(answer).into())
 }
 
-/// Waits for long work, and lets the program know that it goes on: one that hears nothing gives up.
+/// Waits for long work and sends progress messages. A program that receives nothing would give up.
 async fn patiently<T>(
     engine: &EngineContext,
     dialogue: &dyn Dialogue,
@@ -114,7 +114,10 @@ async fn patiently<T>(
     }
 }
 
-/// Hands the file over in pieces. Answers its length and its SHA-256.
+/// Sends the file in pieces. Returns its length in bytes and its SHA-256 in hex.
+///
+/// # Errors
+/// `CANCELLED` if the program accepts no piece for [`PIECE_WAIT`], or `DATA_FOLDER` if the file cannot be read.
 async fn send(path: PathBuf, dialogue: &dyn Dialogue) -> Result<(u64, String), Fault> {
     let (pieces, mut ready) = mpsc::channel::<Vec<u8>>(4);
     let reading = tokio::task::spawn_blocking(move || -> io::Result<()> {
@@ -140,7 +143,7 @@ async fn send(path: PathBuf, dialogue: &dyn Dialogue) -> Result<(u64, String), F
     Ok((bytes, hex::encode(sha256.finalize())))
 }
 
-/// A folder that goes away with its owner.
+/// A temporary folder, removed on drop.
 struct Work {
     path: PathBuf,
 }
@@ -163,7 +166,7 @@ impl Work {
         self.path.join(name)
     }
 
-    /// Checks the copied journal from its first entry, writes the backup, and reads it back.
+    /// Verifies the copied journal from its first entry, writes the backup, and reads it back.
     fn pack(self, data: &Path, head: &Head, key: &[u8; 32]) -> Result<Packed, Fault> {
         let found = check(&self.file("journal.redb"))?;
         for name in ["settings.toml", "partner.md"] {
@@ -185,7 +188,7 @@ impl Work {
         Ok(Packed { work: self, entries: found.seq, hash: hash_hex(&found.hash) })
     }
 
-    /// Every file must come out of the backup as it went in.
+    /// Extracts the backup again and compares every file with its source.
     fn read_back(&self, backup: &Path, key: &[u8; 32], files: &[PathBuf]) -> Result<(), Fault> {
         let into = self.file("check");
         let again = || -> Result<bool, ArchiveError> {
@@ -214,7 +217,7 @@ impl Drop for Work {
     }
 }
 
-/// Removes what a backup left that was cut short.
+/// Removes the leftovers of an interrupted backup.
 pub(crate) fn sweep(data: &Path) {
     let _not_there = fs::remove_dir_all(data.join(WORK));
 }
@@ -223,7 +226,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Fault> {
     copy_owner_only(from, to).map_err(|error| failed(&error))
 }
 
-/// The head of a copied journal, whose whole chain was read.
+/// Verifies the whole chain of a copied journal and returns its head.
 fn check(journal: &Path) -> Result<journal::Head, Fault> {
     let store = RedbStore::open(journal, Arc::new(NoFaults)).map_err(|error| failed(&error))?;
     verify_chain(&*store.reader(), None, |_entry| ()).map_err(|error| failed(&error))
@@ -233,7 +236,7 @@ fn failed(error: &dyn std::fmt::Display) -> Fault {
     Fault::because(Code::DataFolder, format!("No backup was made: {error}."))
 }
 
-/// Prepares everything; the files are put in place when the engine of this command ends.
+/// Stages a restore. The engine of this command puts the files in place when it ends.
 pub(super) async fn restore(
     engine: &Arc<EngineContext>,
     file: String,
@@ -242,7 +245,7 @@ pub(super) async fn restore(
     if engine.mode == Mode::Full {
         return Err(Fault::because(
             Code::EngineRunning,
-            "An engine runs on this data folder: stop it, then run `bursar wallet restore` again.",
+            "An engine runs on this data folder: stop it, then run `wallet restore` again.",
         ));
     }
     let path = PathBuf::from(&file);
@@ -254,7 +257,7 @@ pub(super) async fn restore(
     if there {
         let lines = vec![
             format!("{} has a wallet or a journal already.", data.display()),
-            // Without the time: a program that asks again must find the same question.
+            // Without the time, so that a repeated command shows the same question.
             "They are moved to a folder replaced-<time> in it, and the backup takes their place."
                 .to_owned(),
         ];
@@ -302,8 +305,8 @@ fn unreadable(path: &Path, error: &ArchiveError) -> Fault {
     Fault::because(code, format!("{} cannot be restored: {error}.", path.display()))
 }
 
-/// Everything is read and checked before a file of the folder is touched. Answers the wallet's name and the number of
-/// the journal's entries.
+/// Reads and checks the whole backup before it touches a file of the data folder. Returns the wallet's name and the
+/// number of journal entries.
 fn prepare(
     source: &Source,
     password: &SecretString,
@@ -316,7 +319,7 @@ fn prepare(
     let opened =
         WalletFiles::backup_key(path, &head.wallet, password, &edition.kdf_bounds, &head.salt);
     let (name, key): (_, Zeroizing<[u8; 32]>) = opened.map_err(|error| match error {
-        // The wallet file in it is told of as what it is: a part of the backup.
+        // Reported as damage of the backup, which contains this wallet file.
         WalletFileError::Damaged { .. } | WalletFileError::KdfOutOfBounds { .. } => {
             unreadable(path, &ArchiveError::Damaged)
         }
@@ -358,7 +361,7 @@ fn prepare(
     Ok((name, entries))
 }
 
-/// Records in the restored journal that it was restored: no payment is automatic before the operator accepts it.
+/// Records the restore in the restored journal. No payment is automatic until the operator accepts the journal.
 fn note_restored(path: &Path, edition: &Edition, moment: &Moment) -> Result<u64, Fault> {
     check(path)?;
     let damaged =

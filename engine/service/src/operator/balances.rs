@@ -1,4 +1,4 @@
-//! `balances` and `address balance`.
+//! The commands `balances` and `address balance`.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::config::Config;
 use crate::context::EngineContext;
 use crate::funds::{Held, NetworkFunds};
 
-/// Addresses that are looked up at once: public nodes limit how often they are asked.
+/// Addresses that are looked up concurrently. Public nodes limit the rate of requests.
 const AT_ONCE: usize = 8;
 
 pub(super) async fn run(engine: &Arc<EngineContext>, order: BalancesOrder) -> Result<Done, Fault> {
     let networks = networks(engine, order.network.as_deref())?;
     let addresses = addresses(engine, order.address.as_ref())?;
-    // Each names what it needs, so that nothing of the state is held while the networks answer.
+    // Copies what each lookup needs, so that no view of the state is held while the networks answer.
     let lookups = addresses.into_iter().map(|(label, address)| {
         let networks = &networks;
         async move { (label, address, engine.funds.of(address, networks).await) }
@@ -45,7 +45,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: BalancesOrder) -> Re
     Ok(Answer::Balances { addresses: addresses.collect() }.into())
 }
 
-/// The named one, or all that are enabled.
+/// Returns the named network, or all enabled ones.
 fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static Network>, Fault> {
     let Some(name) = named else {
         let view = engine.core.view();
@@ -58,7 +58,7 @@ fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static 
     Ok(vec![row])
 }
 
-/// The named one, or all.
+/// Returns the named address, or all.
 fn addresses(engine: &EngineContext, named: Option<&Name>) -> Result<Vec<(Name, Address)>, Fault> {
     let wallet = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     if let Some(label) = named {
@@ -75,7 +75,7 @@ fn addresses(engine: &EngineContext, named: Option<&Name>) -> Result<Vec<(Name, 
     Ok(all.map(|known| (known.label.clone(), known.address)).collect())
 }
 
-/// One reason for each network: it is the same for every address.
+/// The error if no balance could be read: each reason once, because it repeats for every address of a network.
 fn nothing_known<'a>(all: impl Iterator<Item = &'a NetworkFunds>, config: &Config) -> Fault {
     let mut reasons: Vec<String> = Vec::new();
     for on in all {
@@ -89,7 +89,7 @@ fn nothing_known<'a>(all: impl Iterator<Item = &'a NetworkFunds>, config: &Confi
     Fault::because(Code::ChainUnavailable, message)
 }
 
-/// `room` is how many tokens of explorers still fit into the answer.
+/// Describes one network. `room` is how many unverified tokens still fit into the answer.
 fn network(on: &NetworkFunds, config: &Config, room: &mut usize) -> NetworkHoldingsAnswer {
     let mut left_out = 0usize;
     let listed = on.held.iter().filter(|held| {

@@ -1,5 +1,5 @@
-//! Cards with what stands beside the terms: whom the wallet has paid before, by the journal's rows, and what
-//! the paying address holds, by the last look. Neither is asked of the core, and no decision rests on either.
+//! Adds context to cards: earlier payments to the payee, from the journal's rows, and the balance of the paying
+//! address, from the balance cache. Neither is read through the core, and no decision depends on them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::context::EngineContext;
 use crate::funds::{AccountKey, CachedBalance, Unknown};
 use crate::journal::Reader;
 
-/// What is known beside the state, of some requests that wait.
+/// The context of some pending requests: what the state does not contain.
 pub(super) struct Beside {
     reader: Arc<dyn Reader>,
     config: Arc<Config>,
@@ -24,7 +24,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Waits a second at most, whatever the networks do and however many requests there are.
+    /// Reads the context. Waits at most one second, for any number of requests.
     pub(super) async fn of(engine: &EngineContext, requests: &[Arc<Request>]) -> Self {
         let paying =
             requests.iter().filter_map(|request| Some((request.from, request.ask.network()?)));
@@ -32,7 +32,7 @@ impl Beside {
         Self { reader: engine.core.reader(), config: engine.settings.get(), balances }
     }
 
-    /// The card as it is shown; `None` if there is nothing to approve.
+    /// Returns the card with its context, or `None` if there is nothing to approve.
     pub(super) fn card(&self, state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         let mut card = cards::card(state, request, moment)?;
         match self.reader.paid(&Payee::of(request)) {

@@ -1,5 +1,5 @@
-//! `config …`: one door to settings that live in two places. What may loosen a protection is decided by
-//! the core and kept in the journal, the rest is edited in `settings.toml`.
+//! The command `config …`. Settings that may loosen a protection are in the journal, and the core decides them. The
+//! others are in `settings.toml`.
 
 mod values;
 
@@ -36,7 +36,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: ConfigOrder) -> Resu
     }
 }
 
-/// Sets one key to what these words say.
+/// Sets one key to the value that the words give.
 pub(super) async fn set(
     engine: &Arc<EngineContext>,
     key: Key,
@@ -83,7 +83,7 @@ async fn set_in_file(
     given: &values::Given,
 ) -> Result<(), Fault> {
     let change = engine.settings.change(key, given.in_file().as_ref()).await?;
-    // Endpoints are judged before anything is written.
+    // Checks endpoints before anything is written.
     let mut fresh = Vec::new();
     for chain in change.after.rpc.keys() {
         let of = |config: &Config| {
@@ -110,7 +110,7 @@ async fn set_in_file(
     Ok(())
 }
 
-/// What keeps the new value from being in force now.
+/// Returns warnings if the new value is not in effect now.
 async fn warnings(engine: &Arc<EngineContext>, key: Key) -> Vec<Warning> {
     let warning = |code: &str, message: String| Warning { code: code.to_owned(), message };
     let mut warnings = Vec::new();
@@ -147,14 +147,14 @@ async fn warnings(engine: &Arc<EngineContext>, key: Key) -> Vec<Warning> {
     if kept_by_server && engine.server.lock().await.is_some() {
         warnings.push(warning(
             "RESTART_SERVER",
-            "The agent server still uses the old value: run `bursar server stop`, then `bursar server start`."
+            "The agent server still uses the old value: run `server stop`, then `server start`."
                 .to_owned(),
         ));
     }
     warnings
 }
 
-/// Both places at one moment.
+/// The settings of the file and of the journal, read together.
 struct Told {
     config: Arc<Config>,
     state: State,
@@ -179,7 +179,7 @@ impl Told {
         }
     }
 
-    /// The value, and why there is none where there is none.
+    /// Returns the value, and the reason to show if it is null.
     fn value(&self, key: Key, reveal: bool) -> (Value, &'static str) {
         let (config, settings) = (&self.config, &self.state.settings);
         let url = |url: &Url| shown(url, reveal);
@@ -246,7 +246,7 @@ impl Told {
     }
 }
 
-/// Path and query hold the API keys of most providers.
+/// Formats a URL. Without `reveal` only scheme, host and port: path and query often contain API keys.
 fn shown(url: &Url, reveal: bool) -> String {
     if reveal { url.to_string() } else { EndpointLabel::of(url).as_str().to_owned() }
 }

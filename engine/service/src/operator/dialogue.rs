@@ -1,4 +1,4 @@
-//! The line from a running command back to its operator.
+//! The connection from a running command to its operator.
 
 use bursar_chain::ports::BoxFuture;
 use bursar_core::answers::ActivityRow;
@@ -24,13 +24,13 @@ pub(crate) trait Dialogue: Send + Sync {
     /// Sends the next piece of a file.
     fn part(&self, text: String) -> BoxFuture<'_, Result<(), Fault>>;
 
-    /// Sends the next entries of the journal. Waits for a slow reader until the program cancels the command.
+    /// Sends journal entries. Waits for a slow reader until the program cancels the command.
     fn entries(&mut self, entries: Vec<ActivityRow>) -> BoxFuture<'_, Result<(), Fault>>;
 
     /// Completes when the program cancels the command or has gone away. Cancel-safe.
     fn cancelled(&mut self) -> BoxFuture<'_, ()>;
 
-    /// Asks for a secret, also without a terminal: the client may have it from a file.
+    /// Asks for a secret, also without a terminal: the program may read it from a file.
     fn secret(&mut self, what: SecretPrompt) -> BoxFuture<'_, Result<SecretString, Fault>>;
 
     /// Shows lines and asks a yes-or-no question. "No" is `DECLINED`.

@@ -1,5 +1,5 @@
-//! `doctor`: looks at everything that a wallet needs and changes nothing. Each check is a function of what
-//! was found; finding it out stands beside it.
+//! The command `doctor`: checks everything that a wallet needs and changes nothing. Each check is a pure function of
+//! its findings, with the probe next to it.
 
 mod folder;
 mod machine;
@@ -20,7 +20,7 @@ use crate::blocking::blocking;
 use crate::config::Config;
 use crate::context::{EngineContext, Mode};
 
-/// With an engine: the one that runs, or the one that the command became.
+/// Runs all checks in an engine: the running one, or the command's own process.
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
     dialogue: &dyn Dialogue,
@@ -46,8 +46,9 @@ pub(super) async fn run(
     Ok(Answer::Doctor { checks }.into())
 }
 
-/// Where no engine could be asked or begun: because there is no wallet yet, or because of `fault`. Makes
-/// no folder and no file.
+/// Runs the checks that need no engine: there is no wallet yet, or the engine failed with `fault`.
+///
+/// Creates no folder and no file.
 pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
     let mut checks = folder::look(path, &crate::ports::SystemDisk);
     let environment = |name: &str| std::env::var(name).ok();
@@ -61,16 +62,16 @@ pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
     checks.extend(records::look_alone(path));
     checks.extend(machine::look_alone());
     if let Some(fault) = fault.filter(|fault| !checks.iter().any(|c| c.finding == fault.message)) {
-        // What a look could not see, the attempt to open it did.
+        // The engine's start found a problem that the check missed, so its result replaces the check's.
         let about = match fault.code {
             Code::JournalDamaged => "journal",
             Code::DataFolder => "data folder",
             _other => "engine",
         };
         checks.retain(|check| check.check != about || check.result == CheckResult::Fail);
-        // It says what to do itself.
         let failed = CheckAnswer::fail(about, fault.message.clone(), "");
-        checks.push(CheckAnswer { advice: None, ..failed });
+        let advice = fault.hint.as_ref().map(|command| format!("bursar {command}"));
+        checks.push(CheckAnswer { advice, ..failed });
     }
     Answer::Doctor { checks }
 }

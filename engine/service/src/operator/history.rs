@@ -1,4 +1,4 @@
-//! `history …` and `receipt`: reads the journal's records newest first, never all at once, and never
+//! The commands `history …` and `receipt`: read the journal's request records, newest first, one at a time, and never
 //! through the core.
 
 mod csv;
@@ -29,11 +29,11 @@ use crate::context::EngineContext;
 use crate::journal::{Reader, StoreError};
 use crate::receipts;
 
-/// Rows without `--limit`.
+/// Rows shown without `--limit`.
 const SHOWN: usize = 20;
-/// Recent requests that the beginning of an id may mean.
+/// Recent requests among which a prefix of an id is searched.
 const RECENT: usize = 1_000;
-/// Pieces of an export that may wait for its reader.
+/// Parts of an export that are buffered for the program.
 const PARTS: usize = 4;
 
 pub(super) async fn run(
@@ -49,7 +49,7 @@ pub(super) async fn run(
     }
 }
 
-/// The filter with everything that it is compared with.
+/// A resolved filter, with the reader and state that it applies to.
 struct Scan {
     reader: Arc<dyn Reader>,
     state: State,
@@ -60,7 +60,7 @@ struct Scan {
 
 impl Scan {
     fn new(engine: &EngineContext, filter: &HistoryFilter) -> Result<Self, Fault> {
-        // There is one lane yet, so naming it leaves nothing out.
+        // There is only one lane so far, so this filter excludes nothing.
         match filter.lane {
             None | Some(HistoryLane::Payments) => {}
         }
@@ -74,14 +74,14 @@ impl Scan {
         })
     }
 
-    /// Visits what fits, newest first; `false` stops.
+    /// Visits the matching requests, newest first. The visitor returns `false` to stop.
     fn each(
         &self,
         mut visit: impl FnMut(&PaymentAsk, HistoryRow) -> bool,
     ) -> Result<(), StoreError> {
         let mut failed = None;
         self.reader.newest(&mut |request| {
-            // The journal's own time never goes back: all that follow are older still.
+            // The journal's time never goes back: all further requests are older.
             if self.since.is_some_and(|since| request.created < since) {
                 return false;
             }
@@ -105,7 +105,7 @@ impl Scan {
     }
 }
 
-/// By code also one that was deleted: its records stay.
+/// Finds an agent by name or id. An id also finds a deleted agent, whose records remain.
 fn agent(state: &State, name: &Name) -> Result<AgentId, Fault> {
     let known = state.find_agent(name).map(|agent| agent.id.clone());
     known.or_else(|| name.as_str().parse().ok()).ok_or_else(|| {
@@ -134,8 +134,11 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
     read.await?.map(|answer| Answer::History(answer).into()).map_err(damaged)
 }
 
-/// Sends the file in pieces to the program that asked: it has the folder and the rights of its user, which
-/// an engine behind a service manager may not have.
+/// Sends the CSV file in parts to the program, which writes it: the program has the folder and the permissions of its
+/// user, and an engine started by a service manager may not.
+///
+/// # Errors
+/// `CANCELLED` if the program accepts no part for `PART_WAIT_MS`.
 async fn export(
     scan: Scan,
     limit: Option<usize>,
@@ -171,7 +174,7 @@ async fn export(
     Ok(Answer::Exported(ExportAnswer { file, rows }).into())
 }
 
-/// Where a request stands, its settlement included.
+/// Returns the status of a request, including its settlement.
 fn status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
     match (&request.status, settlement.map(Settlement::standing)) {
         (Status::Held { .. }, _) => RequestStatus::Pending,
@@ -246,7 +249,7 @@ pub(super) async fn receipt(
     let (request, settlement) = found.await??;
     let view = engine.core.view();
     let receipt = receipts::receipt(&view.state, &request, settlement.as_ref());
-    // The same bytes that the agent server sends, read by the JSON of the envelope.
+    // The same JSON that the agent server sends, parsed for the reply.
     let form = serde_json::from_str(&receipt.to_compact())
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
     let refused = refused::told(&view.state, &request);
@@ -254,13 +257,13 @@ pub(super) async fn receipt(
     Ok(Answer::Receipt(ReceiptAnswer { form, refused, origins_only }).into())
 }
 
-/// By the whole id one of any age, by its beginning a recent one.
+/// Finds a request by its full id, or one of the last [`RECENT`] by a prefix of it.
 fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     let unknown = |text: String| Fault::because(Code::NothingFound, text);
     if let Ok(id) = wanted.parse::<RequestId>() {
         let found = reader.request(id).map_err(damaged)?;
         return found
-            .ok_or_else(|| unknown("No request has this id: see `bursar history`.".to_owned()));
+            .ok_or_else(|| unknown("No request has this id.".to_owned()).with_hint("history"));
     }
     let hex = wanted.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
     if !hex || wanted.bytes().filter(|b| *b != b'-').count() < 3 {
@@ -283,8 +286,9 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     }
     fits.pop().ok_or_else(|| {
         unknown(format!(
-            "None of the last {RECENT} requests begins with {wanted}: give the full id, or see `bursar history`."
+            "None of the last {RECENT} requests begins with {wanted}: give the full id."
         ))
+        .with_hint("history")
     })
 }
 

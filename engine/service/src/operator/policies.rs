@@ -1,4 +1,4 @@
-//! `policy …`.
+//! The command `policy …`.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
     }
 }
 
-/// Limits that another one leaves without effect: allowed, and most likely a slip.
+/// Warns of limits that another limit makes ineffective: allowed, but most likely a mistake.
 fn doubts(policy: &Policy) -> Vec<Warning> {
     let limits = &policy.payments;
     let mut doubts = Vec::new();
@@ -77,7 +77,7 @@ fn doubts(policy: &Policy) -> Vec<Warning> {
     doubts
 }
 
-/// Who may do more from now on is told so: a slip of the finger looks like any other edit.
+/// Warns of changes that allow more than before: a typing mistake looks like any other edit.
 fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
     let looser = changes.iter().filter(|change| change.loosens && !of_no_lane(change));
     let looser: Vec<Change> = looser.cloned().collect();
@@ -100,7 +100,7 @@ fn of_no_lane(change: &Change) -> bool {
     change.field.starts_with("trading.") || change.field.starts_with("lending.")
 }
 
-/// Limits of lanes that this program does not have are kept for one that does.
+/// Warns of limits for lanes that this version lacks. They are stored for a version that has them.
 fn idle(changes: &[Change]) -> Option<Warning> {
     let idle: Vec<Change> = changes.iter().filter(|one| of_no_lane(one)).cloned().collect();
     if idle.is_empty() {
@@ -112,7 +112,7 @@ fn idle(changes: &[Change]) -> Option<Warning> {
     Some(Warning { code: "NO_LANE_YET".to_owned(), message })
 }
 
-/// Asks the rules about a payment that nobody asked for.
+/// Evaluates a hypothetical payment under the policy. Records nothing.
 fn rehearse(
     engine: &EngineContext,
     record: &PolicyRecord,

@@ -1,4 +1,4 @@
-//! `requests`, `approve`, `deny`.
+//! The commands `requests`, `approve` and `deny`.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) async fn list(
 ) -> Result<Done, Fault> {
     let beside = waiting(&engine.core.view().state, &engine.core.now());
     let beside = Beside::of(engine, &beside).await;
-    // What waits may be something else by now.
+    // The pending requests may have changed while balances were read.
     let view = engine.core.view();
     let moment = engine.core.now();
     let described = |request: &Arc<Request>| {
@@ -60,7 +60,7 @@ pub(super) async fn list(
     Ok(Done { answer: Answer::Requests { requests }, warnings, secret: None })
 }
 
-/// By the entry that made them: the clock may tell several the same time, or be set back.
+/// Returns the pending requests, sorted by journal entry: several can have the same time, and a clock can be set back.
 fn waiting(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
     let waits = state.held.values().filter(|request| !request.is_over(moment));
     let mut waiting: Vec<Arc<Request>> = waits.map(Arc::clone).collect();
@@ -74,23 +74,23 @@ pub(super) async fn approve(
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
-    // Only who is asked is shown the card, and only that is worth a look.
+    // Reads balances only for an operator who will see the card.
     let beside = if dialogue.asking() == Asking::Interactive && !agreed {
         let request = find(engine, &engine.core.view().state, &order.id, SHORTEST)?;
         Some(Beside::of(engine, &[request]).await)
     } else {
         None
     };
-    // After the look: by now it may be decided, or another card. One view for both: the card is that of the
-    // state in which the request waits.
+    // Taken after the balances: the request may be decided by now, or its card may differ. Request and card come from
+    // the same view.
     let view = engine.core.view();
-    // Unseen, a few characters may be those of another request than the one that was meant.
+    // Without seeing the card, the operator could hit another request with a short prefix.
     let shortest = if agreed && order.card.is_none() { SHOWN } else { SHORTEST };
     let request = find(engine, &view.state, &order.id, shortest)?;
     if request.is_over(&engine.core.now()) {
-        // Noted before it is told: a clock that is set back must not bring it to life again.
+        // Records the expiry before reporting it: a clock set back must not make the request pending again.
         act(engine, Action::Tick).await?;
-        // Somebody else may have decided it in its last moment.
+        // Another operator program may have decided it just before its deadline.
         return Err(over(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
     let card = card(engine, &view.state, &request, beside.as_ref())?;
@@ -121,7 +121,7 @@ pub(super) async fn approve(
     Ok(decided(&card, if signed { DecidedStatus::Signed } else { DecidedStatus::Executing }))
 }
 
-/// An amount that matters is typed; anything else takes a yes.
+/// Asks for confirmation. A large amount must be typed; otherwise a yes is enough.
 async fn confirm(
     card: &Card,
     typed: Option<Usd>,
@@ -158,8 +158,9 @@ async fn confirm(
         (false, true) => dialogue.confirm(card.lines(), "Approve?").await,
         (false, false) => Err(Fault::because(
             Code::ConfirmationNeeded,
-            "There is no terminal to ask on: check `bursar requests`, then add --yes.",
-        )),
+            "There is no terminal to ask on: check the request, then add --yes.",
+        )
+        .with_hint("requests")),
     }
 }
 
@@ -208,8 +209,8 @@ fn card(
     card.ok_or(Fault::new(Code::AlreadyDecided))
 }
 
-/// A request that waits no longer was decided or has expired: that, and not "unknown", is the answer. The
-/// first who decides wins, and whoever comes second is told who that was and what came of it.
+/// Replaces "not found" by how the request ended: expired, or decided by which program and when. The first decision
+/// wins, and a later one receives this error.
 fn over(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
     if !matches!(fault.code, Code::RequestNotFound | Code::AlreadyDecided) {
         return fault;
@@ -227,7 +228,7 @@ fn over(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
     }
 }
 
-/// What a request came to, by whom and when.
+/// Describes how a request ended, by whom and when; `None` if it is held or expired.
 fn ending(status: &Status) -> Option<String> {
     Some(match status {
         Status::Authorized { by: Approver::Operator(client), at, .. } => {
@@ -248,11 +249,16 @@ fn ending(status: &Status) -> Option<String> {
     })
 }
 
-/// Characters of an id that name a request that is shown before it is decided, and those that lists show.
+/// Minimum prefix of an id if the operator sees the card before deciding.
 const SHORTEST: usize = 4;
+/// Minimum prefix without seeing it: the length that lists show.
 const SHOWN: usize = 8;
 
-/// The waiting request whose id begins so; a decided one is told apart from none at all.
+/// Finds the pending request with this id prefix.
+///
+/// # Errors
+/// `BAD_INPUT` if the prefix is shorter than `shortest`, `AMBIGUOUS`, or `REQUEST_NOT_FOUND`. For a request that is no
+/// longer pending, the error states how it ended.
 fn find(
     engine: &EngineContext,
     state: &State,
@@ -274,10 +280,8 @@ fn find(
     match fits.as_slice() {
         [only] => Ok(Arc::clone(only)),
         [] => {
-            let unknown = Fault::because(
-                Code::RequestNotFound,
-                format!("No request begins with {prefix}: see `bursar requests`."),
-            );
+            let unknown =
+                Fault::because(Code::RequestNotFound, format!("No request begins with {prefix}."));
             let recent = engine.core.reader().latest(RECENT).unwrap_or_default();
             let named = prefix.parse::<RequestId>().ok();
             let recent = recent.iter().find(|request| request.id.has_prefix(prefix));

@@ -1,4 +1,4 @@
-//! `address send`, `address sends`, `address cancel`.
+//! The commands `address send`, `address sends` and `address cancel`.
 
 mod describe;
 mod plan;
@@ -25,7 +25,7 @@ use super::dialogue::Dialogue;
 use super::support::{Done, act, needs_trust};
 use crate::context::EngineContext;
 
-/// How long a command waits for its transaction, by the engine's clock.
+/// How long a command waits for its transaction, in milliseconds of the engine's clock.
 const WAIT_MS: u64 = 120_000;
 
 pub(super) async fn send(
@@ -48,7 +48,7 @@ pub(super) async fn send(
     Ok(Answer::Send(describe::send(&engine.core.view().state, &record)).into())
 }
 
-/// An amount that matters, or whose worth nobody knows, is typed; anything else takes a yes.
+/// Asks for confirmation. A large amount, or one of unknown value, must be typed; otherwise a yes is enough.
 async fn confirm(
     state: &State,
     send: &Send,
@@ -64,8 +64,9 @@ async fn confirm(
             (false, true) => dialogue.confirm(card.lines(), "Send it?").await,
             (false, false) => Err(Fault::because(
                 Code::ConfirmationNeeded,
-                "There is no terminal to ask on: check `bursar balances`, then add --yes.",
-            )),
+                "There is no terminal to ask on: check the balance, then add --yes.",
+            )
+            .with_hint("balances")),
         };
     }
     let amount = send.amount.plain();
@@ -86,7 +87,7 @@ async fn confirm(
     Err(Fault::because(Code::Declined, message))
 }
 
-/// Only the network's dollar token has a price here.
+/// Whether the amount must be typed. Only the network's stablecoin has a price here, so any other token must be.
 fn must_be_typed(state: &State, send: &Send) -> bool {
     let row = bursar_core::networks::by_chain(send.chain);
     let dollar = row.filter(|row| send.token == Some(row.stablecoin.address));
@@ -96,7 +97,8 @@ fn must_be_typed(state: &State, send: &Send) -> bool {
     usd.is_none_or(|usd| usd >= typed_from)
 }
 
-/// Until it is in a block, for as long as anybody likes to wait. It goes on without the command.
+/// Waits until the transaction is in a block, the wait times out or the program cancels. The transaction continues in
+/// any case.
 async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dialogue) {
     let mut views = engine.core.watch();
     let clock = &engine.ports.clock;
@@ -150,10 +152,8 @@ fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault> {
         .collect();
     match fits.as_slice() {
         [only] => Ok(Arc::clone(only)),
-        [] => Err(Fault::because(
-            Code::NothingFound,
-            format!("No send begins with {prefix}: see `bursar address sends`."),
-        )),
+        [] => Err(Fault::because(Code::NothingFound, format!("No send begins with {prefix}."))
+            .with_hint("address sends")),
         several => {
             let ids: Vec<String> = several.iter().map(|record| record.send.id.short()).collect();
             let message = format!("Several sends begin like this: {}.", ids.join(", "));

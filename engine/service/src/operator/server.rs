@@ -1,4 +1,4 @@
-//! `server …`, `network …`, `freeze`, `thaw`, `status`.
+//! The commands `server …`, `network …`, `freeze`, `thaw` and `status`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ pub(super) async fn server(engine: &Arc<EngineContext>, order: ServerOrder) -> R
     Ok(Done { answer: Answer::Server(answer), warnings, secret: None })
 }
 
-/// What an operator must know who opened the server to the network: on plain HTTP others listen.
+/// Warnings for a server that is open to the network: plain HTTP can be read by other machines.
 async fn network_warnings(engine: &Arc<EngineContext>, answer: &ServerAnswer) -> Vec<Warning> {
     if !answer.open_to_network {
         return Vec::new();
@@ -58,7 +58,7 @@ async fn network_warnings(engine: &Arc<EngineContext>, answer: &ServerAnswer) ->
     warnings
 }
 
-/// What a server is bound to does not change, so one that runs is started again where that is to change.
+/// Starts the agent server, or restarts a running one if its exposure changes: its sockets stay bound as they are.
 async fn start(engine: &Arc<EngineContext>, allow_lan: bool) -> Result<(), Fault> {
     if allow_lan {
         needs_trust(engine)?;

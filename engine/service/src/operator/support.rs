@@ -1,4 +1,4 @@
-//! Helpers that several commands of the operator share.
+//! Helpers shared by the operator's commands.
 
 pub(super) mod balance_error;
 pub(super) mod confirm;

@@ -1,4 +1,5 @@
-//! `wallet …`: the file first, then the event that makes it count.
+//! The command `wallet …`. Writes the wallet file first, then records the event that makes the change valid; a deletion
+//! does the reverse.
 
 pub(crate) mod lock;
 pub(crate) mod open;
@@ -73,7 +74,7 @@ async fn create(
         }
     })?;
     if let Err(fault) = act(engine, Action::CreateWallet { name: name.clone(), wallet_id }).await {
-        // Only what was refused is known not to be on disk.
+        // Keeps the file after a failed commit: the event may be on disk.
         if matches!(fault.code, Code::WalletExists | Code::EngineDown) {
             let (vault, wallet) = (Arc::clone(&engine.vault), name.clone());
             blocking(move || vault.discard(&wallet)).await??;
@@ -86,22 +87,23 @@ async fn create(
     admit(engine, sealed).await.map(|(warnings, _noted)| warnings)
 }
 
-/// A wallet file is in the way of a new wallet.
+/// The error if an existing wallet file prevents a new wallet.
 fn unknown_file(engine: &EngineContext, name: &Name) -> Fault {
     let found = engine.vault.file_names().into_iter().next().unwrap_or_else(|| name.clone());
     let file = engine.folder.file("wallets").join(format!("{found}.wallet"));
     Fault::because(
         Code::WalletExists,
         format!(
-            "There is a wallet file, {}, that the journal does not know: `bursar wallet recover {found}` takes it \
-             in; or move the file away.",
+            "There is a wallet file, {}, that the journal does not know: adopt it with `wallet recover {found}`, or \
+             move it away.",
             file.display()
         ),
     )
+    .with_hint(format!("wallet recover {found}"))
 }
 
-/// Everything that the file of a wallet holds, into a journal that knows none. No payment is automatic until the
-/// operator accepts the journal: the wallet remembers another one.
+/// Imports the contents of a wallet file into a journal without a wallet. The file remembers another journal, so no
+/// payment is automatic until the operator accepts this one.
 async fn recover(
     engine: &Arc<EngineContext>,
     name: &Name,
@@ -117,10 +119,10 @@ async fn recover(
     if !names.contains(name) {
         let there = names.first().map(|known| format!(" The folder has a file of {known}."));
         let message = format!(
-            "There is no wallet file of {name}.{} `bursar wallet restore <file>` restores a backup.",
+            "There is no wallet file of {name}.{} Restore a backup.",
             there.unwrap_or_default()
         );
-        return Err(Fault::because(Code::NoWallet, message));
+        return Err(Fault::because(Code::NoWallet, message).with_hint("wallet restore <file>"));
     }
     let given = password(dialogue, SecretPrompt::Password).await?;
     let turn = turn(engine).await?;
@@ -131,12 +133,12 @@ async fn recover(
     let view = engine.core.view();
     let is_empty = view.state.agents.is_empty() && view.state.policies.is_empty();
     let next = if is_empty {
-        "Addresses, policies and settings are lost with the journal: run `bursar audit accept` and `bursar address \
+        "Addresses, policies and settings are lost with the journal: run `audit accept` and `address \
          create <label> 0`, then commission the agents again. Agents in bearer mode are not in the file: register \
          them again."
     } else {
-        "The journal kept agents and policies: run `bursar audit accept`, `bursar address create <label> 0` with \
-         the labels as before, and `bursar agent resume <agent>`."
+        "The journal kept agents and policies: run `audit accept`, `address create <label> 0` with \
+         the labels as before, and `agent resume <agent>`."
     };
     let message = format!(
         "The wallet file gave back {} and {}. {next} Their allowances of today count as spent.",
@@ -147,7 +149,9 @@ async fn recover(
     Ok(vec![Warning { code: "RECOVERED".to_owned(), message }])
 }
 
-/// The event first: a file that no event names is found again by name, and what the journal names must have a file.
+/// Deletes the wallet: records the event, then removes the file.
+///
+/// A crash in between leaves a file that can be recovered by name. The journal must not name a wallet without a file.
 async fn delete(
     engine: &Arc<EngineContext>,
     confirm: Option<String>,
@@ -159,7 +163,7 @@ async fn delete(
         prove_operator(engine, dialogue).await?;
         needs_trust(engine)?;
     }
-    // What would be refused anyway is refused before anybody types a name for it.
+    // Refuses before the operator types the name in vain.
     rehearse(engine, Action::DeleteWallet { lost })?;
     let mut lines = vec![format!(
         "wallet {}: {} and {}",
@@ -192,7 +196,7 @@ async fn delete(
     let mut warnings = vec![Warning {
         code: "JOURNAL_KEPT".to_owned(),
         message: format!(
-            "The journal keeps the history, {} and {}. The agents are suspended. A new wallet in this folder needs `bursar audit accept`.",
+            "The journal keeps the history, {} and {}. The agents are suspended. A new wallet in this folder needs `audit accept`.",
             counted(state.agents.len(), "agent"),
             counted(state.policies.len(), "policy")
         ),
@@ -226,7 +230,7 @@ async fn change_password(
     needs_trust(engine)?;
     let vault = Arc::clone(&engine.vault);
     blocking(move || vault.change_password(&given)).await??;
-    // From here on the new password is the one that opens: nothing may be told that denies it.
+    // The new password is in effect from here on, so no error may suggest that the change failed.
     let sealed = match seal(engine).await {
         Ok(()) => act(engine, Action::NotePassword).await.map(|_noted| ()),
         Err(fault) => Err(fault),

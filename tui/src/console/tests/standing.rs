@@ -248,13 +248,13 @@ fn escape_discards_an_invalid_command_line() {
 
 /// On the console's line a command is typed without the program's name.
 #[test]
-fn commands_in_messages_are_shown_in_console_form() {
+fn hints_of_faults_are_shown_in_console_form() {
     let mut stage = Stage::full(SIZE);
     stage.keys(":thaw");
     stage.press(KeyCode::Enter);
     let (id, _) = stage.took("thaw").unwrap();
     stage.answer(id, Err(Fault::new(Code::WalletLocked)));
-    assert!(stage.screen().contains("run `:wallet open`."), "{}", stage.screen());
+    assert!(stage.screen().contains("Try `:wallet open`."), "{}", stage.screen());
     gone(&mut stage);
     assert!(stage.screen().contains("start it with `bursar engine`"), "that is for a shell");
 }

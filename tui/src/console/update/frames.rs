@@ -9,13 +9,13 @@ use bursar_core::wire::{Prompt, ToClient};
 use zeroize::Zeroizing;
 
 use super::run_line;
+use crate::console::complete::with_hint;
 use crate::console::model::feed::Feed;
 use crate::console::model::overlay::{Overlay, Question, Told};
 use crate::console::model::rows::short;
 use crate::console::model::server::{Topic, touched};
 use crate::console::model::words::Words;
 use crate::console::model::{Intent, Model, Pane, Purpose, WATCH_AGAIN_MS};
-use crate::console::typed;
 use crate::link::Received;
 use crate::oneshot;
 
@@ -29,7 +29,7 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
             model.secrets.insert(id, secret);
             return Vec::new();
         }
-        Received::Message(message) => typed::frame(message),
+        Received::Message(message) => message,
     };
     match message {
         ToClient::Progress { text, .. } => model.note(text),
@@ -110,7 +110,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
                 }
             }
             Err(fault) => {
-                model.server.failed.insert(topic, fault.message);
+                model.server.failed.insert(topic, with_hint(&fault));
                 if topic == Topic::Feed {
                     model.mark_stale(&[Topic::Feed]);
                 }
@@ -142,7 +142,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
             if let (Some(asked), Err(fault)) = (asked, &reply.result)
                 && asks_again(model, id, fault)
             {
-                return run_again(model, id, asked, &fault.message);
+                return run_again(model, id, asked, &with_hint(fault));
             }
             if matches!(&model.overlay, Some(Overlay::Ask(question)) if question.call == id) {
                 model.overlay = None;
@@ -158,7 +158,9 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
             };
             let text = match &reply.result {
                 Ok(answer) => oneshot::told(order, answer, &reply.warnings, field, secret),
-                Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), fault.message)),
+                Err(fault) => {
+                    Zeroizing::new(format!("{}\n{}", fault.code.text(), with_hint(fault)))
+                }
             };
             if order == "wallet.passwd" && reply.result.is_ok() {
                 return model.note("The password has been changed.");
@@ -223,7 +225,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
         Ok(_other) => (format!("{short}: decided."), None),
         Err(fault) => {
             let what = if approve { "not approved" } else { "not denied" };
-            (format!("{short}: {what}. {}", fault.message), Some(fault))
+            (format!("{short}: {what}. {}", with_hint(&fault)), Some(fault))
         }
     };
     let shown = matches!(&model.overlay, Some(Overlay::Card(card)) if card.id == id);
@@ -253,7 +255,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
 fn tell(model: &mut Model, told: Told, fault: Option<&Fault>) {
     let short = told.text.lines().count() <= 1;
     match fault {
-        Some(fault) => model.complain(fault.message.clone()),
+        Some(fault) => model.complain(with_hint(fault)),
         None if short => model.note(told.text.trim_end().to_owned()),
         // Shown once no other overlay is open.
         None => model.unread.push_back(told),

@@ -1,4 +1,4 @@
-//! Looks on a clock that stands still: what is waited for is exact.
+//! Probes under paused time, so that waits are exact.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -13,13 +13,13 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::ports::{NoFaults, Ports, SystemDisk, SystemRandom};
 
-/// A chain without Multicall3 where everybody has the same of everything.
+/// A chain without Multicall3 where every address has the same amount of each token.
 #[derive(Debug)]
 struct Purse {
     amount: AtomicUsize,
     queries: AtomicUsize,
     alive: AtomicBool,
-    /// Looks that may go on; the others wait for ever.
+    /// Probes that may proceed; the others wait forever.
     gate: Semaphore,
 }
 
@@ -96,7 +96,7 @@ impl Stage {
         self.chain.queries.load(Ordering::SeqCst)
     }
 
-    /// What the paying addresses hold, how old that is, and how long it took.
+    /// Returns each address's amount and its age, and how long the call took; both times in milliseconds.
     async fn ask(&self, owners: u8) -> (Vec<Result<(u64, u64), Unknown>>, u64) {
         let begun = Instant::now();
         let wanted = (0..owners).map(|n| (Address::repeat_byte(n), network()));
@@ -128,7 +128,7 @@ async fn a_balance_is_read_once_and_told_for_some_seconds() {
     assert_eq!(stage.queries(), 1);
     stage.clock.advance(1);
     assert_eq!(stage.ask(1).await, (vec![Ok((6, 0))], 0));
-    // What was looked up for another purpose counts too.
+    // A lookup for another purpose refreshes the cache too.
     stage.chain.amount.store(7, Ordering::SeqCst);
     stage.funds.of(Address::repeat_byte(0), &[network()]).await;
     assert_eq!(stage.ask(1).await, (vec![Ok((7, 0))], 0));
@@ -146,13 +146,13 @@ async fn a_silent_network_is_waited_for_once_and_for_all_cards_at_the_same_time(
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(stage.queries(), 5, "each address is looked at once at a time");
-    // The looks are given up, and new ones are not waited for either.
+    // The probes time out, and callers do not wait for new ones either.
     for _round in 0..3 {
         tokio::time::sleep(Duration::from_millis(FUNDS_WAIT_MS + 1)).await;
         stage.clock.advance(GLANCE_FRESH_MS);
         assert_eq!(stage.ask(5).await, (unknown.clone(), 0));
     }
-    // It answers again: the look that runs finds it, without a wait.
+    // The network answers again: the running probe succeeds, and callers do not wait.
     stage.chain.gate.add_permits(1_000);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(stage.ask(5).await, (vec![Ok((5, 0)); 5], 0));

@@ -1,4 +1,4 @@
-//! The short file, `journal.redb`: every commit in one row, until the history has it.
+//! The short file, `journal.redb`: one row for each commit until the history has it.
 
 use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
 
@@ -7,14 +7,18 @@ use crate::faults::Faults;
 use crate::journal::store::{Batch, StoreError};
 use crate::journal::tables::Tables;
 
-/// By the number of the commit.
+/// Commits by number.
 const BATCHES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("batches");
 
-/// The first byte of a row; raised with every change of its form.
+/// The first byte of a row. Raise it with every change of the encoding.
 const VERSION: u8 = 1;
 
-/// Adds the rows that the history does not have to `tables`, which stand for what it has: all commits up to
-/// `carried`. Answers the number of the last commit.
+/// Applies the commits that the history does not have to `tables` and returns the number of the last commit.
+///
+/// `tables` has the history's heads; `carried` is the number of the last commit in the history.
+///
+/// # Errors
+/// The files are from different times, a commit is damaged, or the file has another version.
 pub(super) fn load(
     read: &ReadTransaction,
     carried: u64,
@@ -50,7 +54,7 @@ pub(super) fn load(
     last.filter(|last| *last >= carried).ok_or_else(apart)
 }
 
-/// The two files are not of one mind.
+/// The error for two files that do not belong together.
 pub(super) fn apart() -> StoreError {
     StoreError(
         "it and journal-history.redb are from different times, or one is missing: restore both from the same backup"
@@ -58,7 +62,7 @@ pub(super) fn apart() -> StoreError {
     )
 }
 
-/// Writes a commit durably, and drops those that the history has.
+/// Writes a commit durably and deletes the commits up to `dropped`, which the history has.
 pub(super) fn append(
     db: &Database,
     number: u64,
@@ -68,7 +72,7 @@ pub(super) fn append(
 ) -> Result<(), StoreError> {
     let mut write = db.begin_write().map_err(failed)?;
     write.set_durability(Durability::Immediate).map_err(failed)?;
-    // A restart after a crash must not have to walk the file; it is short, and so is what this costs.
+    // Without quick repair a restart after a crash scans the file. It is short, so the page map is cheap.
     write.set_quick_repair(true);
     {
         let mut batches = write.open_table(BATCHES).map_err(failed)?;

@@ -1,5 +1,5 @@
-//! The long file, `journal-history.redb`: rows in tables, written some thousands at a time. A commit to it costs what
-//! it is long, which is why no payment waits for one.
+//! The history file, `journal-history.redb`: rows in tables, written some thousands at a time. The cost of a commit
+//! grows with the file, so no payment waits for one.
 
 use std::path::{Path, PathBuf};
 
@@ -23,21 +23,21 @@ const SETTLEMENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("settl
 const INDEX: TableDefinition<'_, &[u8], u64> = TableDefinition::new("index");
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
-/// Pages kept in memory: it is appended to and rarely read.
+/// Page cache in bytes. Small, because the file is mostly appended to and rarely read.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// Opens the file, which must be there.
+/// Opens the existing file.
 pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
     Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(failed)
 }
 
-/// On whatever keeps its bytes.
+/// Opens or creates the history on a storage backend.
 pub(super) fn over(disk: impl redb::StorageBackend) -> Result<Database, StoreError> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES).create_with_backend(disk).map_err(failed)
 }
 
-/// Makes the file. It is at its path as a whole or not at all, and nobody else may read it.
+/// Creates the file atomically, readable only for its owner.
 pub(super) fn create(path: &Path, faults: &dyn Faults) -> Result<Database, StoreError> {
     let new = path.with_extension("redb.new");
     match std::fs::remove_file(&new) {
@@ -55,7 +55,7 @@ pub(super) fn create(path: &Path, faults: &dyn Faults) -> Result<Database, Store
     Ok(db)
 }
 
-/// The place in the chain that the rows stand for, and the number of the last commit that they contain.
+/// Returns tables without rows but with the history's heads, and the number of the last commit that it has.
 pub(super) fn standing(read: &ReadTransaction) -> Result<(Tables, u64), StoreError> {
     let mut tables = Tables::default();
     if let Some(bytes) = meta(read, "head")? {
@@ -86,17 +86,17 @@ fn meta(read: &ReadTransaction, key: &str) -> Result<Option<Vec<u8>>, StoreError
     Ok(value.map(|value| value.value().to_vec()))
 }
 
-/// What is carried over at a time.
+/// The rows that move to the history in one commit.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
     pub(super) tables: &'a Tables,
     /// The number of the last commit in `tables`.
     pub(super) through: u64,
-    /// All rows of payees there are from now on, and the place that they stand for.
+    /// Replaces all payee rows, which are then up to date with the head.
     pub(super) payees: Option<(&'a Tally, Head)>,
 }
 
-/// Writes what a load holds, with one sync.
+/// Writes a load with one sync.
 pub(super) fn carry(db: &Database, load: &Load<'_>, faults: &dyn Faults) -> Result<(), StoreError> {
     faults.reach("journal.before_carry").map_err(failed)?;
     let mut write = db.begin_write().map_err(failed)?;
@@ -157,7 +157,7 @@ pub(super) fn entry(read: &ReadTransaction, seq: u64) -> Result<Option<Vec<u8>>,
     Ok(value.map(|value| value.value().to_vec()))
 }
 
-/// Visits the entries after `seq` in order. Answers the last that was visited, `None` if the visitor stopped.
+/// Visits the entries after `seq` in order. Returns the last visited number, or `None` if the visitor stopped.
 pub(super) fn read_after(
     read: &ReadTransaction,
     mut seq: u64,

@@ -1,5 +1,5 @@
-//! What both files hold, as one: what the history has, and over it what it does not have yet, which is in memory
-//! as well as in the short file. Shared by the core's thread, the one that carries and all readers.
+//! One view over both files: the history, and over it the newer rows, which are in memory and in the short file.
+//! Shared by the core's thread, the thread that moves rows, and all readers.
 
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -18,28 +18,28 @@ use crate::journal::store::{
 };
 use crate::journal::tables::Tables;
 
-/// Entries that are copied at a time, so that no commit waits for whoever reads them.
+/// Entries that a reader copies under the lock at a time, so that commits do not wait for slow readers.
 const PIECE: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Levels {
-    // A lock, not a message: readers look from any thread, and a commit must not wait in their queue.
+    // A lock instead of an owning task: readers run on any thread, and a commit must not queue behind them.
     now: RwLock<Now>,
 }
 
 #[derive(Debug)]
 pub(super) struct Now {
-    /// What was committed since the last load was taken away.
+    /// Rows committed since the last load was taken.
     pub(super) active: Tables,
-    /// The load that is on its way.
+    /// The load in flight.
     pub(super) frozen: Option<Arc<Tables>>,
     pub(super) history: Option<Arc<Database>>,
-    /// How many loads have arrived: whoever began to read before one may miss its rows.
+    /// Number of finished loads. A read that began before one finished may miss its rows.
     pub(super) arrived: u64,
 }
 
 impl Now {
-    /// From the newest row to the oldest.
+    /// The tables in memory, newest first.
     fn near(&self) -> impl Iterator<Item = &Tables> {
         std::iter::once(&self.active).chain(self.frozen.as_deref())
     }
@@ -58,12 +58,13 @@ impl Levels {
         self.now.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For the one thread that commits.
+    /// Locks for a change; only the committing thread calls it.
     pub(super) fn change(&self) -> RwLockWriteGuard<'_, Now> {
         self.now.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One row: what is near, else what the history says, which by then has whatever is no longer near.
+    /// Finds a row in memory, else in the history. The history's transaction begins under the lock, so it has every row
+    /// that is no longer in memory.
     fn find<T>(
         &self,
         near: impl Fn(&Tables) -> Option<T>,
@@ -98,13 +99,13 @@ impl Levels {
         self.find(near, far)?.transpose()
     }
 
-    /// What was authorized to a payee, whether or not the rows stand for the head.
+    /// Returns a payee's row even if the rows are behind the head.
     pub(super) fn row_of(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
         let near = |tables: &Tables| tables.payees.get(payee).copied();
         self.find(near, |read| payees::one(read, payee))
     }
 
-    /// Some entries after `seq` that the history did not have; `None` if it has more by now.
+    /// Returns entries after `seq` from memory; `None` if a load has finished since `arrived`.
     fn piece(&self, seq: u64, arrived: u64) -> Option<Vec<(u64, Vec<u8>)>> {
         let now = self.now();
         let after = (Bound::Excluded(seq), Bound::Unbounded);
@@ -114,8 +115,7 @@ impl Levels {
         (now.arrived == arrived).then(|| copied.collect())
     }
 
-    /// The newest record of a request before `below` that the history did not have; an error if it has more by
-    /// now.
+    /// Returns the newest request record before `below` from memory; an error if a load has finished since `arrived`.
     fn newest_near(&self, below: Bound<u64>, arrived: u64) -> Result<Option<(u64, Vec<u8>)>, ()> {
         let now = self.now();
         if now.arrived != arrived {
@@ -123,7 +123,7 @@ impl Levels {
         }
         let range = (Bound::Unbounded, below);
         let each = now.near().filter_map(|tables| tables.records.range(range).next_back());
-        // Of two with the same number the one that comes first is the newer.
+        // Of two records with one number the first is the newer.
         let newest = each.reduce(|best, next| if next.0 > best.0 { next } else { best });
         Ok(newest.map(|(seq, bytes)| (*seq, bytes.clone())))
     }

@@ -1,4 +1,4 @@
-//! A look at a journal that no engine has open.
+//! A read-only check of a journal that no engine has open.
 
 use std::path::Path;
 
@@ -11,8 +11,13 @@ use crate::journal::codec;
 use crate::journal::error::JournalError;
 use crate::journal::head::Head;
 
-/// Reads the chain of a journal that was closed well, from its snapshot on, without writing to it. One that was not
-/// is left to be opened, which repairs it.
+/// Checks the chain of a cleanly closed journal from its snapshot on, without writing to the files.
+///
+/// Succeeds without a check if a file cannot be opened read-only, for example after a crash: the next regular open
+/// repairs it.
+///
+/// # Errors
+/// The first damaged entry, or files that do not belong together.
 pub fn look(path: &Path) -> Result<(), JournalError> {
     let Some(short) = read(path)? else { return Ok(()) };
     let beside = history_beside(path);

@@ -20,7 +20,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// A row that can be read.
+/// Returns a payee's row; `None` also if it is damaged.
 pub(super) fn one(read: &ReadTransaction, payee: &Payee) -> Result<Option<Paid>, StoreError> {
     let Some(payees) = existing(read.open_table(PAYEES))? else { return Ok(None) };
     let bytes = payees.get(encode_payee(payee).as_slice()).map_err(failed)?;

@@ -1,10 +1,13 @@
-//! Where the journal's files lie: made for their owner alone, and still the ones at their paths, for a file that was
-//! moved or deleted takes every commit, and no restart will find them.
+//! The journal's files on disk. They are readable only for their owner. Before a commit counts, each must still be at
+//! its path: a moved or deleted file accepts commits that no restart finds.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Makes an empty file with mode 0600 from the first moment, whatever the umask, unless it is there.
+/// Creates an empty file unless it exists, with mode 0600 from the start.
+///
+/// # Errors
+/// The file cannot be created.
 pub fn create_owner_only(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
@@ -15,14 +18,17 @@ pub fn create_owner_only(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies a file to a path where none is yet, closed to others from the first moment.
+/// Copies a file to a new path, with mode 0600 from the start.
+///
+/// # Errors
+/// A file cannot be created, read or written.
 pub fn copy_owner_only(from: &Path, to: &Path) -> io::Result<()> {
     create_owner_only(to)?;
     let mut to = std::fs::File::options().write(true).open(to)?;
     io::copy(&mut std::fs::File::open(from)?, &mut to).map(drop)
 }
 
-/// A file by its path and by what stays the same when it is moved.
+/// A file's path, and its device and inode, which do not change when it is moved.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
@@ -30,7 +36,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// That of an existing file.
+    /// Identifies an existing file.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), identity: identity(path)? })
     }
@@ -39,7 +45,10 @@ impl Place {
         &self.path
     }
 
-    /// An error if another file is there by now, or none.
+    /// Checks that the same file is still at the path.
+    ///
+    /// # Errors
+    /// The file was moved, deleted or replaced.
     pub(super) fn check(&self) -> io::Result<()> {
         match identity(&self.path) {
             Ok(found) if found == self.identity => Ok(()),
@@ -52,7 +61,7 @@ impl Place {
     }
 }
 
-/// Device and inode.
+/// The device and inode numbers.
 #[cfg(unix)]
 type Identity = (u64, u64);
 
@@ -63,7 +72,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok((found.dev(), found.ino()))
 }
 
-/// An open file cannot be deleted or replaced here.
+/// Other platforms do not delete or replace an open file.
 #[cfg(not(unix))]
 type Identity = ();
 

@@ -1,4 +1,4 @@
-//! Signing what was authorized.
+//! Signs authorized payments.
 
 use std::sync::Arc;
 
@@ -11,26 +11,28 @@ use crate::core::handle::Handle;
 use crate::journal::Slip;
 use crate::ports::{Faults, SignFault, Signer};
 
-/// Who signs, and where it is recorded.
+/// The signer, and the core that records signatures.
 #[derive(Debug, Clone)]
 pub struct Execution {
     pub signer: Arc<dyn Signer>,
     pub core: Handle,
-    /// Work that must finish although its caller may go.
+    /// Tasks that must finish even if their caller goes away.
     pub tasks: TaskTracker,
     pub faults: Arc<dyn Faults>,
     pub clock: Arc<dyn Clock>,
 }
 
-/// Signs a slip and has the signature recorded. Does not wait for a signer that asks a person; `None` says
-/// that it is still asked, and that a poll will find the answer.
+/// Signs a slip and records the signature.
+///
+/// Returns `None` if the signer waits for a person or takes longer than [`SIGNER_WAIT_MS`]. Signing continues, and a
+/// poll finds the signature.
 ///
 /// # Errors
-/// Why the signer did not sign. The request stays authorized: a later slip may still be signed.
+/// The reason why the signer did not sign. The request stays authorized: a later slip may still be signed.
 pub async fn execute(run: &Execution, slip: Slip) -> Result<Option<Signature65>, SignFault> {
     let asks_a_person = run.signer.asks_a_person(&slip);
     let owned = run.clone();
-    // A task of its own: it is done and recorded although the caller may go, or stop waiting.
+    // A separate task signs and records even if the caller goes away or stops waiting.
     let signing = run.tasks.spawn(async move { sign(&owned, slip).await });
     if asks_a_person {
         return Ok(None);
@@ -47,7 +49,7 @@ pub async fn execute(run: &Execution, slip: Slip) -> Result<Option<Signature65>,
     }
 }
 
-/// Signs and records, without a moment in between at which the work could be dropped.
+/// Signs and records in one task, so that a dropped caller cannot lose the signature.
 async fn sign(run: &Execution, slip: Slip) -> Result<Signature65, SignFault> {
     let Some(id) = slip.request() else {
         return Err(SignFault::Refused("this is not a payment".to_owned()));

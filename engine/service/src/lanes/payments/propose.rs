@@ -1,4 +1,4 @@
-//! From an agent's payment-required text to the immutable ask that is checked, recorded, shown and signed.
+//! Reads an agent's payment-required text into the immutable ask that is checked, recorded, shown and signed.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -16,7 +16,7 @@ use bursar_x402::requirements::{Choice, DomainClaim, choose, domain_claim};
 
 use super::token_domains::TokenDomains;
 
-/// What the agent forwards.
+/// The merchant's offer as the agent forwards it.
 #[derive(Debug, Clone)]
 pub enum PaymentInput {
     /// The header's text: base64 of JSON.
@@ -25,7 +25,10 @@ pub enum PaymentInput {
     Data(Value),
 }
 
-/// Reads the offer. Only where it contradicts our table of tokens, `domains` asks the chain.
+/// Reads the offer into an ask. Queries the chain through `domains` only if the offer contradicts our table of tokens.
+///
+/// # Errors
+/// The offer is invalid, or none of its payment methods is supported.
 pub async fn propose(
     input: &PaymentInput,
     request_url: Option<String>,
@@ -95,7 +98,7 @@ fn read(
     Ok((ask, contradicted))
 }
 
-/// Bytes of the header, once it is decoded, beyond those of an honest offer.
+/// Returns by how many bytes the decoded header exceeds [`HEADER_FREE_BYTES`], the size of an honest offer.
 fn padding(input: &PaymentInput) -> u32 {
     let bytes = match input {
         PaymentInput::Header(text) => text.len() / 4 * 3,

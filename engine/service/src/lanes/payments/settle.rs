@@ -1,5 +1,5 @@
-//! Looks reported settlements up on the chain: not whether some transaction succeeded, but whether it holds
-//! this very payment. Asks again with growing pauses, also after a restart, and gives up in the end.
+//! Looks up reported settlements on the chain: a successful transaction counts only if it contains this exact payment.
+//! Retries with growing pauses, also after a restart, up to a limit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use crate::core::handle::Handle;
 use crate::ports::Ports;
 
-/// The first look: nodes need a moment to know what their neighbour mined.
+/// Pause before the first lookup: nodes need a moment to receive a new block.
 const FIRST_PAUSE_MS: u64 = 1_000;
-/// The longest pause between two looks.
+/// The longest pause between two lookups.
 const LONGEST_PAUSE_MS: u64 = 10 * 60 * 1000;
-/// Looks in progress at once.
+/// Concurrent lookups.
 const AT_ONCE: usize = 8;
 
 /// keccak256 of `Transfer(address,address,uint256)` (ERC-20).
@@ -32,7 +32,7 @@ const AUTHORIZATION_USED: B256 =
 /// Selector of `authorizationState(address,bytes32)` (EIP-3009).
 const AUTHORIZATION_STATE: [u8; 4] = [0xe9, 0x4a, 0x01, 0x02];
 
-/// When a settlement is looked at next.
+/// When to look up a settlement next.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     tx_hash: B256,
@@ -40,7 +40,7 @@ struct Plan {
     pause_ms: u64,
 }
 
-/// Runs until it is told to stop.
+/// Looks up pending settlements until the engine stops.
 pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
     let mut views = core.watch();
     let mut plans: BTreeMap<RequestId, Plan> = BTreeMap::new();
@@ -72,7 +72,7 @@ pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
     }
 }
 
-/// Forgets what waits no more, and begins anew with what names another transaction.
+/// Drops plans of settlements that are no longer pending, and restarts those that name another transaction.
 fn replan(
     plans: &mut BTreeMap<RequestId, Plan>,
     settling: &BTreeMap<RequestId, Arc<Settlement>>,
@@ -90,7 +90,7 @@ fn replan(
     }
 }
 
-/// One look. Says nothing to the core while there is hope for more.
+/// Looks up one settlement. Reports to the core only a final result.
 async fn look(core: &Handle, ports: &Ports, settlement: &Settlement) {
     let Some(tx_hash) = settlement.tx_hash else { return };
     let claim = &settlement.claim;
@@ -108,7 +108,7 @@ async fn look(core: &Handle, ports: &Ports, settlement: &Settlement) {
     }
 }
 
-/// What is recorded of a look; `None` while another look is worth it.
+/// Returns the result to record; `None` if a later lookup may find more.
 fn conclusion(found: Result<Option<Check>, String>, given_up: bool) -> Option<Check> {
     match found {
         Ok(Some(found)) => Some(found),
@@ -117,7 +117,7 @@ fn conclusion(found: Result<Option<Check>, String>, given_up: bool) -> Option<Ch
     }
 }
 
-/// What the chain says; `None` while it has nothing to say yet.
+/// Returns the chain's result; `None` while the transaction is unknown or its revert is not final.
 async fn verdict(chain: &dyn Chain, tx_hash: B256, claim: &Claim) -> Result<Option<Check>, String> {
     let text = |fault: ChainFault| fault.to_string();
     let Some(receipt) = chain.receipt(tx_hash).await.map_err(text)? else { return Ok(None) };
@@ -136,7 +136,7 @@ async fn verdict(chain: &dyn Chain, tx_hash: B256, claim: &Claim) -> Result<Opti
     Ok(is_final.then_some(Check::Reverted { block }))
 }
 
-/// Whether the token has taken an authorization with our nonce (EIP-3009 `authorizationState`).
+/// Returns whether an authorization with our nonce was used or cancelled (EIP-3009 `authorizationState`).
 async fn is_used(chain: &dyn Chain, claim: &Claim) -> Result<bool, String> {
     let mut call = Vec::with_capacity(68);
     call.extend_from_slice(&AUTHORIZATION_STATE);
@@ -152,8 +152,8 @@ async fn is_used(chain: &dyn Chain, claim: &Claim) -> Result<bool, String> {
     }
 }
 
-/// Whether a transaction is this payment: the token itself says that our payer's authorization with our
-/// nonce was used, and that our amount went to our payee.
+/// Returns whether a transaction is this payment. The token's own events must show that the payer's authorization
+/// with our nonce was used, and that the amount went to the payee.
 fn holds_payment(receipt: &Receipt, claim: &Claim) -> bool {
     let ours = receipt.logs.iter().filter(|log| log.address == claim.asset);
     let (mut used, mut moved) = (false, false);
@@ -250,7 +250,7 @@ mod tests {
         assert!(!holds_payment(&sample(), &claim));
     }
 
-    /// A chain that knows one transaction, one authorization and the time.
+    /// A chain with one receipt, one authorization state and a head.
     #[derive(Debug)]
     struct Scripted {
         receipt: Option<Receipt>,

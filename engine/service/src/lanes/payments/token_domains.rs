@@ -1,5 +1,5 @@
-//! Whether the tokens on the chain have the EIP-712 domains of our table. Asked only where an offer contradicts
-//! the table, and remembered: else an agent could have a node called for each of its requests.
+//! Checks that tokens on the chain have the EIP-712 domains of our table. Queried only if an offer contradicts the
+//! table, and cached: otherwise an agent could cause a node call with each request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use tokio::sync::Mutex;
 
 use crate::ports::Chains;
 
-/// How long the answer of a token holds.
+/// How long a token's answer is cached.
 const ANSWER_LASTS_MS: u64 = 24 * 60 * 60 * 1000;
-/// How long a token is not asked again after no node answered.
+/// How long a failed query is cached.
 const FAILURE_LASTS_MS: u64 = 30_000;
 
-/// The answers of the reference stablecoins, one a network.
+/// The cached answers of the reference stablecoins, one per network.
 #[derive(Debug)]
 pub struct TokenDomains {
     chains: Chains,
     clock: Arc<dyn Clock>,
-    /// The lock is held while the token is asked: simultaneous requests share one call.
+    /// Each lock is held during the query, so that simultaneous requests share one call.
     known: BTreeMap<ChainId, Mutex<Option<Known>>>,
 }
 
@@ -32,13 +32,14 @@ struct Known {
 }
 
 impl TokenDomains {
+    /// Creates an empty cache.
     pub fn new(chains: Chains, clock: Arc<dyn Clock>) -> Self {
         let known = NETWORKS.iter().map(|network| (network.chain, Mutex::default())).collect();
         Self { chains, clock, known }
     }
 
-    /// Whether the token returns the domain separator of our table (`DOMAIN_SEPARATOR()`, EIP-2612). False
-    /// where no node answers.
+    /// Returns whether the token has the domain separator of our table (`DOMAIN_SEPARATOR()`, EIP-2612). False if no
+    /// node answers.
     pub async fn confirms(&self, network: &Network) -> bool {
         let Some(known) = self.known.get(&network.chain) else { return false };
         let mut known = known.lock().await;
@@ -53,7 +54,7 @@ impl TokenDomains {
         confirms
     }
 
-    /// `None` where no node answers.
+    /// Queries the token. `None` if no node answers.
     async fn ask(&self, network: &Network) -> Option<bool> {
         let chain = self.chains.get(&network.chain)?;
         let hash = keccak256("DOMAIN_SEPARATOR()");
@@ -80,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// A chain that has the coin of our table, or does not answer.
+    /// A chain with the stablecoin of our table, which answers only while `alive`.
     #[derive(Debug, Default)]
     struct Token {
         alive: AtomicBool,

@@ -1,10 +1,10 @@
-//! What happened to a transaction, in words that stay.
+//! Describes transaction events for the activity list.
 
 use bursar_core::networks::by_chain;
 use bursar_core::status::EntryKind;
 use bursar_submit::{DeskKey, Event, Kind, Outcome, Trouble};
 
-/// The kind of an entry and what it says beside.
+/// Returns the kind and the text of an outbox entry.
 pub(super) fn told(key: &DeskKey, event: &Event) -> (EntryKind, String) {
     let network = by_chain(key.chain).map_or("an unknown network", |row| row.title);
     let id: String = event.submission().to_string().chars().take(8).collect();
@@ -45,7 +45,7 @@ pub(super) fn told(key: &DeskKey, event: &Event) -> (EntryKind, String) {
     (kind, format!("{id} on {network}{detail}"))
 }
 
-/// Why a transaction does not get on, for people.
+/// Returns why a transaction makes no progress, for people.
 pub(crate) fn trouble_text(trouble: Option<Trouble>) -> &'static str {
     match trouble {
         None => "it is progressing again",
@@ -57,7 +57,7 @@ pub(crate) fn trouble_text(trouble: Option<Trouble>) -> &'static str {
     }
 }
 
-/// How a transaction ended, for people.
+/// Returns the result of a transaction, for people.
 pub(crate) fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Succeeded { hash, block } => format!("done in block {block}, tx {hash}"),

@@ -1,4 +1,4 @@
-//! An entry of the journal in words that stay. Tells no secret, and of a URL the host alone.
+//! Describes journal entries for the activity list. Shows no secrets, and only the host of a URL.
 
 use bursar_core::answers::ActivityRow;
 use bursar_core::change::{self, Change};
@@ -16,23 +16,23 @@ use bursar_domain::{Entry, Event, PaymentAsk, State};
 use super::desks;
 use crate::journal::{Reader, StoreError};
 
-/// What an entry alone does not say: the requests that it names, and who is who today.
+/// Looks up what entries only name: requests in the journal, and the current names of agents.
 pub(super) struct Teller<'a> {
     pub(super) state: &'a State,
     pub(super) reader: &'a dyn Reader,
 }
 
-/// What an entry is about.
+/// The subject of an entry.
 enum About<'a> {
     Wallet,
     Agent(&'a AgentId),
-    /// A request that the entry brings with it.
+    /// A request that the entry contains.
     Asked(&'a Asked),
-    /// A request that an earlier entry made.
+    /// A request that an earlier entry created.
     Request(RequestId),
 }
 
-/// An entry's kind, what it is about, and one phrase more.
+/// The kind, the subject and the detail of an entry.
 type Told<'a> = (EntryKind, About<'a>, Option<String>);
 
 impl Teller<'_> {
@@ -96,7 +96,7 @@ fn told(event: &Event) -> Told<'_> {
             (EntryKind::PolicySet, Wallet, Some(with_changes(format!("{name} v{version}"), event)))
         }
         Event::PolicyDeleted { name } => (EntryKind::PolicyDeleted, Wallet, some(name)),
-        // By the name that it had then: one that was deleted has none any more.
+        // The name at registration: a deleted agent has no current name.
         Event::AgentRegistered { id, name, credential } => {
             let detail = format!("{name}, {}", credential.mode().text());
             (EntryKind::AgentRegistered, Agent(id), Some(detail))
@@ -148,7 +148,7 @@ fn told(event: &Event) -> Told<'_> {
             (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
         }
         Event::PaymentDenied { id, reason, by, .. } => {
-            // The operator's own words, so without quotes.
+            // The operator wrote it, so it is not quoted.
             let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
             let detail = format!("by {by}{}", reason.unwrap_or_default());
             (EntryKind::PaymentDenied, Request(*id), Some(detail))
@@ -181,7 +181,7 @@ fn some(text: impl ToString) -> Option<String> {
     Some(text.to_string())
 }
 
-/// What the entry itself says that it changed: an earlier one would have to be looked for.
+/// Returns the changes that the entry itself contains; earlier values are not looked up in the journal.
 fn changes(event: &Event) -> Vec<Change> {
     match event {
         Event::PolicySet { policy, before: Some(before), .. } => policy.changes(before),
@@ -209,7 +209,8 @@ fn network(chain: ChainId, enabled: bool) -> Change {
     }
 }
 
-/// Which of two policies or addresses lets an agent do more depends on what they are now.
+/// The change of an agent's policy or address. Always reported as loosening: whether the new one allows more depends
+/// on the current state, not on the entry.
 fn renamed(field: &str, from: &Name, to: &Name) -> Change {
     let (from, to) = (from.as_str().to_owned(), to.as_str().to_owned());
     let name = if field == "label" { "address" } else { field };
@@ -224,7 +225,7 @@ fn with_changes(what: String, event: &Event) -> String {
     }
 }
 
-/// What the agent says became of its payment.
+/// The settlement that the agent reported.
 fn report(settlement: &Settlement) -> String {
     let mut told = settlement.stage.text().to_owned();
     if let Some(hash) = settlement.tx_hash {
@@ -236,7 +237,7 @@ fn report(settlement: &Settlement) -> String {
     told
 }
 
-/// What our own look at the chain found.
+/// The result of our own chain lookup.
 fn check(found: &Check) -> Option<String> {
     let word = match found {
         Check::Off => return None,

@@ -1,5 +1,5 @@
-//! The words behind `config set`, read by what the key takes. Whether a value may be is judged by who
-//! keeps it.
+//! Parses the values of `config set` by the kind of the key. The core or the settings file decides whether a value is
+//! allowed.
 
 use bursar_core::money::Usd;
 use bursar_core::settings::keys::{Key, Kind};
@@ -7,7 +7,7 @@ use bursar_core::settings::{ConsoleTime, LanBearer, Notices, Setting, Settings};
 
 use crate::config::Value;
 
-/// A value as it was given.
+/// A parsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Given {
     Default,
@@ -80,7 +80,7 @@ impl Given {
         }
     }
 
-    /// For `settings.toml`; `None` takes the key out of it.
+    /// Returns the value for `settings.toml`. `None` removes the key from the file.
     pub(super) fn in_file(&self) -> Option<Value> {
         match self {
             Given::Text(text) => Some(Value::Text(text.clone())),
@@ -95,7 +95,7 @@ impl Given {
         }
     }
 
-    /// For the journal.
+    /// Returns the setting for the journal, or `None` if the key is not stored there.
     pub(super) fn setting(&self, key: Key) -> Option<Setting> {
         let default = Settings::default();
         match (key, self) {

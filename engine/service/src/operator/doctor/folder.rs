@@ -1,4 +1,4 @@
-//! The data folder: whose it is, who may enter, how much room there is, what kind of disk it lies on.
+//! Checks the data folder: owner, permissions, free space and file system.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use bursar_core::limits::FREE_DISK_BYTES;
 
 use crate::ports::Disk;
 
-/// Room under which it is time to think of it; below `FREE_DISK_BYTES` no payment is taken.
+/// Free space below which the check warns. Below `FREE_DISK_BYTES` payments are refused.
 const LITTLE_BYTES: u64 = 8 * FREE_DISK_BYTES;
 
 pub(super) fn look(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
@@ -70,8 +70,7 @@ fn space(free: Option<u64>) -> CheckAnswer {
     }
 }
 
-/// Magic numbers of file systems that lie on other machines (linux/magic.h): locks and flushes there may
-/// be promises that nobody keeps.
+/// Magic numbers of network file systems (linux/magic.h), and of FUSE. File locks and flushes are unreliable there.
 #[cfg(target_os = "linux")]
 const REMOTE: &[(u64, &str)] = &[
     (0x6969, "NFS"),
@@ -85,7 +84,7 @@ const REMOTE: &[(u64, &str)] = &[
     (0x6573_5546, "FUSE"),
 ];
 
-/// The name of a file system that is not trusted with a journal.
+/// Returns the name of the file system if it is in [`REMOTE`].
 #[cfg(target_os = "linux")]
 fn file_system(path: &Path) -> Option<&'static str> {
     let found = rustix::fs::statfs(path).ok()?;
@@ -109,7 +108,7 @@ fn kind(remote: Option<&str>) -> CheckAnswer {
     }
 }
 
-/// Whoever can tell has the lock, or speaks for who has it.
+/// The process that runs this check holds the folder's lock: as the engine, or `alone` without one.
 pub(super) fn lock(alone: bool) -> CheckAnswer {
     if alone {
         let advice = "agents need one: bursar engine";

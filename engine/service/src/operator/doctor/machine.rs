@@ -1,4 +1,4 @@
-//! The machine around the engine: boot id, open files, swap, the agent server's door.
+//! Checks the machine: boot id, open files, swap, and the address of the agent server.
 
 use bursar_core::answers::CheckAnswer;
 use bursar_core::limits::OPEN_FILES;
@@ -14,7 +14,7 @@ pub(super) fn look(moment: &Moment) -> Vec<CheckAnswer> {
 pub(super) fn look_alone() -> Vec<CheckAnswer> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let mut checks = vec![open_files(limit)];
-    // Other platforms encrypt it, or do not tell.
+    // Other platforms encrypt swap or do not report it.
     checks.extend(std::fs::read_to_string("/proc/swaps").ok().map(|table| swap(&table)));
     checks
 }
@@ -43,11 +43,11 @@ fn open_files(soft: Option<u64>) -> CheckAnswer {
     }
 }
 
-/// `/proc/swaps`: a head and a line for each area.
+/// Checks `/proc/swaps`, a header and one line per swap area.
 fn swap(table: &str) -> CheckAnswer {
     let areas: Vec<&str> =
         table.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-    // Compressed memory is no disk.
+    // zram is compressed memory, not a disk.
     let disks: Vec<&str> = areas.into_iter().filter(|area| !area.contains("zram")).collect();
     if disks.is_empty() {
         return CheckAnswer::ok("swap", "off: keys stay in memory");

@@ -1,5 +1,5 @@
-//! The enabled networks: whether their endpoints answer for the right chain, whether the stablecoin there
-//! is the one of our table, and whether this machine's clock agrees with the chain's.
+//! Checks the enabled networks: chain id of the endpoints, stablecoin contract against our table, and this machine's
+//! clock against the newest block.
 
 use alloy_primitives::{Bytes, U256, keccak256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock, EndpointLabel};
@@ -50,7 +50,7 @@ fn chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer
     }
 }
 
-/// The same line with what the endpoints answered that transactions are sent to.
+/// Extends the line of the chain id check by the endpoints that receive transactions.
 fn submission(
     row: &Network,
     line: CheckAnswer,
@@ -70,7 +70,7 @@ fn submission(
         Ok(Some(id)) => {
             CheckAnswer::fail(row.title, format!("{finding}, which serves chain {id}"), advice)
         }
-        // The setting was changed while the old endpoints were asked.
+        // The setting changed during the request to the old endpoints.
         Ok(None) => line,
         Err(fault) => CheckAnswer::fail(row.title, format!("{finding}: {fault}"), advice),
     }
@@ -104,8 +104,9 @@ fn token(
     CheckAnswer::ok(check, "decimals and signing domain are as expected")
 }
 
-/// Milliseconds by which our clock is ahead of the newest block's; `None` where the chain is asleep: only
-/// a block after which another comes says something of now.
+/// Returns by how many milliseconds our clock is ahead of the newest block, or `None` if the chain is idle.
+///
+/// If the newest block seems old, waits `CHAIN_AWAKE_MS` for another one: an idle chain tells nothing about the clock.
 async fn ahead(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, ChainFault> {
     let first = chain.block_time().await?;
     let now = clock.now();

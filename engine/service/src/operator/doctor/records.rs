@@ -1,4 +1,4 @@
-//! Wallet file and journal: there, readable, and of one mind.
+//! Checks that wallet file and journal exist, are readable and match.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) fn look(engine: &EngineContext) -> Vec<CheckAnswer> {
     checks
 }
 
-/// Without opening the journal for writing.
+/// Runs the checks without an engine. Opens the journal for reading only.
 pub(super) fn look_alone(path: &Path) -> Vec<CheckAnswer> {
     let file = path.join("journal.redb");
     let wallet = match files(path, KdfBounds::PRODUCTION).names() {
@@ -72,7 +72,7 @@ fn wallet(name: Option<&str>, look: Result<(), String>) -> CheckAnswer {
     }
 }
 
-/// The journal knows no wallet, and there is a file of one.
+/// The finding if there is a wallet file, but no wallet in the journal.
 fn unknown_file(name: &str) -> CheckAnswer {
     let finding = format!("there is a file of {name} that the journal does not know");
     CheckAnswer::fail("wallet", finding, format!("take it in: bursar wallet recover {name}"))
@@ -93,7 +93,7 @@ fn journal(view: &View) -> CheckAnswer {
     }
 }
 
-/// Signed requests that are refused because a clock was ahead.
+/// The failed check if signed requests are refused because a clock was ahead earlier.
 fn refused_before(view: &View, moment: &Moment) -> Option<CheckAnswer> {
     let first = text::utc(view.refused_before(moment)?);
     let finding =

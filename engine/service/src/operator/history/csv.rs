@@ -1,5 +1,5 @@
-//! Past requests as CSV (RFC 4180). A spreadsheet must read every cell as text or number: what others wrote
-//! could begin like a formula, and formulas reach files and the network.
+//! Writes past requests as CSV (RFC 4180). Prevents formula injection: a spreadsheet could run a cell that starts like
+//! a formula, and formulas can reach files and the network.
 
 use bursar_core::answers::HistoryRow;
 use bursar_core::text::{host_note, visible};
@@ -30,9 +30,10 @@ pub(super) fn head() -> String {
     line
 }
 
-/// `url` is the one that the row's host is of. Its text may show another host, or letters that imitate others.
+/// Appends a row. `url` is the URL of the row's host; the last column warns if its text shows another host or
+/// look-alike letters.
 pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
-    // An empty cell says that it is not known; a zero would say something else.
+    // An unknown value is an empty cell: zero would be a wrong value.
     let or_empty = |value: &Option<String>| value.clone().unwrap_or_default();
     let cells = [
         &row.id,
@@ -67,7 +68,7 @@ fn push_line(to: &mut String, cells: &[&str]) {
 }
 
 fn quoted(cell: &str) -> String {
-    // Some programs skip blanks, and take the wide forms of East Asian keyboards for the plain ones.
+    // Some programs skip leading blanks and accept the full-width forms of East Asian keyboards.
     let begins = cell.trim_start();
     let formula = begins.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
         || cell.starts_with(['\t', '\r', '\n']);
@@ -82,9 +83,9 @@ fn quoted(cell: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use bursar_core::card::Lane;
     use bursar_core::status::RequestStatus;
-    use super::*;
 
     #[test]
     fn no_cell_is_a_formula_or_ends_early() {

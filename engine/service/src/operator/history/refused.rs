@@ -1,4 +1,4 @@
-//! Why a policy said no, for the operator: the figures of that moment, and the policy that the agent has now.
+//! Explains a refusal to the operator, with the amounts at that time and the agent's current policy.
 
 use bursar_core::answers::RefusedAnswer;
 use bursar_core::codes::Code;
@@ -7,7 +7,7 @@ use bursar_domain::agents::PolicyRecord;
 use bursar_domain::refusal::Refusal;
 use bursar_domain::{Request, State, Status};
 
-/// `None` where no rule refused it.
+/// Returns the explanation, or `None` if the request was not refused.
 pub(super) fn told(state: &State, request: &Request) -> Option<RefusedAnswer> {
     let Status::Refused { refusal, .. } = &request.status else { return None };
     let commission = state.agents.get(&request.agent).and_then(|agent| agent.commission.as_ref());
@@ -22,14 +22,14 @@ pub(super) fn told(state: &State, request: &Request) -> Option<RefusedAnswer> {
         });
     };
     let limit = match record {
-        // The agent or its policy is gone: what the entry itself says.
+        // The agent or its policy was deleted: shows only what the entry contains.
         None => {
             let why = refusal.told();
             return Some(RefusedAnswer { why, policy: None, option: None });
         }
         Some(record) => Limit::of(refusal, record, asked, bound),
     };
-    // A limit that was raised since needs no other.
+    // Suggests no option if the limit was raised since.
     let policy = limit.refuses_still.then(|| limit.policy.to_owned());
     let option = policy.is_some().then(|| limit.option.to_owned());
     Some(RefusedAnswer { why: format!("{asked} USD requested, {}", limit.told), policy, option })
@@ -43,8 +43,8 @@ struct Limit<'a> {
 }
 
 impl<'a> Limit<'a> {
-    /// The entry has the figure alone. Which policy set it is not in it, so what is said of a policy is said
-    /// of the one that is in force.
+    /// Explains the limit. The entry contains the amount, but not the policy that set it, so the text names the
+    /// current policy.
     fn of(refusal: &Refusal, record: &'a PolicyRecord, asked: Usd, bound: Usd) -> Self {
         let policy = record.name.as_str();
         let (named, now) = (format!("`{policy}` v{}", record.version), &record.policy.payments);
@@ -63,7 +63,7 @@ impl<'a> Limit<'a> {
     }
 }
 
-/// Whether another policy would have let it through.
+/// Whether a policy's rule refused the request, so that another policy could allow it.
 fn is_of_a_policy(code: Code) -> bool {
     matches!(
         code,

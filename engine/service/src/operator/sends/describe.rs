@@ -1,4 +1,4 @@
-//! A send as it stands, in the words of an answer.
+//! Describes the current state of a send for replies.
 
 use bursar_core::answers::SendAnswer;
 use bursar_core::networks::by_chain;

@@ -1,5 +1,5 @@
-//! From what the operator typed to what would be put on the chain, and its card. Everything is looked at
-//! before anybody is asked: what would fail is refused here.
+//! Builds the transaction of a send and its card from the operator's command. Runs every check before the operator is
+//! asked: a send that would fail is refused here.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use super::words::{asset, network, payee};
 use crate::context::EngineContext;
 use crate::operator::support::lookup::labelled;
 
-/// More gas than any transfer needs, also of a token that does much beside it.
+/// Upper bound for the gas of a transfer, including tokens with extra logic.
 const GAS_MAX: u64 = 5_000_000;
 
 pub(super) async fn plan(
@@ -39,9 +39,8 @@ pub(super) async fn plan(
     let known = labelled(&wallet, &order.label)?.clone();
     let network = network(order, |row| view.state.network_enabled(row.chain))?;
     let chain = engine.ports.chains.get(&network.chain).ok_or_else(|| {
-        let message =
-            format!("No endpoint is set for {}: see `bursar network rpc`.", network.title);
-        Fault::because(Code::ChainUnavailable, message)
+        let message = format!("No endpoint is set for {}.", network.title);
+        Fault::because(Code::ChainUnavailable, message).with_hint("network rpc")
     })?;
     let to = payee(&wallet, &order.to)?;
     let asset = asset(&*chain, network, order.token.as_deref()).await?;
@@ -66,7 +65,7 @@ pub(super) async fn plan(
         return Err(Fault::because(Code::BadInput, "Nothing would be sent: the amount is zero."));
     }
     let amount = TokenAmount { atoms: Atoms(atoms), decimals: asset.decimals };
-    // What is left of it once everything has happened that is on its way.
+    // The balance without the amounts of sends in flight.
     let key = DeskKey { chain: network.chain, signer: known.address };
     let desks = Arc::clone(&view.state.desks);
     let free = |held: U256, token| {
@@ -106,10 +105,10 @@ pub(super) async fn plan(
         );
         Fault::because(Code::ChainUnavailable, message)
     })?;
-    // Room for a few higher offers, which the card promises not to exceed.
+    // Leaves room for a few higher gas offers. The card states this ceiling as the maximum.
     let ceiling = offer.most().saturating_mul(2).min(network.gas.ceiling);
     let gas_most = U256::from(call.gas_limit).checked_mul(U256::from(ceiling));
-    // Signature and fields beside the call itself: more than any such transaction has.
+    // 200 bytes cover the signature and the other fields of any such transaction.
     let bytes = call.data.len().saturating_add(200);
     let data_fee = ask(network, data_fee::most(&*chain, &network.gas, bytes).await)?;
     let gas_most = gas_most.and_then(|most| most.checked_add(data_fee));
@@ -174,7 +173,7 @@ pub(super) async fn plan(
     Ok((send, card))
 }
 
-/// What the call needs, with a quarter more: what it does may cost more in another block.
+/// Estimates the gas limit: the node's estimate plus a quarter, because the cost can rise in a later block.
 async fn estimate(
     chain: &dyn Chain,
     row: &Network,

@@ -1,16 +1,16 @@
-//! The error of a network that does not answer before a send.
+//! The error of a network without a valid answer before a send.
 
 use bursar_chain::ports::ChainFault;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::networks::Network;
 
-/// Replaces a chain fault by the error of [`unavailable`].
+/// Maps a chain fault to the error of [`unavailable`].
 pub(super) fn ask<T>(row: &Network, answer: Result<T, ChainFault>) -> Result<T, Fault> {
     answer.map_err(|fault| unavailable(row, &fault))
 }
 
-/// Returns the error of a network without a valid answer. Nothing was sent.
+/// Returns `CHAIN_UNAVAILABLE` with the chain fault as detail. Nothing was sent.
 pub(super) fn unavailable(row: &Network, fault: &ChainFault) -> Fault {
     let message = format!("No endpoint of {} gave a valid answer: nothing was sent.", row.title);
     Fault::because(Code::ChainUnavailable, message).with_detail(fault)

@@ -1,5 +1,4 @@
-//! What the operator's words mean: the network, the token, the payee. A word that may mean another thing is
-//! refused.
+//! Resolves the network, token and payee that the operator names. Rejects ambiguous names.
 
 use alloy_primitives::Address;
 use bursar_chain::ports::Chain;
@@ -15,17 +14,17 @@ use bursar_domain::wallets::Wallet;
 use super::unavailable::ask;
 use crate::operator::support::lookup::network as named;
 
-/// What is sent.
+/// The token or coin to send.
 pub(super) struct Asset {
     /// `None` for the native coin.
     pub(super) token: Option<Address>,
     pub(super) symbol: String,
     pub(super) decimals: u8,
-    /// In our table.
+    /// Whether the token is in our table.
     pub(super) verified: bool,
 }
 
-/// The named network, or the only enabled one that has the token.
+/// Returns the named network, or the only enabled one that has the token.
 pub(super) fn network(
     order: &SendOrder,
     enabled: impl Fn(&Network) -> bool,
@@ -51,7 +50,7 @@ pub(super) fn network(
     }
 }
 
-/// The coin or token of our table that a text names: by symbol, in any case, or by address.
+/// Finds a coin or token of our table by symbol, ignoring case, or by address.
 fn of_table(row: &Network, text: &str) -> Option<Asset> {
     let coin = &row.stablecoin;
     let tokens = row.tokens.iter().map(|token| (token.symbol, token.address, token.decimals));
@@ -90,12 +89,12 @@ pub(super) async fn asset(
     };
     let address = address(text).ok_or_else(unknown)?;
     let described = ask(row, token::describe(chain, address).await)?.ok_or_else(unknown)?;
-    // Quoted, because a token may call itself USDC.
+    // Quoted, because any token can call itself USDC.
     let symbol = text::quoted(&described.symbol, 16);
     Ok(Asset { token: Some(address), symbol, decimals: described.decimals, verified: false })
 }
 
-/// An address, or the label of one of this wallet's own.
+/// Parses an address, or resolves the label of one of the wallet's own addresses.
 pub(super) fn payee(wallet: &Wallet, text: &str) -> Result<Address, Fault> {
     if let Some(address) = address(text) {
         return if address.is_zero() {
@@ -117,8 +116,7 @@ pub(super) fn payee(wallet: &Wallet, text: &str) -> Result<Address, Fault> {
     })
 }
 
-/// `0x` and 40 hex digits. In mixed case the checksum must be right (ERC-55): a wrong one is a typing
-/// mistake.
+/// Parses `0x` and 40 hex digits. Mixed case requires a valid ERC-55 checksum, which detects typing mistakes.
 fn address(text: &str) -> Option<Address> {
     let digits = text.strip_prefix("0x")?;
     let address: Address = text.parse().ok()?;

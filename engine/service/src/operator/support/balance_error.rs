@@ -1,5 +1,5 @@
-//! Why an amount is not known, for the operator: which network was asked, and whom. Agents get no endpoint's
-//! name, and nobody gets more of a URL than scheme, host and port, for the rest may hold keys.
+//! Explains to the operator why an amount is unknown: the network and its endpoints. Agents receive no endpoint names.
+//! Of a URL only scheme, host and port are shown, because the rest may contain API keys.
 
 use bursar_chain::ports::EndpointLabel;
 use bursar_core::networks::Network;
@@ -7,10 +7,10 @@ use bursar_core::networks::Network;
 use crate::config::Config;
 use crate::funds::Unknown;
 
-/// Endpoints that are named: the first are asked first.
+/// Maximum number of endpoints named in a reason: the first ones, which are tried first.
 const NAMED: usize = 3;
 
-/// The reason in one sentence.
+/// Returns the reason as one sentence.
 pub(crate) fn reason(why: Unknown, network: &Network, config: &Config) -> String {
     let title = network.title;
     match why {

@@ -1,4 +1,4 @@
-//! The state in the words of answers.
+//! Converts the state into the answers of commands.
 
 use bursar_core::answers::{
     AddressAnswer, AgentAnswer, NetworkAnswer, PolicyAnswer, RequestAnswer, SeedAnswer,

@@ -1,15 +1,15 @@
-//! Keeps lists within a frame: agents choose how long their texts are, and must not be able to make a list
-//! too large to be shown.
+//! Keeps lists within a frame. Agents choose the length of their texts, and must not be able to make a list too large
+//! to show.
 
 use serde::Serialize;
 
-/// Cuts `rows` to the first that fit into `room` bytes of JSON. Answers how many were left out.
+/// Truncates `rows` to the first ones that fit into `room` bytes of JSON. Returns how many were removed.
 pub(crate) fn keep_what_fits<T: Serialize>(rows: &mut Vec<T>, room: usize) -> usize {
     let mut left = room;
     let fitting = rows.iter().take_while(|row| {
         let size = serde_json::to_vec(row).map_or(usize::MAX, |text| text.len());
         let fits = size <= left;
-        // And the comma.
+        // One byte for the comma.
         left = left.saturating_sub(size).saturating_sub(1);
         fits
     });

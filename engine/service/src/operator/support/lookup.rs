@@ -11,6 +11,9 @@ use bursar_domain::wallets::{PayingAddress, Wallet};
 use crate::context::EngineContext;
 
 /// Returns the address with this label.
+///
+/// # Errors
+/// `NOTHING_FOUND`.
 pub(crate) fn labelled<'a>(
     wallet: &'a Wallet,
     label: &Name,
@@ -22,6 +25,9 @@ pub(crate) fn labelled<'a>(
 }
 
 /// Returns the network with this chain id, name or title.
+///
+/// # Errors
+/// `NOTHING_FOUND`.
 pub(crate) fn network(network: &str) -> Result<&'static Network, Fault> {
     by_name(network).ok_or_else(|| {
         Fault::because(
@@ -32,21 +38,25 @@ pub(crate) fn network(network: &str) -> Result<&'static Network, Fault> {
 }
 
 /// Returns the wallet of the journal.
+///
+/// # Errors
+/// Those of `no_wallet`.
 pub(crate) fn wallet(engine: &EngineContext) -> Result<Arc<Wallet>, Fault> {
     let known = engine.core.view().state.wallet.clone();
     known.ok_or_else(|| no_wallet(engine))
 }
 
-/// The error of a journal without a wallet. If there is a wallet file, it names the command that takes it in.
+/// The error of a journal without a wallet. If there is a wallet file, it names the command that adopts it.
 pub(crate) fn no_wallet(engine: &EngineContext) -> Fault {
     match engine.vault.file_names().first() {
         None => Fault::new(Code::NoWallet),
         Some(name) => Fault::because(
             Code::NoWallet,
             format!(
-                "The journal knows no wallet, and there is a file of {name}: `bursar wallet recover {name}` takes it \
-                 in, `bursar wallet restore <file>` restores a backup."
+                "The journal has no wallet, but there is a wallet file {name}: `wallet recover {name}` adopts it, \
+                 `wallet restore <file>` restores a backup."
             ),
-        ),
+        )
+        .with_hint(format!("wallet recover {name}")),
     }
 }

@@ -45,13 +45,13 @@ pub(crate) async fn new_password(dialogue: &mut dyn Dialogue) -> Result<SecretSt
     Ok(given)
 }
 
-/// Seconds before the next try, by the number of wrong passwords in a row.
+/// Seconds to wait before the next try, by the number of consecutive wrong passwords.
 const WAITS_S: [u64; 7] = [0, 1, 2, 4, 8, 16, 30];
 
 /// The right to try a password, one at a time in the whole engine.
 pub(crate) struct Turn<'a> {
     engine: &'a EngineContext,
-    /// Wrong passwords before the last right one.
+    /// Number of wrong passwords before the last correct one. They add no delay.
     forgiven: tokio::sync::MutexGuard<'a, u32>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn turn(engine: &EngineContext) -> Result<Turn<'_>, Fault> {
 }
 
 impl Turn<'_> {
-    /// Ends the try with its result. The journal records a wrong password: an attack must be visible.
+    /// Ends the try with its result. Records a wrong password in the journal, so that an attack is visible.
     pub(crate) async fn over<T>(mut self, tried: Result<T, Fault>) -> Result<T, Fault> {
         *self.forgiven = match &tried {
             Ok(_right) => self.engine.core.view().state.passwords_refused,
