@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::stage::say;
 use alloy_primitives::{Address, address};
 use anyhow::{Context, bail};
-use bursar_chain::points::NoPoints;
+use bursar_chain::failpoints::NoFailpoints;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_demo::agent::{Agent, Patience, Wanted};
 use bursar_demo::model::Model;
@@ -63,7 +63,7 @@ fn at_home(chain: Option<&str>) -> anyhow::Result<String> {
 pub(crate) async fn facilitator(settings: &Path) -> anyhow::Result<()> {
     let config = Config::load(Some(settings), &|_variable| None)?;
     let keys = load_keys(&config)?;
-    let running = Running::start(config, keys, Arc::new(NoPoints)).await?;
+    let running = Running::start(config, keys, Arc::new(NoFailpoints)).await?;
     let term = signal(SignalKind::terminate())?;
     ready(&format!("http://{}", running.address))?;
     end_asked(term).await;
@@ -83,7 +83,7 @@ pub(crate) async fn model(key: &Path) -> anyhow::Result<()> {
 /// Runs the proxy of `bursar-proxy` with settings of the demonstration.
 pub(crate) async fn proxy(settings: &Path) -> anyhow::Result<()> {
     let config = bursar_proxy::config::Config::load(Some(settings), &|_variable| None)?;
-    let running = bursar_proxy::service::Running::start(config, Arc::new(NoPoints)).await?;
+    let running = bursar_proxy::service::Running::start(config, Arc::new(NoFailpoints)).await?;
     let term = signal(SignalKind::terminate())?;
     ready(&format!("http://{}", running.address))?;
     end_asked(term).await;

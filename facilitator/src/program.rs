@@ -9,7 +9,7 @@ use crate::check;
 use crate::config::Config;
 use crate::keys::SigningKey;
 use crate::service::{self, Running};
-use bursar_chain::points::Points;
+use bursar_chain::failpoints::Failpoints;
 use bursar_outbound::{Client, Plain, Target};
 use bursar_serve::program::{self, BLOCKING_THREADS};
 use bursar_serve::{logs, signals};
@@ -57,12 +57,12 @@ enum Key {
     },
 }
 
-/// Runs the program. `points` are the failpoints of tests.
-pub fn main(points: Arc<dyn Points>) -> ExitCode {
-    program::main("bursar-facilitator", || run(points))
+/// Runs the program. `failpoints` are the failpoints of tests.
+pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
+    program::main("bursar-facilitator", || run(failpoints))
 }
 
-fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
+fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let load = || {
         Config::load(arguments.config.as_deref(), &|name| std::env::var(name).ok())
@@ -72,7 +72,7 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
         Command::Run => {
             let config = load()?;
             logs::start(config.log_format);
-            program::runtime(BLOCKING_THREADS)?.block_on(serve(config, points))?;
+            program::runtime(BLOCKING_THREADS)?.block_on(serve(config, failpoints))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Check => {
@@ -113,9 +113,9 @@ async fn status(config: &Config) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::from_slice(&reply.body)?)
 }
 
-async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {
+async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Result<()> {
     let keys = service::load_keys(&config)?;
-    let running = Running::start(config, keys, points).await?;
+    let running = Running::start(config, keys, failpoints).await?;
     program::ready(running.address)?;
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");

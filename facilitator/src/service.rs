@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use alloy_primitives::Address;
 use bursar_chain::clock::SystemClock;
+use bursar_chain::failpoints::Failpoints;
 use bursar_chain::follower::Follower;
-use bursar_chain::points::Points;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::{Plain, RpcChain, RpcConfig};
 use bursar_core::networks::{ChainId, Gas};
@@ -120,7 +120,7 @@ impl Running {
     pub async fn start(
         config: Config,
         keys: BTreeMap<ChainId, KeyRing>,
-        points: Arc<dyn Points>,
+        failpoints: Arc<dyn Failpoints>,
     ) -> Result<Self, StartFault> {
         if keys.is_empty() {
             return Err(StartFault::NoNetwork);
@@ -159,7 +159,7 @@ impl Running {
                 ledger: &ledger,
                 desks: &desks,
                 stopping: &stopping,
-                points: &points,
+                failpoints: &failpoints,
                 metrics: &metrics,
             };
             let settler = build.settler(ring, of_chain(&open, chain)).await?;
@@ -172,7 +172,7 @@ impl Running {
             payees: config.pay_to.clone(),
             wait_ms: config.wait_ms,
             successes: Successes::new(config.repeats),
-            points: Arc::clone(&points),
+            failpoints: Arc::clone(&failpoints),
         };
         let access = Access::new(
             config.api_keys.clone(),
@@ -278,7 +278,7 @@ struct Build<'a> {
     ledger: &'a Ledger,
     desks: &'a TaskTracker,
     stopping: &'a CancellationToken,
-    points: &'a Arc<dyn Points>,
+    failpoints: &'a Arc<dyn Failpoints>,
     metrics: &'a Arc<Metrics>,
 }
 
@@ -312,7 +312,7 @@ impl Build<'_> {
                 },
                 window: WINDOW,
                 follower: Arc::clone(&follower),
-                points: Arc::clone(self.points),
+                failpoints: Arc::clone(self.failpoints),
             };
             let key = DeskKey { chain: self.network.chain(), signer };
             let opened =
@@ -338,7 +338,7 @@ impl Build<'_> {
             tellers,
             limits,
             metrics: Arc::clone(self.metrics),
-            points: Arc::clone(self.points),
+            failpoints: Arc::clone(self.failpoints),
             stopping: self.stopping.clone(),
         };
         Ok(Settler::start(deps, open))

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bursar_chain::points::NoPoints;
+use bursar_chain::failpoints::NoFailpoints;
 
 fn main() -> ExitCode {
-    bursar_proxy::program::main(Arc::new(NoPoints))
+    bursar_proxy::program::main(Arc::new(NoFailpoints))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bursar_chain::points::Points;
+use bursar_chain::failpoints::Failpoints;
 use bursar_serve::{logs, program, signals};
 use clap::{Parser, Subcommand};
 
@@ -40,12 +40,12 @@ enum Command {
 /// Threads that read the store and price long bodies. More of them would use memory without a gain in speed.
 const BLOCKING_THREADS: usize = 32;
 
-/// Runs the program. Tests end the process at `points`.
-pub fn main(points: Arc<dyn Points>) -> ExitCode {
-    program::main("bursar-proxy", || run(points))
+/// Runs the program. Tests end the process at `failpoints`.
+pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
+    program::main("bursar-proxy", || run(failpoints))
 }
 
-fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
+fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let load = || {
         Config::load(arguments.config.as_deref(), &|name| std::env::var(name).ok())
@@ -55,7 +55,7 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
         Command::Run => {
             let config = load()?;
             logs::start(config.log_format);
-            program::runtime(BLOCKING_THREADS)?.block_on(serve(config, points))?;
+            program::runtime(BLOCKING_THREADS)?.block_on(serve(config, failpoints))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Check => {
@@ -70,8 +70,8 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {
-    let running = Running::start(config, points).await?;
+async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Result<()> {
+    let running = Running::start(config, failpoints).await?;
     program::ready(running.address)?;
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");

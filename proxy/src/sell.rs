@@ -9,7 +9,7 @@ mod stream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bursar_chain::points::Points;
+use bursar_chain::failpoints::Failpoints;
 use bursar_chain::ports::Clock;
 use bursar_outbound::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -53,7 +53,7 @@ pub struct Parts {
     pub upstream: Upstream,
     pub metrics: Arc<Metrics>,
     pub clock: Arc<dyn Clock>,
-    pub points: Arc<dyn Points>,
+    pub failpoints: Arc<dyn Failpoints>,
     /// How long an identical request waits for the one in progress, in milliseconds.
     pub patience_ms: u64,
     pub budget: Budget,
@@ -303,7 +303,7 @@ impl Seller {
         let mut record = self.record_of(&order.quote, payment, self.key(key)?);
         // The key is on disk before the first request that contains it.
         self.stored(self.0.keeper.put(&record, None).await)?;
-        self.0.points.reach("taken");
+        self.0.failpoints.pass("taken");
         let (place, debt) = match self.admitted(&record, payment).await {
             Ok(admitted) => admitted,
             Err(refused) => {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bursar_chain::clock::SystemClock;
-use bursar_chain::points::Points;
+use bursar_chain::failpoints::Failpoints;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::RpcChain;
 use bursar_core::networks::ChainId;
@@ -124,7 +124,10 @@ impl Running {
     ///
     /// # Errors
     /// [`StartFault`].
-    pub async fn start(config: Config, points: Arc<dyn Points>) -> Result<Self, StartFault> {
+    pub async fn start(
+        config: Config,
+        failpoints: Arc<dyn Failpoints>,
+    ) -> Result<Self, StartFault> {
         let clock = clock()?;
         let unusable = |fault: StoreFault| StartFault::Store {
             path: config.store.display().to_string(),
@@ -145,7 +148,7 @@ impl Running {
             upstream: upstream_of(&config, &clock)?,
             metrics: Arc::clone(&metrics),
             clock: Arc::clone(&clock),
-            points,
+            failpoints,
             patience_ms: config.upstream_ms.saturating_add(PATIENCE_MS),
             budget: Budget::of(COPIES_BYTES),
             places: Arc::new(Semaphore::new(config.in_flight)),

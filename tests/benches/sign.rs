@@ -24,7 +24,8 @@ use bursar_demo::agent::Agent;
 use bursar_engine::agent_api::auth::Proof;
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
 use bursar_engine::engine::{Engine, Mode, Options};
-use bursar_engine::ports::{NoFaults, Ports, SystemDisk, SystemRandom};
+use bursar_engine::ports::{NoFailpoints, Ports, SystemDisk, SystemRandom};
+use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::vault::derive::PrivateKey;
 use bursar_tests::engine::{take, test_edition};
@@ -115,10 +116,11 @@ async fn engine(path: &Path) -> Engine {
         clock: Arc::new(SystemClock::new().expect("a zone")),
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),
-        faults: Arc::new(NoFaults),
+        failpoints: Arc::new(NoFailpoints),
         chains: Default::default(),
         explorers: Default::default(),
         signer: None,
+        rules: Rules::default(),
     });
     Engine::open(options).await.expect("an engine")
 }

@@ -12,7 +12,7 @@ use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BoxFuture, Clock};
 use bursar_core::time::{LocalDay, Moment, Utc};
 use bursar_engine::journal::Slip;
-use bursar_engine::ports::{Disk, Faults, Random, SignFault, Signer, SystemRandom};
+use bursar_engine::ports::{Disk, Failpoints, Random, SignFault, Signer, SystemRandom};
 use bursar_x402::signature::Signature65;
 use tokio::sync::{mpsc, oneshot};
 
@@ -104,8 +104,8 @@ impl FaultAt {
     }
 }
 
-impl Faults for FaultAt {
-    fn reach(&self, point: &'static str) -> io::Result<()> {
+impl Failpoints for FaultAt {
+    fn hit(&self, point: &'static str) -> io::Result<()> {
         if point != self.point {
             return Ok(());
         }
@@ -150,14 +150,14 @@ impl FaultPlan {
     }
 }
 
-impl Faults for FaultPlan {
-    fn reach(&self, point: &'static str) -> io::Result<()> {
+impl Failpoints for FaultPlan {
+    fn hit(&self, point: &'static str) -> io::Result<()> {
         if let Some(file) = &self.reached {
             // One write call: the line is complete even if the process is killed next.
             let line = format!("{point}\n");
             io::Write::write_all(&mut *file.lock().unwrap(), line.as_bytes())?;
         }
-        self.faults.iter().try_for_each(|fault| fault.reach(point))
+        self.faults.iter().try_for_each(|fault| fault.hit(point))
     }
 }
 

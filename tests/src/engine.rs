@@ -20,7 +20,8 @@ use bursar_engine::agent_api::router;
 use bursar_engine::edition::{Edition, Retention};
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
-use bursar_engine::ports::{Faults, NoFaults, Ports, Signer};
+use bursar_engine::ports::{Failpoints, NoFailpoints, Ports, Signer};
+use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim, running};
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
@@ -51,7 +52,8 @@ pub struct Setup {
     pub mode: Mode,
     pub store: Option<Box<dyn Store>>,
     pub signer: Option<Arc<dyn Signer>>,
-    pub faults: Arc<dyn Faults>,
+    pub failpoints: Arc<dyn Failpoints>,
+    pub rules: Rules,
     pub clock: Arc<ManualClock>,
     pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
     /// The content of the folder's `settings.toml`; empty for no file.
@@ -70,7 +72,8 @@ impl Default for Setup {
             mode: Mode::Full,
             store: None,
             signer: None,
-            faults: Arc::new(NoFaults),
+            failpoints: Arc::new(NoFailpoints),
+            rules: Rules::default(),
             clock: Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S))),
             chains: BTreeMap::new(),
             settings: "",
@@ -127,10 +130,11 @@ impl TestEngine {
             clock: Arc::clone(&setup.clock) as _,
             random: Arc::clone(&random) as _,
             disk: Arc::clone(&disk) as _,
-            faults: setup.faults,
+            failpoints: setup.failpoints,
             chains: setup.chains.into_iter().collect(),
             explorers: setup.explorers.into_iter().collect(),
             signer: setup.signer,
+            rules: setup.rules,
         });
         let engine = Engine::open(options).await.unwrap_or_else(|fault| panic!("{fault}"));
         let http = router(Arc::new(engine.api()));

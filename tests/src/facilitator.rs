@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::Address;
-use bursar_chain::points::NoPoints;
+use bursar_chain::failpoints::NoFailpoints;
 use bursar_core::networks::Network;
 use bursar_facilitator::config::Config;
 use bursar_facilitator::service::{Running, load_keys};
@@ -70,7 +70,7 @@ impl Home {
     pub async fn start(&self) -> Facilitator {
         let config = self.config();
         let keys = load_keys(&config).expect("keys");
-        let running = Running::start(config, keys, Arc::new(NoPoints)).await.expect("started");
+        let running = Running::start(config, keys, Arc::new(NoFailpoints)).await.expect("started");
         Facilitator { client: client(), url: format!("http://{}", running.address), running }
     }
 

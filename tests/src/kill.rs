@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bursar_chain::points::Points;
+use bursar_chain::failpoints::Failpoints;
 
 /// The fault point from the environment at which the process kills itself.
 #[derive(Debug)]
@@ -24,10 +24,10 @@ impl Kill {
     }
 }
 
-impl Points for Kill {
-    fn reach(&self, point: &'static str) {
+impl Failpoints for Kill {
+    fn hit(&self, point: &'static str) -> std::io::Result<()> {
         if point != self.point || self.reached.fetch_add(1, Ordering::SeqCst) + 1 != self.at {
-            return;
+            return Ok(());
         }
         let ourselves = rustix::process::getpid();
         rustix::process::kill_process(ourselves, rustix::process::Signal::KILL).expect("killed");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, address};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bursar_chain::points::NoPoints;
+use bursar_chain::failpoints::NoFailpoints;
 use bursar_core::networks::{ChainId, Network, by_chain};
 use bursar_proxy::config::Config;
 use bursar_proxy::service::{Running, StartFault};
@@ -65,7 +65,7 @@ impl Home {
     pub async fn start(&self) -> Proxy {
         let started = async {
             loop {
-                match Running::start(self.config(), Arc::new(NoPoints)).await {
+                match Running::start(self.config(), Arc::new(NoFailpoints)).await {
                     // A child process that another test just forked holds the previous store's file descriptor until
                     // exec.
                     Err(StartFault::Store { why, .. }) if why.contains("already open") => {

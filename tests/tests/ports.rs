@@ -20,8 +20,16 @@ use serde_json::json;
 
 /// Returns the counterparties by name: another port is another counterparty, and breaks this test.
 fn counterparties(ports: &Ports) -> [&'static str; 2] {
-    let Ports { chains: _, explorers: _, clock: _, random: _, disk: _, faults: _, signer: _ } =
-        ports;
+    let Ports {
+        chains: _,
+        explorers: _,
+        clock: _,
+        random: _,
+        disk: _,
+        failpoints: _,
+        signer: _,
+        rules: _,
+    } = ports;
     ["chain", "explorer"]
 }
 

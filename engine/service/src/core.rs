@@ -33,7 +33,7 @@ pub use publish::View;
 
 use crate::edition::{Edition, Retention};
 use crate::journal::{Committed, Head, Journal, JournalError, Slip, Snapshot, Store};
-use crate::ports::Faults;
+use crate::rules::Rules;
 use crate::vault::gate::Gate;
 
 /// The result of one accepted action.
@@ -74,7 +74,7 @@ pub struct Core {
     state: State,
     journal: Journal,
     gate: Arc<Gate>,
-    faults: Arc<dyn Faults>,
+    rules: Rules,
     retention: Retention,
     /// Why the journal does not match the wallet, if it does not. No payment is automatic then.
     untrusted: Option<String>,
@@ -94,7 +94,7 @@ impl Core {
         store: Box<dyn Store>,
         edition: &Edition,
         gate: Arc<Gate>,
-        faults: Arc<dyn Faults>,
+        rules: Rules,
     ) -> Result<Self, JournalError> {
         let mut journal = Journal::open(store)?;
         let fresh = || State::new(edition.networks_on.iter().copied());
@@ -103,7 +103,7 @@ impl Core {
         let (mut state, from) = kept.unwrap_or_else(|| (fresh(), Head::default()));
         let last_snapshot = from.seq;
         let _proof = journal.replay(from, |entry| {
-            faults.apply(&mut state, entry);
+            rules.apply(&mut state, entry);
         })?;
         if let Err(failure) = journal.complete_payees(fresh()) {
             tracing::warn!(%failure, "earlier payments are not known");
@@ -112,7 +112,7 @@ impl Core {
             state,
             journal,
             gate,
-            faults,
+            rules,
             retention: edition.retention,
             untrusted: None,
             judged: false,
@@ -242,7 +242,7 @@ impl Core {
             trusted: self.untrusted.is_none(),
             action,
         };
-        let Decision { events, effects, reply } = match self.faults.decide(&self.state, &command) {
+        let Decision { events, effects, reply } = match self.rules.decide(&self.state, &command) {
             Ok(decision) => decision,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -321,7 +321,7 @@ impl Core {
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.note_report(identity);
         }
-        let mut touched = self.faults.apply(&mut self.state, &entry);
+        let mut touched = self.rules.apply(&mut self.state, &entry);
         self.journal.note_payment(&entry, touched.as_ref());
         match &mut touched {
             Some(Touched::Request(request)) => {

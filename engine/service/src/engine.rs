@@ -35,7 +35,8 @@ use crate::lanes::courier::{self, Courier};
 use crate::lanes::payments::{self, Execution};
 use crate::operator::wallet::lock::lock;
 use crate::operator::wallet::open::open_with;
-use crate::ports::{NoFaults, Ports, Signer, SystemDisk, SystemRandom};
+use crate::ports::{NoFailpoints, Ports, Signer, SystemDisk, SystemRandom};
+use crate::rules::Rules;
 use crate::service::data_dir::DataFolder;
 use crate::service::instance::InstanceLock;
 use crate::vault::Vault;
@@ -109,7 +110,7 @@ impl Engine {
                     open_journal(&opening_folder, &opening_ports, opening.carry, begin_journal)?
                 }
             };
-            Core::open(store, &opening, opening_gate, opening_ports.faults)
+            Core::open(store, &opening, opening_gate, opening_ports.rules)
                 .map_err(|error| damaged(&opening_folder, &error))
         })
         .await
@@ -118,7 +119,8 @@ impl Engine {
         let chain_time = HintedClock::new(Arc::clone(&ports.clock));
         let ports = Ports { clock: Arc::new(chain_time.clone()), ..ports };
         let (core, turns) = Handle::new(core, Arc::clone(&ports.clock));
-        let files = WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.faults));
+        let files =
+            WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.failpoints));
         let vault = Arc::new(Vault::new(files, edition.kdf, gate));
         let tasks = TaskTracker::new();
         let signer: Arc<dyn Signer> = match &ports.signer {
@@ -129,7 +131,7 @@ impl Engine {
             signer,
             core: core.clone(),
             tasks: tasks.clone(),
-            faults: Arc::clone(&ports.faults),
+            failpoints: Arc::clone(&ports.failpoints),
             clock: Arc::clone(&ports.clock),
         };
         let funds = Arc::new(Funds::new(&ports));
@@ -301,7 +303,8 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),
-        faults: Arc::new(NoFaults),
+        failpoints: Arc::new(NoFailpoints),
+        rules: Rules::default(),
         chains: each.into_iter().filter_map(|(id, chain)| Some((id, chain?))).collect(),
         explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
         signer: None,
@@ -323,12 +326,12 @@ fn open_journal(
         set_history_aside(folder).map_err(|error| damaged(folder, &error))?;
     }
     create_owner_only(&path).map_err(|error| damaged(folder, &error))?;
-    ports.faults.reach("journal.created").map_err(|error| damaged(folder, &error))?;
+    ports.failpoints.hit("journal.created").map_err(|error| damaged(folder, &error))?;
     // Opening for writing repairs the file. A damaged file must be rejected unchanged, so check it read-only first.
     crate::journal::look(&path).map_err(|error| damaged(folder, &error))?;
-    let store = RedbStore::open(&path, Arc::clone(&ports.faults))
+    let store = RedbStore::open(&path, Arc::clone(&ports.failpoints))
         .map_err(|error| damaged(folder, &error))?;
-    ports.faults.reach("journal.opened").map_err(|error| damaged(folder, &error))?;
+    ports.failpoints.hit("journal.opened").map_err(|error| damaged(folder, &error))?;
     Ok(Box::new(store.carrying(carry)))
 }
 

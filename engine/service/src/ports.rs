@@ -10,8 +10,9 @@ use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer};
 use bursar_core::networks::ChainId;
 use bursar_x402::signature::Signature65;
 
-pub use crate::faults::{Faults, NoFaults};
 use crate::journal::Slip;
+use crate::rules::Rules;
+pub use bursar_chain::failpoints::{Failpoints, NoFailpoints};
 
 /// Why a slip was not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -131,9 +132,11 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub disk: Arc<dyn Disk>,
-    pub faults: Arc<dyn Faults>,
+    pub failpoints: Arc<dyn Failpoints>,
     pub chains: Chains,
     pub explorers: Explorers,
     /// Signs in place of the vault; only in tests.
     pub signer: Option<Arc<dyn Signer>>,
+    /// The rules that the core runs; mutated only in simulations.
+    pub rules: Rules,
 }

@@ -21,7 +21,8 @@ use bursar_engine::edition::{Edition, Retention};
 use bursar_engine::journal::{
     Batch, Carry, Head, Journal, MemoryStore, RedbStore, Seal, Snapshot, Store, verify_chain,
 };
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
+use bursar_engine::rules::Rules;
 use bursar_engine::vault::Vault;
 use bursar_engine::vault::file::WalletFiles;
 use bursar_engine::vault::gate::Gate;
@@ -175,21 +176,20 @@ fn every_store_passes_the_same_suite() {
     suite(&mut MemoryStore::default());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
-    suite(&mut RedbStore::open(&path, Arc::new(NoFaults)).unwrap());
-    let again = RedbStore::open(&path, Arc::new(NoFaults)).unwrap();
+    suite(&mut RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap());
+    let again = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap();
     assert_eq!(again.head().unwrap().seq, 3, "what was committed is there after a reopening");
 }
 
 fn open(store: &MemoryStore) -> Core {
-    Core::open(Box::new(store.clone()), &Edition::full(), Arc::default(), Arc::new(NoFaults))
-        .unwrap()
+    Core::open(Box::new(store.clone()), &Edition::full(), Arc::default(), Rules::default()).unwrap()
 }
 
 /// Returns a gate that an open wallet has opened.
 fn open_gate(folder: &Path) -> Arc<Gate> {
     let bounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
     let gate = Arc::new(Gate::default());
-    let files = WalletFiles::new(folder, bounds, Arc::new(NoFaults));
+    let files = WalletFiles::new(folder, bounds, Arc::new(NoFailpoints));
     let kdf = KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 };
     let vault = Vault::new(files, kdf, Arc::clone(&gate));
     vault.create(&name("w"), &SecretString::from("a password")).unwrap();
@@ -203,7 +203,7 @@ fn filled(count: u64) -> (MemoryStore, State) {
     let gate = open_gate(folder.path());
     let store = MemoryStore::default();
     let mut core =
-        Core::open(Box::new(store.clone()), &Edition::full(), gate, Arc::new(NoFaults)).unwrap();
+        Core::open(Box::new(store.clone()), &Edition::full(), gate, Rules::default()).unwrap();
     core.step(&moment(0), vec![Action::CreateWallet { name: name("w"), wallet_id: [1; 16] }]);
     while core.state().seq < count {
         let left = usize::try_from(count - core.state().seq).unwrap().min(64);
@@ -236,7 +236,7 @@ fn a_changed_byte_is_noticed_wherever_it_is() {
                 Box::new(store.clone()),
                 &Edition::full(),
                 Arc::default(),
-                Arc::new(NoFaults),
+                Rules::default(),
             );
             assert!(opened.is_err(), "entry {seq}, byte {at}");
             store.tamper(seq, |bytes| bytes[at] ^= 1);
@@ -336,13 +336,13 @@ fn accepting_the_journal_restores_identities_that_a_fast_clock_forgot() {
         let _new = std::fs::remove_file(&path);
         let _new = std::fs::remove_file(folder.path().join("journal-history.redb"));
         let open = || {
-            let store = RedbStore::open(&path, Arc::new(NoFaults)).unwrap().carrying(carry);
-            Core::open(Box::new(store), &edition, Arc::clone(&gate), Arc::new(NoFaults)).unwrap()
+            let store = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap().carrying(carry);
+            Core::open(Box::new(store), &edition, Arc::clone(&gate), Rules::default()).unwrap()
         };
         let today = u32::try_from(moment(1_000 * DAY).utc.seconds() / DAY).unwrap();
         let signed = |back: u32| Identity::Hmac { day: today - back, digest: [7; 32] };
         // One ask that was signed today, and one that was signed too long ago.
-        let store = RedbStore::open(&path, Arc::new(NoFaults)).unwrap().carrying(carry);
+        let store = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap().carrying(carry);
         let mut journal = Journal::open(Box::new(store)).unwrap();
         for (seq, identity) in [(1, signed(0)), (2, signed(31))] {
             let request: Request = postcard::from_bytes(&request(seq, 1)).unwrap();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name, SeedId};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
 use bursar_engine::vault::Vault;
 use bursar_engine::vault::file::{
     Fallback, JournalNote, OpenWallet, OpenedFrom, WalletFileError, WalletFiles,
@@ -34,7 +34,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let data = tempfile::tempdir().unwrap();
-        let files = WalletFiles::new(data.path(), TINY_BOUNDS, Arc::new(NoFaults));
+        let files = WalletFiles::new(data.path(), TINY_BOUNDS, Arc::new(NoFailpoints));
         Self { data, files }
     }
 
@@ -353,7 +353,7 @@ fn two_gigabytes_of_key_derivation_are_refused_before_allocation() {
     fs::write(bench.current(), forged(&greedy)).unwrap();
     let before = peak_kib();
     for bounds in [TINY_BOUNDS, KdfBounds::PRODUCTION] {
-        let files = WalletFiles::new(bench.data.path(), bounds, Arc::new(NoFaults));
+        let files = WalletFiles::new(bench.data.path(), bounds, Arc::new(NoFailpoints));
         match files.open(&name("main"), &right()) {
             Err(WalletFileError::KdfOutOfBounds { file, source }) => {
                 assert_eq!(file, bench.current());
@@ -376,11 +376,11 @@ fn two_gigabytes_of_key_derivation_are_refused_before_allocation() {
 #[test]
 fn production_refuses_a_wallet_that_is_cheap_to_guess() {
     let bench = Bench::saved();
-    let files = WalletFiles::new(bench.data.path(), KdfBounds::PRODUCTION, Arc::new(NoFaults));
+    let files = WalletFiles::new(bench.data.path(), KdfBounds::PRODUCTION, Arc::new(NoFailpoints));
     let refusal = files.open(&name("main"), &right()).unwrap_err();
     assert!(matches!(refusal, WalletFileError::KdfOutOfBounds { .. }), "{refusal}");
     let fresh = tempfile::tempdir().unwrap();
-    let files = WalletFiles::new(fresh.path(), KdfBounds::PRODUCTION, Arc::new(NoFaults));
+    let files = WalletFiles::new(fresh.path(), KdfBounds::PRODUCTION, Arc::new(NoFailpoints));
     let refusal = files.create(&name("main"), &right(), TINY).unwrap_err();
     assert!(matches!(refusal, WalletFileError::KdfOutOfBounds { .. }), "{refusal}");
     assert!(files.names().unwrap().is_empty());
@@ -538,7 +538,7 @@ fn the_seal_key_belongs_to_the_wallet_and_outlives_a_save() {
 
 /// Creates a vault over new files, and returns it with its wallet file.
 fn vault(bench: &Bench) -> (Vault, Vec<u8>) {
-    let files = WalletFiles::new(bench.data.path(), TINY_BOUNDS, Arc::new(NoFaults));
+    let files = WalletFiles::new(bench.data.path(), TINY_BOUNDS, Arc::new(NoFailpoints));
     let vault = Vault::new(files, TINY, Arc::new(Gate::default()));
     vault.create(&name("main"), &right()).unwrap();
     vault.add_seed(SeedId(1), Seed::from_entropy(&[0x51; 16]).unwrap()).unwrap();

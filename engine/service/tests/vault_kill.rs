@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bursar_core::ids::{Name, SeedId};
-use bursar_engine::ports::{Faults, NoFaults};
+use bursar_engine::ports::{Failpoints, NoFailpoints};
 use bursar_engine::vault::file::{OpenWallet, OpenedFrom, WalletFileError, WalletFiles};
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
 use bursar_engine::vault::seed::Seed;
@@ -55,8 +55,8 @@ impl StopAt {
     }
 }
 
-impl Faults for StopAt {
-    fn reach(&self, point: &'static str) -> io::Result<()> {
+impl Failpoints for StopAt {
+    fn hit(&self, point: &'static str) -> io::Result<()> {
         let nth = self.nth.load(Ordering::SeqCst);
         let mut reached = self.reached.lock().unwrap();
         reached.push(point);
@@ -93,12 +93,12 @@ fn new() -> SecretString {
     SecretString::from("new password")
 }
 
-fn files(data: &Path, faults: Arc<dyn Faults>) -> WalletFiles {
+fn files(data: &Path, faults: Arc<dyn Failpoints>) -> WalletFiles {
     WalletFiles::new(data, BOUNDS, faults)
 }
 
 fn open(data: &Path, password: &SecretString) -> Result<(OpenWallet, OpenedFrom), WalletFileError> {
-    files(data, Arc::new(NoFaults)).open(&name(), password)
+    files(data, Arc::new(NoFailpoints)).open(&name(), password)
 }
 
 fn add_seed(wallet: &mut OpenWallet) {
@@ -108,7 +108,7 @@ fn add_seed(wallet: &mut OpenWallet) {
 
 /// Creates a wallet with one seed in the current save and none in the previous one.
 fn two_saves(data: &Path) {
-    let mut wallet = files(data, Arc::new(NoFaults)).create(&name(), &old(), TINY).unwrap();
+    let mut wallet = files(data, Arc::new(NoFailpoints)).create(&name(), &old(), TINY).unwrap();
     add_seed(&mut wallet);
     wallet.save().unwrap();
 }
@@ -372,7 +372,7 @@ fn a_creation_stopped_anywhere_leaves_a_whole_wallet_or_none() {
             match open(data, &old()) {
                 Ok((wallet, OpenedFrom::Current)) if there => assert!(wallet.seeds().is_empty()),
                 Err(WalletFileError::NotFound { .. }) if !there => {
-                    let files = files(data, Arc::new(NoFaults));
+                    let files = files(data, Arc::new(NoFailpoints));
                     assert!(files.names().unwrap().is_empty());
                     files.create(&name(), &old(), TINY).unwrap();
                     open(data, &old()).unwrap();

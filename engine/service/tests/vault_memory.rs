@@ -13,7 +13,7 @@ use std::thread;
 
 use alloy_primitives::B256;
 use bursar_core::ids::{AgentId, Name, SeedId};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
 use bursar_engine::vault::derive::{Layout, PrivateKey, private_key};
 use bursar_engine::vault::file::{OpenWallet, WalletFiles};
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
@@ -48,7 +48,7 @@ fn main_wallet() -> Name {
 }
 
 fn files(data: &Path) -> WalletFiles {
-    WalletFiles::new(data, BOUNDS, Arc::new(NoFaults))
+    WalletFiles::new(data, BOUNDS, Arc::new(NoFailpoints))
 }
 
 /// Runs in a separate process, so that the searching process gets the secrets only as a product does: sealed in

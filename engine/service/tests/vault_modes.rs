@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bursar_core::ids::{Name, SeedId};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
 use bursar_engine::vault::file::WalletFiles;
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
 use bursar_engine::vault::seed::Seed;
@@ -29,7 +29,7 @@ fn files_are_0600_and_their_folder_0700_under_any_umask() {
     for mask in [0o000, 0o022, 0o077, 0o277, 0o777] {
         let data = tempfile::tempdir().unwrap();
         let folder = data.path().join("wallets");
-        let files = WalletFiles::new(data.path(), bounds, Arc::new(NoFaults));
+        let files = WalletFiles::new(data.path(), bounds, Arc::new(NoFailpoints));
         let before = umask(Mode::from_raw_mode(mask));
         let mut wallet = files.create(&name, &one, tiny).unwrap();
         wallet.add_seed(SeedId(1), Seed::from_entropy(&[7; 16]).unwrap()).unwrap();

@@ -20,12 +20,12 @@ pub(super) fn watch(api: &Arc<Api>, right: Right, response: &mut Response) {
             );
             return;
         }
-        watching.door.points.reach("settle.before answered");
+        watching.door.failpoints.pass("settle.before answered");
         let at = watching.clock.utc();
         if let Err(fault) = watching.door.ledger.answered(right.key, right.by, at).await {
             tracing::error!(%fault, "the note of a returned success could not be stored");
         }
-        watching.door.points.reach("settle.after answered");
+        watching.door.failpoints.pass("settle.after answered");
         // Only now may another request check whether it was returned.
         drop(right);
     });

@@ -90,13 +90,13 @@ impl Settler {
         };
         // Before it is stored: from then on one of its payments can be withdrawn.
         self.gates.open(batch.id, signer);
-        self.points.reach("settle.before batch");
+        self.failpoints.pass("settle.before batch");
         let digests = payments.iter().map(|payment| payment.digest).collect();
         let kept = self.ledger.batched(batch.clone(), digests).await;
         if !matches!(kept, Ok(true)) {
             self.gates.close(batch.id);
         }
-        self.points.reach("settle.after batch");
+        self.failpoints.pass("settle.after batch");
         Ok(kept?.then_some(batch))
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
-use bursar_chain::points::Points;
+use bursar_chain::failpoints::Failpoints;
 use bursar_chain::ports::ChainFault;
 use bursar_core::networks::ChainId;
 use bursar_desks::store::StoreFault;
@@ -99,7 +99,7 @@ pub struct Door {
     pub wait_ms: u64,
     pub successes: Successes,
     /// The failpoints of tests.
-    pub points: Arc<dyn Points>,
+    pub failpoints: Arc<dyn Failpoints>,
 }
 
 /// A request for a payment, and what it may receive.
@@ -376,11 +376,11 @@ impl Door {
         let (successes, by, key) = (self.successes.clone(), record.asked, record.payment.key());
         let tasks = settler.tasks.clone();
         let taking = tasks.spawn(async move {
-            settler.points.reach("settle.before accept");
+            settler.failpoints.pass("settle.before accept");
             let taken = ledger.accept(record).await?;
             // From here on the ledger counts it as open.
             drop(claim);
-            settler.points.reach("settle.after accept");
+            settler.failpoints.pass("settle.after accept");
             let right = if taken.new { successes.take(key, by) } else { None };
             if taken.new
                 && let Known::Open(record, _progress) = &taken.known

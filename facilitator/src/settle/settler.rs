@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy_primitives::Address;
-use bursar_chain::points::Points;
+use bursar_chain::failpoints::Failpoints;
 use bursar_desks::service::ServiceDesk;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,7 @@ pub struct SettlerDeps {
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     /// The failpoints of tests.
-    pub points: Arc<dyn Points>,
+    pub failpoints: Arc<dyn Failpoints>,
     pub stopping: CancellationToken,
 }
 

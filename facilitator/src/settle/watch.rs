@@ -136,9 +136,9 @@ async fn watch(settler: &Arc<Settler>, batch: &Batch, slot: &mut Slot<'_>) {
             Vec::new()
         }
     };
-    settler.points.reach("settle.before close");
+    settler.failpoints.pass("settle.before close");
     persist(settler, || settler.ledger.closed(batch, spent.clone())).await;
-    settler.points.reach("settle.after close");
+    settler.failpoints.pass("settle.after close");
 }
 
 /// Sends a transaction of ours and determines what it moved. Returns what it cost each caller.
@@ -185,7 +185,7 @@ async fn submit(
         let ceiling = settler.served.config.max_gas_price;
         match desk.submit(batch.id, call, ceiling, until(&payments)).await {
             Ok(()) => {
-                settler.points.reach("settle.after submit");
+                settler.failpoints.pass("settle.after submit");
                 return None;
             }
             Err(SubmitFault::Store(StoreFault::Over(outcome))) => return Some(outcome),
@@ -313,9 +313,9 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
     if !judged.is_empty() {
         // Before the verdict releases the reserved gas, so that spent coin never counts as available.
         settler.prices.debit(batch.signer, receipt.fee.unwrap_or_default());
-        settler.points.reach("settle.before verdict");
+        settler.failpoints.pass("settle.before verdict");
         persist(settler, || settler.ledger.judged(judged.clone())).await;
-        settler.points.reach("settle.after verdict");
+        settler.failpoints.pass("settle.after verdict");
     }
     Ok(mined)
 }

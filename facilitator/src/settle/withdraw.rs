@@ -103,7 +103,7 @@ impl Settler {
                 Nodes::HaveNot => {}
                 Nodes::Unknown => uncertain = one.is_signed(),
             }
-            self.points.reach("settle.before withdraw");
+            self.failpoints.pass("settle.before withdraw");
             if !self.call_off(desk, batch).await? {
                 return Ok(None);
             }
@@ -150,7 +150,7 @@ impl Settler {
         if !self.withdraw(record, State::Sent { batch }, reason).await? {
             return Ok(None);
         }
-        self.points.reach("settle.after withdraw");
+        self.failpoints.pass("settle.after withdraw");
         Ok(Some(if uncertain { Due::Uncertain } else { Due::Withdrawn(reason) }))
     }
 

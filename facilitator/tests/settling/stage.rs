@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_chain::courier::SignEnd;
+use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::follower::Follower;
-use bursar_chain::points::NoPoints;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
 use bursar_core::json::Value;
 use bursar_desks::service::{Means, ServiceDesk, Signer};
@@ -165,7 +165,7 @@ impl Stage {
                 gas: bursar_core::networks::Gas { ceiling: gas.ceiling * 2, ..gas },
                 window: 16,
                 follower: Arc::clone(&follower),
-                points: Arc::new(NoPoints),
+                failpoints: Arc::new(NoFailpoints),
             };
             let key = DeskKey { chain: CHAIN, signer: *signer };
             let desk = ServiceDesk::open(key, means, desks.clone(), stopping.clone()).await;
@@ -182,7 +182,7 @@ impl Stage {
             tellers,
             limits: plan.limits,
             metrics: Arc::clone(&metrics),
-            points: Arc::new(NoPoints),
+            failpoints: Arc::new(NoFailpoints),
             stopping: stopping.clone(),
         };
         let settler = Settler::start(deps, (open.records, open.batches));
@@ -192,7 +192,7 @@ impl Stage {
             payees: BTreeSet::new(),
             wait_ms: plan.wait_ms,
             successes: Successes::new(Repeats::Duplicate),
-            points: Arc::new(NoPoints),
+            failpoints: Arc::new(NoFailpoints),
         });
         Self {
             plan,

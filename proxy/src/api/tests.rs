@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 
 use alloy_primitives::Address;
 use axum::body::Body;
-use bursar_chain::points::NoPoints;
+use bursar_chain::failpoints::NoFailpoints;
 use bursar_serve::access::IpRanges;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -52,7 +52,7 @@ async fn api(folder: &TempDir) -> Arc<Api> {
         upstream: upstream_of(&config, &clock).unwrap(),
         metrics: Arc::new(Metrics::default()),
         clock: Arc::clone(&clock),
-        points: Arc::new(NoPoints),
+        failpoints: Arc::new(NoFailpoints),
         patience_ms: 0,
         budget: Budget::of(1 << 20),
         places: Arc::new(Semaphore::new(4)),

@@ -33,7 +33,7 @@ impl Seller {
         record.stage = Stage::Paid;
         self.stored(self.0.keeper.put(&record, new).await)?;
         owed.into_iter().for_each(Debt::keep);
-        self.0.points.reach("paid");
+        self.0.failpoints.pass("paid");
         self.sold(&record, "whole", earned);
         Ok(Sold::whole(&record, answer, request_id))
     }
@@ -43,7 +43,7 @@ impl Seller {
         let owed = self.settle(record, None, debt).await?;
         self.stored(self.0.keeper.put(record, None).await)?;
         owed.into_iter().for_each(Debt::keep);
-        self.0.points.reach("paid");
+        self.0.failpoints.pass("paid");
         self.sold(record, "streamed", true);
         Ok(())
     }
@@ -61,9 +61,9 @@ impl Seller {
     ) -> Step<Option<Debt>> {
         let before = std::mem::replace(&mut record.settlement, Settlement::Asked);
         self.stored(self.0.keeper.put(record, answer).await)?;
-        self.0.points.reach("asking");
+        self.0.failpoints.pass("asking");
         let last = self.ask(record, before).await;
-        self.0.points.reach("settled");
+        self.0.failpoints.pass("settled");
         match (&record.settlement, debt) {
             (Settlement::Settled { .. }, _paid) => return Ok(None),
             (Settlement::Pending { .. }, Some(debt)) => return Ok(Some(debt)),

@@ -89,7 +89,7 @@ impl Seller {
     ) -> Step<Sold> {
         record.stage = Stage::Streaming;
         self.stored(self.0.keeper.put(&record, None).await)?;
-        self.0.points.reach("streaming");
+        self.0.failpoints.pass("streaming");
         let (chunks, pieces) = mpsc::channel(CHUNKS);
         let complete = Arc::new(AtomicBool::new(false));
         let reader = Reader { chunks, complete: Arc::clone(&complete) };
@@ -151,7 +151,7 @@ impl Seller {
                     filter.end()
                 }
             };
-            self.0.points.reach("chunk");
+            self.0.failpoints.pass("chunk");
         };
         let quote = &order.quote;
         let prompt = quote.estimate.prompt_tokens;

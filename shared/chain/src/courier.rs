@@ -51,7 +51,7 @@ pub trait Host: Send + Sync + 'static {
     fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
 
     /// Failpoint: returns whether to continue. Tests stop the process here.
-    fn reach(&self, _point: &'static str) -> bool {
+    fn hit(&self, _point: &'static str) -> bool {
         true
     }
 }
@@ -249,7 +249,7 @@ impl<H: Host> Errands<H> {
                 }
             }
             let sends = matches!(work.action, Action::Send { .. });
-            if sends && !self.host.reach("desk.send") {
+            if sends && !self.host.hit("desk.send") {
                 return;
             }
             let Way { key, gas, .. } = &self.way;
@@ -262,7 +262,7 @@ impl<H: Host> Errands<H> {
             if matches!(work.action, Action::Quote) {
                 self.quoted = Some((self.way.clock.mono_ms(), done.clone()));
             }
-            if sends && !self.host.reach("desk.sent") {
+            if sends && !self.host.hit("desk.sent") {
                 return;
             }
             let silent =
@@ -350,7 +350,7 @@ impl<H: Host> Errands<H> {
             SignEnd::Declined => Input::Declined { id, attempt },
             SignEnd::NotNow => return,
         };
-        if self.host.reach("desk.signed") {
+        if self.host.hit("desk.signed") {
             self.tell(Told::Happened(input)).await;
         }
     }

@@ -303,16 +303,19 @@ impl EntryKind {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Debug;
+
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
     use strum::IntoEnumIterator;
 
     use super::*;
 
     #[test]
     fn statuses_and_kinds_keep_their_texts() {
-        fn texts<T: IntoEnumIterator + serde::Serialize + serde::de::DeserializeOwned>()
-        -> Vec<String>
+        fn texts<T>() -> Vec<String>
         where
-            T: PartialEq + std::fmt::Debug,
+            T: IntoEnumIterator + Serialize + DeserializeOwned + PartialEq + Debug,
         {
             let text = |value: T| {
                 let text = serde_json::to_string(&value).unwrap();

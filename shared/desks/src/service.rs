@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::B256;
 use bursar_chain::courier::{self, Host, SignEnd, Told, Way, Work};
+use bursar_chain::failpoints::Failpoints;
 use bursar_chain::follower::Follower;
-use bursar_chain::points::Points;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
 use bursar_core::networks::Gas;
 use bursar_core::time::Utc;
@@ -59,7 +59,7 @@ pub struct Means {
     /// Follows the chain. All outboxes of the network share it.
     pub follower: Arc<Follower>,
     /// Failpoints.
-    pub points: Arc<dyn Points>,
+    pub failpoints: Arc<dyn Failpoints>,
 }
 
 /// One outbox of a service, and the task that runs it.
@@ -240,10 +240,10 @@ impl ServiceHost {
             if taken.events.is_empty() {
                 return Ok(taken.actions);
             }
-            self.means.points.reach("desk.before commit");
+            self.means.failpoints.pass("desk.before commit");
             match self.means.store.commit(self.key, *version, taken.events.clone()).await {
                 Ok(next) => {
-                    self.means.points.reach("desk.after commit");
+                    self.means.failpoints.pass("desk.after commit");
                     let mut desk = (*desk).clone();
                     for event in &taken.events {
                         bursar_submit::apply(&mut desk, event);
@@ -322,8 +322,8 @@ impl Host for ServiceHost {
         });
     }
 
-    fn reach(&self, point: &'static str) -> bool {
-        self.means.points.reach(point);
+    fn hit(&self, point: &'static str) -> bool {
+        self.means.failpoints.pass(point);
         true
     }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use bursar_engine::journal::{Carry, MemoryStore, RedbStore, Store, StoreError};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
 use bursar_tests::dice::Dice;
 
 use crate::faults::{Plant, WorldFaults};
@@ -152,7 +152,7 @@ impl Sectors {
             let (inner, faults) = (Arc::clone(&self.inner), Arc::clone(faults));
             Backend { inner, file: at, life, faults }
         };
-        let store = RedbStore::over(file(0), file(1), Arc::new(NoFaults))?;
+        let store = RedbStore::over(file(0), file(1), Arc::new(NoFailpoints))?;
         // Carried over within the commit, not in a thread, so that the order of events is deterministic.
         Ok(Box::new(store.carrying(Carry { after_bytes: self.carry_bytes, beside: false })))
     }

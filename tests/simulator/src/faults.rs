@@ -10,7 +10,8 @@ use bursar_core::money::Usd;
 use bursar_domain::allowance::WindowStart;
 use bursar_domain::apply::Touched;
 use bursar_domain::{Action, Command, Decision, Entry, Event, Refusal, State, Status};
-use bursar_engine::ports::Faults;
+use bursar_engine::ports::Failpoints;
+use bursar_engine::rules::MutatedRules;
 
 use crate::tape::Tape;
 
@@ -162,14 +163,16 @@ impl WorldFaults {
     }
 }
 
-impl Faults for WorldFaults {
-    fn reach(&self, point: &'static str) -> io::Result<()> {
+impl Failpoints for WorldFaults {
+    fn hit(&self, point: &'static str) -> io::Result<()> {
         if !self.passes(point) {
             self.tape.die();
         }
         Ok(())
     }
+}
 
+impl MutatedRules for WorldFaults {
     fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
         let Some(plant) = self.plant else { return bursar_domain::decide(state, command) };
         self.inner.lock().unwrap().wall_s = command.moment.utc.seconds();

@@ -18,6 +18,7 @@ use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
 use bursar_engine::ports::{Chains, Ports};
+use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_tests::doubles::TestDisk;
 use bursar_tests::engine::take;
@@ -91,10 +92,11 @@ impl Life {
             clock: Arc::clone(around.clock) as _,
             random: Arc::clone(around.random) as _,
             disk: Arc::new(disk),
-            faults: Arc::clone(around.faults) as _,
+            failpoints: Arc::clone(around.faults) as _,
             chains: around.chains.clone(),
             explorers: Default::default(),
             signer: Some(Arc::clone(&signer) as _),
+            rules: Rules::mutated(Arc::clone(around.faults) as _),
         });
         let opened = runtime.block_on(Engine::open_by_hand(options));
         let (engine, turns) = opened.unwrap_or_else(|fault| panic!("it does not start: {fault}"));

@@ -9,7 +9,7 @@ use bursar_auditor::seen::{Seen, Signed};
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
 use bursar_engine::journal::{Batch, Head, Reader, Seal, Snapshot, Store, StoreError, Visit};
-use bursar_engine::ports::Faults;
+use bursar_engine::ports::Failpoints;
 
 use crate::disk::Disk;
 use crate::faults::{Plant, WorldFaults};
@@ -164,11 +164,11 @@ impl Store for WorldStore {
     fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
         let io = |error: std::io::Error| StoreError(error.to_string());
         let full = || StoreError("No space left on device".to_owned());
-        self.faults.reach("journal.before_commit").map_err(io)?;
+        self.faults.hit("journal.before_commit").map_err(io)?;
         if self.faults.plant() == Some(Plant::SignedFirst) {
             self.sign_first(&batch);
         }
-        self.faults.reach("journal.before_sync").map_err(io)?;
+        self.faults.hit("journal.before_sync").map_err(io)?;
         let health = *self.health.lock().unwrap();
         match health {
             Health::Well => self.write(batch)?,
@@ -191,7 +191,7 @@ impl Store for WorldStore {
             Health::Failed => return Err(full()),
         }
         self.faults.committed();
-        self.faults.reach("journal.after_commit").map_err(io)
+        self.faults.hit("journal.after_commit").map_err(io)
     }
 
     fn reader(&self) -> Arc<dyn Reader> {

@@ -12,6 +12,7 @@ use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::time::Utc;
 use bursar_demo::agent::Agent;
 use bursar_engine::ports::Chains;
+use bursar_engine::rules::Rules;
 use bursar_tests::dice::Dice;
 use bursar_tests::engine::NEW_YEAR_S;
 use serde_json::Value;
@@ -291,7 +292,12 @@ impl World {
         let again = self.disk.copied().open(&faults);
         let again = again.map_err(|error| ("opens".to_owned(), error.to_string()))?;
         let edition = self.bounds.edition();
-        let again = bursar_engine::core::Core::open(again, &edition, Arc::default(), faults);
+        let again = bursar_engine::core::Core::open(
+            again,
+            &edition,
+            Arc::default(),
+            Rules::mutated(faults),
+        );
         let again = again.map_err(|error| ("I-c".to_owned(), format!("no replay: {error}")))?;
         if again.state() != self.life().core().state() {
             let (now, then) = (self.life().core().state().clone(), again.state());

@@ -15,7 +15,8 @@ use bursar_core::fault::Fault;
 use bursar_core::networks::ChainId;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Carry;
-use bursar_engine::ports::{Faults, NoFaults, Ports, SystemDisk, SystemRandom};
+use bursar_engine::ports::{Failpoints, NoFailpoints, Ports, SystemDisk, SystemRandom};
+use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
 use bursar_tests::doubles::{FaultPlan, SkewedClock};
@@ -58,8 +59,9 @@ async fn run() -> Result<(), Fault> {
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),
-        faults: faults(),
+        failpoints: faults(),
         signer: None,
+        rules: Rules::default(),
     });
     let engine = Engine::open(options).await?;
     if let Ok(password) = std::env::var("BURSAR_TEST_PASSWORD") {
@@ -83,11 +85,11 @@ fn carry() -> Carry {
     Carry { after_bytes: after.parse().expect("a number"), beside: how == "beside" }
 }
 
-fn faults() -> Arc<dyn Faults> {
+fn faults() -> Arc<dyn Failpoints> {
     let wanted = std::env::var("BURSAR_TEST_FAULT").ok();
     let told = std::env::var_os("BURSAR_TEST_REACHED");
     if wanted.is_none() && told.is_none() {
-        return Arc::new(NoFaults);
+        return Arc::new(NoFailpoints);
     }
     let plan = match wanted {
         Some(text) => FaultPlan::parse(&text).expect("how:point:n, with commas between several"),

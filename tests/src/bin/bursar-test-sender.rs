@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::clock::SystemClock;
-use bursar_chain::points::NoPoints;
+use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::ports::Clock;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::networks::{ChainId, Gas, by_chain};
@@ -51,7 +51,7 @@ async fn main() {
         gas: Gas { patience_ms: 400, poll_ms: 20, ..row.gas },
         window: 4,
         follower: Arc::default(),
-        points: Arc::new(NoPoints),
+        failpoints: Arc::new(NoFailpoints),
     };
     let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
     let desk = ServiceDesk::open(desk, means, tasks, stopping).await.expect("a desk");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::clock::SystemClock;
-use bursar_chain::points::NoPoints;
+use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::ports::Clock;
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::networks::{Gas, by_chain};
@@ -186,7 +186,7 @@ async fn two_hosts_of_one_outbox_execute_each_submission_once() {
         gas: Gas { patience_ms: 2_000, poll_ms: 20, ..row.gas },
         window: 3,
         follower: Arc::default(),
-        points: Arc::new(NoPoints),
+        failpoints: Arc::new(NoFailpoints),
     };
     let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
     let mut hosts = Vec::new();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bursar_core::answers::Answer;
 use bursar_domain::Status;
 use bursar_engine::journal::{Carry, RedbStore, Store, verify_chain};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{Caller, json_of};
 use bursar_tests::dice::Dice;
@@ -153,7 +153,7 @@ async fn kills_at_random_moments_never_make_a_second_authorization() {
 
 /// Checks the journal file without an engine; returns the authorized sum of each agent.
 fn judge_file(file: &Path, asks: &[Ask]) -> BTreeMap<String, u64> {
-    let store = RedbStore::open(file, Arc::new(NoFaults)).expect("the journal opens");
+    let store = RedbStore::open(file, Arc::new(NoFailpoints)).expect("the journal opens");
     verify_chain(&*store.reader(), None, |_entry| ()).expect("the chain is whole");
     let mut authorized: BTreeMap<(String, u64), usize> = BTreeMap::new();
     for request in store.reader().latest(1_000_000).expect("records") {

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Returns every point of the engine's sources: the literals in calls of `reach`, and all other literals with the same
-/// first word, because tables pass those to `reach`.
+/// Returns every point of the engine's sources: the literals in calls of `hit`, and all other literals with the same
+/// first word, because tables pass those to `hit`.
 pub(crate) fn in_sources() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src");
     let code: Vec<String> = rust_files(&root).iter().map(|file| production(file)).collect();
-    let called = code.iter().flat_map(|text| pieces(text, "reach(\"")).map(|(_before, text)| text);
+    let called = code.iter().flat_map(|text| pieces(text, "hit(\"")).map(|(_before, text)| text);
     let mut points: BTreeSet<String> = called.filter(|text| is_point(text)).collect();
     let first = |point: &str| point.split_once('.').map(|(first, _rest)| first.to_owned());
     let families: BTreeSet<String> = points.iter().filter_map(|point| first(point)).collect();

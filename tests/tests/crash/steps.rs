@@ -84,7 +84,7 @@ impl World {
             Err(Trouble::Refused(fault)) if again && fault.code == Code::WalletExists => {
                 let file = self.folder().join("wallets/main.wallet");
                 let named = fault.message.contains(&file.display().to_string());
-                assert!(named && fault.message.contains("move the file away"), "{fault}");
+                assert!(named && fault.message.contains("move it away"), "{fault}");
                 std::fs::rename(&file, self.home().join("away")).expect("moved away");
                 self.order("wallet create main").await.map(|_created| ())
             }

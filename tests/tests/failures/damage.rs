@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bursar_engine::journal::{RedbStore, Store};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
 use bursar_tests::files::belongings;
 use bursar_tests::process::Start;
 
@@ -60,7 +60,7 @@ async fn an_invalid_journal_file_is_refused_by_name_and_left_unchanged() {
 
 /// Returns offset and length of each entry in the file, found by its bytes.
 fn places(file: &Path) -> BTreeMap<u64, (usize, usize)> {
-    let store = RedbStore::open(file, Arc::new(NoFaults)).unwrap();
+    let store = RedbStore::open(file, Arc::new(NoFailpoints)).unwrap();
     let head = store.head().unwrap().seq;
     let entries: BTreeMap<u64, Vec<u8>> =
         (1..=head).map(|seq| (seq, store.entry(seq).unwrap().unwrap())).collect();
@@ -131,7 +131,7 @@ async fn damage_that_makes_the_store_panic_is_reported_with_the_file() {
         std::fs::write(&copy, &bytes).unwrap();
         let returned = std::cell::Cell::new(false);
         let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let store = RedbStore::open(&copy, Arc::new(NoFaults));
+            let store = RedbStore::open(&copy, Arc::new(NoFailpoints));
             returned.set(true);
             drop(store);
         }));

@@ -11,7 +11,7 @@ use bursar_core::codes::Code;
 use bursar_core::limits::FREE_DISK_BYTES;
 use bursar_domain::Status;
 use bursar_engine::journal::{Carry, RedbStore, Store, verify_chain};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{Answered, Caller, json_of};
 use bursar_tests::mount::Mount;
@@ -70,7 +70,7 @@ async fn until_it_fails(caller: &Caller, agent: &Agent) -> Answers {
 
 /// Returns the number and the sum, in micro-dollars, of payments in the journal file.
 fn recorded(file: &Path) -> (usize, u64) {
-    let store = RedbStore::open(file, Arc::new(NoFaults)).expect("the journal opens");
+    let store = RedbStore::open(file, Arc::new(NoFailpoints)).expect("the journal opens");
     verify_chain(&*store.reader(), None, |_entry| ()).expect("the chain is whole");
     let records = store.reader().latest(1_000_000).expect("records");
     let authorized = records.iter().filter(|r| matches!(r.status, Status::Authorized { .. }));

@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_domain::Status;
 use bursar_engine::journal::{RedbStore, Store, verify_chain};
-use bursar_engine::ports::{Faults, NoFaults, Signer};
+use bursar_engine::ports::{Failpoints, NoFailpoints, Signer};
 use bursar_tests::caller::{Caller, json_of};
 use bursar_tests::doubles::SlowSigner;
 use bursar_tests::engine::{Setup, TestEngine};
@@ -30,8 +30,8 @@ struct FailsOnce {
     armed: AtomicBool,
 }
 
-impl Faults for FailsOnce {
-    fn reach(&self, point: &'static str) -> io::Result<()> {
+impl Failpoints for FailsOnce {
+    fn hit(&self, point: &'static str) -> io::Result<()> {
         if point == "journal.before_commit" && self.armed.swap(false, Ordering::SeqCst) {
             return Err(io::Error::other("Input/output error"));
         }
@@ -43,7 +43,7 @@ impl Faults for FailsOnce {
 async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
     for line in ["wallet open", "wallet passwd"] {
         let faults = Arc::new(FailsOnce::default());
-        let setup = Setup { faults: Arc::clone(&faults) as _, ..Setup::default() };
+        let setup = Setup { failpoints: Arc::clone(&faults) as _, ..Setup::default() };
         let home = tempfile::tempdir().unwrap();
         let engine = TestEngine::open(home.path().join("data"), setup).await;
         engine.furnish("--day 10 --txn 10 --auto 0.5").await;
@@ -66,7 +66,7 @@ async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
         let journal = engine.folder.join("journal.redb");
         drop(engine.http);
         engine.engine.stop().await;
-        let store = RedbStore::open(&journal, Arc::new(NoFaults)).unwrap();
+        let store = RedbStore::open(&journal, Arc::new(NoFailpoints)).unwrap();
         let chain = verify_chain(&*store.reader(), None, |_entry| ());
         assert!(chain.is_ok(), "{line}: what came later has a hole before it: {chain:?}");
         assert!(sealed.is_err(), "{line}: the seal was not written");
@@ -80,7 +80,7 @@ async fn a_returned_header_can_be_polled_after_a_failed_commit() {
     let faults = Arc::new(FailsOnce::default());
     let (signer, mut asked) = SlowSigner::machine();
     let setup =
-        Setup { faults: Arc::clone(&faults) as _, signer: Some(signer), ..Setup::default() };
+        Setup { failpoints: Arc::clone(&faults) as _, signer: Some(signer), ..Setup::default() };
     let home = tempfile::tempdir().unwrap();
     let engine = Arc::new(TestEngine::open(home.path().join("data"), setup).await);
     engine.furnish("--day 10 --txn 10 --auto 0.5").await;

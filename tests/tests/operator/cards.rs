@@ -13,7 +13,7 @@ use bursar_core::wire::Prompt;
 use bursar_engine::core::Core;
 use bursar_engine::edition::Edition;
 use bursar_engine::journal::{Batch, MemoryStore, Snapshot, Store};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::rules::Rules;
 use bursar_tests::agent::Agent;
 use bursar_tests::doubles::funds::StillChain;
 use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
@@ -200,7 +200,7 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
                 Box::new(store.clone()),
                 &Edition::full(),
                 Arc::default(),
-                Arc::new(NoFaults),
+                Rules::default(),
             );
             let state = postcard::to_allocvec(open.unwrap().state()).unwrap();
             let head = store.head().unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bursar_chain::points::NoPoints;
+use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::ports::BoxFuture;
 use bursar_proxy::book::keeper::Keeper;
 use bursar_proxy::book::redb_store::RedbStore;
@@ -103,7 +103,7 @@ impl Shopkeeper {
             upstream: upstream_of(&config, &clock).unwrap(),
             metrics: Arc::new(Metrics::default()),
             clock: clock.clone(),
-            points: Arc::new(NoPoints),
+            failpoints: Arc::new(NoFailpoints),
             patience_ms,
             budget: Budget::of(1 << 20),
             places: Arc::new(Semaphore::new(4)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_engine::core::Core;
 use bursar_engine::journal::{MemoryStore, Store};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::rules::Rules;
 use bursar_tests::engine::{Setup, TestEngine, test_edition};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
@@ -37,9 +37,8 @@ async fn a_flipped_byte_of_any_entry_refuses_the_start_and_names_the_entry() {
     let (engine, memory) = paid().await;
     engine.engine.stop().await;
     let last = memory.head().unwrap().seq;
-    let start = || {
-        Core::open(Box::new(memory.clone()), &test_edition(), Arc::default(), Arc::new(NoFaults))
-    };
+    let start =
+        || Core::open(Box::new(memory.clone()), &test_edition(), Arc::default(), Rules::default());
     for seq in 1..=last {
         for at in 0..length(&memory, seq) {
             for bit in [0x01, 0x80] {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bursar_core::time::Utc;
 use bursar_domain::{Event, State};
 use bursar_engine::journal::{Batch, Carry, RedbStore, Store};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use sha2::{Digest, Sha256};
 
@@ -31,7 +31,7 @@ impl Forger {
     /// Opens a journal after moving all rows into the history file.
     pub(crate) fn open(file: &Path) -> Self {
         let carry = Carry { after_bytes: 0, beside: false };
-        let mut store = RedbStore::open(file, Arc::new(NoFaults)).unwrap().carrying(carry);
+        let mut store = RedbStore::open(file, Arc::new(NoFailpoints)).unwrap().carrying(carry);
         let head = store.head().unwrap();
         store.commit(Batch { head, ..Batch::default() }).unwrap();
         drop(store);

@@ -7,7 +7,7 @@ use bursar_chain::clock::manual::ManualClock;
 use bursar_core::answers::{Answer, AuditAnswer, Warning};
 use bursar_core::card::HoldReason;
 use bursar_core::time::Utc;
-use bursar_engine::ports::{Faults, NoFaults};
+use bursar_engine::ports::{Failpoints, NoFailpoints};
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
 use bursar_tests::files::copy_folder;
@@ -89,11 +89,12 @@ impl Stage {
 
     /// Starts the engine; the wallet stays closed.
     pub(crate) async fn start(&mut self) {
-        self.start_with(Arc::new(NoFaults)).await;
+        self.start_with(Arc::new(NoFailpoints)).await;
     }
 
-    pub(crate) async fn start_with(&mut self, faults: Arc<dyn Faults>) {
-        let setup = Setup { clock: Arc::clone(&self.clock), faults, ..Setup::default() };
+    pub(crate) async fn start_with(&mut self, faults: Arc<dyn Failpoints>) {
+        let setup =
+            Setup { clock: Arc::clone(&self.clock), failpoints: faults, ..Setup::default() };
         self.engine = Some(TestEngine::open(self.folder(), setup).await);
     }
 

@@ -7,7 +7,7 @@ use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_engine::core::Core;
 use bursar_engine::journal::{MemoryStore, Store};
-use bursar_engine::ports::NoFaults;
+use bursar_engine::rules::Rules;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{Caller, json_of};
 use bursar_tests::engine::{Setup, TestEngine, test_edition};
@@ -92,12 +92,8 @@ async fn t_45_a_last_entry_removed_under_a_running_engine_is_reported() {
         assert_eq!(told["spent_today_micro"], paid, "{what}: {told}");
         assert_eq!(operator.refused("audit verify").await.code, Code::JournalDamaged, "{what}");
         engine.engine.stop().await;
-        let again = Core::open(
-            Box::new(store.clone()),
-            &test_edition(),
-            Arc::default(),
-            Arc::new(NoFaults),
-        );
+        let again =
+            Core::open(Box::new(store.clone()), &test_edition(), Arc::default(), Rules::default());
         let refused = again.expect_err("an entry is missing").to_string();
         assert!(refused.contains("damaged at entry"), "{what}: {refused}");
     }

@@ -1,6 +1,5 @@
 //! Memory that changes after the operator saw the card: the engine signs what the card showed, or nothing.
 
-use std::io;
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, U256};
@@ -13,7 +12,7 @@ use bursar_core::networks::ChainId;
 use bursar_domain::apply::Touched;
 use bursar_domain::{Action, Command, Decision, Entry, Refusal, Request, State};
 use bursar_engine::journal::MemoryStore;
-use bursar_engine::ports::Faults;
+use bursar_engine::rules::{MutatedRules, Rules};
 use bursar_tests::engine::{NO_RATE, Setup};
 use bursar_tests::offers::{PAY_TO, offer};
 use bursar_tests::operator::{Expect, Operator};
@@ -51,11 +50,7 @@ impl Swap {
     }
 }
 
-impl Faults for Swap {
-    fn reach(&self, _point: &'static str) -> io::Result<()> {
-        Ok(())
-    }
-
+impl MutatedRules for Swap {
     fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
         let mut state = state.clone();
         self.change_if(Reach::Rules, &mut state);
@@ -97,7 +92,7 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
     let (store, swap) = (MemoryStore::default(), Arc::new(Swap::default()));
     let setup = |clock| Setup {
         store: Some(Box::new(store.clone())),
-        faults: Arc::clone(&swap) as _,
+        rules: Rules::mutated(Arc::clone(&swap) as _),
         settings: NO_RATE,
         clock,
         ..Setup::default()

@@ -206,7 +206,7 @@ mod tests {
     use zeroize::Zeroizing;
 
     use crate::journal::Head;
-    use crate::ports::NoFaults;
+    use crate::ports::NoFailpoints;
     use crate::vault::Vault;
     use crate::vault::file::WalletFiles;
     use crate::vault::kdf::{KdfBounds, KdfParams};
@@ -258,7 +258,7 @@ mod tests {
     fn open_vault(folder: &std::path::Path) -> Vault {
         let bounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
         let kdf = KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 };
-        let files = WalletFiles::new(folder, bounds, Arc::new(NoFaults));
+        let files = WalletFiles::new(folder, bounds, Arc::new(NoFailpoints));
         let vault = Vault::new(files, kdf, Arc::default());
         vault.create(&"w".parse().unwrap(), &SecretString::from("a password")).unwrap();
         vault.admit(&State::default(), None).unwrap();

@@ -79,7 +79,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         // outcome.
         signature = execute(&api.execution, slip).await.unwrap_or(None);
     }
-    let reached = api.ports.faults.reach("reply.before");
+    let reached = api.ports.failpoints.hit("reply.before");
     reached.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
     Ok(status::told(&record, signature.as_ref(), &caller.moment))
 }

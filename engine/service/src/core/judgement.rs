@@ -226,7 +226,7 @@ impl Reading {
             });
         }
         self.look_for(core, entry, moment);
-        core.faults.apply(&mut self.state, entry)
+        core.rules.apply(&mut self.state, entry)
     }
 
     /// Checks that the index has the entry's ask. The index is not sealed, and a repeat of a lost ask would be paid
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
     use crate::edition::Edition;
     use crate::journal::{Batch, MemoryStore, Store, verify_chain};
-    use crate::ports::NoFaults;
+    use crate::rules::Rules;
 
     const HOUR_S: i64 = 3_600;
     const KEY: [u8; 32] = [7; 32];
@@ -303,8 +303,8 @@ mod tests {
     }
 
     fn open(store: &MemoryStore) -> Core {
-        let (gate, faults) = (Arc::default(), Arc::new(NoFaults));
-        Core::open(Box::new(store.clone()), &Edition::full(), gate, faults).unwrap()
+        let (gate, rules) = (Arc::default(), Rules::default());
+        Core::open(Box::new(store.clone()), &Edition::full(), gate, rules).unwrap()
     }
 
     fn ask(byte: u8) -> Event {

@@ -30,7 +30,7 @@ pub use self::place::{copy_owner_only, create_owner_only};
 use super::head::Head;
 use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
-use crate::faults::Faults;
+use bursar_chain::failpoints::Failpoints;
 
 /// How many loads may accumulate before the history changes under a copy in progress.
 const COPY_PATIENCE: usize = 8;
@@ -72,7 +72,7 @@ pub struct RedbStore {
     /// The store's files, to detect that one was moved or replaced.
     places: Vec<Place>,
     copying: Copying,
-    faults: Arc<dyn Faults>,
+    failpoints: Arc<dyn Failpoints>,
 }
 
 /// Whether a copy of the history is in progress.
@@ -89,7 +89,7 @@ impl RedbStore {
     ///
     /// # Errors
     /// A file cannot be opened, or the two files are from different times.
-    pub fn open(path: &Path, faults: Arc<dyn Faults>) -> Result<Self, StoreError> {
+    pub fn open(path: &Path, failpoints: Arc<dyn Failpoints>) -> Result<Self, StoreError> {
         let beside = history_beside(path);
         if beside.exists() && std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
             return Err(batches::apart());
@@ -101,7 +101,7 @@ impl RedbStore {
             long = Some(history::open(&beside)?);
             places.push(Place::of(&beside).map_err(failed)?);
         }
-        let mut opened = Self::of(short, long, faults)?;
+        let mut opened = Self::of(short, long, failpoints)?;
         (opened.beside, opened.places) = (Some(beside), places);
         Ok(opened)
     }
@@ -113,12 +113,12 @@ impl RedbStore {
     pub fn over(
         short: impl redb::StorageBackend,
         long: impl redb::StorageBackend,
-        faults: Arc<dyn Faults>,
+        failpoints: Arc<dyn Failpoints>,
     ) -> Result<Self, StoreError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
         let long = history::over(long)?;
-        Self::of(builder.create_with_backend(short).map_err(failed)?, Some(long), faults)
+        Self::of(builder.create_with_backend(short).map_err(failed)?, Some(long), failpoints)
     }
 
     /// Sets when and how rows move to the history.
@@ -131,7 +131,7 @@ impl RedbStore {
     fn of(
         short: Database,
         long: Option<Database>,
-        faults: Arc<dyn Faults>,
+        failpoints: Arc<dyn Failpoints>,
     ) -> Result<Self, StoreError> {
         let (mut tables, carried) = match &long {
             Some(long) => history::standing(&long.begin_read().map_err(failed)?)?,
@@ -152,7 +152,7 @@ impl RedbStore {
             beside: None,
             places: Vec::new(),
             copying: Copying::No,
-            faults,
+            failpoints,
         })
     }
 
@@ -161,7 +161,7 @@ impl RedbStore {
             return Ok(Arc::clone(known));
         }
         let path = self.beside.as_ref().ok_or_else(|| failed("there is no place for a history"))?;
-        let made = Arc::new(history::create(path, &*self.faults)?);
+        let made = Arc::new(history::create(path, &*self.failpoints)?);
         self.places.push(Place::of(path).map_err(failed)?);
         self.levels.change().history = Some(Arc::clone(&made));
         Ok(made)
@@ -221,11 +221,11 @@ impl RedbStore {
         if !self.carry.beside {
             return self.carry_now(None);
         }
-        let (db, faults) = (self.history()?, Arc::clone(&self.faults));
+        let (db, failpoints) = (self.history()?, Arc::clone(&self.failpoints));
         let (tables, through) = (self.freeze(), self.number);
         let work = move || {
             let load = Load { tables: &tables, through, payees: None };
-            history::carry(&db, &load, &*faults)
+            history::carry(&db, &load, &*failpoints)
         };
         let thread = std::thread::Builder::new().name("journal-history".to_owned());
         self.carrier = Some(thread.spawn(work).map_err(failed)?);
@@ -239,7 +239,7 @@ impl RedbStore {
         let db = self.history()?;
         let tables = self.freeze();
         let load = Load { tables: &tables, through: self.number, payees };
-        history::carry(&db, &load, &*self.faults)?;
+        history::carry(&db, &load, &*self.failpoints)?;
         self.arrived();
         Ok(())
     }
@@ -299,14 +299,14 @@ impl Store for RedbStore {
 
     fn commit(&mut self, mut batch: Batch) -> Result<(), StoreError> {
         self.receive(false)?;
-        self.faults.reach("journal.before_commit").map_err(failed)?;
+        self.failpoints.hit("journal.before_commit").map_err(failed)?;
         if batch.payees_anew {
             // One row per payee is too many for the short file.
             self.carry_now(Some((&std::mem::take(&mut batch.payees), batch.head)))?;
         }
         let number = self.number.saturating_add(1);
         let dropped = (self.carried > self.dropped).then_some(self.carried);
-        batches::append(&self.short, number, &batch, dropped, &*self.faults)?;
+        batches::append(&self.short, number, &batch, dropped, &*self.failpoints)?;
         self.number = number;
         self.dropped = self.carried;
         // A commit to a file that was moved or deleted is lost at the next start.
@@ -314,7 +314,7 @@ impl Store for RedbStore {
             place.check().map_err(failed)?;
         }
         self.levels.change().active.apply(batch);
-        self.faults.reach("journal.after_commit").map_err(failed)?;
+        self.failpoints.hit("journal.after_commit").map_err(failed)?;
         self.carry_over()
     }
 

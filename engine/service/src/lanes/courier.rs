@@ -132,7 +132,7 @@ impl Host for WalletHost {
         })
     }
 
-    fn reach(&self, point: &'static str) -> bool {
-        self.courier.ports.faults.reach(point).is_ok()
+    fn hit(&self, point: &'static str) -> bool {
+        self.courier.ports.failpoints.hit(point).is_ok()
     }
 }

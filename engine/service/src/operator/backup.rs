@@ -36,7 +36,8 @@ use crate::edition::Edition;
 use crate::journal::{
     self, RedbStore, Store, copy_owner_only, create_owner_only, hash_hex, verify_chain,
 };
-use crate::ports::NoFaults;
+use crate::ports::NoFailpoints;
+use crate::rules::Rules;
 use crate::vault::file::{WalletFileError, WalletFiles};
 use crate::vault::gate::Gate;
 
@@ -228,7 +229,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Fault> {
 
 /// Verifies the whole chain of a copied journal and returns its head.
 fn check(journal: &Path) -> Result<journal::Head, Fault> {
-    let store = RedbStore::open(journal, Arc::new(NoFaults)).map_err(|error| failed(&error))?;
+    let store = RedbStore::open(journal, Arc::new(NoFailpoints)).map_err(|error| failed(&error))?;
     verify_chain(&*store.reader(), None, |_entry| ()).map_err(|error| failed(&error))
 }
 
@@ -366,9 +367,9 @@ fn note_restored(path: &Path, edition: &Edition, moment: &Moment) -> Result<u64,
     check(path)?;
     let damaged =
         |error: &dyn std::fmt::Display| Fault::because(Code::JournalDamaged, error.to_string());
-    let store = RedbStore::open(path, Arc::new(NoFaults)).map_err(|error| damaged(&error))?;
+    let store = RedbStore::open(path, Arc::new(NoFailpoints)).map_err(|error| damaged(&error))?;
     let gate = Arc::new(Gate::default());
-    let mut core = Core::open(Box::new(store), edition, gate, Arc::new(NoFaults))
+    let mut core = Core::open(Box::new(store), edition, gate, Rules::default())
         .map_err(|error| damaged(&error))?;
     for outcome in core.step(moment, vec![Action::NoteRestored]) {
         outcome?;

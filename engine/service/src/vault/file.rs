@@ -22,7 +22,7 @@ use bursar_core::ids::Name;
 use secrecy::SecretString;
 
 use super::kdf::{KdfBounds, KdfParams};
-use crate::ports::Faults;
+use crate::ports::Failpoints;
 
 pub use contents::{AgentSecret, JournalNote, SeedIdTaken};
 pub use error::WalletFileError;
@@ -40,13 +40,13 @@ use zeroize::Zeroizing;
 pub struct WalletFiles {
     folder: PathBuf,
     bounds: KdfBounds,
-    faults: Arc<dyn Faults>,
+    failpoints: Arc<dyn Failpoints>,
 }
 
 impl WalletFiles {
     /// Returns the wallet files of `data_folder`. The folder exists, and the caller holds its lock.
-    pub fn new(data_folder: &Path, bounds: KdfBounds, faults: Arc<dyn Faults>) -> Self {
-        Self { folder: data_folder.join("wallets"), bounds, faults }
+    pub fn new(data_folder: &Path, bounds: KdfBounds, failpoints: Arc<dyn Failpoints>) -> Self {
+        Self { folder: data_folder.join("wallets"), bounds, failpoints }
     }
 
     /// Returns the names of all wallets, sorted. A wallet with only its previous save counts, because it can be
@@ -151,6 +151,6 @@ impl WalletFiles {
     }
 
     fn place(&self, name: &Name) -> Result<Place, WalletFileError> {
-        Place::new(&self.folder, name, Arc::clone(&self.faults))
+        Place::new(&self.folder, name, Arc::clone(&self.failpoints))
     }
 }

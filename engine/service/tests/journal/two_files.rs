@@ -14,7 +14,7 @@ use bursar_domain::payees::{Paid, Payee};
 use bursar_engine::journal::{
     Batch, Carry, Head, Journal, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store, look,
 };
-use bursar_engine::ports::NoFaults;
+use bursar_engine::ports::NoFailpoints;
 use proptest::prelude::*;
 
 use crate::request;
@@ -157,7 +157,7 @@ fn told(store: &dyn Store, keys: &[Vec<u8>], last: u64) -> impl PartialEq + std:
 }
 
 fn open(path: &Path, carry: Carry) -> RedbStore {
-    RedbStore::open(path, Arc::new(NoFaults)).unwrap().carrying(carry)
+    RedbStore::open(path, Arc::new(NoFailpoints)).unwrap().carrying(carry)
 }
 
 proptest! {
@@ -267,7 +267,7 @@ fn journal_files_of_different_times_are_refused_and_unchanged() {
             None => std::fs::remove_file(&beside).unwrap_or_default(),
         }
         let looked = look(&path).map_err(|error| error.to_string());
-        let opened = RedbStore::open(&path, Arc::new(NoFaults)).unwrap_err().to_string();
+        let opened = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap_err().to_string();
         assert!(opened.contains("journal-history.redb"), "{opened}");
         // An empty file cannot be probed.
         assert_eq!(looked, if short.is_empty() { Ok(()) } else { Err(opened) });
@@ -279,11 +279,11 @@ fn journal_files_of_different_times_are_refused_and_unchanged() {
     refused(&first, Some(&newer_history));
     refused(&[], Some(&newer_history));
     std::fs::write(&beside, b"").unwrap();
-    assert!(RedbStore::open(&path, Arc::new(NoFaults)).is_err(), "an empty history is none");
+    assert!(RedbStore::open(&path, Arc::new(NoFailpoints)).is_err(), "an empty history is none");
     for (short, long) in [(&older, &older_history), (&newer, &newer_history)] {
         std::fs::write(&path, short).unwrap();
         std::fs::write(&beside, long).unwrap();
-        assert!(RedbStore::open(&path, Arc::new(NoFaults)).is_ok());
+        assert!(RedbStore::open(&path, Arc::new(NoFailpoints)).is_ok());
     }
 }
 

@@ -68,8 +68,7 @@ fn wallet_of(model: &Model) -> Option<(bool, bool)> {
     Some((wallet.exists, wallet.locked))
 }
 
-/// A payment that a policy refused without asking the operator.
-
+/// Describes a payment that a policy refused without asking the operator.
 fn refusal(row: &ActivityRow) -> String {
     let amount = row.amount.as_deref().unwrap_or("a payment");
     let agent = row.agent.as_deref().or(row.agent_id.as_deref()).unwrap_or("an agent");

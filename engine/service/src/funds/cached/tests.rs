@@ -11,7 +11,7 @@ use bursar_core::time::Utc;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::ports::{NoFaults, Ports, SystemDisk, SystemRandom};
+use crate::ports::{NoFailpoints, Ports, SystemDisk, SystemRandom};
 
 /// A chain without Multicall3 where every address has the same amount of each token.
 #[derive(Debug)]
@@ -80,7 +80,8 @@ impl Stage {
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SystemRandom),
             disk: Arc::new(SystemDisk),
-            faults: Arc::new(NoFaults),
+            failpoints: Arc::new(NoFailpoints),
+            rules: crate::rules::Rules::default(),
             chains: [(network().chain, Arc::clone(&chain) as Arc<dyn Chain>)].into_iter().collect(),
             explorers: crate::ports::Explorers::default(),
             signer: None,

@@ -3,9 +3,9 @@
 use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
 
 use super::error::{existing, failed};
-use crate::faults::Faults;
 use crate::journal::store::{Batch, StoreError};
 use crate::journal::tables::Tables;
+use bursar_chain::failpoints::Failpoints;
 
 /// Commits by number.
 const BATCHES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("batches");
@@ -68,7 +68,7 @@ pub(super) fn append(
     number: u64,
     batch: &Batch,
     dropped: Option<u64>,
-    faults: &dyn Faults,
+    failpoints: &dyn Failpoints,
 ) -> Result<(), StoreError> {
     let mut write = db.begin_write().map_err(failed)?;
     write.set_durability(Durability::Immediate).map_err(failed)?;
@@ -81,7 +81,7 @@ pub(super) fn append(
         }
         batches.insert(number, encode(batch)?.as_slice()).map_err(failed)?;
     }
-    faults.reach("journal.before_sync").map_err(failed)?;
+    failpoints.hit("journal.before_sync").map_err(failed)?;
     write.commit().map_err(failed)
 }
 

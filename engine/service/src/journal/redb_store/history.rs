@@ -9,13 +9,13 @@ use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition
 
 use super::error::{existing, failed};
 use super::payees::{self, PAYEES};
-use crate::faults::Faults;
 use crate::journal::head::Head;
 use crate::journal::store::{
     Seal, Snapshot, StoreError, Visit, decode_head, decode_record, decode_settlement,
     decode_snapshot, encode_head, encode_snapshot,
 };
 use crate::journal::tables::{Tables, signed_before};
+use bursar_chain::failpoints::Failpoints;
 
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
 pub(super) const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
@@ -38,7 +38,7 @@ pub(super) fn over(disk: impl redb::StorageBackend) -> Result<Database, StoreErr
 }
 
 /// Creates the file atomically, readable only for its owner.
-pub(super) fn create(path: &Path, faults: &dyn Faults) -> Result<Database, StoreError> {
+pub(super) fn create(path: &Path, failpoints: &dyn Failpoints) -> Result<Database, StoreError> {
     let new = path.with_extension("redb.new");
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
@@ -46,12 +46,12 @@ pub(super) fn create(path: &Path, faults: &dyn Faults) -> Result<Database, Store
     }
     super::place::create_owner_only(&new).map_err(failed)?;
     let db = Database::builder().set_cache_size(CACHE_BYTES).create(&new).map_err(failed)?;
-    faults.reach("journal.history_created").map_err(failed)?;
+    failpoints.hit("journal.history_created").map_err(failed)?;
     std::fs::rename(&new, path).map_err(failed)?;
     if let Some(folder) = path.parent() {
         std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
     }
-    faults.reach("journal.history_renamed").map_err(failed)?;
+    failpoints.hit("journal.history_renamed").map_err(failed)?;
     Ok(db)
 }
 
@@ -97,15 +97,19 @@ pub(super) struct Load<'a> {
 }
 
 /// Writes a load with one sync.
-pub(super) fn carry(db: &Database, load: &Load<'_>, faults: &dyn Faults) -> Result<(), StoreError> {
-    faults.reach("journal.before_carry").map_err(failed)?;
+pub(super) fn carry(
+    db: &Database,
+    load: &Load<'_>,
+    failpoints: &dyn Failpoints,
+) -> Result<(), StoreError> {
+    failpoints.hit("journal.before_carry").map_err(failed)?;
     let mut write = db.begin_write().map_err(failed)?;
     write.set_durability(Durability::Immediate).map_err(failed)?;
     write.set_quick_repair(true);
     put(&write, load)?;
-    faults.reach("journal.before_carry_sync").map_err(failed)?;
+    failpoints.hit("journal.before_carry_sync").map_err(failed)?;
     write.commit().map_err(failed)?;
-    faults.reach("journal.after_carry").map_err(failed)
+    failpoints.hit("journal.after_carry").map_err(failed)
 }
 
 fn put(write: &redb::WriteTransaction, load: &Load<'_>) -> Result<(), StoreError> {

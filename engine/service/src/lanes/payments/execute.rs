@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::core::handle::Handle;
 use crate::journal::Slip;
-use crate::ports::{Faults, SignFault, Signer};
+use crate::ports::{Failpoints, SignFault, Signer};
 
 /// The signer, and the core that records signatures.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct Execution {
     pub core: Handle,
     /// Tasks that must finish even if their caller goes away.
     pub tasks: TaskTracker,
-    pub faults: Arc<dyn Faults>,
+    pub failpoints: Arc<dyn Failpoints>,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -54,11 +54,11 @@ async fn sign(run: &Execution, slip: Slip) -> Result<Signature65, SignFault> {
     let Some(id) = slip.request() else {
         return Err(SignFault::Refused("this is not a payment".to_owned()));
     };
-    let reach =
-        |point| run.faults.reach(point).map_err(|error| SignFault::Refused(error.to_string()));
-    reach("sign.before")?;
+    let hit =
+        |point| run.failpoints.hit(point).map_err(|error| SignFault::Refused(error.to_string()));
+    hit("sign.before")?;
     let signed = run.signer.sign(slip).await;
-    reach("sign.after")?;
+    hit("sign.after")?;
     match &signed {
         Ok(signature) => run.core.record(id, *signature),
         Err(refused) => tracing::warn!(request = %id.short(), %refused, "not signed"),

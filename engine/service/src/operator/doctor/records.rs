@@ -9,7 +9,7 @@ use bursar_core::time::Moment;
 
 use crate::context::EngineContext;
 use crate::core::View;
-use crate::ports::NoFaults;
+use crate::ports::NoFailpoints;
 use crate::vault::file::WalletFiles;
 use crate::vault::kdf::KdfBounds;
 
@@ -50,7 +50,7 @@ pub(super) fn look_alone(path: &Path) -> Vec<CheckAnswer> {
 }
 
 fn files(path: &Path, bounds: KdfBounds) -> WalletFiles {
-    WalletFiles::new(path, bounds, Arc::new(NoFaults))
+    WalletFiles::new(path, bounds, Arc::new(NoFailpoints))
 }
 
 fn error_text(error: impl std::fmt::Display) -> String {

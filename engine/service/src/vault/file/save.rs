@@ -3,7 +3,7 @@
 //!
 //! A save writes the new text to a temporary file and flushes it. It does the same with the text that is
 //! replaced, renames that over the previous copy and flushes the folder. Then it renames the new file over the
-//! current copy and flushes the folder. Every step passes a failpoint of [`Faults`] before the next one begins.
+//! current copy and flushes the folder. Every step passes a failpoint of [`Failpoints`] before the next one begins.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ use bursar_core::ids::Name;
 
 use super::disk;
 use super::error::WalletFileError;
-use crate::ports::Faults;
+use crate::ports::Failpoints;
 
 const CURRENT: &str = ".wallet";
 const PREVIOUS: &str = ".wallet.previous";
@@ -25,23 +25,23 @@ const TEMPORARY: &str = ".tmp";
 pub(super) struct Place {
     folder: PathBuf,
     name: String,
-    faults: Arc<dyn Faults>,
+    failpoints: Arc<dyn Failpoints>,
 }
 
 /// The failpoints of one temporary file.
-struct Points {
+struct WriteFailpoints {
     creating: &'static str,
     written: &'static str,
     synced: &'static str,
 }
 
-const CURRENT_POINTS: Points = Points {
+const CURRENT_POINTS: WriteFailpoints = WriteFailpoints {
     creating: "vault.tmp_creating",
     written: "vault.tmp_written",
     synced: "vault.tmp_synced",
 };
 
-const PREVIOUS_POINTS: Points = Points {
+const PREVIOUS_POINTS: WriteFailpoints = WriteFailpoints {
     creating: "vault.previous_creating",
     written: "vault.previous_written",
     synced: "vault.previous_synced",
@@ -51,12 +51,12 @@ impl Place {
     pub(super) fn new(
         folder: &Path,
         name: &Name,
-        faults: Arc<dyn Faults>,
+        failpoints: Arc<dyn Failpoints>,
     ) -> Result<Self, WalletFileError> {
         if !is_file_name(name) {
             return Err(WalletFileError::BadName { name: name.as_str().to_owned() });
         }
-        Ok(Self { folder: folder.to_owned(), name: name.as_str().to_owned(), faults })
+        Ok(Self { folder: folder.to_owned(), name: name.as_str().to_owned(), failpoints })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -74,11 +74,11 @@ impl Place {
     /// Creates the wallets' folder if it is missing.
     pub(super) fn make_folder(&self) -> Result<(), WalletFileError> {
         let folder = &self.folder;
-        self.reach("vault.folder_creating", folder)?;
+        self.hit("vault.folder_creating", folder)?;
         if !disk::create_folder(folder)? {
             return self.check_folder();
         }
-        self.reach("vault.folder_created", folder)?;
+        self.hit("vault.folder_created", folder)?;
         folder.parent().map_or(Ok(()), disk::sync_folder)
     }
 
@@ -108,24 +108,24 @@ impl Place {
     fn put_previous(&self, text: &[u8]) -> Result<(), WalletFileError> {
         let temporary = self.write_temporary(text, &PREVIOUS_POINTS)?;
         temporary.replace(&self.previous())?;
-        self.reach("vault.previous_renamed", &self.previous())?;
+        self.hit("vault.previous_renamed", &self.previous())?;
         disk::sync_folder(&self.folder)?;
-        self.reach("vault.previous_dir_synced", &self.previous())
+        self.hit("vault.previous_dir_synced", &self.previous())
     }
 
     fn make_current(&self, temporary: Temporary) -> Result<(), WalletFileError> {
         temporary.replace(&self.current())?;
-        self.reach("vault.renamed", &self.current())?;
+        self.hit("vault.renamed", &self.current())?;
         disk::sync_folder(&self.folder)?;
-        self.reach("vault.dir_synced", &self.current())
+        self.hit("vault.dir_synced", &self.current())
     }
 
     pub(super) fn remove_previous(&self) -> Result<(), WalletFileError> {
-        self.reach("vault.previous_removing", &self.previous())?;
+        self.hit("vault.previous_removing", &self.previous())?;
         disk::remove(&self.previous())?;
-        self.reach("vault.previous_removed", &self.previous())?;
+        self.hit("vault.previous_removed", &self.previous())?;
         disk::sync_folder(&self.folder)?;
-        self.reach("vault.removal_synced", &self.previous())
+        self.hit("vault.removal_synced", &self.previous())
     }
 
     /// Removes every copy, the current one last: until then the wallet is complete.
@@ -135,11 +135,11 @@ impl Place {
         }
         self.sweep()?;
         self.remove_previous()?;
-        self.reach("vault.current_removing", &self.current())?;
+        self.hit("vault.current_removing", &self.current())?;
         disk::remove(&self.current())?;
-        self.reach("vault.current_removed", &self.current())?;
+        self.hit("vault.current_removed", &self.current())?;
         disk::sync_folder(&self.folder)?;
-        self.reach("vault.deletion_synced", &self.current())
+        self.hit("vault.deletion_synced", &self.current())
     }
 
     /// Removes temporary files that a crash left behind. They are never read.
@@ -147,33 +147,37 @@ impl Place {
         for file in disk::files_in(&self.folder)? {
             if is_temporary(&file) {
                 let path = self.folder.join(file);
-                self.reach("vault.sweeping", &path)?;
+                self.hit("vault.sweeping", &path)?;
                 disk::remove(&path)?;
             }
         }
         Ok(())
     }
 
-    fn write_temporary(&self, text: &[u8], points: &Points) -> Result<Temporary, WalletFileError> {
+    fn write_temporary(
+        &self,
+        text: &[u8],
+        points: &WriteFailpoints,
+    ) -> Result<Temporary, WalletFileError> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|system| {
             WalletFileError::io(&self.folder, "choose a file name in")(system.into())
         })?;
         let file = format!(".{}{CURRENT}.{}{TEMPORARY}", self.name, hex::encode(random));
         let path = self.folder.join(file);
-        self.reach(points.creating, &path)?;
+        self.hit(points.creating, &path)?;
         let mut opened = disk::create_file(&path).map_err(WalletFileError::io(&path, "create"))?;
         let temporary = Temporary { path, placed: false };
         let path = &temporary.path;
         opened.write_all(text).map_err(WalletFileError::io(path, "write"))?;
-        self.reach(points.written, path)?;
+        self.hit(points.written, path)?;
         opened.sync_all().map_err(WalletFileError::io(path, "flush"))?;
-        self.reach(points.synced, path)?;
+        self.hit(points.synced, path)?;
         Ok(temporary)
     }
 
-    fn reach(&self, point: &'static str, file: &Path) -> Result<(), WalletFileError> {
-        self.faults.reach(point).map_err(WalletFileError::io(file, "continue with"))
+    fn hit(&self, point: &'static str, file: &Path) -> Result<(), WalletFileError> {
+        self.failpoints.hit(point).map_err(WalletFileError::io(file, "continue with"))
     }
 }
 

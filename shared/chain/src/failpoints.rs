@@ -1,0 +1,29 @@
+//! Failpoints: named points at durable boundaries, where a test ends the process or fails the disk. They do nothing in
+//! production. The trait is here because every service has failpoints, including those that send no transactions.
+
+use std::fmt::Debug;
+use std::io;
+
+/// Decides what happens at a failpoint.
+pub trait Failpoints: Send + Sync + Debug {
+    /// Called at a failpoint; may not return.
+    ///
+    /// # Errors
+    /// The caller handles an error like a failure of the disk.
+    fn hit(&self, point: &'static str) -> io::Result<()>;
+
+    /// Passes a failpoint that only ends the process: an error has no effect.
+    fn pass(&self, point: &'static str) {
+        let _without_effect = self.hit(point);
+    }
+}
+
+/// Does nothing at any failpoint.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFailpoints;
+
+impl Failpoints for NoFailpoints {
+    fn hit(&self, _point: &'static str) -> io::Result<()> {
+        Ok(())
+    }
+}
