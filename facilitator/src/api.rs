@@ -4,7 +4,7 @@
 mod access;
 mod answers;
 mod catalogue;
-mod once;
+mod delivery;
 mod state;
 
 use std::sync::Arc;
@@ -142,7 +142,7 @@ async fn settle(
                 if let End::Settled { right, .. } = &mut end
                     && let Some(right) = right.take()
                 {
-                    once::watch(&api, right, &mut told.1);
+                    delivery::record(&api, right, &mut told.1);
                 }
                 let took_ms = api.clock.mono_ms().saturating_sub(begun);
                 let asked = &request.asked;

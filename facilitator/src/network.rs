@@ -11,9 +11,9 @@ use bursar_core::networks::{MULTICALL3, Network};
 use crate::config::NetworkConfig;
 use crate::exact::place::Place;
 use crate::exact::registry;
-use crate::memory::Memory;
 use crate::node::Node;
 use crate::payment::MethodId;
+use crate::ttl_map::TtlMap;
 
 /// How long the lookup of a payer's code is cached. An account that gets code meanwhile is noticed when its payment is
 /// settled, because settling reads the code again.
@@ -33,9 +33,9 @@ pub struct Served {
     /// Accounts that pay gas. Simulations use the first as their sender.
     pub signers: Vec<Address>,
     /// Whether an account has code.
-    pub codes: Memory<Address, bool>,
+    pub codes: TtlMap<Address, bool>,
     /// EIP-712 domain separators that tokens returned.
-    pub domains: Memory<Address, B256>,
+    pub domains: TtlMap<Address, B256>,
     /// Simulates calls that only our signers may make.
     pub simulator: Simulator,
     multicall: AtomicBool,
@@ -62,8 +62,8 @@ impl Served {
             chain,
             clock,
             signers,
-            codes: Memory::new(CODE_TTL_MS),
-            domains: Memory::new(DOMAIN_TTL_MS),
+            codes: TtlMap::new(CODE_TTL_MS),
+            domains: TtlMap::new(DOMAIN_TTL_MS),
             simulator: Simulator::default(),
             multicall: AtomicBool::new(false),
             config,

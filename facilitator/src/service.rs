@@ -27,15 +27,15 @@ use crate::book::batch::Batch;
 use crate::book::ledger::Ledger;
 use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
-use crate::book::store::{Open, Payments};
+use crate::book::store::{OpenWork, Payments};
 use crate::config::{Config, NetworkConfig};
 use crate::keys::KeyRing;
 use crate::metrics::Metrics;
 use crate::network::Served;
 use crate::settle::door::Door;
-use crate::settle::once::Successes;
 use crate::settle::queue::Limits;
-use crate::settle::settler::{Settler, SettlerDeps, Teller};
+use crate::settle::settler::{Settler, SettlerDeps, SignerSlot};
+use crate::settle::success_rights::SuccessRights;
 use crate::standing::Standing;
 use crate::upkeep;
 
@@ -171,7 +171,7 @@ impl Running {
             ledger: ledger.clone(),
             payees: config.pay_to.clone(),
             wait_ms: config.wait_ms,
-            successes: Successes::new(config.repeats),
+            success_rights: SuccessRights::new(config.repeats),
             failpoints: Arc::clone(&failpoints),
         };
         let access = Access::new(
@@ -263,7 +263,7 @@ impl Running {
     }
 }
 
-fn of_chain(open: &Open, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {
+fn of_chain(open: &OpenWork, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {
     let records = open.records.iter().filter(|record| record.payment.chain == chain);
     let batches = open.batches.iter().filter(|batch| batch.chain == chain);
     (records.cloned().collect(), batches.cloned().collect())
@@ -298,7 +298,7 @@ impl Build<'_> {
         );
         let ring = Arc::new(ring);
         let follower = Arc::new(Follower::default());
-        let mut tellers = BTreeMap::new();
+        let mut signer_slots = BTreeMap::new();
         for signer in signers {
             let means = Means {
                 store: Arc::new(self.store.clone()) as Arc<dyn Store>,
@@ -322,10 +322,10 @@ impl Build<'_> {
                 why: fault.to_string(),
             })?;
             desk.go_on();
-            tellers.insert(signer, Teller { desk });
+            signer_slots.insert(signer, SignerSlot { desk });
         }
         let limits = Limits {
-            together: self.config.batch_calls,
+            batch_max: self.config.batch_calls,
             window_ms: self.config.batch_window_ms,
             in_flight: self.config.in_flight,
             gas: u64::MAX,
@@ -335,7 +335,7 @@ impl Build<'_> {
         let deps = SettlerDeps {
             served,
             ledger: self.ledger.clone(),
-            tellers,
+            signer_slots,
             limits,
             metrics: Arc::clone(self.metrics),
             failpoints: Arc::clone(self.failpoints),

@@ -37,9 +37,9 @@ pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool 
 }
 
 /// Whether two payments may share the same transaction: its events must distinguish them.
-pub fn tells_apart(one: &Payment, other: &Payment) -> bool {
+pub fn are_distinguishable(one: &Payment, other: &Payment) -> bool {
     let apart = |method, one: &Payment, other: &Payment| {
-        registry::method(method).tells_apart(&one.terms, &other.terms)
+        registry::method(method).are_distinguishable(&one.terms, &other.terms)
     };
     apart(one.method, one, other) && apart(other.method, one, other)
 }

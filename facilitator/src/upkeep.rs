@@ -9,8 +9,8 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use tokio_util::sync::CancellationToken;
 
-use crate::book::aside::Aside;
 use crate::book::ledger::Ledger;
+use crate::book::reservation::GasReservation;
 use crate::book::store::Payments;
 use crate::metrics::{Metrics, OfNetwork, OfSigner, coins};
 use crate::settle::door::OPEN_MAX;
@@ -70,7 +70,7 @@ impl Upkeep {
 
     async fn look(&self, blocks: &mut Blocks) {
         let now = self.clock.utc();
-        let (open, oldest) = self.ledger.waiting();
+        let (open, oldest) = self.ledger.backlog();
         self.metrics.open.set(i64::try_from(open).unwrap_or(i64::MAX));
         self.metrics.oldest_queued.set(oldest.map_or(0.0, |then| seconds(now, then)));
         let mut networks = BTreeMap::new();
@@ -85,8 +85,8 @@ impl Upkeep {
     }
 
     fn look_at_desks(&self, settler: &Settler, now: Utc) {
-        for (signer, teller) in &settler.tellers {
-            let desk = teller.desk.desk();
+        for (signer, slot) in &settler.signer_slots {
+            let desk = slot.desk.desk();
             let unmined = desk.open.values().filter(|one| one.newest().is_some());
             let waits = unmined.filter(|one| matches!(one.place, bursar_submit::Place::Waiting));
             let oldest = waits.filter_map(|one| Some(one.attempts.first()?.at)).min();
@@ -105,7 +105,7 @@ impl Upkeep {
         let network = settler.served.row().caip2();
         self.metrics.node_up.get_or_create(&OfNetwork { network }).set(i64::from(looked.is_ok()));
         let chain = settler.served.place.chain;
-        let owed = self.ledger.gas_owed(chain, B256::ZERO, self.clock.utc());
+        let owed = self.ledger.gas_usage(chain, B256::ZERO, self.clock.utc());
         let mut standing =
             NetworkStanding { spent_today: owed.spent_total, ..NetworkStanding::default() };
         let price = match looked {
@@ -132,7 +132,7 @@ impl Upkeep {
         standing.node = true;
         standing.block = price.block;
         standing.blocks_come = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
-        standing.coin = price.can_pay(Need::LEAST, Aside::default());
+        standing.coin = price.can_pay(Need::LEAST, GasReservation::default());
         standing.signers = price.balances.clone();
         standing
     }

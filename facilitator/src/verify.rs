@@ -191,9 +191,9 @@ pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Good, F
     if payment.deployment.is_some() && !answer.has_code {
         // This payment may deploy the wallet. Later signatures then have no deployment data, and a cached "no code"
         // would reject them.
-        served.codes.forget(&payment.terms.payer);
+        served.codes.remove(&payment.terms.payer);
     } else {
-        served.codes.learn(payment.terms.payer, answer.has_code, served.clock.mono_ms());
+        served.codes.insert(payment.terms.payer, answer.has_code, served.clock.mono_ms());
     }
     if answer.has_code && (payment.deployment.is_some() || !payment.contract_payer) {
         // The payer turned out to be a contract, so it is simulated as one. A deployed wallet is not deployed again,
@@ -279,7 +279,7 @@ fn judge(
         && told != separator
     {
         // The token changed its domain, or our table is wrong. The token's own answer counts.
-        served.domains.learn(payment.terms.token, told, served.clock.mono_ms());
+        served.domains.insert(payment.terms.token, told, served.clock.mono_ms());
         return Err(Refused::from(Reason::NameMismatch).of(payer).into());
     }
     if !by_key && !has_code {
@@ -362,7 +362,7 @@ async fn separator(served: &Served, read: &Read) -> Result<B256, Fault> {
         return Ok(coin.domain_separator);
     }
     if let Some(told) = question::separator(served, token).await? {
-        served.domains.learn(token, told, now);
+        served.domains.insert(token, told, now);
         return Ok(told);
     }
     // A claim of a request counts for that request alone. Cached, it would let a stranger decide about later requests.

@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
-use bursar_facilitator::book::store::{Change, Outcome, Payments, Spent};
+use bursar_facilitator::book::store::{Change, ChangeResult, GasSpent, Payments};
 use bursar_facilitator::book::{AskedBy, Batch, Record, State};
 use bursar_facilitator::payment::{MethodId, Payment, PaymentKey, Terms};
 use bursar_facilitator::reason::Reason;
@@ -83,16 +83,16 @@ fn batched(batch: &Batch, digests: &[u8]) -> Change {
 
 fn closed(batch: SubmissionId, wei: u64) -> Change {
     let caller = B256::repeat_byte(4);
-    let spent = Spent { chain: ChainId(8453), day: 3, caller, wei: U256::from(wei) };
+    let spent = GasSpent { chain: ChainId(8453), day: 3, caller, wei: U256::from(wei) };
     Change::Closed { batch, spent: vec![spent] }
 }
 
-fn in_the_way(record: Record) -> Outcome {
-    Outcome::InTheWay(Box::new(record))
+fn conflict(record: Record) -> ChangeResult {
+    ChangeResult::Conflict(Box::new(record))
 }
 
-fn state_in_the_way(outcome: &Outcome) -> Option<&State> {
-    let Outcome::InTheWay(record) = outcome else { return None };
+fn conflicting_state(outcome: &ChangeResult) -> Option<&State> {
+    let ChangeResult::Conflict(record) = outcome else { return None };
     Some(&record.state)
 }
 
@@ -109,12 +109,12 @@ async fn conforms_too(store: &dyn Payments) {
     };
     // A withdrawn payment joins no transaction, and nothing of that transaction is stored.
     let answers = store.commit(vec![moved(1, &queued, failed(5))]).await.unwrap();
-    assert_eq!(answers, [Outcome::Kept]);
+    assert_eq!(answers, [ChangeResult::Kept]);
     let withdrawn = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!((withdrawn.state.clone(), withdrawn.attempts), (failed(5), 2));
     let both = batch(7, &[2, 1]);
     let answers = store.commit(vec![batched(&both, &[2, 1])]).await.unwrap();
-    assert_eq!(answers, [in_the_way(withdrawn)]);
+    assert_eq!(answers, [conflict(withdrawn)]);
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, State::Queued);
     assert!(store.open().await.unwrap().batches.is_empty());
     // Also within one commit: a payment goes into one transaction.
@@ -123,11 +123,11 @@ async fn conforms_too(store: &dyn Payments) {
     let answers = store.commit(changes).await.unwrap();
     let sent = State::Sent { batch: one.id };
     assert_eq!(answers.len(), 2);
-    assert_eq!(answers[0], Outcome::Kept);
-    assert_eq!(state_in_the_way(&answers[1]), Some(&sent));
+    assert_eq!(answers[0], ChangeResult::Kept);
+    assert_eq!(conflicting_state(&answers[1]), Some(&sent));
     // A payment that is no longer in the expected state is unchanged.
     let answers = store.commit(vec![moved(2, &queued, failed(6))]).await.unwrap();
-    assert_eq!(state_in_the_way(&answers[0]), Some(&sent));
+    assert_eq!(conflicting_state(&answers[0]), Some(&sent));
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, sent);
     // Another payment with the same nonce is a separate one: a change meant for the first does not touch it.
     let stale = Change::Moved {
@@ -138,7 +138,7 @@ async fn conforms_too(store: &dyn Payments) {
         attempts: 0,
     };
     let answers = store.commit(vec![stale, batched(&batch(30, &[3]), &[99])]).await.unwrap();
-    assert_eq!(answers, [in_the_way(record(3)), in_the_way(record(3))]);
+    assert_eq!(answers, [conflict(record(3)), conflict(record(3))]);
     assert_eq!(store.get(key(3)).await.unwrap(), Some(record(3)));
     // Stores that a success was returned, and to which request; the state is unchanged.
     let by = AskedBy { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
@@ -153,13 +153,13 @@ async fn conforms_too(store: &dyn Payments) {
     let answers = store.commit(vec![reopened.clone()]).await.unwrap();
     let waits = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((&waits.state, waits.asked, waits.answered), (&queued, by, Some(Utc(11))));
-    assert_eq!(answers, [Outcome::KeptAs(Box::new(waits.clone()))], "as it is on disk");
-    assert_eq!(store.commit(vec![reopened]).await.unwrap(), [in_the_way(waits)], "not settled");
+    assert_eq!(answers, [ChangeResult::Merged(Box::new(waits.clone()))], "as it is on disk");
+    assert_eq!(store.commit(vec![reopened]).await.unwrap(), [conflict(waits)], "not settled");
     store.commit(vec![judged(2, failed(12))]).await.unwrap();
     let answers = store.commit(vec![Change::Accepted(Box::new(again))]).await.unwrap();
     let taken = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((&taken.state, taken.asked, taken.answered), (&queued, by, Some(Utc(11))));
-    assert_eq!(answers, [Outcome::KeptAs(Box::new(taken))]);
+    assert_eq!(answers, [ChangeResult::Merged(Box::new(taken))]);
     // A settlement that was found is watched once, for the first request.
     let found = |id| Change::Found {
         record: Box::new(Record { state: settled(13), ..record(9) }),
@@ -201,13 +201,13 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
 
     // Each key is accepted once, also within one commit.
     let taken = store.commit(vec![accepted(1), accepted(2), accepted(1)]).await.unwrap();
-    assert_eq!(taken, [Outcome::Kept, Outcome::Kept, in_the_way(record(1))]);
-    assert_eq!(store.commit(vec![accepted(1)]).await.unwrap(), [in_the_way(record(1))]);
+    assert_eq!(taken, [ChangeResult::Kept, ChangeResult::Kept, conflict(record(1))]);
+    assert_eq!(store.commit(vec![accepted(1)]).await.unwrap(), [conflict(record(1))]);
 
     // The payments of a transaction are read back together, in their order.
     let first = batch(1, &[2, 1]);
     let kept = store.commit(vec![batched(&first, &[2, 1])]).await.unwrap();
-    assert_eq!(kept, [Outcome::Kept]);
+    assert_eq!(kept, [ChangeResult::Kept]);
     let sent = State::Sent { batch: first.id };
     let of_batch = store.of_batch(first.clone()).await.unwrap();
     let digests: Vec<_> = of_batch.iter().map(|record| record.payment.digest).collect();
@@ -219,7 +219,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     let known = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!(known.state, settled(10));
     let answers = store.commit(vec![accepted(1), accepted(2)]).await.unwrap();
-    assert_eq!(answers, [in_the_way(known), Outcome::Kept]);
+    assert_eq!(answers, [conflict(known), ChangeResult::Kept]);
     drop(store);
 
     // Everything is there after a restart, and only open work is returned.

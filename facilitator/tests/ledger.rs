@@ -7,11 +7,11 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_facilitator::book::aside::Aside;
-use bursar_facilitator::book::gas::GasOwed;
-use bursar_facilitator::book::ledger::{Known, Ledger, Owed, Progress};
+use bursar_facilitator::book::gas::GasUsage;
+use bursar_facilitator::book::ledger::{Ledger, Lookup, Progress, Usage};
 use bursar_facilitator::book::redb_store::RedbPayments;
-use bursar_facilitator::book::store::Spent;
+use bursar_facilitator::book::reservation::GasReservation;
+use bursar_facilitator::book::store::GasSpent;
 use bursar_facilitator::book::{AskedBy, Batch, Record, State};
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::reason::Reason;
@@ -85,8 +85,8 @@ fn withdrawn() -> State {
     State::Failed { reason: Reason::Withdrawn, message: String::new(), at: NOW }
 }
 
-fn of(gas: u64, kilobytes: u64) -> Aside {
-    Aside { gas, kilobytes }
+fn of(gas: u64, kilobytes: u64) -> GasReservation {
+    GasReservation { gas, kilobytes }
 }
 
 /// One payment of a transaction is settled, one is withdrawn, and a third is queued.
@@ -98,37 +98,37 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facilitator.redb");
     let expected =
-        GasOwed { open: of(200, 2), caller: of(300, 3), total: of(300, 3), ..GasOwed::default() };
+        GasUsage { open: of(200, 2), caller: of(300, 3), total: of(300, 3), ..GasUsage::default() };
     let (sent, digests) = batch(1, &[1, 2]);
     let book = ledger(&file).await;
     for n in [1, 2, 3] {
         assert!(book.accept(record(n)).await.unwrap().new);
     }
-    assert!(book.batched(sent.clone(), digests).await.unwrap());
-    book.judged(vec![(record(1).payment.key(), settled(), 0)]).await.unwrap();
+    assert!(book.assign(sent.clone(), digests).await.unwrap());
+    book.set_outcomes(vec![(record(1).payment.key(), settled(), 0)]).await.unwrap();
     let from = State::Sent { batch: sent.id };
-    assert!(book.moved(&record(2).payment, from, withdrawn(), 0).await.unwrap());
-    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW), expected);
+    assert!(book.transition(&record(2).payment, from, withdrawn(), 0).await.unwrap());
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected);
     drop(book);
     let book = ledger(&file).await;
-    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW), expected, "after a restart");
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected, "after a restart");
     assert_eq!(book.open_count(), 1);
     // The success went to another caller than the one that had the payment accepted. The latter pays for the gas.
     let by = AskedBy { caller: OTHER, idempotency: None };
-    book.answered(record(1).payment.key(), by, NOW).await.unwrap();
+    book.mark_answered(record(1).payment.key(), by, NOW).await.unwrap();
     let kept = book.of_batch(&sent).await.unwrap();
     assert_eq!((kept[0].gas_of, kept[0].asked), (CALLER, by));
     drop(book);
     let book = ledger(&file).await;
-    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW), expected);
-    assert_eq!(book.gas_owed(CHAIN, OTHER, NOW).caller, Aside::default());
-    let spent = Spent { chain: CHAIN, day: 3, caller: CALLER, wei: U256::from(77) };
-    book.closed(&sent, vec![spent]).await.unwrap();
-    let owed = book.gas_owed(CHAIN, CALLER, NOW);
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected);
+    assert_eq!(book.gas_usage(CHAIN, OTHER, NOW).caller, GasReservation::default());
+    let spent = GasSpent { chain: CHAIN, day: 3, caller: CALLER, wei: U256::from(77) };
+    book.close(&sent, vec![spent]).await.unwrap();
+    let owed = book.gas_usage(CHAIN, CALLER, NOW);
     assert_eq!((owed.open, owed.total), (of(100, 1), of(100, 1)));
     assert_eq!((owed.spent_caller, owed.spent_total), (U256::from(77), U256::from(77)));
     drop(book);
-    let owed = ledger(&file).await.gas_owed(CHAIN, CALLER, NOW);
+    let owed = ledger(&file).await.gas_usage(CHAIN, CALLER, NOW);
     assert_eq!((owed.open, owed.spent_total), (of(100, 1), U256::from(77)));
 }
 
@@ -139,16 +139,16 @@ async fn a_change_meant_for_a_replaced_payment_does_not_move_the_new_one() {
     let first = record(1);
     book.accept(first.clone()).await.unwrap();
     assert!(book.is_queued(&first));
-    assert!(book.moved(&first.payment, State::Queued, withdrawn(), 0).await.unwrap());
+    assert!(book.transition(&first.payment, State::Queued, withdrawn(), 0).await.unwrap());
     assert!(!book.is_queued(&first));
     let second = Record { payment: payment(1, 2), ..first.clone() };
     assert!(book.accept(second.clone()).await.unwrap().new);
     assert!(book.is_queued(&second) && !book.is_queued(&first));
-    assert!(!book.moved(&first.payment, State::Queued, withdrawn(), 0).await.unwrap());
+    assert!(!book.transition(&first.payment, State::Queued, withdrawn(), 0).await.unwrap());
     let (sent, stale) = batch(1, &[1]);
-    assert!(!book.batched(sent.clone(), stale).await.unwrap());
+    assert!(!book.assign(sent.clone(), stale).await.unwrap());
     assert!(book.is_queued(&second));
-    assert!(book.batched(sent, vec![second.payment.digest]).await.unwrap());
+    assert!(book.assign(sent, vec![second.payment.digest]).await.unwrap());
     assert!(!book.is_queued(&second));
 }
 
@@ -161,7 +161,7 @@ async fn claimed_room_counts_until_the_last_request_releases_it() {
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let look = |payment: &Payment| {
         let mut seen = None;
-        let claim = book.claim(payment, (CALLER, of(100, 1)), NOW, |owed: &Owed| {
+        let claim = book.claim(payment, (CALLER, of(100, 1)), NOW, |owed: &Usage| {
             seen = Some(*owed);
             Ok::<_, ()>(())
         });
@@ -180,9 +180,9 @@ async fn claimed_room_counts_until_the_last_request_releases_it() {
     drop(again);
     let (seen, _claim) = look(&other);
     assert_eq!((seen.count, seen.gas.open), (0, of(0, 0)), "all was let go");
-    let refused = book.claim(&one, (CALLER, of(100, 1)), NOW, |_owed: &Owed| Err::<(), _>("no"));
+    let refused = book.claim(&one, (CALLER, of(100, 1)), NOW, |_owed: &Usage| Err::<(), _>("no"));
     assert_eq!(refused.err(), Some("no"));
-    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1), "a refusal claims nothing");
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1), "a refusal claims nothing");
 }
 
 /// A waiting request receives the end once it is on disk. A claim that became a payment outlives its request.
@@ -192,35 +192,35 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let one = record(1);
     let claim = book
-        .claim(&one.payment, (CALLER, of(100, 1)), NOW, |_owed: &Owed| Ok::<_, ()>(()))
+        .claim(&one.payment, (CALLER, of(100, 1)), NOW, |_owed: &Usage| Ok::<_, ()>(()))
         .unwrap();
     let taken = book.accept(one.clone()).await.unwrap();
     drop(claim);
-    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1));
-    let Known::Open(_record, mut progress) = taken.known else { panic!("it is open") };
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1));
+    let Lookup::Open(_record, mut progress) = taken.known else { panic!("it is open") };
     assert_eq!(*progress.borrow(), Progress::Open);
-    assert_eq!(book.waiting(), (1, Some(Utc(1))));
+    assert_eq!(book.backlog(), (1, Some(Utc(1))));
     let second = book.accept(one.clone()).await.unwrap();
     assert!(!second.new);
-    book.judged(vec![(one.payment.key(), settled(), 2)]).await.unwrap();
+    book.set_outcomes(vec![(one.payment.key(), settled(), 2)]).await.unwrap();
     let told = progress.wait_for(|progress| *progress != Progress::Open).await.unwrap();
     assert_eq!(*told, Progress::Ended(settled()));
-    assert_eq!(book.waiting(), (0, None));
-    let Some(Known::Ended(ended)) = book.find(one.payment.key()).await.unwrap() else {
+    assert_eq!(book.backlog(), (0, None));
+    let Some(Lookup::Ended(ended)) = book.find(one.payment.key()).await.unwrap() else {
         panic!("it has ended")
     };
     assert_eq!((ended.state.clone(), ended.attempts), (settled(), 2));
     // A reorganisation reopens the payment: it is pending again, once.
     let by = AskedBy { caller: CALLER, idempotency: Some(B256::repeat_byte(6)) };
-    book.answered(one.payment.key(), by, Utc(5)).await.unwrap();
+    book.mark_answered(one.payment.key(), by, Utc(5)).await.unwrap();
     let again = Record { attempts: 1, ..one.clone() };
-    assert!(book.reopened(again.clone()).await.unwrap());
+    assert!(book.reopen(again.clone()).await.unwrap());
     let known = book.find(one.payment.key()).await.unwrap();
     let known = known.as_ref().map(|known| (known.record().asked, known.record().answered));
     assert_eq!(known, Some((by, Some(Utc(5)))), "that its success was returned is not forgotten");
-    assert!(!book.reopened(again).await.unwrap());
-    assert_eq!(book.waiting(), (1, Some(Utc(1))));
-    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1));
+    assert!(!book.reopen(again).await.unwrap());
+    assert_eq!(book.backlog(), (1, Some(Utc(1))));
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1));
 }
 
 /// A long signature counts with all its data, also after a restart.
@@ -232,8 +232,8 @@ async fn reserved_gas_includes_the_data_of_a_payment() {
     long.payment.signature = vec![1; 3_000].into();
     let book = ledger(&file).await;
     assert!(book.accept(long).await.unwrap().new);
-    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 4));
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 4));
     drop(book);
     let book = ledger(&file).await;
-    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 4));
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 4));
 }

@@ -1,6 +1,6 @@
 //! The HTTP API for customers.
 
-mod answers;
+mod responses;
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -27,7 +27,7 @@ use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
 use crate::models_list::ModelsList;
 use crate::offer::Challenge;
-use crate::payment::{Named, Payment, Unfit, Unpaid};
+use crate::payment::{Named, Payment, PaymentError, Rejection};
 use crate::sell::{Order, Seller, Sold};
 use crate::shop::{Quote, Shop};
 use crate::wait::within;
@@ -37,11 +37,11 @@ const SPARE_SECONDS: u64 = 30;
 /// How long a body may take to arrive.
 const BODY_MS: u64 = 60_000;
 /// How far ahead a payment may expire.
-const LONGEST_SECONDS: u64 = 24 * 60 * 60;
+const EXPIRY_AHEAD_SECONDS_MAX: u64 = 24 * 60 * 60;
 /// Requests with a payment that may wait, per permit for a sale: for verification or for an identical request.
-const WAITING_TIMES: usize = 4;
+const WAITING_PER_SALE: usize = 4;
 /// Long bodies per core that may be in memory for pricing.
-const QUEUED_TIMES: usize = 32;
+const QUEUED_PER_CORE: usize = 32;
 /// Longest body that is priced without queueing.
 const SHORT_BYTES: usize = 16 << 10;
 /// Callers that may wait for the list of models.
@@ -56,13 +56,13 @@ pub struct Api {
     pub access: Access,
     pub clock: Arc<dyn Clock>,
     /// Permits for requests with a payment. More than sales in progress, because repeats wait for the first request.
-    pub waiting: Arc<Semaphore>,
+    pub payment_permits: Arc<Semaphore>,
     /// Permits for pricing long bodies.
-    pub pricing: Semaphore,
+    pub pricing_permits: Semaphore,
     /// Permits for long bodies that are priced or queued. Each is in memory.
-    pub queue: Semaphore,
+    pub long_body_permits: Semaphore,
     pub models: ModelsList,
-    pub waiting_for_models: Semaphore,
+    pub models_permits: Semaphore,
     pub stopping: CancellationToken,
 }
 
@@ -72,8 +72,8 @@ impl Api {
         let parts = seller.parts();
         let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
         let models = ModelsList::new(Arc::clone(&clock), parts.tasks.clone());
-        let waiting = shop.config().in_flight.saturating_mul(WAITING_TIMES);
-        let waiting = Arc::new(Semaphore::new(waiting));
+        let payment_permits = shop.config().in_flight.saturating_mul(WAITING_PER_SALE);
+        let payment_permits = Arc::new(Semaphore::new(payment_permits));
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self {
             shop,
@@ -81,11 +81,11 @@ impl Api {
             metrics,
             access,
             clock,
-            waiting,
-            pricing: Semaphore::new(cores),
-            queue: Semaphore::new(cores.saturating_mul(QUEUED_TIMES)),
+            payment_permits,
+            pricing_permits: Semaphore::new(cores),
+            long_body_permits: Semaphore::new(cores.saturating_mul(QUEUED_PER_CORE)),
             models,
-            waiting_for_models: Semaphore::new(MODELS_WAITING),
+            models_permits: Semaphore::new(MODELS_WAITING),
             stopping,
         }
     }
@@ -103,16 +103,16 @@ pub fn router(api: Arc<Api>) -> Router {
         .merge(guarded)
         .route("/health", get(health))
         .route("/openapi.json", get(openapi))
-        .fallback(|| async { answers::fault(&Fault::of(Code::NotFound)) })
+        .fallback(|| async { responses::error(&Fault::of(Code::NotFound)) })
         .method_not_allowed_fallback(|| async {
-            answers::fault(&Fault::of(Code::MethodNotAllowed))
+            responses::error(&Fault::of(Code::MethodNotAllowed))
         })
         .with_state(api)
 }
 
 /// Returns the responses to requests that reach no route.
 pub fn refuse() -> Refuse {
-    Refuse::new(|refused| answers::edge(refused.why))
+    Refuse::new(|refused| responses::edge(refused.why))
 }
 
 /// Returns the metrics route. It has its own listener, because metrics show the revenue.
@@ -130,21 +130,21 @@ async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Res
     let peer = peer.map(|ConnectInfo(peer)| peer.ip());
     match api.access.admit(request.headers(), peer) {
         Ok(_caller) => next.run(request).await,
-        Err(_too_many) => answers::fault(&Fault::of(Code::TooManyRequests)),
+        Err(_too_many) => responses::error(&Fault::of(Code::TooManyRequests)),
     }
 }
 
 async fn chat(State(api): State<Arc<Api>>, headers: HeaderMap, request: Request) -> Response {
     let body = Bytes::from_request(request, &());
-    let answered = match within(&*api.clock, BODY_MS, body).await {
+    let result = match within(&*api.clock, BODY_MS, body).await {
         Some(body) => answer(&api, &headers, body).await,
-        None => Err(Fault::of(Code::InvalidJson).because("it did not come in time")),
+        None => Err(Fault::of(Code::InvalidJson).with_detail("the body did not arrive in time")),
     };
-    match answered {
+    match result {
         Ok(response) => response,
         Err(fault) => {
             api.metrics.chat(fault.code.text());
-            answers::fault(&fault)
+            responses::error(&fault)
         }
     }
 }
@@ -154,7 +154,7 @@ async fn answer(
     headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Fault> {
-    let body = body.map_err(|fault| unread(&fault, api.shop.config().body_bytes))?;
+    let body = body.map_err(|fault| body_fault(&fault, api.shop.config().body_bytes))?;
     let resource = resource(api, headers);
     let Some((text, version)) = payment_header(headers)? else {
         let quote = price(api, body, resource).await?;
@@ -162,7 +162,7 @@ async fn answer(
         return Ok(challenge(&quote, None));
     };
     // Before pricing: a paid answer is returned even if its price or its model is no longer offered.
-    if let Some(order) = repeat(api, (text, version), &body).await? {
+    if let Some(order) = repeated_order(api, (text, version), &body).await? {
         return serve(api, order, version).await;
     }
     let quote = price(api, body, resource).await?;
@@ -170,25 +170,27 @@ async fn answer(
     let longest = api.shop.config().upstream_ms.div_ceil(1_000);
     let until = now.saturating_add(longest).saturating_add(SPARE_SECONDS);
     // No payment needs to last longer, and its record must be stored until it expires.
-    let span = until..=now.saturating_add(LONGEST_SECONDS);
+    let span = until..=now.saturating_add(EXPIRY_AHEAD_SECONDS_MAX);
     let payment = match Payment::read(text, version, &quote.offers, &span) {
         Ok(payment) => payment,
-        Err(Unpaid::Unreadable(fault)) => return Err(fault),
-        Err(Unpaid::Unfit(unfit)) => return Ok(unpaid(api, &quote, &unfit)),
+        Err(PaymentError::Unreadable(fault)) => return Err(fault),
+        Err(PaymentError::Rejected(rejection)) => {
+            return Ok(reject_payment(api, &quote, &rejection));
+        }
     };
     let named = Named { id: payment.id, digest: payment.digest };
     serve(api, Order { quote, named, payment: Some(payment) }, version).await
 }
 
 /// Returns the order if the payment came with this body and may have been charged.
-async fn repeat(
+async fn repeated_order(
     api: &Arc<Api>,
     (text, version): (&str, Version),
     body: &Bytes,
 ) -> Result<Option<Order>, Fault> {
     // An unreadable payment is refused later, when the price is known.
     let Ok(named) = Named::read(text, version, api.shop.terms()) else { return Ok(None) };
-    let quote = bare(body).await?;
+    let quote = unpriced_quote(body).await?;
     let known = api.seller.known(named, &quote.digest).await;
     let known = known.map_err(|fault| {
         tracing::error!(%fault, "the store failed");
@@ -197,19 +199,19 @@ async fn repeat(
     let Some(record) = known else { return Ok(None) };
     let quote = match record.stage {
         // The upstream is called once more.
-        Stage::Owed | Stage::Streaming => owed(api, body.clone(), record).await?,
+        Stage::Owed | Stage::Streaming => owed_quote(api, body.clone(), record).await?,
         Stage::Taken | Stage::Answered | Stage::Paid | Stage::Broken => quote,
     };
     Ok(Some(Order { quote, named, payment: None }))
 }
 
 /// Returns a quote without a price. Hashing a long body takes milliseconds, so it runs on a blocking thread.
-async fn bare(body: &Bytes) -> Result<Quote, Fault> {
+async fn unpriced_quote(body: &Bytes) -> Result<Quote, Fault> {
     if body.len() <= SHORT_BYTES {
-        return Ok(Quote::bare(body));
+        return Ok(Quote::unpriced(body));
     }
     let body = body.clone();
-    let hashed = tokio::task::spawn_blocking(move || Quote::bare(&body)).await;
+    let hashed = tokio::task::spawn_blocking(move || Quote::unpriced(&body)).await;
     hashed.map_err(|_ended| Fault::of(Code::Stopping))
 }
 
@@ -219,91 +221,93 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
         return Err(Fault::of(Code::Stopping));
     }
     // The sale holds the permit, so a customer who leaves does not free it.
-    let waits = Arc::clone(&api.waiting).try_acquire_owned();
-    let waits = waits.map_err(|_none| Fault::of(Code::Busy))?;
+    let permit = Arc::clone(&api.payment_permits).try_acquire_owned();
+    let permit = permit.map_err(|_none| Fault::of(Code::Busy))?;
     let quote = order.quote.clone();
     // A separate task, so the sale continues if this request ends: the payment may be in flight.
     let seller = api.seller.clone();
     let sale = seller.parts().tasks.clone().spawn(async move {
         let sold = seller.sell(order).await;
-        drop(waits);
+        drop(permit);
         sold
     });
     let sold = sale.await.map_err(|_ended| Fault::of(Code::Stopping))?;
     Ok(match sold {
-        Sold::Whole { head, body, long } => {
-            let out = long.map(|id| {
+        Sold::Whole { head, body, delete_when_sent } => {
+            let before_end = delete_when_sent.map(|id| {
                 let seller = api.seller.clone();
-                async move { seller.is_out(id).await }
+                async move { seller.delete_sent_answer(id).await }
             });
-            answers::whole(head, version, body, out)
+            responses::whole(head, version, body, before_end)
         }
-        Sold::Stream(streamed) => answers::stream(streamed, version),
-        Sold::Refusal(side) => answers::side(side),
-        Sold::Unpaid(unfit) => unpaid(api, &quote, &unfit),
-        Sold::Refused(refused) => {
-            api.metrics.chat(refused.fault.code.text());
-            answers::refused(&refused, version)
+        Sold::Stream(stream) => responses::stream(stream, version),
+        Sold::UpstreamRefusal(response) => responses::passthrough(response),
+        Sold::PaymentRejected(rejection) => reject_payment(api, &quote, &rejection),
+        Sold::Refused(refusal) => {
+            api.metrics.chat(refusal.fault.code.text());
+            responses::refusal(&refusal, version)
         }
     })
 }
 
 async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote, Fault> {
     if body.len() > SHORT_BYTES {
-        return apart(api, move |shop| shop.quote(&body, &resource)).await;
+        return price_long_body(api, move |shop| shop.quote(&body, &resource)).await;
     }
-    let reading = api.shop.read(&body)?;
-    reading.vocabulary().load().await;
-    api.shop.price(reading, &body, &resource)
+    let request = api.shop.parse(&body)?;
+    request.vocabulary().load().await;
+    api.shop.price(request, &body, &resource)
 }
 
 /// Returns the quote of an owed stream, as it was paid.
-async fn owed(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Fault> {
+async fn owed_quote(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Fault> {
     if body.len() > SHORT_BYTES {
-        return apart(api, move |shop| shop.owed(&body, &record)).await;
+        return price_long_body(api, move |shop| shop.quote_owed(&body, &record)).await;
     }
     api.shop.vocabulary_of(&record).load().await;
-    api.shop.owed(&body, &record)
+    api.shop.quote_owed(&body, &record)
 }
 
 /// Prices a long body on a blocking thread, through a bounded queue. It takes milliseconds that other requests should
 /// not wait for, and it is not paid yet.
-async fn apart(
+async fn price_long_body(
     api: &Arc<Api>,
-    count: impl FnOnce(&Shop) -> Result<Quote, Fault> + Send + 'static,
+    price: impl FnOnce(&Shop) -> Result<Quote, Fault> + Send + 'static,
 ) -> Result<Quote, Fault> {
-    let _queued = api.queue.try_acquire().map_err(|_full| Fault::of(Code::Busy))?;
-    let _turn = api.pricing.acquire().await.map_err(|_closed| Fault::of(Code::Stopping))?;
+    let _queued = api.long_body_permits.try_acquire().map_err(|_full| Fault::of(Code::Busy))?;
+    let _permit =
+        api.pricing_permits.acquire().await.map_err(|_closed| Fault::of(Code::Stopping))?;
     let api = Arc::clone(api);
-    let counted = tokio::task::spawn_blocking(move || count(&api.shop));
-    counted.await.map_err(|_ended| Fault::of(Code::Stopping))?
+    let quote = tokio::task::spawn_blocking(move || price(&api.shop));
+    quote.await.map_err(|_ended| Fault::of(Code::Stopping))?
 }
 
-fn challenge(quote: &Quote, unfit: Option<&Unfit>) -> Response {
-    let (status, error) = match unfit {
+fn challenge(quote: &Quote, rejection: Option<&Rejection>) -> Response {
+    let (status, error) = match rejection {
         None => (
             StatusCode::PAYMENT_REQUIRED,
             "payment required: sign one of the offers in accepts, and send it with the same body"
                 .to_owned(),
         ),
         // Official clients then set the allowance and pay again.
-        Some(unfit) if unfit.reason == "permit2_allowance_required" => {
-            (StatusCode::PRECONDITION_FAILED, format!("{}: {}", unfit.reason, unfit.message))
-        }
-        Some(unfit) => {
-            (StatusCode::PAYMENT_REQUIRED, format!("{}: {}", unfit.reason, unfit.message))
+        Some(rejection) if rejection.reason == "permit2_allowance_required" => (
+            StatusCode::PRECONDITION_FAILED,
+            format!("{}: {}", rejection.reason, rejection.message),
+        ),
+        Some(rejection) => {
+            (StatusCode::PAYMENT_REQUIRED, format!("{}: {}", rejection.reason, rejection.message))
         }
     };
-    answers::challenge(
+    responses::challenge(
         status,
         Challenge::new(&quote.offers, &quote.estimate, &error),
         &quote.estimate.usd,
     )
 }
 
-fn unpaid(api: &Api, quote: &Quote, unfit: &Unfit) -> Response {
+fn reject_payment(api: &Api, quote: &Quote, rejection: &Rejection) -> Response {
     api.metrics.chat("payment_refused");
-    challenge(quote, Some(unfit))
+    challenge(quote, Some(rejection))
 }
 
 /// Returns the payment header of a request. Two headers with one name are refused, because they are ambiguous.
@@ -313,21 +317,21 @@ fn payment_header(headers: &HeaderMap) -> Result<Option<(&str, Version)>, Fault>
         let Some(first) = lines.next() else { continue };
         if lines.next().is_some() {
             let why = format!("{name} is sent twice");
-            return Err(Fault::of(Code::InvalidPaymentHeader).because(why));
+            return Err(Fault::of(Code::InvalidPaymentHeader).with_detail(why));
         }
         let text = first.to_str().map_err(|_not_ascii| {
-            Fault::of(Code::InvalidPaymentHeader).because(format!("{name} is not ASCII"))
+            Fault::of(Code::InvalidPaymentHeader).with_detail(format!("{name} is not ASCII"))
         })?;
         return Ok(Some((text, version)));
     }
     Ok(None)
 }
 
-fn unread(fault: &BytesRejection, most: usize) -> Fault {
+fn body_fault(fault: &BytesRejection, most: usize) -> Fault {
     if fault.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        Fault::of(Code::TooLarge).because(format!("a body can have at most {most} bytes"))
+        Fault::of(Code::TooLarge).with_detail(format!("a body can have at most {most} bytes"))
     } else {
-        Fault::of(Code::InvalidJson).because("the connection was lost")
+        Fault::of(Code::InvalidJson).with_detail("the connection was lost")
     }
 }
 
@@ -348,14 +352,14 @@ fn resource(api: &Api, headers: &HeaderMap) -> Arc<str> {
 }
 
 async fn models(State(api): State<Arc<Api>>) -> Response {
-    let Ok(_place) = api.waiting_for_models.try_acquire() else {
-        return answers::fault(&Fault::of(Code::Busy));
+    let Ok(_permit) = api.models_permits.try_acquire() else {
+        return responses::error(&Fault::of(Code::Busy));
     };
     let seller = api.seller.clone();
-    let ask = || async move { seller.parts().upstream.models().await };
-    match api.models.get(ask).await {
-        Ok(side) => answers::side(side),
-        Err(fault) => answers::fault(&fault),
+    let fetch = || async move { seller.parts().upstream.models().await };
+    match api.models.get(fetch).await {
+        Ok(list) => responses::passthrough(list),
+        Err(fault) => responses::error(&fault),
     }
 }
 
@@ -364,7 +368,7 @@ async fn health(State(api): State<Arc<Api>>) -> Response {
     let body = json!({
         "status": "healthy", "version": env!("CARGO_PKG_VERSION"), "networks": networks,
     });
-    answers::json(StatusCode::OK, body.to_string())
+    responses::json(StatusCode::OK, body.to_string())
 }
 
 async fn openapi() -> Response {

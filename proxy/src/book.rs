@@ -28,7 +28,7 @@ use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
 
 pub use self::sale_key::SaleKey;
-use crate::facilitator::Outcome;
+use crate::facilitator::SettleOutcome;
 
 /// Identifies a payment: digest of the network, the payer, the nonce and, for EIP-3009, the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -101,21 +101,29 @@ impl Settlement {
     /// After a request whose answer was lost, a refusal because the payment was used proves nothing: that request may
     /// have used it. It is proof once the facilitator shows that it compared our key.
     #[must_use]
-    pub fn told(self, outcome: &Outcome) -> Self {
+    pub fn after(self, outcome: &SettleOutcome) -> Self {
         match (self, outcome) {
             // Settled is final.
             (this @ Self::Settled { .. }, _) => this,
-            (_, Outcome::Elsewhere { receipt }) => Self::Failed { receipt: receipt.clone() },
+            (_, SettleOutcome::SettledForOther { receipt }) => {
+                Self::Failed { receipt: receipt.clone() }
+            }
             // We never asked, or the last answer was a definite no: the payment was settled for another seller's
             // request.
-            (Self::Open | Self::Failed { .. }, Outcome::Settled { receipt, repeated: true }) => {
-                Self::Failed { receipt: denied(receipt) }
+            (
+                Self::Open | Self::Failed { .. },
+                SettleOutcome::Settled { receipt, repeated: true },
+            ) => Self::Failed { receipt: as_duplicate(receipt) },
+            (_, SettleOutcome::Settled { receipt, .. }) => {
+                Self::Settled { receipt: receipt.clone() }
             }
-            (_, Outcome::Settled { receipt, .. }) => Self::Settled { receipt: receipt.clone() },
-            (_, Outcome::Pending { receipt, hash: Some(_) }) => {
+            (_, SettleOutcome::Pending { receipt, hash: Some(_) }) => {
                 Self::Pending { receipt: receipt.clone() }
             }
-            (this @ (Self::Pending { .. } | Self::Asked), Outcome::Failed { receipt, reason }) => {
+            (
+                this @ (Self::Pending { .. } | Self::Asked),
+                SettleOutcome::Failed { receipt, reason },
+            ) => {
                 if is_used(reason) {
                     this
                 } else {
@@ -123,24 +131,26 @@ impl Settlement {
                 }
             }
             (this @ Self::Pending { .. }, _) => this,
-            (Self::Open | Self::Failed { .. }, Outcome::Failed { receipt, .. }) => {
+            (Self::Open | Self::Failed { .. }, SettleOutcome::Failed { receipt, .. }) => {
                 Self::Failed { receipt: receipt.clone() }
             }
-            (this, Outcome::Unasked(_) | Outcome::Declined(_)) => this,
+            (this, SettleOutcome::NotProcessed(_) | SettleOutcome::Declined(_)) => this,
             // A pending settlement without a transaction may still be broadcast.
-            (_, Outcome::Unknown(_) | Outcome::Pending { hash: None, .. }) => Self::Asked,
+            (_, SettleOutcome::Unknown(_) | SettleOutcome::Pending { hash: None, .. }) => {
+                Self::Asked
+            }
         }
     }
 }
 
 /// Turns the receipt of another request's settlement into a failure.
-fn denied(receipt: &str) -> String {
+fn as_duplicate(receipt: &str) -> String {
     const TEXT: &str = "The payment was already settled for another request: sign a new one.";
-    let mut told: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
-    told["success"] = false.into();
-    told["errorReason"] = "duplicate_settlement".into();
-    told["errorMessage"] = TEXT.into();
-    told.to_string()
+    let mut receipt: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
+    receipt["success"] = false.into();
+    receipt["errorReason"] = "duplicate_settlement".into();
+    receipt["errorMessage"] = TEXT.into();
+    receipt.to_string()
 }
 
 /// Whether the failure reason is that the payment was already used. An earlier request of ours may have used it.
@@ -208,7 +218,7 @@ pub struct Answer {
 
 /// How a request with a known payment continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// Call the upstream, then settle.
     Serve,
     /// Settle for the stored answer, then send it.
@@ -220,34 +230,34 @@ pub enum Next {
     /// Refuse: the payment belongs to another request.
     Spent,
     /// Refuse: the answer was delivered and is no longer stored.
-    Gone,
+    AnswerDeleted,
     /// Refuse: the stream broke.
     Broken,
 }
 
 impl Record {
     /// Returns what a request with this body and payment digest receives.
-    pub fn next(&self, body: &Digest, payment: &Digest) -> Next {
+    pub fn next_step(&self, body: &Digest, payment: &Digest) -> NextStep {
         if self.body != *body || self.payment != *payment {
-            return Next::Spent;
+            return NextStep::Spent;
         }
         match self.stage {
-            Stage::Taken => Next::Serve,
-            Stage::Answered => Next::Settle,
+            Stage::Taken => NextStep::Serve,
+            Stage::Answered => NextStep::Settle,
             // The process that streamed it has ended, so no task streams it now.
-            Stage::Owed | Stage::Streaming => Next::Stream,
-            Stage::Paid if self.kept => Next::Replay,
-            Stage::Paid => Next::Gone,
-            Stage::Broken => Next::Broken,
+            Stage::Owed | Stage::Streaming => NextStep::Stream,
+            Stage::Paid if self.kept => NextStep::Replay,
+            Stage::Paid => NextStep::AnswerDeleted,
+            Stage::Broken => NextStep::Broken,
         }
     }
 
-    /// Whether the record can be deleted. Answers are stored for `kept_ms`, payments until they expire, and pending
-    /// settlements until they end. Both arguments are in milliseconds.
-    pub fn is_over(&self, now_ms: i64, kept_ms: i64) -> bool {
-        let ends_ms = i64::try_from(self.ends).unwrap_or(i64::MAX).saturating_mul(1_000);
-        let waits = matches!(self.settlement, Settlement::Pending { .. });
-        !waits && now_ms >= self.taken_at.saturating_add(kept_ms).max(ends_ms)
+    /// Whether the record can be deleted. Answers are stored for `retention_ms`, payments until they expire, and
+    /// pending settlements until they end. Both arguments are in milliseconds.
+    pub fn is_over(&self, now_ms: i64, retention_ms: i64) -> bool {
+        let expires_at_ms = i64::try_from(self.ends).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let is_pending = matches!(self.settlement, Settlement::Pending { .. });
+        !is_pending && now_ms >= self.taken_at.saturating_add(retention_ms).max(expires_at_ms)
     }
 }
 
@@ -287,19 +297,19 @@ mod tests {
     fn a_payment_serves_only_its_first_request() {
         use Stage::{Answered, Broken, Owed, Paid, Streaming, Taken};
         for (stage, kept, next) in [
-            (Taken, false, Next::Serve),
-            (Answered, true, Next::Settle),
-            (Owed, false, Next::Stream),
-            (Streaming, false, Next::Stream),
-            (Paid, true, Next::Replay),
-            (Paid, false, Next::Gone),
-            (Broken, false, Next::Broken),
+            (Taken, false, NextStep::Serve),
+            (Answered, true, NextStep::Settle),
+            (Owed, false, NextStep::Stream),
+            (Streaming, false, NextStep::Stream),
+            (Paid, true, NextStep::Replay),
+            (Paid, false, NextStep::AnswerDeleted),
+            (Broken, false, NextStep::Broken),
         ] {
             let record = record(stage, kept);
-            assert_eq!(record.next(&[2; 32], &[3; 32]), next);
+            assert_eq!(record.next_step(&[2; 32], &[3; 32]), next);
             // Another body, or another signature over the same nonce.
-            assert_eq!(record.next(&[9; 32], &[3; 32]), Next::Spent);
-            assert_eq!(record.next(&[2; 32], &[9; 32]), Next::Spent);
+            assert_eq!(record.next_step(&[9; 32], &[3; 32]), NextStep::Spent);
+            assert_eq!(record.next_step(&[2; 32], &[9; 32]), NextStep::Spent);
         }
     }
 
@@ -313,18 +323,20 @@ mod tests {
     #[test]
     fn settlement_state_follows_from_each_outcome() {
         let text = |text: &str| text.to_owned();
-        let settled = Outcome::Settled { receipt: text("s"), repeated: false };
-        let repeated = Outcome::Settled { receipt: text("s"), repeated: true };
+        let settled = SettleOutcome::Settled { receipt: text("s"), repeated: false };
+        let repeated = SettleOutcome::Settled { receipt: text("s"), repeated: true };
 
-        let pending = |known: bool| Outcome::Pending {
+        let pending = |known: bool| SettleOutcome::Pending {
             receipt: text("p"),
             hash: known.then_some(alloy_primitives::B256::ZERO),
         };
-        let failed = |reason: &str| Outcome::Failed { receipt: text("f"), reason: text(reason) };
+        let failed =
+            |reason: &str| SettleOutcome::Failed { receipt: text("f"), reason: text(reason) };
         let (poor, used) = (failed("insufficient_balance"), failed("duplicate_settlement"));
-        let (unasked, unknown) = (Outcome::Unasked(text("")), Outcome::Unknown(text("")));
-        let declined = Outcome::Declined(text("facilitator_out_of_gas"));
-        let elsewhere = Outcome::Elsewhere { receipt: text("f") };
+        let (not_processed, unknown) =
+            (SettleOutcome::NotProcessed(text("")), SettleOutcome::Unknown(text("")));
+        let declined = SettleOutcome::Declined(text("facilitator_out_of_gas"));
+        let settled_for_other = SettleOutcome::SettledForOther { receipt: text("f") };
         let open = Settlement::Open;
         let asked = Settlement::Asked;
         let (s, p, f) = (
@@ -350,10 +362,10 @@ mod tests {
             (&open, &used, &f),
             (&asked, &used, &asked),
             (&p, &used, &p),
-            (&open, &unasked, &open),
-            (&asked, &unasked, &asked),
-            (&p, &unasked, &p),
-            (&f, &unasked, &f),
+            (&open, &not_processed, &open),
+            (&asked, &not_processed, &asked),
+            (&p, &not_processed, &p),
+            (&f, &not_processed, &f),
             (&open, &unknown, &asked),
             (&f, &unknown, &asked),
             (&p, &unknown, &p),
@@ -364,11 +376,11 @@ mod tests {
             (&f, &declined, &f),
             (&s, &declined, &s),
             // Another caller received the success, whatever we asked before.
-            (&open, &elsewhere, &f),
-            (&asked, &elsewhere, &f),
-            (&p, &elsewhere, &f),
-            (&f, &elsewhere, &f),
-            (&s, &elsewhere, &s),
+            (&open, &settled_for_other, &f),
+            (&asked, &settled_for_other, &f),
+            (&p, &settled_for_other, &f),
+            (&f, &settled_for_other, &f),
+            (&s, &settled_for_other, &s),
             (&f, &used, &f),
             (&asked, &repeated, &s),
             (&p, &repeated, &s),
@@ -378,13 +390,13 @@ mod tests {
             (&s, &unknown, &s),
             (&s, &pending(false), &s),
         ] {
-            assert_eq!(before.clone().told(outcome), *after, "{before:?} {outcome:?}");
+            assert_eq!(before.clone().after(outcome), *after, "{before:?} {outcome:?}");
         }
         // Settled for another seller with the same address, unless an answer to us was lost.
         for before in [open, f] {
             let receipt = "{\"success\":true,\"transaction\":\"0x1\"}".to_owned();
-            let repeated = Outcome::Settled { receipt, repeated: true };
-            let Settlement::Failed { receipt } = before.told(&repeated) else { panic!() };
+            let repeated = SettleOutcome::Settled { receipt, repeated: true };
+            let Settlement::Failed { receipt } = before.after(&repeated) else { panic!() };
             assert!(receipt.contains("duplicate_settlement"));
             assert!(receipt.contains("\"success\":false"));
         }
@@ -409,7 +421,7 @@ mod tests {
     #[test]
     fn only_settled_or_pending_settlements_permit_delivery() {
         let receipt = || "r".to_owned();
-        for (settlement, good, told) in [
+        for (settlement, permits, expected) in [
             (Settlement::Open, false, None),
             (Settlement::Asked, false, None),
             (Settlement::Settled { receipt: receipt() }, true, Some("r")),
@@ -418,7 +430,7 @@ mod tests {
         ] {
             assert_eq!(
                 (settlement.is_good(), settlement.receipt()),
-                (good, told),
+                (permits, expected),
                 "{settlement:?}"
             );
         }

@@ -76,10 +76,10 @@ impl Chat {
     pub fn parse(body: &[u8], extra: &[String]) -> Result<Self, Fault> {
         let object = object(body)?;
         for (key, value) in object.iter() {
-            known(key, extra)?;
+            reject_unknown(key, extra)?;
             // Clients write `null` for members that they leave out.
             if *value != Value::Null {
-                costs_nothing_more(key, value)?;
+                reject_priced_extras(key, value)?;
             }
         }
         Self::of(object)
@@ -89,7 +89,7 @@ impl Chat {
     ///
     /// # Errors
     /// [`Fault`] with the invalid member.
-    pub fn sold(body: &[u8]) -> Result<Self, Fault> {
+    pub fn parse_sold(body: &[u8]) -> Result<Self, Fault> {
         Self::of(object(body)?)
     }
 
@@ -115,13 +115,13 @@ impl Chat {
     /// Returns the body for the upstream, or `None` for the original body.
     ///
     /// The body has the paid bound, under the one name that the upstream obeys, and a model.
-    pub fn completed(&self, bound: (&str, u64), model: Option<&str>) -> Option<String> {
+    pub fn forward_body(&self, bound: (&str, u64), model: Option<&str>) -> Option<String> {
         let (name, most) = bound;
         let missing_model = model.filter(|_none| self.model.is_none());
-        let said = |key: &str| member(&self.object, key);
-        let told = said(name).and_then(Value::as_number).and_then(Number::as_u64);
-        let others = BOUNDS.iter().any(|key| *key != name && said(key).is_some());
-        if told == Some(most) && !others && missing_model.is_none() {
+        let set = |key: &str| member(&self.object, key);
+        let sent_bound = set(name).and_then(Value::as_number).and_then(Number::as_u64);
+        let others = BOUNDS.iter().any(|key| *key != name && set(key).is_some());
+        if sent_bound == Some(most) && !others && missing_model.is_none() {
             return None;
         }
         let mut object = Object::new();
@@ -138,9 +138,9 @@ impl Chat {
 
 fn object(body: &[u8]) -> Result<Object, Fault> {
     let value = json::parse_few(body, DEPTH_MAX, VALUES_MAX)
-        .map_err(|fault| Fault::of(Code::InvalidJson).because(fault))?;
+        .map_err(|fault| Fault::of(Code::InvalidJson).with_detail(fault))?;
     let Value::Object(object) = value else {
-        return Err(Fault::of(Code::InvalidJson).because("it is not an object"));
+        return Err(Fault::of(Code::InvalidJson).with_detail("it is not an object"));
     };
     Ok(object)
 }
@@ -151,25 +151,25 @@ fn member<'a>(object: &'a Object, key: &str) -> Option<&'a Value> {
 }
 
 fn wrong(key: &str, why: &str) -> Fault {
-    Fault::of(Code::InvalidRequest).because(format!("{key} {why}")).about(key)
+    Fault::of(Code::InvalidRequest).with_detail(format!("{key} {why}")).with_param(key)
 }
 
 /// Refuses unknown members, including other spellings of known ones. Some servers match keys without regard to case.
 /// Go's JSON decoder also treats the long s (U+017F) and the Kelvin sign (U+212A) as letters. A second spelling could
 /// carry another value than the one that was priced.
-fn known(key: &str, extra: &[String]) -> Result<(), Fault> {
+fn reject_unknown(key: &str, extra: &[String]) -> Result<(), Fault> {
     if KNOWN.contains(&key) || extra.iter().any(|other| other == key) {
         return Ok(());
     }
     let shown = bursar_core::text::quoted(key, 64);
     let param: String = key.chars().take(64).collect();
     let fault = Fault::of(Code::UnsupportedParameter);
-    Err(fault.because(format!("{shown} is not sold here")).about(&param))
+    Err(fault.with_detail(format!("{shown} is not sold here")).with_param(&param))
 }
 
 /// Refuses values that may cost more than their tokens.
-fn costs_nothing_more(key: &str, value: &Value) -> Result<(), Fault> {
-    let dear = match key {
+fn reject_priced_extras(key: &str, value: &Value) -> Result<(), Fault> {
+    let priced_extra = match key {
         "service_tier" => !matches!(value.as_str(), Some("auto" | "default" | "flex")),
         // Tools that run at the upstream are billed separately.
         "tools" => {
@@ -183,9 +183,9 @@ fn costs_nothing_more(key: &str, value: &Value) -> Result<(), Fault> {
         }
         _other => false,
     };
-    if dear {
-        let why = format!("{key} is above the maximum of this service");
-        return Err(Fault::of(Code::UnsupportedParameter).because(why).about(key));
+    if priced_extra {
+        let why = format!("this value of {key} has no price");
+        return Err(Fault::of(Code::UnsupportedParameter).with_detail(why).with_param(key));
     }
     Ok(())
 }

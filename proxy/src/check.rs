@@ -21,52 +21,54 @@ use crate::unpaid;
 /// # Errors
 /// [`StartFault`] if the service could not start with these settings.
 pub async fn check(config: &Config) -> Result<Findings, StartFault> {
-    let mut found = Findings::default();
-    prices(config, &mut found);
-    store(config, &mut found);
+    let mut findings = Findings::default();
+    prices(config, &mut findings);
+    store(config, &mut findings);
     let clock = clock()?;
-    nodes(config, &clock, &mut found).await?;
+    nodes(config, &clock, &mut findings).await?;
     let facilitator = facilitator_of(config, &clock)?;
     match facilitator.supported().await {
-        Ok(supported) => settles(config, &supported, facilitator.label(), &mut found),
+        Ok(supported) => supported_kinds(config, &supported, facilitator.label(), &mut findings),
         Err(why) => {
             let text =
                 format!("{} does not answer ({why}): no payment is taken", facilitator.label());
-            found.add(Mark::Bad, "facilitator", text);
+            findings.add(Mark::Bad, "facilitator", text);
         }
     }
     let upstream = upstream_of(config, &clock)?;
     match upstream.models().await {
-        Ok(side) if side.status < 400 => models(config, &side.body, upstream.label(), &mut found),
-        Ok(side) => {
-            let text = format!("{} answers {} to GET /models", upstream.label(), side.status);
-            found.add(Mark::Mind, "upstream", text);
+        Ok(list) if list.status < 400 => {
+            models(config, &list.body, upstream.label(), &mut findings)
+        }
+        Ok(list) => {
+            let text = format!("{} answers {} to GET /models", upstream.label(), list.status);
+            findings.add(Mark::Mind, "upstream", text);
         }
         Err(fault) if fault.code == Code::UpstreamKey => {
             let text =
                 format!("{} refuses UPSTREAM_API_KEY: no answer can be sold", upstream.label());
-            found.add(Mark::Bad, "upstream", text);
+            findings.add(Mark::Bad, "upstream", text);
         }
         Err(fault) => {
             let text = format!("{}: {}", upstream.label(), fault.code.text());
-            found.add(Mark::Bad, "upstream", text);
+            findings.add(Mark::Bad, "upstream", text);
         }
     }
     if config.upstream_key.is_none() {
-        found.add(
+        findings.add(
             Mark::Mind,
             "upstream",
             "it is called without a key: UPSTREAM_API_KEY is not set",
         );
     }
-    Ok(found)
+    Ok(findings)
 }
 
 /// Checks that each network has a node that can confirm a pending settlement.
 async fn nodes(
     config: &Config,
     clock: &Arc<dyn Clock>,
-    found: &mut Findings,
+    findings: &mut Findings,
 ) -> Result<(), StartFault> {
     let nodes = nodes_of(config, clock)?;
     for network in &config.networks {
@@ -79,72 +81,76 @@ async fn nodes(
                 ),
             ),
             Some(node) => match node.chain_id().await {
-                Ok(_its) => (Mark::Good, format!("a node of {title} answers")),
+                Ok(_id) => (Mark::Good, format!("a node of {title} answers")),
                 Err(fault) => (
                     Mark::Mind,
                     format!("pending settlements on {title} are not accepted: {fault}"),
                 ),
             },
         };
-        found.add(mark, "node", text);
+        findings.add(mark, "node", text);
     }
     Ok(())
 }
 
 /// Checks that the most expensive answer of each model is within the unpaid limits.
-fn bounds(config: &Config, found: &mut Findings) {
+fn unpaid_limits(config: &Config, findings: &mut Findings) {
     let most = config.unpaid.per_payer.min(config.unpaid.total);
     let other = config.model(None).map(|model| ("a model that is not in the table", model));
     let listed = config.models.iter().map(|(name, model)| (name.as_str(), model.clone()));
     for (name, model) in listed.chain(other) {
         let completion = model.max_completion_tokens.unwrap_or(config.max_completion_tokens);
         let tokens = Tokens { prompt: config.max_prompt_tokens, completion };
-        let dearest = model.rates.amount(tokens, unpaid::SCALE);
-        if dearest.is_none_or(|price| price > most) {
+        let highest_price = model.rates.amount(tokens, unpaid::SCALE);
+        if highest_price.is_none_or(|price| price > most) {
             let text = format!(
                 "the longest answer of {name} costs more than the limits of unpaid answers and is \
                  refused: raise max_unpaid_usd_per_payer and max_unpaid_usd, or lower \
                  max_prompt_tokens or max_completion_tokens"
             );
-            found.add(Mark::Mind, "prices", text);
+            findings.add(Mark::Mind, "prices", text);
         }
     }
 }
 
-fn prices(config: &Config, found: &mut Findings) {
-    bounds(config, found);
+fn prices(config: &Config, findings: &mut Findings) {
+    unpaid_limits(config, findings);
     let free = |rate: Rate| rate.0 == 0;
     if config.model(None).is_some() && free(config.price) {
         let text = "PRICE_PER_1K_TOKENS is 0: every answer costs the smallest unit";
-        found.add(Mark::Mind, "prices", text);
+        findings.add(Mark::Mind, "prices", text);
     }
     for (name, model) in &config.models {
         if free(model.rates.input) && free(model.rates.output) {
-            found.add(Mark::Mind, "prices", format!("{name} is sold for nothing"));
+            findings.add(
+                Mark::Mind,
+                "prices",
+                format!("{name} has price 0: every answer costs the smallest unit"),
+            );
         }
     }
     if config.models.is_empty() {
         let text = "every model of the upstream, expensive ones too, is sold at PRICE_PER_1K_TOKENS: set \
              prices in a table of models";
-        found.add(Mark::Mind, "prices", text);
+        findings.add(Mark::Mind, "prices", text);
     }
     if config.default_model.is_none() {
         let text = "requests without a model go upstream without one, or are refused if there is a table: \
              set PROXY_DEFAULT_MODEL";
-        found.add(Mark::Mind, "prices", text);
+        findings.add(Mark::Mind, "prices", text);
     }
     for file in [&config.upstream_key_file, &config.facilitator_key_file].into_iter().flatten() {
         if is_open_to_others(file) {
             let text = format!("{} can be read by other accounts: chmod 600", file.display());
-            found.add(Mark::Mind, "keys", text);
+            findings.add(Mark::Mind, "keys", text);
         }
     }
     if config.public_url.is_none() && !config.listen.ip().is_loopback() {
         let text = "offers name http and the host of the request: set PROXY_PUBLIC_URL";
-        found.add(Mark::Mind, "proxy", text);
+        findings.add(Mark::Mind, "proxy", text);
     }
     if let Some(pay_to) = config.wallet_address {
-        found.add(Mark::Good, "prices", format!("payments go to {pay_to}"));
+        findings.add(Mark::Good, "prices", format!("payments go to {pay_to}"));
     }
 }
 
@@ -160,66 +166,70 @@ fn is_open_to_others(_file: &Path) -> bool {
     false
 }
 
-fn store(config: &Config, found: &mut Findings) {
+fn store(config: &Config, findings: &mut Findings) {
     let path = config.store.display();
     // The check does not create the store: it may run as another user than the service.
     if !config.store.exists() {
-        found.add(Mark::Good, "store", format!("{path} will be made at the first start"));
+        findings.add(Mark::Good, "store", format!("{path} will be created at the first start"));
         return;
     }
     match RedbStore::open_file(&config.store) {
-        Ok(_store) => found.add(Mark::Good, "store", format!("{path} can be used")),
+        Ok(_store) => findings.add(Mark::Good, "store", format!("{path} can be used")),
         Err(fault) => {
             let text = format!(
                 "{path} cannot be used now ({fault}): a running proxy locks it, or it is damaged"
             );
-            found.add(Mark::Mind, "store", text);
+            findings.add(Mark::Mind, "store", text);
         }
     }
 }
 
-fn settles(config: &Config, supported: &Value, label: &str, found: &mut Findings) {
+fn supported_kinds(config: &Config, supported: &Value, label: &str, findings: &mut Findings) {
     let kinds = supported.get("kinds").and_then(Value::as_array).unwrap_or_default();
     for network in &config.networks {
         for version in [1, 2] {
             let fits = |kind: &Value| {
                 let text = |key| kind.get(key).and_then(Value::as_str);
-                let told =
+                let listed_version =
                     kind.get("x402Version").and_then(Value::as_number).and_then(Number::as_u64);
                 text("scheme") == Some("exact")
                     && text("network").and_then(by_text) == Some(network)
-                    && told == Some(version)
+                    && listed_version == Some(version)
             };
             if kinds.iter().any(fits) {
                 let text =
                     format!("{label} settles exact on {} in version {version}", network.title);
-                found.add(Mark::Good, "facilitator", text);
+                findings.add(Mark::Good, "facilitator", text);
             } else {
                 let mark = if version == 2 { Mark::Bad } else { Mark::Mind };
                 let text = format!(
                     "{label} does not settle exact on {} in version {version}: such payments are refused",
                     network.title
                 );
-                found.add(mark, "facilitator", text);
+                findings.add(mark, "facilitator", text);
             }
         }
     }
 }
 
-fn models(config: &Config, body: &[u8], label: &str, found: &mut Findings) {
+fn models(config: &Config, body: &[u8], label: &str, findings: &mut Findings) {
     let list = json::parse_few(body, 16, 1 << 16).ok();
     let rows = list.as_ref().and_then(|list| list.get("data")).and_then(Value::as_array);
     let Some(rows) = rows else {
-        found.add(Mark::Mind, "upstream", format!("{label} answers, but without a list of models"));
+        findings.add(
+            Mark::Mind,
+            "upstream",
+            format!("{label} answers, but without a list of models"),
+        );
         return;
     };
-    found.add(Mark::Good, "upstream", format!("{label} answers, with {} models", rows.len()));
-    let there: BTreeSet<&str> =
+    findings.add(Mark::Good, "upstream", format!("{label} answers, with {} models", rows.len()));
+    let listed_models: BTreeSet<&str> =
         rows.iter().filter_map(|row| row.get("id").and_then(Value::as_str)).collect();
     let priced = config.models.keys().chain(&config.default_model);
-    for name in priced.filter(|name| !there.contains(name.as_str())) {
+    for name in priced.filter(|name| !listed_models.contains(name.as_str())) {
         let text = format!("{name} is sold here, but is not in the list of {label}");
-        found.add(Mark::Mind, "upstream", text);
+        findings.add(Mark::Mind, "upstream", text);
     }
 }
 
@@ -227,29 +237,29 @@ fn models(config: &Config, body: &[u8], label: &str, found: &mut Findings) {
 mod tests {
     use super::*;
 
-    fn found(rest: &[(&str, &str)]) -> String {
+    fn findings(rest: &[(&str, &str)]) -> String {
         let env = |name: &str| {
             let all = [&[("WALLET_ADDRESS", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C")], rest]
                 .concat();
             all.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         };
         let config = Config::load(None, &env).unwrap();
-        let mut found = Findings::default();
-        bounds(&config, &mut found);
+        let mut findings = Findings::default();
+        unpaid_limits(&config, &mut findings);
         let mut text = Vec::new();
-        found.write_to(&mut text).unwrap();
+        findings.write_to(&mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 
     #[test]
     fn check_reports_answers_that_exceed_the_unpaid_limits() {
-        assert_eq!(found(&[]), "");
+        assert_eq!(findings(&[]), "");
         // 131,072 and 32,768 tokens at 0.001 dollars per thousand cost 0.16384 dollars.
         for (bound, fits) in [("0.16384", true), ("0.163839", false)] {
-            let per_payer = found(&[("PROXY_MAX_UNPAID_USD_PER_PAYER", bound)]);
-            let total = found(&[("PROXY_MAX_UNPAID_USD", bound)]);
+            let per_payer = findings(&[("PROXY_MAX_UNPAID_USD_PER_PAYER", bound)]);
+            let total = findings(&[("PROXY_MAX_UNPAID_USD", bound)]);
             assert_eq!((per_payer.is_empty(), total.is_empty()), (fits, fits), "{bound}");
         }
-        assert!(found(&[("PRICE_PER_1K_TOKENS", "1")]).contains("max_unpaid_usd"));
+        assert!(findings(&[("PRICE_PER_1K_TOKENS", "1")]).contains("max_unpaid_usd"));
     }
 }

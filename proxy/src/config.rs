@@ -24,7 +24,7 @@ use crate::price::Rates;
 
 pub use models::Model;
 pub use table::reference;
-pub use values::{Config, DEFAULT_FACILITATOR, DEFAULT_UPSTREAM, Place, Rpc, Unusable};
+pub use values::{Config, DEFAULT_FACILITATOR, DEFAULT_UPSTREAM, Rpc, SecretUrl, SettingsFault};
 
 /// Maximum length of a key, in bytes.
 const SECRET_BYTES_MAX: usize = 4_096;
@@ -35,17 +35,17 @@ impl Config {
     ///
     /// # Errors
     /// The first invalid key and its source.
-    pub fn load(file: Option<&Path>, env: Environment<'_>) -> Result<Self, Unusable> {
+    pub fn load(file: Option<&Path>, env: Environment<'_>) -> Result<Self, SettingsFault> {
         let mut config = Self::default();
         if let Some(file) = file {
             config.apply_file(file)?;
         }
         set_from_environment(table::SERVICE, &mut config, "", env)?;
         if let Some(folder) = file.and_then(Path::parent) {
-            config.place_paths(folder);
+            config.resolve_paths(folder);
         }
         config.read_secrets(env)?;
-        config.fits()?;
+        config.validate()?;
         Ok(config)
     }
 
@@ -66,15 +66,15 @@ impl Config {
         }
     }
 
-    fn place_paths(&mut self, folder: &Path) {
+    fn resolve_paths(&mut self, folder: &Path) {
         // Joining an absolute path replaces the folder.
-        let place = |path: &mut PathBuf| *path = folder.join(&*path);
-        place(&mut self.store);
-        self.upstream_key_file.iter_mut().for_each(place);
-        self.facilitator_key_file.iter_mut().for_each(place);
+        let resolve = |path: &mut PathBuf| *path = folder.join(&*path);
+        resolve(&mut self.store);
+        self.upstream_key_file.iter_mut().for_each(resolve);
+        self.facilitator_key_file.iter_mut().for_each(resolve);
     }
 
-    fn read_secrets(&mut self, env: Environment<'_>) -> Result<(), Unusable> {
+    fn read_secrets(&mut self, env: Environment<'_>) -> Result<(), SettingsFault> {
         self.upstream_key = secret(env, "UPSTREAM_API_KEY", self.upstream_key_file.as_deref())?;
         self.facilitator_key =
             secret(env, "FACILITATOR_API_KEY", self.facilitator_key_file.as_deref())?;
@@ -82,8 +82,8 @@ impl Config {
     }
 
     /// Checks settings that depend on each other.
-    fn fits(&self) -> Result<(), Unusable> {
-        let wrong = |key, why: &str| Err(Unusable::Key { key, why: why.to_owned() });
+    fn validate(&self) -> Result<(), SettingsFault> {
+        let wrong = |key, why: &str| Err(SettingsFault::Key { key, why: why.to_owned() });
         let Some(pay_to) = self.wallet_address else {
             return wrong("WALLET_ADDRESS", "set it to the address that receives the payments");
         };
@@ -107,7 +107,7 @@ impl Config {
             let why = format!(
                 "payments would expire before their answers: set it to {seconds} or more, or lower upstream_ms"
             );
-            return Err(Unusable::Key { key: "max_timeout_seconds", why });
+            return Err(SettingsFault::Key { key: "max_timeout_seconds", why });
         }
         if self.completion_tokens > self.max_completion_tokens {
             return wrong("completion_tokens", "it is more than max_completion_tokens");
@@ -124,7 +124,7 @@ impl Config {
     ///
     /// # Errors
     /// The URL is invalid or not allowed.
-    pub fn upstream(&self) -> Result<Target, Unusable> {
+    pub fn upstream(&self) -> Result<Target, SettingsFault> {
         target("UPSTREAM_URL", &self.upstream_url.0, self.plain())
     }
 
@@ -132,7 +132,7 @@ impl Config {
     ///
     /// # Errors
     /// The URL is invalid or not allowed.
-    pub fn facilitator(&self) -> Result<Target, Unusable> {
+    pub fn facilitator(&self) -> Result<Target, SettingsFault> {
         target("FACILITATOR_URL", &self.facilitator_url.0, self.plain())
     }
 
@@ -140,8 +140,8 @@ impl Config {
     ///
     /// # Errors
     /// A URL is invalid or not allowed, or its network is not in `NETWORK`, or a network has too many nodes.
-    pub fn nodes(&self) -> Result<Vec<RpcConfig>, Unusable> {
-        let wrong = |why: &str| Err(Unusable::Key { key: "RPC_URL", why: why.to_owned() });
+    pub fn nodes(&self) -> Result<Vec<RpcConfig>, SettingsFault> {
+        let wrong = |why: &str| Err(SettingsFault::Key { key: "RPC_URL", why: why.to_owned() });
         let one = self.networks.len() == 1;
         let named = match &self.rpc {
             Rpc::Off => return Ok(Vec::new()),
@@ -164,9 +164,12 @@ impl Config {
         }
         let mut all = Vec::with_capacity(self.networks.len());
         for network in &self.networks {
-            let is_its = |chain: &Option<ChainId>| chain.is_none_or(|chain| chain == network.chain);
-            let own =
-                named.iter().filter(|(chain, _url)| is_its(chain)).map(|(_, url)| url.0.clone());
+            let is_for_network =
+                |chain: &Option<ChainId>| chain.is_none_or(|chain| chain == network.chain);
+            let own = named
+                .iter()
+                .filter(|(chain, _url)| is_for_network(chain))
+                .map(|(_, url)| url.0.clone());
             let mut urls: Vec<String> = own.collect();
             if urls.is_empty() {
                 urls = network.rpc.iter().map(|url| (*url).to_owned()).collect();
@@ -189,18 +192,18 @@ impl Config {
     ///
     /// # Errors
     /// The asset is not the network's dollar token, and a setting that describes it is missing.
-    pub fn terms(&self) -> Result<Vec<Arc<Terms>>, Unusable> {
+    pub fn terms(&self) -> Result<Vec<Arc<Terms>>, SettingsFault> {
         let all = self.networks.iter().map(|network| self.terms_on(network));
         all.collect()
     }
 
-    fn terms_on(&self, network: &'static Network) -> Result<Arc<Terms>, Unusable> {
+    fn terms_on(&self, network: &'static Network) -> Result<Arc<Terms>, SettingsFault> {
         let coin = &network.stablecoin;
         let asset = self.asset.unwrap_or(coin.address);
         let known = asset == coin.address;
         let missing = |key, what: &str| {
             let why = format!("the asset is not the network's dollar token: set its {what}");
-            Unusable::Key { key, why }
+            SettingsFault::Key { key, why }
         };
         let decimals = self.asset_decimals.or(known.then_some(coin.decimals));
         let text = |set: &Option<String>, usual: &str| {
@@ -243,7 +246,7 @@ impl Config {
     ///
     /// # Errors
     /// The key contains characters that a header cannot have.
-    pub fn upstream_header(&self) -> Result<Option<HeaderValue>, Unusable> {
+    pub fn upstream_authorization(&self) -> Result<Option<HeaderValue>, SettingsFault> {
         bearer("UPSTREAM_API_KEY", self.upstream_key.as_ref())
     }
 
@@ -251,7 +254,7 @@ impl Config {
     ///
     /// # Errors
     /// The key contains characters that a header cannot have.
-    pub fn facilitator_header(&self) -> Result<Option<HeaderValue>, Unusable> {
+    pub fn facilitator_authorization(&self) -> Result<Option<HeaderValue>, SettingsFault> {
         bearer("FACILITATOR_API_KEY", self.facilitator_key.as_ref())
     }
 }
@@ -263,19 +266,19 @@ pub const SETTLING_SECONDS: u64 = 90;
 fn bearer(
     key: &'static str,
     secret: Option<&SecretString>,
-) -> Result<Option<HeaderValue>, Unusable> {
+) -> Result<Option<HeaderValue>, SettingsFault> {
     use secrecy::ExposeSecret;
     let Some(secret) = secret else { return Ok(None) };
     let value = HeaderValue::from_str(&format!("Bearer {}", secret.expose_secret()));
     let mut value = value.map_err(|_shows_it| {
         let why = "it contains characters that a header cannot have: copy it again".to_owned();
-        Unusable::Key { key, why }
+        SettingsFault::Key { key, why }
     })?;
     value.set_sensitive(true);
     Ok(Some(value))
 }
 
-fn target(key: &'static str, url: &str, plain: Plain) -> Result<Target, Unusable> {
+fn target(key: &'static str, url: &str, plain: Plain) -> Result<Target, SettingsFault> {
     Target::parse(url, plain).map_err(|fault| {
         let why = match fault {
             TargetFault::NotAUrl => "it is not a valid URL: write it in full".to_owned(),
@@ -286,7 +289,7 @@ fn target(key: &'static str, url: &str, plain: Plain) -> Result<Target, Unusable
                  private addresses only"
             ),
         };
-        Unusable::Key { key, why }
+        SettingsFault::Key { key, why }
     })
 }
 
@@ -295,7 +298,7 @@ fn secret(
     env: Environment<'_>,
     variable: &'static str,
     file: Option<&Path>,
-) -> Result<Option<SecretString>, Unusable> {
+) -> Result<Option<SecretString>, SettingsFault> {
     let text = match (filled_in(env, variable), file) {
         (Some(text), _) => text,
         (None, Some(file)) => secret_text_of(file)?,
@@ -304,7 +307,7 @@ fn secret(
     let text = text.trim();
     if text.is_empty() || text.len() > SECRET_BYTES_MAX {
         let why = "it is empty or too long for a key".to_owned();
-        return Err(Unusable::Key { key: variable, why });
+        return Err(SettingsFault::Key { key: variable, why });
     }
     let secret = SecretString::from(text.to_owned());
     bearer(variable, Some(&secret))?;

@@ -35,7 +35,7 @@ pub struct Facilitator {
 }
 
 /// An answer of the facilitator.
-struct Heard {
+struct FacilitatorAnswer {
     status: u16,
     body: Value,
     repeated: bool,
@@ -44,18 +44,18 @@ struct Heard {
 /// Result of `/verify`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    Good,
-    Bad {
+    Valid,
+    Invalid {
         reason: String,
         message: String,
     },
     /// There is no verdict, for this reason.
-    None(String),
+    Unavailable(String),
 }
 
 /// Result of `/settle`. Receipts are sent to the customer as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SettleOutcome {
     /// `repeated` means that the success belongs to an earlier request, by any caller.
     Settled {
         receipt: String,
@@ -71,20 +71,20 @@ pub enum Outcome {
         reason: String,
     },
     /// Another caller received the success, because our key was not the first.
-    Elsewhere {
+    SettledForOther {
         receipt: String,
     },
     /// The facilitator rejected the request for its own reasons, and accepted nothing. The payment is unchanged.
     Declined(String),
     /// The request was not sent or not processed: nothing was settled.
-    Unasked(String),
+    NotProcessed(String),
     /// The payment may have been settled.
     Unknown(String),
 }
 
-/// The payment that a request is about.
+/// The sale that a request is about.
 #[derive(Debug, Clone, Copy)]
-pub struct About {
+pub struct SaleContext {
     pub network: &'static Network,
     pub payer: Address,
     /// Identifies the sale to the facilitator. `None` for sales that predate keys.
@@ -113,20 +113,20 @@ impl Facilitator {
         Self { client, base, headers, clock }
     }
 
-    /// Verifies a payment. A timeout returns [`Verdict::None`].
-    pub async fn verify(&self, question: &str, about: About) -> Verdict {
-        match self.ask((Method::POST, "verify"), question, about.key, VERIFY_MS).await {
-            Ok(heard) => verdict(heard.status, &heard.body, about),
-            Err(Unanswered::Unreached(why) | Unanswered::Lost(why)) => Verdict::None(why),
+    /// Verifies a payment. A timeout returns [`Verdict::Unavailable`].
+    pub async fn verify(&self, question: &str, context: SaleContext) -> Verdict {
+        match self.send((Method::POST, "verify"), question, context.key, VERIFY_MS).await {
+            Ok(answer) => verdict(answer.status, &answer.body, context),
+            Err(Unanswered::Unreached(why) | Unanswered::Lost(why)) => Verdict::Unavailable(why),
         }
     }
 
-    /// Settles a payment. A timeout returns [`Outcome::Unknown`].
-    pub async fn settle(&self, question: &str, about: About) -> Outcome {
-        match self.ask((Method::POST, "settle"), question, about.key, SETTLE_MS).await {
-            Ok(heard) => outcome(&heard, about),
-            Err(Unanswered::Unreached(why)) => Outcome::Unasked(why),
-            Err(Unanswered::Lost(why)) => Outcome::Unknown(why),
+    /// Settles a payment. A timeout returns [`SettleOutcome::Unknown`].
+    pub async fn settle(&self, question: &str, context: SaleContext) -> SettleOutcome {
+        match self.send((Method::POST, "settle"), question, context.key, SETTLE_MS).await {
+            Ok(answer) => outcome(&answer, context),
+            Err(Unanswered::Unreached(why)) => SettleOutcome::NotProcessed(why),
+            Err(Unanswered::Lost(why)) => SettleOutcome::Unknown(why),
         }
     }
 
@@ -135,9 +135,9 @@ impl Facilitator {
     /// # Errors
     /// A description of why there is no such list.
     pub async fn supported(&self) -> Result<Value, String> {
-        match self.ask((Method::GET, "supported"), "", None, VERIFY_MS).await {
-            Ok(Heard { status: 200, body, .. }) => Ok(body),
-            Ok(Heard { status, .. }) => Err(format!("it answers HTTP {status}")),
+        match self.send((Method::GET, "supported"), "", None, VERIFY_MS).await {
+            Ok(FacilitatorAnswer { status: 200, body, .. }) => Ok(body),
+            Ok(FacilitatorAnswer { status, .. }) => Err(format!("it answers HTTP {status}")),
             Err(fault) => Err(fault.to_string()),
         }
     }
@@ -147,35 +147,35 @@ impl Facilitator {
         self.base.label().as_str()
     }
 
-    async fn ask(
+    async fn send(
         &self,
         (method, path): (Method, &str),
         question: &str,
         key: Option<SaleKey>,
         wait_ms: u64,
-    ) -> Result<Heard, Unanswered> {
+    ) -> Result<FacilitatorAnswer, Unanswered> {
         let target = self.base.below(&[path]);
         let body = Bytes::copy_from_slice(question.as_bytes());
         let mut headers = self.headers.clone();
         if let Some(key) = key.and_then(|key| HeaderValue::from_str(&key.text()).ok()) {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
-        let asked = Asked { method, target: &target, headers, body };
+        let request = Asked { method, target: &target, headers, body };
         let exchange = async {
-            let answered = self.client.open(asked).await?;
-            let status = answered.status.as_u16();
+            let response = self.client.open(request).await?;
+            let status = response.status.as_u16();
             // Status 429 means that the request was not processed, whatever the body contains.
             if status == 429 {
                 let why = "it answers 429: too many requests";
                 return Err(Unanswered::Unreached(why.to_owned()));
             }
-            let repeated = answered.headers.contains_key(REPEATED);
-            let body = answered.whole(ANSWER_BYTES_MAX).await.map_err(Unanswered::Lost)?;
+            let repeated = response.headers.contains_key(REPEATED);
+            let body = response.whole(ANSWER_BYTES_MAX).await.map_err(Unanswered::Lost)?;
             let value = json::parse_few(&body, DEPTH_MAX, 4_096);
             let value = value.map_err(|fault| {
                 Unanswered::Lost(format!("HTTP {status} with an invalid answer: {fault}"))
             })?;
-            Ok(Heard { status, body: value, repeated })
+            Ok(FacilitatorAnswer { status, body: value, repeated })
         };
         match within(&*self.clock, wait_ms, exchange).await {
             Some(answer) => answer,
@@ -184,91 +184,98 @@ impl Facilitator {
     }
 }
 
-fn verdict(status: u16, answer: &Value, about: About) -> Verdict {
+fn verdict(status: u16, answer: &Value, context: SaleContext) -> Verdict {
     match answer.get("isValid").and_then(Value::as_bool) {
-        Some(true) if status == 200 && is_of(answer, about) => Verdict::Good,
-        Some(true) => Verdict::None(CONTRADICTS.to_owned()),
+        Some(true) if status == 200 && payer_matches(answer, context) => Verdict::Valid,
+        Some(true) => Verdict::Unavailable(CONTRADICTS.to_owned()),
         Some(false) if is_declined(answer, "invalidReason") => {
-            let reason = said(answer, "invalidReason").unwrap_or_default();
-            Verdict::None(format!("it settles nothing now: {reason}"))
+            let reason = text_member(answer, "invalidReason").unwrap_or_default();
+            Verdict::Unavailable(format!("it cannot settle now: {reason}"))
         }
         // With a 5xx status it is a failure of the facilitator, whatever the body contains.
-        Some(false) if status < 500 => Verdict::Bad {
-            reason: said(answer, "invalidReason").unwrap_or_else(|| "invalid_payment".to_owned()),
-            message: said(answer, "invalidMessage").unwrap_or_default(),
+        Some(false) if status < 500 => Verdict::Invalid {
+            reason: text_member(answer, "invalidReason")
+                .unwrap_or_else(|| "invalid_payment".to_owned()),
+            message: text_member(answer, "invalidMessage").unwrap_or_default(),
         },
         // Facilitators answer so if they cannot read the payment.
-        None if status == 400 => Verdict::Bad {
+        None if status == 400 => Verdict::Invalid {
             reason: "invalid_payload".to_owned(),
-            message: said(answer, "error").unwrap_or_default(),
+            message: text_member(answer, "error").unwrap_or_default(),
         },
-        Some(false) | None => Verdict::None(format!("it answers HTTP {status} without a verdict")),
+        Some(false) | None => {
+            Verdict::Unavailable(format!("it answers HTTP {status} without a verdict"))
+        }
     }
 }
 
-fn outcome(heard: &Heard, about: About) -> Outcome {
-    let Heard { status, body: answer, repeated } = heard;
+fn outcome(response: &FacilitatorAnswer, context: SaleContext) -> SettleOutcome {
+    let FacilitatorAnswer { status, body: answer, repeated } = response;
     let (status, repeated) = (*status, *repeated);
-    let receipt = || receipt(answer, about.network).to_compact();
+    let receipt = || receipt(answer, context.network).to_compact();
     let hash = hash_in(answer);
     match answer.get("success").and_then(Value::as_bool) {
         Some(true)
-            if status == 200 && hash.is_some() && is_of(answer, about) && is_on(answer, about) =>
+            if status == 200
+                && hash.is_some()
+                && payer_matches(answer, context)
+                && network_matches(answer, context) =>
         {
-            Outcome::Settled { receipt: receipt(), repeated }
+            SettleOutcome::Settled { receipt: receipt(), repeated }
         }
-        Some(true) => Outcome::Unknown(CONTRADICTS.to_owned()),
+        Some(true) => SettleOutcome::Unknown(CONTRADICTS.to_owned()),
         Some(false) => {
-            let reason = said(answer, "errorReason").unwrap_or_default();
-            let fits = || is_of(answer, about) && is_on_or_unnamed(answer, about);
+            let reason = text_member(answer, "errorReason").unwrap_or_default();
+            let fits =
+                || payer_matches(answer, context) && network_matches_or_absent(answer, context);
             if reason == "settlement_pending" && !fits() {
-                Outcome::Unknown(CONTRADICTS.to_owned())
+                SettleOutcome::Unknown(CONTRADICTS.to_owned())
             } else if reason == "settlement_pending" {
-                Outcome::Pending { receipt: receipt(), hash }
+                SettleOutcome::Pending { receipt: receipt(), hash }
             } else if hash.is_none() && is_declined(answer, "errorReason") {
-                Outcome::Declined(reason)
+                SettleOutcome::Declined(reason)
             // Only a facilitator that compares keys names the transaction there. Any other may mean our own earlier
             // request.
             } else if reason == "duplicate_settlement"
-                && about.key.is_some()
+                && context.key.is_some()
                 && hash.is_none()
                 && answer.get("extra").and_then(hash_in).is_some()
             {
-                Outcome::Elsewhere { receipt: receipt() }
+                SettleOutcome::SettledForOther { receipt: receipt() }
             // A definite failure. In all other cases the facilitator itself failed, perhaps after a broadcast.
             } else if status < 500
                 && hash.is_none()
                 && !reason.is_empty()
                 && !reason.starts_with("unexpected")
             {
-                Outcome::Failed { receipt: receipt(), reason }
+                SettleOutcome::Failed { receipt: receipt(), reason }
             } else {
-                Outcome::Unknown(format!("it answers HTTP {status}: {reason}"))
+                SettleOutcome::Unknown(format!("it answers HTTP {status}: {reason}"))
             }
         }
-        None => Outcome::Unknown(format!("it answers HTTP {status} without an outcome")),
+        None => SettleOutcome::Unknown(format!("it answers HTTP {status} without an outcome")),
     }
 }
 
 /// The payer may be absent, but must not be another one.
-fn is_of(answer: &Value, about: About) -> bool {
+fn payer_matches(answer: &Value, context: SaleContext) -> bool {
     match answer.get("payer") {
         None | Some(Value::Null) => true,
         Some(payer) => {
             let payer = payer.as_str().and_then(|text| text.parse::<Address>().ok());
-            payer == Some(about.payer)
+            payer == Some(context.payer)
         }
     }
 }
 
-fn is_on(answer: &Value, about: About) -> bool {
+fn network_matches(answer: &Value, context: SaleContext) -> bool {
     let network = answer.get("network").and_then(Value::as_str);
-    network.and_then(by_text) == Some(about.network)
+    network.and_then(by_text) == Some(context.network)
 }
 
 /// In a pending answer the network may be absent, but must not be another one.
-fn is_on_or_unnamed(answer: &Value, about: About) -> bool {
-    matches!(answer.get("network"), None | Some(Value::Null)) || is_on(answer, about)
+fn network_matches_or_absent(answer: &Value, context: SaleContext) -> bool {
+    matches!(answer.get("network"), None | Some(Value::Null)) || network_matches(answer, context)
 }
 
 /// Returns the transaction hash, if the member is one.
@@ -285,17 +292,17 @@ fn is_declined(answer: &Value, key: &str) -> bool {
 fn receipt(answer: &Value, network: &Network) -> Object {
     let mut receipt = Object::new();
     receipt.insert("success", answer.get("success").and_then(Value::as_bool).unwrap_or(false));
-    receipt.insert("transaction", said(answer, "transaction").unwrap_or_default());
-    receipt.insert("network", said(answer, "network").unwrap_or_else(|| network.caip2()));
+    receipt.insert("transaction", text_member(answer, "transaction").unwrap_or_default());
+    receipt.insert("network", text_member(answer, "network").unwrap_or_else(|| network.caip2()));
     for key in ["payer", "amount", "errorReason", "errorMessage"] {
-        if let Some(text) = said(answer, key) {
+        if let Some(text) = text_member(answer, key) {
             receipt.insert(key, text);
         }
     }
     receipt
 }
 
-fn said(answer: &Value, key: &str) -> Option<String> {
+fn text_member(answer: &Value, key: &str) -> Option<String> {
     let text = answer.get(key)?.as_str()?;
     // Customers and terminals display this text.
     let plain = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
@@ -309,9 +316,9 @@ mod tests {
 
     const PAYER: &str = "0x1111111111111111111111111111111111111111";
 
-    fn about() -> About {
+    fn context() -> SaleContext {
         let network = by_chain(ChainId(8453)).unwrap();
-        About { network, payer: PAYER.parse().unwrap(), key: Some(SaleKey([7; 16])) }
+        SaleContext { network, payer: PAYER.parse().unwrap(), key: Some(SaleKey([7; 16])) }
     }
 
     fn value(text: &str) -> Value {
@@ -320,11 +327,11 @@ mod tests {
 
     #[test]
     fn a_verdict_that_contradicts_its_request_is_ignored() {
-        let judge = |status, text: &str| verdict(status, &value(text), about());
-        assert_eq!(judge(200, "{\"isValid\":true}"), Verdict::Good);
+        let judge = |status, text: &str| verdict(status, &value(text), context());
+        assert_eq!(judge(200, "{\"isValid\":true}"), Verdict::Valid);
         assert_eq!(
             judge(200, &format!("{{\"isValid\":true,\"payer\":\"{PAYER}\"}}")),
-            Verdict::Good
+            Verdict::Valid
         );
         for (status, text) in [
             (500, "{\"isValid\":true}"),
@@ -338,12 +345,12 @@ mod tests {
             (200, "{\"isValid\":false,\"invalidReason\":\"facilitator_out_of_gas\"}"),
             (503, "{\"isValid\":false,\"invalidReason\":\"gas_budget_spent\"}"),
         ] {
-            assert!(matches!(judge(status, text), Verdict::None(_)), "{status} {text}");
+            assert!(matches!(judge(status, text), Verdict::Unavailable(_)), "{status} {text}");
         }
         let bad = judge(200, "{\"isValid\":false,\"invalidReason\":\"insufficient_balance\"}");
-        assert!(matches!(bad, Verdict::Bad { reason, .. } if reason == "insufficient_balance"));
+        assert!(matches!(bad, Verdict::Invalid { reason, .. } if reason == "insufficient_balance"));
         let bad = judge(400, "{\"isValid\":false}");
-        assert!(matches!(bad, Verdict::Bad { reason, .. } if reason == "invalid_payment"));
+        assert!(matches!(bad, Verdict::Invalid { reason, .. } if reason == "invalid_payment"));
     }
 
     #[test]
@@ -351,13 +358,13 @@ mod tests {
         let hash = format!("0x{}", "ab".repeat(32));
         let judge = |status, text: &str| {
             let body = value(&text.replace("HASH", &hash));
-            outcome(&Heard { status, body, repeated: false }, about())
+            outcome(&FacilitatorAnswer { status, body, repeated: false }, context())
         };
         let good = "{\"success\":true,\"transaction\":\"HASH\",\"network\":\"eip155:8453\"}";
-        assert!(matches!(judge(200, good), Outcome::Settled { .. }));
+        assert!(matches!(judge(200, good), SettleOutcome::Settled { .. }));
         assert!(matches!(
             judge(200, &good.replace("eip155:8453", "base")),
-            Outcome::Settled { .. }
+            SettleOutcome::Settled { .. }
         ));
         for (status, text) in [
             (200, good.replace("8453", "4663")),
@@ -369,12 +376,12 @@ mod tests {
             (503, "{\"success\":false,\"errorReason\":\"unexpected_settle_error\"}".to_owned()),
             (200, "{}".to_owned()),
         ] {
-            assert!(matches!(judge(status, &text), Outcome::Unknown(_)), "{status} {text}");
+            assert!(matches!(judge(status, &text), SettleOutcome::Unknown(_)), "{status} {text}");
         }
         let pending =
             "{\"success\":false,\"errorReason\":\"settlement_pending\",\"transaction\":\"HASH\"}";
         let named = |outcome| match outcome {
-            Outcome::Pending { hash, .. } => hash.map(|hash| hash.to_string()),
+            SettleOutcome::Pending { hash, .. } => hash.map(|hash| hash.to_string()),
             other => panic!("{other:?}"),
         };
         assert_eq!(named(judge(200, pending)), Some(hash.clone()));
@@ -397,39 +404,39 @@ mod tests {
             "\"network\":\"nowhere\"",
             "\"network\":7",
         ] {
-            assert!(matches!(judge(200, &with(members)), Outcome::Unknown(_)), "{members}");
+            assert!(matches!(judge(200, &with(members)), SettleOutcome::Unknown(_)), "{members}");
         }
         for reason in DECLINED {
             for status in [200, 402, 429, 503] {
                 let text = format!(
                     "{{\"success\":false,\"errorReason\":\"{reason}\",\"transaction\":\"\"}}"
                 );
-                assert_eq!(judge(status, &text), Outcome::Declined(reason.to_owned()));
+                assert_eq!(judge(status, &text), SettleOutcome::Declined(reason.to_owned()));
             }
         }
         let sent = "{\"success\":false,\"errorReason\":\"gas_too_high\",\"transaction\":\"HASH\"}";
-        assert!(matches!(judge(200, sent), Outcome::Unknown(_)), "something was sent");
+        assert!(matches!(judge(200, sent), SettleOutcome::Unknown(_)), "something was sent");
         // Another caller received the success only if we sent a key and the answer names the other transaction.
         let used = "{\"success\":false,\"errorReason\":\"duplicate_settlement\",\"transaction\":\"\",\
                     \"extra\":{\"transaction\":\"HASH\"}}";
-        assert!(matches!(judge(200, used), Outcome::Elsewhere { .. }));
+        assert!(matches!(judge(200, used), SettleOutcome::SettledForOther { .. }));
         for text in [used.replace("HASH", ""), used.replace("extra", "other")] {
-            assert!(matches!(judge(200, &text), Outcome::Failed { .. }), "{text}");
+            assert!(matches!(judge(200, &text), SettleOutcome::Failed { .. }), "{text}");
         }
-        let keyless = About { key: None, ..about() };
+        let keyless = SaleContext { key: None, ..context() };
         let body = value(&used.replace("HASH", &hash));
-        let heard = Heard { status: 200, body, repeated: false };
-        assert!(matches!(outcome(&heard, keyless), Outcome::Failed { .. }));
+        let answer = FacilitatorAnswer { status: 200, body, repeated: false };
+        assert!(matches!(outcome(&answer, keyless), SettleOutcome::Failed { .. }));
         for text in [
             "{\"success\":false}",
             "{\"success\":false,\"errorReason\":\"unexpected_error\"}",
             "{\"success\":false,\"errorReason\":\"x\",\"transaction\":\"HASH\"}",
         ] {
-            assert!(matches!(judge(200, text), Outcome::Unknown(_)), "{text}");
+            assert!(matches!(judge(200, text), SettleOutcome::Unknown(_)), "{text}");
         }
         let failed = "{\"success\":false,\"errorReason\":\"insufficient_balance\",\"transaction\":\"\",\
                       \"network\":\"base\",\"errorMessage\":\"a\\u001bb\",\"extra\":{\"a\":1}}";
-        let Outcome::Failed { receipt, reason } = judge(200, failed) else { panic!() };
+        let SettleOutcome::Failed { receipt, reason } = judge(200, failed) else { panic!() };
         assert_eq!(reason, "insufficient_balance");
         assert!(!receipt.contains("extra") && !receipt.contains('\u{1b}'), "{receipt}");
     }

@@ -51,7 +51,7 @@ struct Row {
     /// Whether a client may retry on its own. `None` leaves it to the client's rules.
     retry: Option<bool>,
     /// What happened and what to do, each in one sentence or clause.
-    says: &'static str,
+    message: &'static str,
 }
 
 const ROWS: &[Row] = &[
@@ -284,9 +284,9 @@ const fn row(
     status: u16,
     kind: &'static str,
     retry: Option<bool>,
-    says: &'static str,
+    message: &'static str,
 ) -> Row {
-    Row { code, text, status, kind, retry, says }
+    Row { code, text, status, kind, retry, message }
 }
 
 impl Code {
@@ -321,8 +321,8 @@ impl Code {
     }
 
     /// Returns the message: what happened and what to do.
-    pub fn says(self) -> &'static str {
-        self.row().says
+    pub fn message(self) -> &'static str {
+        self.row().message
     }
 
     /// Returns the seconds after which a repeat may succeed, if that is known.
@@ -341,7 +341,7 @@ impl Code {
 pub struct Fault {
     pub code: Code,
     /// Details of this refusal, without text from third parties.
-    pub because: Option<String>,
+    pub detail: Option<String>,
     /// The member of the request that is wrong.
     pub param: Option<String>,
 }
@@ -349,19 +349,19 @@ pub struct Fault {
 impl Fault {
     /// Creates a refusal without details.
     pub fn of(code: Code) -> Self {
-        Self { code, because: None, param: None }
+        Self { code, detail: None, param: None }
     }
 
     /// Sets the details.
     #[must_use]
-    pub fn because(mut self, why: impl fmt::Display) -> Self {
-        self.because = Some(why.to_string());
+    pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
+        self.detail = Some(detail.to_string());
         self
     }
 
     /// Names the member that is wrong.
     #[must_use]
-    pub fn about(mut self, param: &str) -> Self {
+    pub fn with_param(mut self, param: &str) -> Self {
         self.param = Some(param.to_owned());
         self
     }
@@ -369,9 +369,9 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code.says())?;
-        match &self.because {
-            Some(why) => write!(f, " ({why})"),
+        f.write_str(self.code.message())?;
+        match &self.detail {
+            Some(detail) => write!(f, " ({detail})"),
             None => Ok(()),
         }
     }
@@ -386,7 +386,10 @@ pub fn reference() -> String {
             Some(false) => "no",
             None => "up to the client",
         };
-        page.push_str(&format!("| `{}` | {} | {retry} | {} |\n", row.text, row.status, row.says));
+        page.push_str(&format!(
+            "| `{}` | {} | {retry} | {} |\n",
+            row.text, row.status, row.message
+        ));
     }
     page
 }
@@ -402,7 +405,7 @@ mod tests {
         assert_eq!(texts.len(), ROWS.len());
         for row in ROWS {
             assert_eq!(row.code.row().text, row.text);
-            assert!(row.says.ends_with('.'), "{}", row.text);
+            assert!(row.message.ends_with('.'), "{}", row.text);
             assert!(StatusCode::from_u16(row.status).is_ok());
         }
         let last = Code::MethodNotAllowed as usize;
@@ -439,7 +442,7 @@ mod tests {
             Code::Stopping,
             Code::StoreFailed,
         ] {
-            assert!(!code.says().contains("nothing was charged"), "{}", code.text());
+            assert!(!code.message().contains("nothing was charged"), "{}", code.text());
         }
     }
 
@@ -447,7 +450,7 @@ mod tests {
     #[test]
     fn clients_must_not_retry_possibly_charged_requests() {
         for row in ROWS {
-            let harmless = row.says.contains("nothing was charged") || row.kind == CALLER;
+            let harmless = row.message.contains("nothing was charged") || row.kind == CALLER;
             let limits = matches!(row.code, Code::TooManyRequests);
             assert!(harmless || limits || row.retry == Some(false), "{}", row.text);
         }

@@ -17,21 +17,21 @@ use crate::book::Usage;
 const BUCKETS: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Result {
+struct ResultLabel {
     /// For chats: `quoted`, `payment_refused`, `whole`, `streamed`, `replayed`, `refused_upstream`, or a code.
     /// Upstream calls and settlements have their own values.
     result: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Money {
+struct MoneyLabels {
     /// CAIP-2 id.
     network: String,
     asset: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Used {
+struct TokenLabels {
     /// Name from the table of models, or `other`: other names are chosen by customers.
     model: String,
     kind: &'static str,
@@ -41,12 +41,12 @@ struct Used {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    chats: Family<Result, Counter>,
-    upstream_calls: Family<Result, Counter>,
+    chats: Family<ResultLabel, Counter>,
+    upstream_calls: Family<ResultLabel, Counter>,
     upstream_seconds: Histogram,
-    settlements: Family<Result, Counter>,
-    revenue: Family<Money, Counter>,
-    tokens: Family<Used, Counter>,
+    settlements: Family<ResultLabel, Counter>,
+    revenue: Family<MoneyLabels, Counter>,
+    tokens: Family<TokenLabels, Counter>,
     /// Streams that broke after their first chunk and are not refunded.
     pub streams_broken: Counter,
     /// Streams whose customer left before the end.
@@ -94,7 +94,7 @@ impl Default for Metrics {
         let help = "Answers delivered before their pending settlement failed";
         registry.register("unpaid_answers", help, this.unpaid_answers.clone());
         registry.register("busy_payments", "Payments in progress", this.busy.clone());
-        let help = "Delivered answers whose settlement is pending";
+        let help = "Payments whose settlement is pending";
         registry.register("pending_settlements", help, this.pending.clone());
         Self { registry, ..this }
     }
@@ -103,33 +103,34 @@ impl Default for Metrics {
 impl Metrics {
     /// Counts a chat completion by result.
     pub fn chat(&self, result: &'static str) {
-        self.chats.get_or_create(&Result { result }).inc();
+        self.chats.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// Counts a request to the upstream and its duration in milliseconds.
     pub fn upstream(&self, result: &'static str, took_ms: u64) {
-        self.upstream_calls.get_or_create(&Result { result }).inc();
+        self.upstream_calls.get_or_create(&ResultLabel { result }).inc();
         self.upstream_seconds.observe(seconds(took_ms));
     }
 
     /// Counts a settle request by outcome.
     pub fn settlement(&self, result: &'static str) {
-        self.settlements.get_or_create(&Result { result }).inc();
+        self.settlements.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// Counts revenue in the asset's smallest unit. Skips amounts over 64 bits: no dollar token has that many units.
-    pub fn earned(&self, chain: u64, asset: Address, atoms: &str) {
+    pub fn add_revenue(&self, chain: u64, asset: Address, atoms: &str) {
         if let Ok(atoms) = atoms.parse() {
-            let money = Money { network: format!("eip155:{chain}"), asset: asset.to_string() };
-            self.revenue.get_or_create(&money).inc_by(atoms);
+            let labels =
+                MoneyLabels { network: format!("eip155:{chain}"), asset: asset.to_string() };
+            self.revenue.get_or_create(&labels).inc_by(atoms);
         }
     }
 
     /// Counts the tokens of an answer. `None` counts as `other`.
-    pub fn used(&self, model: Option<&str>, usage: Usage) {
+    pub fn add_tokens(&self, model: Option<&str>, usage: Usage) {
         for (kind, count) in [("prompt", usage.prompt), ("completion", usage.completion)] {
             let model = model.unwrap_or("other").to_owned();
-            self.tokens.get_or_create(&Used { model, kind }).inc_by(count);
+            self.tokens.get_or_create(&TokenLabels { model, kind }).inc_by(count);
         }
     }
 
@@ -142,7 +143,7 @@ impl Metrics {
     }
 }
 
-#[expect(clippy::float_arithmetic, reason = "seconds for looking at, no money")]
+#[expect(clippy::float_arithmetic, reason = "seconds for display, not money")]
 fn seconds(ms: u64) -> f64 {
     f64::from(u32::try_from(ms).unwrap_or(u32::MAX)) / 1_000.0
 }

@@ -8,39 +8,39 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::fault::{Code, Fault};
-use crate::upstream::Side;
+use crate::upstream::Passthrough;
 
-/// How long a list is served without asking again.
+/// How long a list is served without fetching again.
 const FRESH_MS: u64 = 60_000;
-/// How long a failure is served without asking again.
+/// How long a failure is served without fetching again.
 const FAILED_MS: u64 = 5_000;
 /// Maximum age of a list that is served because the upstream fails.
 const STALE_MS: u64 = 600_000;
 
 /// The list, or the upstream's failure.
-pub type Listed = Result<Side, Fault>;
+pub type ModelsResult = Result<Passthrough, Fault>;
 
 /// The cached list. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ModelsList {
     // Held while the upstream is asked, so that simultaneous callers share its answer.
-    kept: Arc<Mutex<Kept>>,
+    cache: Arc<Mutex<Cache>>,
     clock: Arc<dyn Clock>,
     /// Completes requests whose callers have left.
     tasks: TaskTracker,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Cache {
     /// The last list and its time.
-    list: Option<(u64, Side)>,
+    list: Option<(u64, Passthrough)>,
     /// The last failure and its time, unless a request has succeeded since.
-    failure: Option<(u64, Listed)>,
+    failure: Option<(u64, ModelsResult)>,
 }
 
-impl Kept {
-    /// Returns what is served without asking the upstream.
-    fn now(&self, now_ms: u64) -> Option<Listed> {
+impl Cache {
+    /// Returns what is served without a request to the upstream.
+    fn fresh(&self, now_ms: u64) -> Option<ModelsResult> {
         let is_younger = |at: u64, ms: u64| now_ms.saturating_sub(at) < ms;
         if let Some((at, list)) = &self.list
             && is_younger(*at, FRESH_MS)
@@ -48,25 +48,26 @@ impl Kept {
             return Some(Ok(list.clone()));
         }
         let (at, failure) = self.failure.as_ref()?;
-        is_younger(*at, FAILED_MS).then(|| self.in_spite_of(failure, now_ms))
+        is_younger(*at, FAILED_MS).then(|| self.stale_list_or(failure, now_ms))
     }
 
-    fn in_spite_of(&self, failure: &Listed, now_ms: u64) -> Listed {
+    /// Returns the last list if it is recent enough, or else the failure.
+    fn stale_list_or(&self, failure: &ModelsResult, now_ms: u64) -> ModelsResult {
         match &self.list {
             Some((at, list)) if now_ms.saturating_sub(*at) < STALE_MS => Ok(list.clone()),
             _too_old => failure.clone(),
         }
     }
 
-    fn keep(&mut self, answer: Listed, now_ms: u64) -> Listed {
+    fn update(&mut self, answer: ModelsResult, now_ms: u64) -> ModelsResult {
         match answer {
-            Ok(side) if side.status < 400 => {
-                self.list = Some((now_ms, side.clone()));
+            Ok(list) if list.status < 400 => {
+                self.list = Some((now_ms, list.clone()));
                 self.failure = None;
-                Ok(side)
+                Ok(list)
             }
             failure => {
-                let served = self.in_spite_of(&failure, now_ms);
+                let served = self.stale_list_or(&failure, now_ms);
                 self.failure = Some((now_ms, failure));
                 served
             }
@@ -77,27 +78,27 @@ impl Kept {
 impl ModelsList {
     /// Creates an empty cache. Requests to the upstream run on `tasks`.
     pub fn new(clock: Arc<dyn Clock>, tasks: TaskTracker) -> Self {
-        Self { kept: Arc::default(), clock, tasks }
+        Self { cache: Arc::default(), clock, tasks }
     }
 
-    /// Returns the list, from `ask` if none is fresh.
+    /// Returns the list, from `fetch` if none is fresh.
     ///
     /// # Errors
     /// The upstream's [`Fault`], if there is no list that is recent enough.
-    pub async fn get<F>(&self, ask: impl FnOnce() -> F) -> Listed
+    pub async fn get<F>(&self, fetch: impl FnOnce() -> F) -> ModelsResult
     where
-        F: Future<Output = Listed> + Send + 'static,
+        F: Future<Output = ModelsResult> + Send + 'static,
     {
-        let mut kept = Arc::clone(&self.kept).lock_owned().await;
-        if let Some(known) = kept.now(self.clock.mono_ms()) {
+        let mut cache = Arc::clone(&self.cache).lock_owned().await;
+        if let Some(known) = cache.fresh(self.clock.mono_ms()) {
             return known;
         }
-        let (asked, clock) = (ask(), Arc::clone(&self.clock));
-        let asking = self.tasks.spawn(async move {
-            let answer = asked.await;
-            kept.keep(answer, clock.mono_ms())
+        let (request, clock) = (fetch(), Arc::clone(&self.clock));
+        let fetching = self.tasks.spawn(async move {
+            let answer = request.await;
+            cache.update(answer, clock.mono_ms())
         });
-        asking.await.unwrap_or_else(|_ended| Err(Fault::of(Code::Stopping)))
+        fetching.await.unwrap_or_else(|_ended| Err(Fault::of(Code::Stopping)))
     }
 }
 
@@ -109,8 +110,8 @@ mod tests {
     use bursar_outbound::Bytes;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn side(status: u16, text: &'static str) -> Side {
-        Side {
+    fn response(status: u16, text: &'static str) -> Passthrough {
+        Passthrough {
             status,
             content_type: None,
             retry_after: None,
@@ -121,70 +122,70 @@ mod tests {
     struct Stage {
         list: ModelsList,
         clock: Arc<ManualClock>,
-        asked: Arc<AtomicUsize>,
+        requests: Arc<AtomicUsize>,
     }
 
     impl Stage {
         fn new() -> Self {
             let clock = Arc::new(ManualClock::new(Utc(0)));
             let list = ModelsList::new(clock.clone(), TaskTracker::new());
-            Self { list, clock, asked: Arc::default() }
+            Self { list, clock, requests: Arc::default() }
         }
 
-        async fn get(&self, answer: Listed) -> Listed {
-            let asked = Arc::clone(&self.asked);
+        async fn get(&self, answer: ModelsResult) -> ModelsResult {
+            let requests = Arc::clone(&self.requests);
             self.list
                 .get(|| async move {
-                    asked.fetch_add(1, Ordering::SeqCst);
+                    requests.fetch_add(1, Ordering::SeqCst);
                     tokio::task::yield_now().await;
                     answer
                 })
                 .await
         }
 
-        fn asked(&self) -> usize {
-            self.asked.load(Ordering::SeqCst)
+        fn requests(&self) -> usize {
+            self.requests.load(Ordering::SeqCst)
         }
     }
 
     #[tokio::test]
     async fn simultaneous_callers_share_one_models_request() {
         let stage = Stage::new();
-        let all = (0..50).map(|_n| stage.get(Ok(side(200, "one"))));
-        for got in futures::future::join_all(all).await {
-            assert_eq!(got.unwrap(), side(200, "one"));
+        let all = (0..50).map(|_n| stage.get(Ok(response(200, "one"))));
+        for list in futures::future::join_all(all).await {
+            assert_eq!(list.unwrap(), response(200, "one"));
         }
-        assert_eq!(stage.asked(), 1);
+        assert_eq!(stage.requests(), 1);
         stage.clock.advance(FRESH_MS - 1);
-        assert_eq!(stage.get(Ok(side(200, "two"))).await.unwrap(), side(200, "one"));
+        assert_eq!(stage.get(Ok(response(200, "two"))).await.unwrap(), response(200, "one"));
         stage.clock.advance(1);
-        assert_eq!(stage.get(Ok(side(200, "two"))).await.unwrap(), side(200, "two"));
-        assert_eq!(stage.asked(), 2);
+        assert_eq!(stage.get(Ok(response(200, "two"))).await.unwrap(), response(200, "two"));
+        assert_eq!(stage.requests(), 2);
     }
 
     #[tokio::test]
     async fn the_last_models_list_is_served_for_a_bounded_time() {
         let stage = Stage::new();
-        stage.get(Ok(side(200, "one"))).await.unwrap();
+        stage.get(Ok(response(200, "one"))).await.unwrap();
         let fault = || Err(Fault::of(Code::UpstreamUnavailable));
         stage.clock.advance(FRESH_MS);
-        assert_eq!(stage.get(fault()).await.unwrap(), side(200, "one"));
-        assert_eq!(stage.get(fault()).await.unwrap(), side(200, "one"));
-        assert_eq!(stage.asked(), 2, "a failure is shared, too");
+        assert_eq!(stage.get(fault()).await.unwrap(), response(200, "one"));
+        assert_eq!(stage.get(fault()).await.unwrap(), response(200, "one"));
+        assert_eq!(stage.requests(), 2, "a failure is shared, too");
         stage.clock.advance(FAILED_MS);
-        assert_eq!(stage.get(Ok(side(503, "no"))).await.unwrap(), side(200, "one"));
-        assert_eq!(stage.asked(), 3);
+        assert_eq!(stage.get(Ok(response(503, "no"))).await.unwrap(), response(200, "one"));
+        assert_eq!(stage.requests(), 3);
         stage.clock.advance(STALE_MS - FRESH_MS - FAILED_MS);
-        assert_eq!(stage.get(Ok(side(503, "no"))).await.unwrap(), side(503, "no"));
-        assert_eq!(stage.get(fault()).await.unwrap(), side(503, "no"));
+        assert_eq!(stage.get(Ok(response(503, "no"))).await.unwrap(), response(503, "no"));
+        assert_eq!(stage.get(fault()).await.unwrap(), response(503, "no"));
         stage.clock.advance(FAILED_MS);
         assert_eq!(stage.get(fault()).await, fault());
-        assert_eq!(stage.get(Ok(side(200, "two"))).await, fault(), "it waits");
+        assert_eq!(stage.get(Ok(response(200, "two"))).await, fault(), "it waits");
         stage.clock.advance(FAILED_MS);
-        assert_eq!(stage.get(Ok(side(200, "two"))).await.unwrap(), side(200, "two"));
+        assert_eq!(stage.get(Ok(response(200, "two"))).await.unwrap(), response(200, "two"));
         stage.clock.advance(FRESH_MS);
-        assert_eq!(stage.get(fault()).await.unwrap(), side(200, "two"));
-        assert_eq!(stage.asked(), 7);
+        assert_eq!(stage.get(fault()).await.unwrap(), response(200, "two"));
+        assert_eq!(stage.requests(), 7);
     }
 
     #[tokio::test]
@@ -193,13 +194,13 @@ mod tests {
         let (open, gate) = tokio::sync::oneshot::channel::<()>();
         let first = stage.list.get(|| async move {
             let _open = gate.await;
-            Ok(side(200, "one"))
+            Ok(response(200, "one"))
         });
         let mut first = Box::pin(first);
         assert!(futures::poll!(&mut first).is_pending());
         drop(first);
         open.send(()).unwrap();
-        assert_eq!(stage.get(Ok(side(200, "two"))).await.unwrap(), side(200, "one"));
-        assert_eq!(stage.asked(), 0);
+        assert_eq!(stage.get(Ok(response(200, "two"))).await.unwrap(), response(200, "one"));
+        assert_eq!(stage.requests(), 0);
     }
 }

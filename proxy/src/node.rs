@@ -11,7 +11,7 @@ use bursar_core::networks::ChainId;
 use crate::wait::within;
 
 /// Timeout of one lookup.
-const LOOK_MS: u64 = 5_000;
+const LOOKUP_MS: u64 = 5_000;
 /// Number of lookups before a transaction counts as unknown. A transaction that was just broadcast through another
 /// node takes a moment to arrive.
 const TRIES: u32 = 3;
@@ -38,14 +38,14 @@ impl Nodes {
 
     /// Whether a node knows the transaction at this moment. Without a node or its answer the transaction counts as
     /// unknown.
-    pub async fn know(&self, network: ChainId, hash: B256) -> bool {
+    pub async fn knows_transaction(&self, network: ChainId, hash: B256) -> bool {
         let Some(chain) = self.chains.get(&network) else { return false };
         for again in 0..TRIES {
             if again > 0 {
                 let wake = self.clock.mono_ms().saturating_add(PAUSE_MS);
                 self.clock.sleep_until(wake).await;
             }
-            match within(&*self.clock, LOOK_MS, chain.has_heard_of(hash)).await {
+            match within(&*self.clock, LOOKUP_MS, chain.has_heard_of(hash)).await {
                 Some(Ok(true)) => return true,
                 Some(Ok(false)) => {}
                 Some(Err(fault)) => {

@@ -118,11 +118,11 @@ impl Challenge {
     pub fn new(offers: &[Offer], estimate: &Estimate, error: &str) -> Self {
         // Official version 1 clients refuse a list that contains a network that they do not know.
         let official = offers.iter().any(|offer| offer.terms.network.v1_official);
-        let told = |version, offer: &&Offer| {
+        let is_listed = |version, offer: &&Offer| {
             version == Version::V2 || !official || offer.terms.network.v1_official
         };
         let accepts = |version| {
-            let all = offers.iter().filter(|offer| told(version, offer));
+            let all = offers.iter().filter(|offer| is_listed(version, offer));
             all.map(|offer| Value::from(offer.requirements(version))).collect::<Vec<_>>()
         };
         let resource = offers.first().map(|offer| &*offer.resource).unwrap_or_default();
@@ -241,8 +241,11 @@ mod tests {
         );
         let permit = Terms { method: Method::Permit2, ..(*offer.terms).clone() };
         let permit = Offer { terms: Arc::new(permit), ..offer };
-        let asked = permit.requirements(Version::V2).to_compact();
-        assert!(asked.ends_with("\"extra\":{\"assetTransferMethod\":\"permit2\"}}"), "{asked}");
+        let requirements = permit.requirements(Version::V2).to_compact();
+        assert!(
+            requirements.ends_with("\"extra\":{\"assetTransferMethod\":\"permit2\"}}"),
+            "{requirements}"
+        );
         // The request contains the payment as it came, and the requirements.
         let payment = parse(b"{\"a\":[1]}", 8).unwrap();
         let question = permit.question(Version::V1, &payment);

@@ -32,7 +32,7 @@ pub struct Payment {
     /// The offer that it accepts.
     pub offer: Offer,
     /// Why it buys nothing now. It may have bought something before: that answer is returned at any current price.
-    pub unfit: Option<Unfit>,
+    pub rejection: Option<Rejection>,
 }
 
 /// The identity of the payment in a header, without any check of its terms.
@@ -45,13 +45,13 @@ pub struct Named {
 
 /// Why a payment buys nothing. The client is asked for another payment, with this reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit {
+pub struct Rejection {
     /// The facilitators' code for the reason, if there is one.
     pub reason: String,
     pub message: String,
 }
 
-impl Unfit {
+impl Rejection {
     /// Creates a reason from a code and a message.
     pub fn new(reason: &str, message: &str) -> Self {
         Self { reason: reason.to_owned(), message: message.to_owned() }
@@ -60,22 +60,22 @@ impl Unfit {
 
 /// Why a header contains no usable payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unpaid {
+pub enum PaymentError {
     /// The header is malformed, so the request is refused.
     Unreadable(Fault),
     /// The payment is for another network, scheme or version.
-    Unfit(Unfit),
+    Rejected(Rejection),
 }
 
-impl From<Unfit> for Unpaid {
-    fn from(unfit: Unfit) -> Self {
-        Self::Unfit(unfit)
+impl From<Rejection> for PaymentError {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
     }
 }
 
-impl From<X402Error> for Unpaid {
+impl From<X402Error> for PaymentError {
     fn from(fault: X402Error) -> Self {
-        Self::Unreadable(Fault::of(Code::InvalidPaymentHeader).because(fault.reason()))
+        Self::Unreadable(Fault::of(Code::InvalidPaymentHeader).with_detail(fault.reason()))
     }
 }
 
@@ -84,44 +84,44 @@ impl Payment {
     /// seconds. A payment must not expire before the longest answer can be ready, nor too far ahead.
     ///
     /// # Errors
-    /// [`Unpaid`]: the header is malformed, or for another network, scheme or version.
+    /// [`PaymentError`]: the header is malformed, or for another network, scheme or version.
     pub fn read(
         text: &str,
         version: Version,
         offers: &[Offer],
         span: &RangeInclusive<u64>,
-    ) -> Result<Self, Unpaid> {
+    ) -> Result<Self, PaymentError> {
         let value = header::decode(text)?;
         let object = value
             .as_object()
             .ok_or_else(|| X402Error::InvalidHeader("it is not an object".into()))?;
         let top = Fields::new(object, "");
-        let told = top.required("x402Version", top.count("x402Version")?)?;
-        if told != version.number() {
+        let claimed = top.required("x402Version", top.count("x402Version")?)?;
+        if claimed != version.number() {
             let message = "the header and x402Version belong to different versions of x402";
-            return Err(Unfit::new("invalid_x402_version", message).into());
+            return Err(Rejection::new("invalid_x402_version", message).into());
         }
         let accepted = match version {
             Version::V1 => None,
             Version::V2 => Some(top.required("accepted", top.object("accepted")?)?),
         };
-        let named = accepted.map_or(top, |object| Fields::new(object, "accepted."));
-        let offer = chosen(&named, offers)?;
+        let accepted_terms = accepted.map_or(top, |object| Fields::new(object, "accepted."));
+        let offer = offer_for(&accepted_terms, offers)?;
         let payload = top.required("payload", top.object("payload")?)?;
         let signed = Signed::read(payload, offer.terms.method)?;
         let terms = &offer.terms;
-        let named_otherwise = accepted.is_some() && !is_named(&named, offer)?;
-        let unfit =
-            if named_otherwise { Some(priced_otherwise()) } else { signed.unfit(offer, span) };
+        let terms_differ = accepted.is_some() && !matches_offer(&accepted_terms, offer)?;
+        let rejection =
+            if terms_differ { Some(wrong_amount()) } else { signed.rejection(offer, span) };
         Ok(Self {
             id: signed.id(terms.network, terms.method, terms.asset),
             digest: Sha256::digest(payload.to_compact()).into(),
             version,
             payer: signed.from,
-            ends: signed.before,
+            ends: signed.expires_at,
             question: offer.question(version, &value),
             offer: offer.clone(),
-            unfit,
+            rejection,
         })
     }
 }
@@ -131,8 +131,8 @@ impl Named {
     /// network is no longer offered. Version 1 names no asset, so `terms` supply it.
     ///
     /// # Errors
-    /// [`Unpaid`]: the header is malformed, or its network is unknown.
-    pub fn read(text: &str, version: Version, terms: &[Arc<Terms>]) -> Result<Self, Unpaid> {
+    /// [`PaymentError`]: the header is malformed, or its network is unknown.
+    pub fn read(text: &str, version: Version, terms: &[Arc<Terms>]) -> Result<Self, PaymentError> {
         let value = header::decode(text)?;
         let object = value
             .as_object()
@@ -142,9 +142,11 @@ impl Named {
             Version::V1 => None,
             Version::V2 => Some(top.required("accepted", top.object("accepted")?)?),
         };
-        let named = accepted.map_or(top, |object| Fields::new(object, "accepted."));
-        let network = by_text(named.required("network", named.digits("network")?)?);
-        let unknown = || Unfit::new("unsupported_network", "the payment is on an unknown network");
+        let accepted_terms = accepted.map_or(top, |object| Fields::new(object, "accepted."));
+        let network =
+            by_text(accepted_terms.required("network", accepted_terms.digits("network")?)?);
+        let unknown =
+            || Rejection::new("unsupported_network", "the payment is on an unknown network");
         let network = network.ok_or_else(unknown)?;
         let payload = top.required("payload", top.object("payload")?)?;
         let method = match payload.get("permit2Authorization") {
@@ -152,7 +154,7 @@ impl Named {
             None => Method::Eip3009,
         };
         let asset = match accepted {
-            Some(_) => named.address("asset")?,
+            Some(_) => accepted_terms.address("asset")?,
             None => {
                 let offered = terms.iter().find(|terms| terms.network == network);
                 offered.map_or(network.stablecoin.address, |terms| terms.asset)
@@ -167,30 +169,33 @@ impl Named {
 }
 
 /// Returns the offer for the network that a payment names.
-fn chosen<'a>(named: &Fields<'_>, offers: &'a [Offer]) -> Result<&'a Offer, Unpaid> {
-    let scheme = named.required("scheme", named.text("scheme")?)?;
+fn offer_for<'a>(
+    accepted_terms: &Fields<'_>,
+    offers: &'a [Offer],
+) -> Result<&'a Offer, PaymentError> {
+    let scheme = accepted_terms.required("scheme", accepted_terms.text("scheme")?)?;
     if scheme != "exact" {
-        return Err(Unfit::new("unsupported_scheme", "only scheme exact is offered").into());
+        return Err(Rejection::new("unsupported_scheme", "only scheme exact is offered").into());
     }
-    let network = by_text(named.required("network", named.digits("network")?)?);
+    let network = by_text(accepted_terms.required("network", accepted_terms.digits("network")?)?);
     let offer = offers.iter().find(|offer| Some(offer.terms.network) == network);
     offer.ok_or_else(|| {
         let message = "the payment is on a network that was not offered";
-        Unfit::new("unsupported_network", message).into()
+        Rejection::new("unsupported_network", message).into()
     })
 }
 
 /// Whether the accepted terms match the offer. `extra` may contain more than was offered.
-fn is_named(named: &Fields<'_>, offer: &Offer) -> Result<bool, X402Error> {
-    Ok(named.address("asset")? == offer.terms.asset
-        && named.address("payTo")? == offer.terms.pay_to
-        && named.required("amount", named.amount("amount")?)? == offer.amount)
+fn matches_offer(accepted_terms: &Fields<'_>, offer: &Offer) -> Result<bool, X402Error> {
+    Ok(accepted_terms.address("asset")? == offer.terms.asset
+        && accepted_terms.address("payTo")? == offer.terms.pay_to
+        && accepted_terms.required("amount", accepted_terms.amount("amount")?)? == offer.amount)
 }
 
-fn priced_otherwise() -> Unfit {
+fn wrong_amount() -> Rejection {
     let message =
         "the payment is for another price: the price depends on the body, so sign for this body";
-    Unfit::new("invalid_exact_evm_payload_authorization_value", message)
+    Rejection::new("invalid_exact_evm_payload_authorization_value", message)
 }
 
 const EIP3009: [&str; 6] = ["from", "to", "value", "validAfter", "validBefore", "nonce"];
@@ -198,7 +203,7 @@ const PERMIT2: [&str; 6] = ["from", "permitted", "spender", "nonce", "deadline",
 
 /// Refuses members that are not signed. A facilitator might use such a member as the payment, and one payment could
 /// have any number of digests.
-fn known_alone(object: &Object, place: &str, known: &[&str]) -> Result<(), X402Error> {
+fn only_known_members(object: &Object, place: &str, known: &[&str]) -> Result<(), X402Error> {
     match object.iter().find(|(key, _value)| !known.contains(key)) {
         None => Ok(()),
         Some(_other) => {
@@ -212,23 +217,23 @@ struct Signed {
     from: Address,
     to: Address,
     value: U256,
-    before: u64,
+    expires_at: u64,
     nonce: U256,
     asset: Option<Address>,
 }
 
 impl Signed {
-    fn read(payload: &Object, method: Method) -> Result<Self, Unpaid> {
+    fn read(payload: &Object, method: Method) -> Result<Self, PaymentError> {
         let key = match method {
             Method::Eip3009 => "authorization",
             Method::Permit2 => "permit2Authorization",
         };
-        known_alone(payload, "payload.", &["signature", key])?;
+        only_known_members(payload, "payload.", &["signature", key])?;
         let payload = Fields::new(payload, "payload.");
         let object = payload.required(key, payload.object(key)?)?;
         Ok(match method {
             Method::Eip3009 => {
-                known_alone(object, "payload.authorization.", &EIP3009)?;
+                only_known_members(object, "payload.authorization.", &EIP3009)?;
                 let signed = object;
                 let signed = Fields::new(signed, "payload.authorization.");
                 let nonce = signed.required("nonce", signed.word("nonce")?)?;
@@ -236,13 +241,13 @@ impl Signed {
                     from: signed.address("from")?,
                     to: signed.address("to")?,
                     value: signed.required("value", signed.amount("value")?)?,
-                    before: seconds(&signed, "validBefore")?,
+                    expires_at: seconds(&signed, "validBefore")?,
                     nonce: U256::from_be_bytes(nonce.0),
                     asset: None,
                 }
             }
             Method::Permit2 => {
-                known_alone(object, "payload.permit2Authorization.", &PERMIT2)?;
+                only_known_members(object, "payload.permit2Authorization.", &PERMIT2)?;
                 let signed = object;
                 let signed = Fields::new(signed, "payload.permit2Authorization.");
                 let permitted = signed.required("permitted", signed.object("permitted")?)?;
@@ -253,7 +258,7 @@ impl Signed {
                     from: signed.address("from")?,
                     to: witness.address("to")?,
                     value: permitted.required("amount", permitted.amount("amount")?)?,
-                    before: seconds(&signed, "deadline")?,
+                    expires_at: seconds(&signed, "deadline")?,
                     nonce: signed.required("nonce", signed.amount("nonce")?)?,
                     asset: Some(permitted.address("token")?),
                 }
@@ -261,22 +266,25 @@ impl Signed {
         })
     }
 
-    fn unfit(&self, offer: &Offer, span: &RangeInclusive<u64>) -> Option<Unfit> {
+    fn rejection(&self, offer: &Offer, span: &RangeInclusive<u64>) -> Option<Rejection> {
         if self.to != offer.terms.pay_to {
             let message = "the payment goes to another payee";
-            return Some(Unfit::new("invalid_exact_evm_recipient_mismatch", message));
+            return Some(Rejection::new("invalid_exact_evm_recipient_mismatch", message));
         }
         if self.asset.is_some_and(|asset| asset != offer.terms.asset) {
-            return Some(Unfit::new("permit2_token_mismatch", "the payment is in another token"));
+            return Some(Rejection::new(
+                "permit2_token_mismatch",
+                "the payment is in another token",
+            ));
         }
         if self.value != offer.amount {
-            return Some(priced_otherwise());
+            return Some(wrong_amount());
         }
-        if !span.contains(&self.before) {
+        if !span.contains(&self.expires_at) {
             let message = "the payment expires too early for an answer, or more than a day ahead: sign for \
                  maxTimeoutSeconds";
             let reason = "invalid_exact_evm_payload_authorization_valid_before";
-            return Some(Unfit::new(reason, message));
+            return Some(Rejection::new(reason, message));
         }
         None
     }

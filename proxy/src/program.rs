@@ -20,7 +20,7 @@ use crate::service::Running;
 #[derive(Debug, Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// The settings, a TOML file with a table of models; every other key can also be set in the environment
+    /// Settings file (TOML) with the table of models; all other keys can also be set in the environment
     #[arg(long, global = true, env = "PROXY_CONFIG")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -33,7 +33,7 @@ enum Command {
     Run,
     /// Check facilitator, upstream, models and store, and report what is missing
     Check,
-    /// Print the manual of the settings, as Markdown
+    /// Print the reference of the settings as Markdown
     Settings,
 }
 

@@ -38,7 +38,7 @@ impl Redactor {
     }
 
     /// Returns the text with the secret replaced.
-    pub fn whole(&self, text: Vec<u8>) -> Vec<u8> {
+    pub fn redact(&self, text: Vec<u8>) -> Vec<u8> {
         if self.bytes().is_empty() {
             return text;
         }
@@ -49,7 +49,7 @@ impl Redactor {
     }
 
     /// Whether the text contains the secret.
-    pub fn is_in(&self, text: &[u8]) -> bool {
+    pub fn occurs_in(&self, text: &[u8]) -> bool {
         let mut filter = self.stream();
         filter.scan(text);
         filter.found
@@ -60,7 +60,7 @@ impl Redactor {
         StreamFilter {
             redactor: self.clone(),
             held: Vec::new(),
-            threads: Vec::new(),
+            matches: Vec::new(),
             spare: Vec::new(),
             clean: Vec::new(),
             found: false,
@@ -72,19 +72,19 @@ impl Redactor {
 #[derive(Debug)]
 pub struct StreamFilter {
     redactor: Redactor,
-    /// Bytes that may start the secret, from the start of the oldest thread.
+    /// Bytes that may start the secret, from the start of the oldest partial match.
     held: Vec<u8>,
     /// Spellings that are still possible, by their start.
-    threads: Vec<Thread>,
-    /// Buffer for the next generation of threads.
-    spare: Vec<Thread>,
+    matches: Vec<PartialMatch>,
+    /// Buffer for the next generation of matches.
+    spare: Vec<PartialMatch>,
     clean: Vec<u8>,
     found: bool,
 }
 
 /// One way to read the held bytes as the secret.
 #[derive(Debug, Clone, Copy)]
-struct Thread {
+struct PartialMatch {
     /// Its start in `held`.
     start: usize,
     /// Number of bytes of the secret that were matched.
@@ -125,11 +125,11 @@ impl StreamFilter {
     /// Returns the held bytes at the end of the stream. If they contain half of the secret or more, returns the
     /// replacement instead: the rest could be guessed.
     pub fn end(&mut self) -> Bytes {
-        let most = self.threads.iter().map(|thread| thread.read).max().unwrap_or(0);
-        let telling = most > 0 && most >= self.redactor.bytes().len().div_ceil(2);
-        self.threads.clear();
+        let most = self.matches.iter().map(|partial| partial.read).max().unwrap_or(0);
+        let reveals_secret = most > 0 && most >= self.redactor.bytes().len().div_ceil(2);
+        self.matches.clear();
         let held = std::mem::take(&mut self.held);
-        if telling { Bytes::from_static(MARK) } else { Bytes::from(held) }
+        if reveals_secret { Bytes::from_static(MARK) } else { Bytes::from(held) }
     }
 
     fn scan(&mut self, piece: &[u8]) {
@@ -142,7 +142,7 @@ impl StreamFilter {
         let mut rest = piece;
         loop {
             // Most bytes cannot start the secret and are copied together.
-            if self.threads.is_empty() {
+            if self.matches.is_empty() {
                 let plain = rest.iter().position(begins).unwrap_or(rest.len());
                 let (passed, after) = rest.split_at(plain);
                 self.clean.extend_from_slice(passed);
@@ -155,46 +155,46 @@ impl StreamFilter {
     }
 
     fn step(&mut self, byte: u8, secret: &[u8]) {
-        let fresh = Thread { start: self.held.len(), read: 0, part: Part::Begin };
+        let fresh = PartialMatch { start: self.held.len(), read: 0, part: Part::Begin };
         self.held.push(byte);
         let mut next = std::mem::take(&mut self.spare);
-        for thread in self.threads.drain(..).chain([fresh]) {
-            thread.step(byte, secret, &mut next);
+        for partial in self.matches.drain(..).chain([fresh]) {
+            partial.step(byte, secret, &mut next);
         }
-        let whole = next.iter().filter(|thread| thread.read == secret.len());
-        if let Some(start) = whole.map(|thread| thread.start).min() {
+        let complete = next.iter().filter(|partial| partial.read == secret.len());
+        if let Some(start) = complete.map(|partial| partial.start).min() {
             self.clean.extend(self.held.drain(..start.min(self.held.len())));
             self.clean.extend_from_slice(MARK);
             self.held.clear();
             self.found = true;
             next.clear();
         }
-        self.spare = std::mem::replace(&mut self.threads, next);
-        self.let_go();
+        self.spare = std::mem::replace(&mut self.matches, next);
+        self.release();
     }
 
-    /// Passes on the bytes before the oldest thread: they cannot be part of the secret.
-    fn let_go(&mut self) {
-        let oldest = self.threads.iter().map(|thread| thread.start).min();
+    /// Passes on the bytes before the oldest partial match: they cannot be part of the secret.
+    fn release(&mut self) {
+        let oldest = self.matches.iter().map(|partial| partial.start).min();
         let free = oldest.unwrap_or(self.held.len());
         if free > 0 {
             self.clean.extend(self.held.drain(..free.min(self.held.len())));
-            for thread in &mut self.threads {
-                thread.start = thread.start.saturating_sub(free);
+            for partial in &mut self.matches {
+                partial.start = partial.start.saturating_sub(free);
             }
         }
     }
 }
 
-impl Thread {
-    /// Adds the threads that follow this one after the next byte: none if it cannot match any longer.
+impl PartialMatch {
+    /// Adds the partial matches that follow this one after the next byte: none if it cannot match any longer.
     fn step(self, byte: u8, secret: &[u8], next: &mut Vec<Self>) {
-        let Some(wanted) = secret.get(self.read).copied() else { return };
+        let Some(expected) = secret.get(self.read).copied() else { return };
         let done = Self { read: self.read.saturating_add(1), part: Part::Begin, ..self };
         let within = |part| Self { part, ..self };
         match self.part {
             Part::Begin => {
-                if byte == wanted {
+                if byte == expected {
                     next.push(done);
                 }
                 match byte {
@@ -206,14 +206,14 @@ impl Thread {
             Part::Backslash => match byte {
                 b'u' => next.push(within(Part::Hex { left: 4, value: 0 })),
                 // `\"`, `\\` and `\/` stand for the second character.
-                b'"' | b'\\' | b'/' if byte == wanted => next.push(done),
+                b'"' | b'\\' | b'/' if byte == expected => next.push(done),
                 _other => {}
             },
             Part::Hex { left, value } => {
                 let Some(digit) = hex_digit(byte) else { return };
                 let value = (value << 4) | digit;
                 match left {
-                    0 | 1 if value == u16::from(wanted) => next.push(done),
+                    0 | 1 if value == u16::from(expected) => next.push(done),
                     0 | 1 => {}
                     _more => next.push(within(Part::Hex { left: left.saturating_sub(1), value })),
                 }

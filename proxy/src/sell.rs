@@ -15,18 +15,18 @@ use bursar_outbound::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
-use crate::book::keeper::{Claim, Held, Keeper};
-use crate::book::store::StoreFault;
-use crate::book::{Answer, Digest, Next, PaymentId, Record, SaleKey, Settlement, Stage};
-use crate::facilitator::{About, Facilitator, Verdict};
+use crate::book::keeper::{Claim, Keeper, PaymentGuard};
+use crate::book::store::StoreError;
+use crate::book::{Answer, Digest, NextStep, PaymentId, Record, SaleKey, Settlement, Stage};
+use crate::facilitator::{Facilitator, SaleContext, Verdict};
 use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
 use crate::node::Nodes;
-use crate::payment::{Named, Payment, Unfit};
+use crate::payment::{Named, Payment, Rejection};
 use crate::shop::Quote;
 use crate::strikes::Strikes;
-use crate::unpaid::{self, Debt, Dollars, Unpaid};
-use crate::upstream::{Begun, Said, Side, Upstream};
+use crate::unpaid::{self, Dollars, Unpaid, UnpaidGuard};
+use crate::upstream::{Passthrough, Upstream, UpstreamReply, UpstreamResponse};
 use crate::usage;
 use crate::wait::within;
 pub use budget::Budget;
@@ -77,23 +77,23 @@ pub struct Order {
 #[derive(Debug)]
 pub enum Sold {
     Whole {
-        head: Head,
+        head: AnswerHead,
         body: Vec<u8>,
-        /// Set if the answer is too long to store after delivery. [`Seller::is_out`] is then called before its last
-        /// byte.
-        long: Option<PaymentId>,
+        /// Set if the answer is too long to store after delivery. [`Seller::delete_sent_answer`] is then called before
+        /// its last byte.
+        delete_when_sent: Option<PaymentId>,
     },
-    Stream(Streamed),
+    Stream(PaidStream),
     /// The upstream refused the request. Nothing was charged.
-    Refusal(Side),
+    UpstreamRefusal(Passthrough),
     /// The payment was rejected. The customer is asked for another one.
-    Unpaid(Unfit),
-    Refused(Refused),
+    PaymentRejected(Rejection),
+    Refused(PaymentRefusal),
 }
 
 /// Head of a paid answer.
 #[derive(Debug)]
-pub struct Head {
+pub struct AnswerHead {
     pub status: u16,
     pub content_type: Option<String>,
     /// The upstream's request id.
@@ -103,7 +103,7 @@ pub struct Head {
     pub usd: String,
 }
 
-impl Head {
+impl AnswerHead {
     fn of(
         record: &Record,
         (status, content_type): (u16, Option<String>),
@@ -117,15 +117,19 @@ impl Head {
 impl Sold {
     fn whole(record: &Record, answer: Answer, request_id: Option<String>) -> Self {
         let Answer { status, content_type, body } = answer;
-        let long = (body.len() > KEPT_BYTES_MAX).then_some(record.id);
-        Self::Whole { head: Head::of(record, (status, content_type), request_id), body, long }
+        let delete_when_sent = (body.len() > KEPT_BYTES_MAX).then_some(record.id);
+        Self::Whole {
+            head: AnswerHead::of(record, (status, content_type), request_id),
+            body,
+            delete_when_sent,
+        }
     }
 }
 
 /// Head of a paid stream, and its chunks as they arrive.
 #[derive(Debug)]
-pub struct Streamed {
-    pub head: Head,
+pub struct PaidStream {
+    pub head: AnswerHead,
     pub chunks: mpsc::Receiver<Bytes>,
     /// Whether the end of the chunks is the end of the answer. If not, the connection is cut.
     pub complete: Arc<AtomicBool>,
@@ -133,7 +137,7 @@ pub struct Streamed {
 
 /// A refusal of a request with a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct PaymentRefusal {
     pub fault: Fault,
     pub charged: Charged,
     /// The facilitator's receipt, as JSON.
@@ -159,8 +163,8 @@ impl Charged {
     }
 }
 
-impl Refused {
-    fn free(fault: Fault) -> Self {
+impl PaymentRefusal {
+    fn uncharged(fault: Fault) -> Self {
         Self { fault, charged: Charged::No, receipt: None }
     }
 
@@ -176,9 +180,9 @@ impl Refused {
     }
 }
 
-impl From<Refused> for Sold {
-    fn from(refused: Refused) -> Self {
-        Self::Refused(refused)
+impl From<PaymentRefusal> for Sold {
+    fn from(refusal: PaymentRefusal) -> Self {
+        Self::Refused(refusal)
     }
 }
 
@@ -204,31 +208,31 @@ impl Seller {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn known(&self, named: Named, body: &Digest) -> Result<Option<Record>, StoreFault> {
+    pub async fn known(&self, named: Named, body: &Digest) -> Result<Option<Record>, StoreError> {
         let record = self.0.keeper.find(named.id).await?;
         Ok(record.filter(|record| {
-            record.stage != Stage::Taken && record.next(body, &named.digest) != Next::Spent
+            record.stage != Stage::Taken && record.next_step(body, &named.digest) != NextStep::Spent
         }))
     }
 
     /// Sells an answer: once per payment, however often it is requested.
     pub async fn sell(&self, order: Order) -> Sold {
         let id = order.named.id;
-        let begun = self.0.clock.mono_ms();
+        let started_ms = self.0.clock.mono_ms();
         loop {
             match self.0.keeper.claim(id, &order.quote.digest) {
-                Claim::Mine(held) => {
-                    return self.held(&order, held).await.unwrap_or_else(|sold| *sold);
+                Claim::Held(guard) => {
+                    return self.continue_sale(&order, guard).await.unwrap_or_else(|sold| *sold);
                 }
-                Claim::Other => {
-                    return Refused::free(Fault::of(Code::PaymentSpent)).into();
+                Claim::OtherBody => {
+                    return PaymentRefusal::uncharged(Fault::of(Code::PaymentSpent)).into();
                 }
-                Claim::Busy(mut done) => {
-                    let waited = self.0.clock.mono_ms().saturating_sub(begun);
+                Claim::SameBody(mut done) => {
+                    let waited = self.0.clock.mono_ms().saturating_sub(started_ms);
                     let left = self.0.patience_ms.saturating_sub(waited);
                     // The channel only ever closes; nothing is sent on it.
                     if within(&*self.0.clock, left, done.changed()).await.is_none() {
-                        return Refused {
+                        return PaymentRefusal {
                             fault: Fault::of(Code::PaymentInUse),
                             charged: Charged::Unknown,
                             receipt: None,
@@ -241,11 +245,11 @@ impl Seller {
     }
 
     /// Deletes a long answer that was delivered up to its last byte.
-    pub async fn is_out(&self, id: PaymentId) {
+    pub async fn delete_sent_answer(&self, id: PaymentId) {
         let keeper = &self.0.keeper;
         let Ok(Some(record)) = keeper.find(id).await else { return };
         // Another task holds the payment and may need the answer. The sweep deletes it later.
-        let Claim::Mine(_held) = keeper.claim(id, &record.body) else { return };
+        let Claim::Held(_held) = keeper.claim(id, &record.body) else { return };
         let Ok(Some(mut record)) = keeper.find(id).await else { return };
         record.kept = false;
         if let Err(fault) = keeper.put(&record, None).await {
@@ -254,209 +258,231 @@ impl Seller {
     }
 
     /// Continues a sale whose payment this task holds.
-    async fn held(&self, order: &Order, held: Held) -> Step<Sold> {
+    async fn continue_sale(&self, order: &Order, guard: PaymentGuard) -> Step<Sold> {
         let id = order.named.id;
         let known = self.stored(self.0.keeper.find(id).await)?;
-        let Some(record) = known else { return self.fresh(order, None, held).await };
-        match record.next(&order.quote.digest, &order.named.digest) {
-            Next::Serve => self.fresh(order, record.key, held).await,
-            Next::Settle => {
+        let Some(record) = known else { return self.sell_new(order, None, guard).await };
+        match record.next_step(&order.quote.digest, &order.named.digest) {
+            NextStep::Serve => self.sell_new(order, record.key, guard).await,
+            NextStep::Settle => {
                 let answer = self.stored(self.0.keeper.answer(id).await)?;
                 let Some(answer) = answer else {
-                    return end(Refused::of(Code::AnswerNotKept, &record));
+                    return end(PaymentRefusal::of(Code::AnswerNotKept, &record));
                 };
                 // If the unpaid limit leaves no room, the answer is delivered only if it is settled.
-                let debt = self.debt(&record).ok();
-                self.settle_whole(record, answer, None, debt).await
+                let unpaid = self.reserve_unpaid(&record).ok();
+                self.settle_whole(record, answer, None, unpaid).await
             }
-            Next::Stream => self.owed(order, record, held).await,
-            Next::Replay => {
+            NextStep::Stream => self.resume_stream(order, record, guard).await,
+            NextStep::Replay => {
                 let answer = self.stored(self.0.keeper.answer(id).await)?;
                 let Some(answer) = answer else {
-                    return end(Refused::of(Code::AnswerNotKept, &record));
+                    return end(PaymentRefusal::of(Code::AnswerNotKept, &record));
                 };
                 self.0.metrics.chat("replayed");
                 Ok(Sold::whole(&record, answer, None))
             }
             // A refusal for another request must not reveal the payment's state.
-            Next::Spent => end(Refused::free(Fault::of(Code::PaymentSpent))),
-            Next::Gone => end(Refused::of(Code::AnswerNotKept, &record)),
-            Next::Broken => end(Refused::of(Code::StreamBroken, &record)),
+            NextStep::Spent => end(PaymentRefusal::uncharged(Fault::of(Code::PaymentSpent))),
+            NextStep::AnswerDeleted => end(PaymentRefusal::of(Code::AnswerNotKept, &record)),
+            NextStep::Broken => end(PaymentRefusal::of(Code::StreamBroken, &record)),
         }
     }
 
     /// Sells for a payment that is new or has bought nothing so far.
-    async fn fresh(&self, order: &Order, key: Option<SaleKey>, held: Held) -> Step<Sold> {
+    async fn sell_new(
+        &self,
+        order: &Order,
+        key: Option<SaleKey>,
+        guard: PaymentGuard,
+    ) -> Step<Sold> {
         let Some(payment) = &order.payment else {
-            return end(Refused::free(Fault::of(Code::AnswerNotKept)));
+            return end(PaymentRefusal::uncharged(Fault::of(Code::AnswerNotKept)));
         };
-        if let Some(unfit) = &payment.unfit {
-            return end(Sold::Unpaid(unfit.clone()));
+        if let Some(rejection) = &payment.rejection {
+            return end(Sold::PaymentRejected(rejection.clone()));
         }
         if self.0.strikes.is_out(payment.payer, self.0.clock.mono_ms()) {
             let fault = Fault::of(Code::TooManyRequests);
-            return end(Refused::free(fault.because("too many payments of this payer failed")));
+            return end(PaymentRefusal::uncharged(
+                fault.with_detail("too many payments of this payer failed"),
+            ));
         }
         if self.0.places.available_permits() == 0 {
-            return end(Refused::free(Fault::of(Code::Busy)));
+            return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
         }
-        let mut record = self.record_of(&order.quote, payment, self.key(key)?);
+        let mut record = self.record_of(&order.quote, payment, self.key_or_new(key)?);
         // The key is on disk before the first request that contains it.
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.failpoints.pass("taken");
-        let (place, debt) = match self.admitted(&record, payment).await {
+        let (permit, unpaid) = match self.admit(&record, payment).await {
             Ok(admitted) => admitted,
             Err(refused) => {
                 self.release(&record).await;
                 return Err(refused);
             }
         };
-        let said = match self.ask_upstream(order).await {
-            Ok(said) => said,
-            Err(fault) => return self.in_vain(&record, fault).await,
+        let reply = match self.call_upstream(order).await {
+            Ok(reply) => reply,
+            Err(fault) => return self.end_with_penalty(&record, fault).await,
         };
-        match said {
-            Said::Refusal(side) => {
+        match reply {
+            UpstreamReply::Refusal(response) => {
                 self.release(&record).await;
                 self.0.metrics.chat("refused_upstream");
-                Ok(Sold::Refusal(side))
+                Ok(Sold::UpstreamRefusal(response))
             }
-            Said::Success(begun) if begun.is_stream => {
+            UpstreamReply::Success(response) if response.is_stream => {
                 record.stage = Stage::Owed;
-                self.settle_stream(&mut record, Some(debt)).await?;
-                self.begin_stream(order, record, *begun, (held, place)).await
+                self.settle_stream(&mut record, Some(unpaid)).await?;
+                self.start_stream(order, record, *response, (guard, permit)).await
             }
-            Said::Success(begun) => {
-                let request_id = begun.request_id.clone();
-                let answer = match self.whole_of(*begun).await {
+            UpstreamReply::Success(response) => {
+                let request_id = response.request_id.clone();
+                let answer = match self.read_whole(*response).await {
                     Ok(answer) => answer,
-                    Err(fault) => return self.in_vain(&record, fault).await,
+                    Err(fault) => return self.end_with_penalty(&record, fault).await,
                 };
-                self.answered(order, &mut record, &answer);
-                self.settle_whole(record, answer, request_id, Some(debt)).await
+                self.set_answered(order, &mut record, &answer);
+                self.settle_whole(record, answer, request_id, Some(unpaid)).await
             }
         }
     }
 
     /// Verifies a payment, then reserves a permit and room within the unpaid limits. Only a verified payment counts
     /// against its payer.
-    async fn admitted(
+    async fn admit(
         &self,
         record: &Record,
         payment: &Payment,
-    ) -> Step<(OwnedSemaphorePermit, Debt)> {
+    ) -> Step<(OwnedSemaphorePermit, UnpaidGuard)> {
         self.verify(record, payment).await?;
-        let Some(place) = self.place() else {
-            return end(Refused::free(Fault::of(Code::Busy)));
+        let Some(permit) = self.try_permit() else {
+            return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
         };
-        Ok((place, self.debt(record)?))
+        Ok((permit, self.reserve_unpaid(record)?))
     }
 
     /// Counts a sale as unpaid.
-    fn debt(&self, record: &Record) -> Step<Debt> {
+    fn reserve_unpaid(&self, record: &Record) -> Step<UnpaidGuard> {
         let amount = unpaid::price_of(record).unwrap_or(Dollars::MAX);
         self.0.unpaid.reserve(record.id, record.payer, amount).or_else(|over| {
             tracing::warn!(payer = %record.payer, ?over, "too much is unpaid");
-            end(Refused::of(Code::UnpaidLimit, record))
+            end(PaymentRefusal::of(Code::UnpaidLimit, record))
         })
     }
 
     /// Returns the sale's known key, or a new one. A key never changes.
-    fn key(&self, known: Option<SaleKey>) -> Step<SaleKey> {
+    fn key_or_new(&self, known: Option<SaleKey>) -> Step<SaleKey> {
         known.map_or_else(SaleKey::random, Ok).or_else(|fault| {
             tracing::error!(%fault, "this machine provides no random bytes");
-            end(Refused::free(Fault::of(Code::StoreFailed)))
+            end(PaymentRefusal::uncharged(Fault::of(Code::StoreFailed)))
         })
     }
 
     /// Ends a sale for which the upstream may have worked without a result. Releases the payment and counts a
     /// penalty.
-    async fn in_vain<T>(&self, record: &Record, fault: Fault) -> Step<T> {
+    async fn end_with_penalty<T>(&self, record: &Record, fault: Fault) -> Step<T> {
         if fault.code != Code::UpstreamUnavailable && fault.code != Code::UpstreamKey {
             self.0.strikes.add(record.payer, self.0.clock.mono_ms());
         }
         self.release(record).await;
-        end(Refused::free(fault))
+        end(PaymentRefusal::uncharged(fault))
     }
 
-    fn place(&self) -> Option<OwnedSemaphorePermit> {
+    fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.places).try_acquire_owned().ok()
     }
 
     /// Resumes a stream that is charged, or may be, and of which nothing was sent.
-    async fn owed(&self, order: &Order, mut record: Record, held: Held) -> Step<Sold> {
-        let Some(place) = self.place() else {
+    async fn resume_stream(
+        &self,
+        order: &Order,
+        mut record: Record,
+        guard: PaymentGuard,
+    ) -> Step<Sold> {
+        let Some(permit) = self.try_permit() else {
             let paid = record.settlement.is_good();
-            return end(Refused::of(if paid { Code::AnswerOwed } else { Code::Busy }, &record));
+            return end(PaymentRefusal::of(
+                if paid { Code::AnswerOwed } else { Code::Busy },
+                &record,
+            ));
         };
         if !record.settlement.is_good() {
-            let debt = self.debt(&record).ok();
-            self.settle_stream(&mut record, debt).await?;
+            let unpaid = self.reserve_unpaid(&record).ok();
+            self.settle_stream(&mut record, unpaid).await?;
         }
         // From here on it is paid, so every failure must allow another try.
-        let begun = match self.ask_upstream(order).await {
-            Ok(Said::Success(begun)) => begun,
-            Ok(Said::Refusal(_)) | Err(_) => return end(Refused::of(Code::AnswerOwed, &record)),
+        let response = match self.call_upstream(order).await {
+            Ok(UpstreamReply::Success(response)) => response,
+            Ok(UpstreamReply::Refusal(_)) | Err(_) => {
+                return end(PaymentRefusal::of(Code::AnswerOwed, &record));
+            }
         };
-        if begun.is_stream {
-            return self.begin_stream(order, record, *begun, (held, place)).await;
+        if response.is_stream {
+            return self.start_stream(order, record, *response, (guard, permit)).await;
         }
-        let request_id = begun.request_id.clone();
-        let Ok(answer) = self.whole_of(*begun).await else {
-            return end(Refused::of(Code::AnswerOwed, &record));
+        let request_id = response.request_id.clone();
+        let Ok(answer) = self.read_whole(*response).await else {
+            return end(PaymentRefusal::of(Code::AnswerOwed, &record));
         };
-        self.answered(order, &mut record, &answer);
+        self.set_answered(order, &mut record, &answer);
         self.settle_whole(record, answer, request_id, None).await
     }
 
     async fn verify(&self, record: &Record, payment: &Payment) -> Step<()> {
-        let about =
-            About { network: payment.offer.terms.network, payer: payment.payer, key: record.key };
-        match self.0.facilitator.verify(&payment.question, about).await {
-            Verdict::Good => Ok(()),
-            Verdict::Bad { reason, message } => end(Sold::Unpaid(Unfit { reason, message })),
-            Verdict::None(why) => {
+        let context = SaleContext {
+            network: payment.offer.terms.network,
+            payer: payment.payer,
+            key: record.key,
+        };
+        match self.0.facilitator.verify(&payment.question, context).await {
+            Verdict::Valid => Ok(()),
+            Verdict::Invalid { reason, message } => {
+                end(Sold::PaymentRejected(Rejection { reason, message }))
+            }
+            Verdict::Unavailable(why) => {
                 tracing::warn!(facilitator = self.0.facilitator.label(), %why, "no verdict");
-                end(Refused::free(Fault::of(Code::FacilitatorUnavailable)))
+                end(PaymentRefusal::uncharged(Fault::of(Code::FacilitatorUnavailable)))
             }
         }
     }
 
-    async fn ask_upstream(&self, order: &Order) -> Result<Said, Fault> {
-        let begun = self.0.clock.mono_ms();
-        let said = self.0.upstream.chat(order.quote.forward.clone(), order.quote.stream).await;
-        let took_ms = self.0.clock.mono_ms().saturating_sub(begun);
-        let result = match &said {
-            Ok(Said::Success(_)) => "good",
-            Ok(Said::Refusal(_)) => "refused",
+    async fn call_upstream(&self, order: &Order) -> Result<UpstreamReply, Fault> {
+        let started_ms = self.0.clock.mono_ms();
+        let reply = self.0.upstream.chat(order.quote.forward.clone(), order.quote.stream).await;
+        let took_ms = self.0.clock.mono_ms().saturating_sub(started_ms);
+        let result = match &reply {
+            Ok(UpstreamReply::Success(_)) => "good",
+            Ok(UpstreamReply::Refusal(_)) => "refused",
             Err(fault) => fault.code.text(),
         };
         self.0.metrics.upstream(result, took_ms);
-        said
+        reply
     }
 
-    async fn whole_of(&self, begun: Begun) -> Result<Answer, Fault> {
-        let (status, content_type) = (begun.status, begun.content_type.clone());
-        let body = self.0.upstream.whole(begun, ANSWER_BYTES_MAX).await?;
+    async fn read_whole(&self, response: UpstreamResponse) -> Result<Answer, Fault> {
+        let (status, content_type) = (response.status, response.content_type.clone());
+        let body = self.0.upstream.read_body(response, ANSWER_BYTES_MAX).await?;
         if !usage::is_answer(&body) {
-            tracing::warn!(status, "the upstream's answer is no answer");
+            tracing::warn!(status, "the upstream's answer is an error or not a JSON object");
             return Err(Fault::of(Code::UpstreamBroken));
         }
         Ok(Answer { status, content_type, body })
     }
 
-    fn answered(&self, order: &Order, record: &mut Record, answer: &Answer) {
+    fn set_answered(&self, order: &Order, record: &mut Record, answer: &Answer) {
         let quote = &order.quote;
         record.stage = Stage::Answered;
         record.usage =
             usage::of_whole(&answer.body, quote.estimate.prompt_tokens, quote.vocabulary);
-        self.used(order, record);
+        self.count_usage(order, record);
     }
 
-    fn used(&self, order: &Order, record: &Record) {
+    fn count_usage(&self, order: &Order, record: &Record) {
         if let Some(usage) = record.usage {
-            let model = order.quote.estimate.model.as_deref().filter(|_name| order.quote.listed);
-            self.0.metrics.used(model, usage);
+            let model = order.quote.estimate.model.as_deref().filter(|_name| order.quote.in_table);
+            self.0.metrics.add_tokens(model, usage);
         }
     }
 
@@ -485,16 +511,16 @@ impl Seller {
 
     /// Deletes an uncharged payment, so that it can be used again. If the record remains, the next start deletes it.
     async fn release(&self, record: &Record) {
-        if let Err(fault) = self.0.keeper.forget(record.id).await {
+        if let Err(fault) = self.0.keeper.delete(record.id).await {
             tracing::error!(%fault, "a payment that bought nothing could not be released");
         }
     }
 
-    fn stored<T>(&self, outcome: Result<T, StoreFault>) -> Step<T> {
+    fn stored<T>(&self, outcome: Result<T, StoreError>) -> Step<T> {
         outcome.or_else(|fault| {
             tracing::error!(%fault, "the store failed");
             let fault = Fault::of(Code::StoreFailed);
-            end(Refused { fault, charged: Charged::Unknown, receipt: None })
+            end(PaymentRefusal { fault, charged: Charged::Unknown, receipt: None })
         })
     }
 }

@@ -21,8 +21,8 @@ use tokio_util::task::TaskTracker;
 use crate::api::{self, Api};
 use crate::book::keeper::Keeper;
 use crate::book::redb_store::RedbStore;
-use crate::book::store::StoreFault;
-use crate::config::{Config, Unusable};
+use crate::book::store::StoreError;
+use crate::config::{Config, SettingsFault};
 use crate::facilitator::Facilitator;
 use crate::metrics::Metrics;
 use crate::node::Nodes;
@@ -35,19 +35,19 @@ use crate::upstream::Upstream;
 
 const CONNECT_MS: u64 = 10_000;
 /// Memory for the copies of open streams.
-const COPIES_BYTES: usize = 32 << 20;
+const STREAM_COPIES_BYTES: usize = 32 << 20;
 /// Memory for bodies that are arriving. At least four of the longest bodies fit.
 const BODIES_BYTES: usize = 16 << 20;
 /// Memory for bodies of requests in progress. At least sixteen of the longest bodies fit.
-const ORDERS_BYTES: usize = 256 << 20;
+const OPEN_BODIES_BYTES: usize = 256 << 20;
 /// How long an identical request waits, beyond the longest answer.
-const PATIENCE_MS: u64 = 120_000;
+const REPEAT_WAIT_MS: u64 = 120_000;
 
 /// Why the proxy cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartFault {
     #[error(transparent)]
-    Settings(#[from] Unusable),
+    Settings(#[from] SettingsFault),
     #[error("the store {path} cannot be used ({why}): is another proxy using it?")]
     Store { path: String, why: String },
     #[error("the clock cannot be used: {0}")]
@@ -88,7 +88,7 @@ pub fn clock() -> Result<Arc<dyn Clock>, StartFault> {
 /// The settings are invalid, or the HTTP client cannot be created.
 pub fn facilitator_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Facilitator, StartFault> {
     let client = Client::lasting(CONNECT_MS).map_err(StartFault::Client)?;
-    let (target, key) = (config.facilitator()?, config.facilitator_header()?);
+    let (target, key) = (config.facilitator()?, config.facilitator_authorization()?);
     Ok(Facilitator::new(client, target, key, Arc::clone(clock)))
 }
 
@@ -101,7 +101,7 @@ pub fn nodes_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Nodes, StartF
     for rpc in config.nodes()? {
         let chain = rpc.chain;
         let nodes = RpcChain::new(rpc, Arc::clone(clock)).map_err(|fault| {
-            StartFault::Settings(Unusable::Key { key: "RPC_URL", why: fault.to_string() })
+            StartFault::Settings(SettingsFault::Key { key: "RPC_URL", why: fault.to_string() })
         })?;
         chains.insert(chain, Arc::new(nodes));
     }
@@ -114,9 +114,9 @@ pub fn nodes_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Nodes, StartF
 /// The settings are invalid, or the HTTP client cannot be created.
 pub fn upstream_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Upstream, StartFault> {
     let client = Client::lasting(CONNECT_MS).map_err(StartFault::Client)?;
-    let waits = (config.upstream_ms, config.upstream_idle_ms);
-    let key = (config.upstream_key.clone(), config.upstream_header()?);
-    Ok(Upstream::new(client, config.upstream()?, key, Arc::clone(clock), waits))
+    let timeouts = (config.upstream_ms, config.upstream_idle_ms);
+    let key = (config.upstream_key.clone(), config.upstream_authorization()?);
+    Ok(Upstream::new(client, config.upstream()?, key, Arc::clone(clock), timeouts))
 }
 
 impl Running {
@@ -129,16 +129,16 @@ impl Running {
         failpoints: Arc<dyn Failpoints>,
     ) -> Result<Self, StartFault> {
         let clock = clock()?;
-        let unusable = |fault: StoreFault| StartFault::Store {
+        let store_fault = |fault: StoreError| StartFault::Store {
             path: config.store.display().to_string(),
             why: fault.to_string(),
         };
         let writer = TaskTracker::new();
-        let store = RedbStore::open_file(&config.store).map_err(unusable)?;
-        let keeper = Keeper::load(Arc::new(store), &writer).await.map_err(unusable)?;
+        let store = RedbStore::open_file(&config.store).map_err(store_fault)?;
+        let keeper = Keeper::load(Arc::new(store), &writer).await.map_err(store_fault)?;
         let unpaid = Unpaid::new(config.unpaid);
-        keeper.all_pending().iter().for_each(|record| unpaid.load(record));
-        let (servers, sales, looks) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
+        keeper.pending_records().iter().for_each(|record| unpaid.load(record));
+        let (servers, sales, upkeep) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
         let metrics = Arc::new(Metrics::default());
         let seller = Seller::new(Parts {
             keeper,
@@ -149,8 +149,8 @@ impl Running {
             metrics: Arc::clone(&metrics),
             clock: Arc::clone(&clock),
             failpoints,
-            patience_ms: config.upstream_ms.saturating_add(PATIENCE_MS),
-            budget: Budget::of(COPIES_BYTES),
+            patience_ms: config.upstream_ms.saturating_add(REPEAT_WAIT_MS),
+            budget: Budget::of(STREAM_COPIES_BYTES),
             places: Arc::new(Semaphore::new(config.in_flight)),
             strikes: Strikes::default(),
             tasks: sales.clone(),
@@ -166,7 +166,7 @@ impl Running {
         bounds.trusted = config.trusted_proxies.clone();
         bounds.write_ms = READ_MS;
         bounds.body.all_bytes = BODIES_BYTES.max(config.body_bytes.saturating_mul(4));
-        bounds.body.whole_bytes = ORDERS_BYTES.max(config.body_bytes.saturating_mul(16));
+        bounds.body.whole_bytes = OPEN_BODIES_BYTES.max(config.body_bytes.saturating_mul(16));
         let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
         let metrics_address = match metrics_listener {
             Some((listener, address)) => {
@@ -186,15 +186,15 @@ impl Running {
         let shop = Shop::new(config, terms);
         let api = Api::new(shop, seller.clone(), access, stopping.clone());
         http::serve([listener], api::router(Arc::new(api)), edge(bounds), &servers, &stopping);
-        looks.spawn(upkeep::look(seller.clone(), stopping.clone()));
-        looks.spawn(upkeep::forget(seller.clone(), stopping.clone()));
+        upkeep.spawn(upkeep::reconcile_pending(seller.clone(), stopping.clone()));
+        upkeep.spawn(upkeep::delete_old(seller.clone(), stopping.clone()));
         Ok(Self {
             address,
             metrics_address,
             seller,
             servers,
             sales,
-            upkeep: looks,
+            upkeep,
             writer,
             stopping,
             drain_ms,
@@ -224,7 +224,7 @@ impl Running {
         tokio::select! {
             () = all => {}
             () = self.clock.sleep_until(end) => {
-                tracing::warn!("some customers were not answered in time; their answers are kept for them");
+                tracing::warn!("some requests were unfinished after drain_ms; their payments can be used again, or their answers are owed");
             }
         }
     }

@@ -34,7 +34,7 @@ pub struct Quote {
     pub digest: Digest,
     pub vocabulary: Vocabulary,
     /// Whether the model is in the table. Other names are chosen by customers, so metrics do not use them as labels.
-    pub listed: bool,
+    pub in_table: bool,
 }
 
 impl Shop {
@@ -57,12 +57,12 @@ impl Shop {
     ///
     /// # Errors
     /// [`Fault`]: the request is invalid, or its model is not sold.
-    pub fn read(&self, body: &Bytes) -> Result<Reading, Fault> {
+    pub fn parse(&self, body: &Bytes) -> Result<ParsedRequest, Fault> {
         let chat = Chat::parse(body, &self.config.extra_fields)?;
         let name = chat.model.as_deref().or(self.config.default_model.as_deref());
         let model = self.config.model(name);
-        let model = model.ok_or_else(|| Fault::of(Code::ModelNotFound).about("model"))?;
-        Ok(Reading { chat, model })
+        let model = model.ok_or_else(|| Fault::of(Code::ModelNotFound).with_param("model"))?;
+        Ok(ParsedRequest { chat, model })
     }
 
     /// Prices a body.
@@ -70,7 +70,7 @@ impl Shop {
     /// # Errors
     /// [`Fault`]: the request is invalid, not sold, or too large.
     pub fn quote(&self, body: &Bytes, resource: &Arc<str>) -> Result<Quote, Fault> {
-        self.price(self.read(body)?, body, resource)
+        self.price(self.parse(body)?, body, resource)
     }
 
     /// Prices a parsed body.
@@ -79,33 +79,35 @@ impl Shop {
     /// [`Fault`]: the request has content without a price, or is too large.
     pub fn price(
         &self,
-        reading: Reading,
+        request: ParsedRequest,
         body: &Bytes,
         resource: &Arc<str>,
     ) -> Result<Quote, Fault> {
         let config = &self.config;
-        let Reading { chat, model } = reading;
+        let ParsedRequest { chat, model } = request;
         let name = chat.model.as_deref().or(config.default_model.as_deref());
-        let most = self.highest_bound(Some(&model));
-        let bound = chat.bound.unwrap_or_else(|| self.usual_bound(Some(&model)));
+        let most = self.max_bound(Some(&model));
+        let bound = chat.bound.unwrap_or_else(|| self.default_bound(Some(&model)));
         if bound > most {
             let why = format!("an answer can have at most {most} tokens");
-            return Err(Fault::of(Code::TooManyTokens).because(why).about("max_completion_tokens"));
+            return Err(Fault::of(Code::TooManyTokens)
+                .with_detail(why)
+                .with_param("max_completion_tokens"));
         }
         let counted = chat.count(model.vocabulary, model.image_tokens)?;
         if counted.prompt > config.max_prompt_tokens {
             let why = format!("a prompt can have at most {} tokens", config.max_prompt_tokens);
-            return Err(Fault::of(Code::TooManyTokens).because(why).about("messages"));
+            return Err(Fault::of(Code::TooManyTokens).with_detail(why).with_param("messages"));
         }
         let completion = bound.saturating_add(counted.predicted).saturating_mul(chat.choices);
         let tokens = Tokens { prompt: counted.prompt, completion };
-        let too_much = || Fault::of(Code::TooManyTokens).because("the amount is too large");
+        let too_much = || Fault::of(Code::TooManyTokens).with_detail("the amount is too large");
         let mut offers = Vec::with_capacity(self.terms.len());
         for terms in &self.terms {
             let amount = model.rates.amount(tokens, terms.decimals).ok_or_else(too_much)?;
             offers.push(Offer { terms: Arc::clone(terms), amount, resource: Arc::clone(resource) });
         }
-        let forward = chat.completed((config.bound_field, bound), name);
+        let forward = chat.forward_body((config.bound_field, bound), name);
         Ok(Quote {
             estimate: Estimate {
                 model: name.map(str::to_owned),
@@ -119,7 +121,7 @@ impl Shop {
             forward: forward.map_or_else(|| body.clone(), Bytes::from),
             digest: Sha256::digest(body).into(),
             vocabulary: model.vocabulary,
-            listed: name.is_some_and(|name| config.models.contains_key(name)),
+            in_table: name.is_some_and(|name| config.models.contains_key(name)),
         })
     }
 
@@ -129,19 +131,19 @@ impl Shop {
     ///
     /// # Errors
     /// [`Fault`]: this version cannot parse the body, so the answer cannot be bounded.
-    pub fn owed(&self, body: &Bytes, record: &Record) -> Result<Quote, Fault> {
+    pub fn quote_owed(&self, body: &Bytes, record: &Record) -> Result<Quote, Fault> {
         let config = &self.config;
-        let chat = Chat::sold(body)?;
+        let chat = Chat::parse_sold(body)?;
         let name = record.model.as_deref();
         let vocabulary = self.vocabulary_of(record);
         let model = config.model(name);
-        // Old rows have no bound. If the body sets none either, the usual bound was paid.
-        let usual = || self.usual_bound(model.as_ref());
-        let bound = record.bound.or(chat.bound).unwrap_or_else(usual);
+        // Old rows have no bound. If the body sets none either, the default bound was paid.
+        let default = || self.default_bound(model.as_ref());
+        let bound = record.bound.or(chat.bound).unwrap_or_else(default);
         // Used only by metrics, and only if the upstream reports no usage. Images may have no price now.
         let image = model.as_ref().and_then(|model| model.image_tokens).unwrap_or(0);
         let counted = chat.count(vocabulary, Some(image));
-        let forward = chat.completed((config.bound_field, bound), name);
+        let forward = chat.forward_body((config.bound_field, bound), name);
         Ok(Quote {
             estimate: Estimate {
                 model: record.model.clone(),
@@ -155,19 +157,19 @@ impl Shop {
             forward: forward.map_or_else(|| body.clone(), Bytes::from),
             digest: record.body,
             vocabulary,
-            listed: name.is_some_and(|name| config.models.contains_key(name)),
+            in_table: name.is_some_and(|name| config.models.contains_key(name)),
         })
     }
 
-    fn highest_bound(&self, model: Option<&Model>) -> u64 {
+    fn max_bound(&self, model: Option<&Model>) -> u64 {
         let own = model.and_then(|model| model.max_completion_tokens);
         own.unwrap_or(self.config.max_completion_tokens)
     }
 
     /// Returns the bound for a body that sets none.
-    fn usual_bound(&self, model: Option<&Model>) -> u64 {
+    fn default_bound(&self, model: Option<&Model>) -> u64 {
         let own = model.and_then(|model| model.completion_tokens);
-        own.unwrap_or(self.config.completion_tokens).min(self.highest_bound(model))
+        own.unwrap_or(self.config.completion_tokens).min(self.max_bound(model))
     }
 
     /// Returns the vocabulary of a sale's model. If the model is unknown now, the default.
@@ -179,12 +181,12 @@ impl Shop {
 
 /// A parsed body and the settings of its model.
 #[derive(Debug)]
-pub struct Reading {
+pub struct ParsedRequest {
     chat: Chat,
     model: Model,
 }
 
-impl Reading {
+impl ParsedRequest {
     /// Returns the vocabulary of its model.
     pub fn vocabulary(&self) -> Vocabulary {
         self.model.vocabulary
@@ -193,7 +195,7 @@ impl Reading {
 
 impl Quote {
     /// Returns a quote without a price: enough to find a stored answer.
-    pub fn bare(body: &Bytes) -> Self {
+    pub fn unpriced(body: &Bytes) -> Self {
         Self {
             offers: Vec::new(),
             estimate: Estimate {
@@ -207,7 +209,7 @@ impl Quote {
             forward: body.clone(),
             digest: Sha256::digest(body).into(),
             vocabulary: Vocabulary::default(),
-            listed: false,
+            in_table: false,
         }
     }
 }

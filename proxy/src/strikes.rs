@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use alloy_primitives::Address;
 
 /// Failures per window after which a payer is locked out.
-const MOST: u32 = 10;
+const FAILURES_MAX: u32 = 10;
 /// Length of the window, which starts at a payer's first failure.
-const WHILE_MS: u64 = 10 * 60 * 1_000;
+const WINDOW_MS: u64 = 10 * 60 * 1_000;
 /// Maximum number of tracked payers. If another one is added, all are cleared: an attacker needs funds in each
 /// account.
 const PAYERS_MAX: usize = 65_536;
@@ -30,7 +30,7 @@ impl Strikes {
             payers.clear();
         }
         let (since, count) = payers.entry(payer).or_insert((now_ms, 0));
-        if now_ms.saturating_sub(*since) >= WHILE_MS {
+        if now_ms.saturating_sub(*since) >= WINDOW_MS {
             (*since, *count) = (now_ms, 0);
         }
         *count = count.saturating_add(1);
@@ -40,7 +40,7 @@ impl Strikes {
     pub fn is_out(&self, payer: Address, now_ms: u64) -> bool {
         let payers = self.payers.lock().unwrap_or_else(PoisonError::into_inner);
         payers.get(&payer).is_some_and(|(since, count)| {
-            *count >= MOST && now_ms.saturating_sub(*since) < WHILE_MS
+            *count >= FAILURES_MAX && now_ms.saturating_sub(*since) < WINDOW_MS
         })
     }
 }
@@ -52,14 +52,14 @@ mod tests {
     #[test]
     fn only_the_penalized_payer_is_locked_out_until_the_window_ends() {
         let (strikes, payer) = (Strikes::default(), Address::repeat_byte(1));
-        for n in 0..MOST {
+        for n in 0..FAILURES_MAX {
             assert!(!strikes.is_out(payer, 100), "{n}");
             strikes.add(payer, 100);
         }
-        assert!(strikes.is_out(payer, 100 + WHILE_MS - 1));
+        assert!(strikes.is_out(payer, 100 + WINDOW_MS - 1));
         assert!(!strikes.is_out(Address::repeat_byte(2), 100));
-        assert!(!strikes.is_out(payer, 100 + WHILE_MS));
-        strikes.add(payer, 100 + WHILE_MS);
-        assert!(!strikes.is_out(payer, 100 + WHILE_MS), "it begins anew");
+        assert!(!strikes.is_out(payer, 100 + WINDOW_MS));
+        strikes.add(payer, 100 + WINDOW_MS);
+        assert!(!strikes.is_out(payer, 100 + WINDOW_MS), "a new window starts");
     }
 }

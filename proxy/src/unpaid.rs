@@ -17,14 +17,14 @@ pub type Dollars = U256;
 
 /// Limits on what may be unpaid at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct UnpaidLimits {
     pub per_payer: Dollars,
     pub total: Dollars,
 }
 
 /// The limit that a sale would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OverBound {
+pub enum OverLimit {
     Payer,
     Total,
 }
@@ -32,7 +32,7 @@ pub enum OverBound {
 /// The unpaid sales. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Unpaid {
-    bounds: Bounds,
+    limits: UnpaidLimits,
     // Held for a single update.
     open: Arc<Mutex<Open>>,
 }
@@ -46,22 +46,22 @@ struct Open {
 
 /// A sale that counts as unpaid until this is dropped.
 ///
-/// If it is [kept](Debt::keep), it counts until [`Unpaid::end`].
+/// If it is [kept](UnpaidGuard::keep), it counts until [`Unpaid::end`].
 #[derive(Debug)]
-pub struct Debt {
+pub struct UnpaidGuard {
     id: PaymentId,
     unpaid: Unpaid,
     kept: bool,
 }
 
-impl Debt {
+impl UnpaidGuard {
     /// Keeps the sale counted until [`Unpaid::end`]: its answer is delivered while its settlement is pending.
     pub fn keep(mut self) {
         self.kept = true;
     }
 }
 
-impl Drop for Debt {
+impl Drop for UnpaidGuard {
     fn drop(&mut self) {
         if !self.kept {
             self.unpaid.end(self.id);
@@ -76,8 +76,8 @@ pub fn price_of(record: &Record) -> Option<Dollars> {
 
 impl Unpaid {
     /// Creates the limits without any sale.
-    pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, open: Arc::default() }
+    pub fn new(limits: UnpaidLimits) -> Self {
+        Self { limits, open: Arc::default() }
     }
 
     /// Counts a sale that was pending at the start, whatever the limits are now.
@@ -95,7 +95,7 @@ impl Unpaid {
         id: PaymentId,
         payer: Address,
         amount: Dollars,
-    ) -> Result<Debt, OverBound> {
+    ) -> Result<UnpaidGuard, OverLimit> {
         let mut open = self.lock();
         let of_payer = open.payers.get(&payer).copied().unwrap_or_default();
         let fits =
@@ -103,16 +103,16 @@ impl Unpaid {
         // The answer was delivered, and is still counted.
         let kept = open.sales.contains_key(&id);
         if !kept {
-            if !fits(of_payer, self.bounds.per_payer) {
-                return Err(OverBound::Payer);
+            if !fits(of_payer, self.limits.per_payer) {
+                return Err(OverLimit::Payer);
             }
-            if !fits(open.total, self.bounds.total) {
-                return Err(OverBound::Total);
+            if !fits(open.total, self.limits.total) {
+                return Err(OverLimit::Total);
             }
             open.add(id, payer, amount);
         }
         drop(open);
-        Ok(Debt { id, unpaid: self.clone(), kept })
+        Ok(UnpaidGuard { id, unpaid: self.clone(), kept })
     }
 
     /// Ends the count of a sale: it is paid, was not delivered, or will never be paid.

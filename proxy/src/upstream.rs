@@ -14,7 +14,7 @@ use crate::usage::{self, Event};
 use crate::wait::within;
 
 /// Maximum size of an error or a list of models that is passed on. Also bounds a stream before its first event ends.
-const SIDE_BYTES_MAX: usize = 4 << 20;
+const PASSTHROUGH_BYTES_MAX: usize = 4 << 20;
 /// Timeout of a request for the list of models.
 const MODELS_MS: u64 = 15_000;
 
@@ -36,7 +36,7 @@ pub struct Upstream {
 
 /// A small response that is passed on unpaid: an error, or the list of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Side {
+pub struct Passthrough {
     pub status: u16,
     pub content_type: Option<String>,
     pub retry_after: Option<String>,
@@ -45,7 +45,7 @@ pub struct Side {
 
 /// The head of a successful response, with the first part of a stream.
 #[derive(Debug)]
-pub struct Begun {
+pub struct UpstreamResponse {
     pub status: u16,
     pub content_type: Option<String>,
     pub request_id: Option<String>,
@@ -55,14 +55,14 @@ pub struct Begun {
     pub first: Bytes,
     pub rest: Answered,
     /// Deadline of an answer that is not a stream, on the monotonic clock.
-    until_ms: u64,
+    deadline_ms: u64,
 }
 
 /// The upstream's reply to a chat request.
 #[derive(Debug)]
-pub enum Said {
-    Success(Box<Begun>),
-    Refusal(Side),
+pub enum UpstreamReply {
+    Success(Box<UpstreamResponse>),
+    Refusal(Passthrough),
 }
 
 impl Upstream {
@@ -97,52 +97,63 @@ impl Upstream {
     ///
     /// # Errors
     /// A [`Fault`]: there is no answer, and nothing was charged.
-    pub async fn chat(&self, body: Bytes, stream: bool) -> Result<Said, Fault> {
+    pub async fn chat(&self, body: Bytes, stream: bool) -> Result<UpstreamReply, Fault> {
         let target = self.base.below(&["chat", "completions"]);
         let accept = if stream { "text/event-stream" } else { "application/json" };
-        let asked =
+        let request =
             Asked { method: Method::POST, target: &target, headers: self.headers(accept), body };
-        let until_ms = self.clock.mono_ms().saturating_add(self.answer_ms);
+        let deadline_ms = self.clock.mono_ms().saturating_add(self.answer_ms);
         let exchange = async {
-            let mut rest = self.client.open(asked).await.map_err(unanswered)?;
+            let mut rest = self.client.open(request).await.map_err(no_answer)?;
             let status = rest.status.as_u16();
             if rest.status.is_redirection() || rest.status.is_informational() {
-                return Err(Fault::of(Code::UpstreamBroken).because(format!("HTTP {status}")));
+                return Err(Fault::of(Code::UpstreamBroken).with_detail(format!("HTTP {status}")));
             }
             if status >= 400 {
-                return Ok(Said::Refusal(self.side(rest).await?));
+                return Ok(UpstreamReply::Refusal(self.read_passthrough(rest).await?));
             }
-            let content_type = self.text(&rest.headers, "content-type");
-            let request_id = self.text(&rest.headers, "x-request-id");
+            let content_type = self.passthrough_header(&rest.headers, "content-type");
+            let request_id = self.passthrough_header(&rest.headers, "x-request-id");
             let is_stream = is_event_stream(content_type.as_deref().unwrap_or_default());
             let first = if is_stream { first_event(&mut rest).await? } else { Bytes::new() };
-            let begun =
-                Begun { status, content_type, request_id, is_stream, first, rest, until_ms };
-            Ok(Said::Success(Box::new(begun)))
+            let response = UpstreamResponse {
+                status,
+                content_type,
+                request_id,
+                is_stream,
+                first,
+                rest,
+                deadline_ms,
+            };
+            Ok(UpstreamReply::Success(Box::new(response)))
         };
-        within(&*self.clock, self.answer_ms, exchange).await.unwrap_or_else(too_late)
+        within(&*self.clock, self.answer_ms, exchange).await.unwrap_or_else(timed_out)
     }
 
     /// Returns the next chunk of a stream, or `None` at its end.
     ///
     /// # Errors
     /// The stream broke, or no chunk came in time.
-    pub async fn next(&self, rest: &mut Answered) -> Result<Option<Bytes>, Fault> {
+    pub async fn next_chunk(&self, rest: &mut Answered) -> Result<Option<Bytes>, Fault> {
         within(&*self.clock, self.idle_ms, async { rest.chunk().await.map_err(broken) })
             .await
-            .unwrap_or_else(too_late)
+            .unwrap_or_else(timed_out)
     }
 
     /// Returns the body of an answer that is not a stream, without the key.
     ///
     /// # Errors
     /// The answer broke off, took too long, or exceeds `bytes_max`.
-    pub async fn whole(&self, begun: Begun, bytes_max: usize) -> Result<Vec<u8>, Fault> {
-        let Begun { mut rest, until_ms, .. } = begun;
-        let left = until_ms.saturating_sub(self.clock.mono_ms());
+    pub async fn read_body(
+        &self,
+        response: UpstreamResponse,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, Fault> {
+        let UpstreamResponse { mut rest, deadline_ms, .. } = response;
+        let left = deadline_ms.saturating_sub(self.clock.mono_ms());
         let read = async {
             let mut body = Vec::new();
-            while let Some(chunk) = self.next(&mut rest).await? {
+            while let Some(chunk) = self.next_chunk(&mut rest).await? {
                 if chunk.len() > bytes_max.saturating_sub(body.len()) {
                     return Err(broken(format!("the answer is longer than {bytes_max} bytes")));
                 }
@@ -150,46 +161,46 @@ impl Upstream {
             }
             Ok(body)
         };
-        let body = within(&*self.clock, left, read).await.unwrap_or_else(too_late)?;
-        Ok(self.redactor.whole(body))
+        let body = within(&*self.clock, left, read).await.unwrap_or_else(timed_out)?;
+        Ok(self.redactor.redact(body))
     }
 
     /// Returns the upstream's list of models, or its error.
     ///
     /// # Errors
     /// A [`Fault`]: there is no response, or the upstream refuses our key.
-    pub async fn models(&self) -> Result<Side, Fault> {
+    pub async fn models(&self) -> Result<Passthrough, Fault> {
         let target = self.base.below(&["models"]);
         let headers = self.headers("application/json");
-        let asked = Asked { method: Method::GET, target: &target, headers, body: Bytes::new() };
+        let request = Asked { method: Method::GET, target: &target, headers, body: Bytes::new() };
         let exchange = async {
-            let answered = self.client.open(asked).await.map_err(unanswered)?;
-            if answered.status.is_redirection() {
-                return Err(Fault::of(Code::UpstreamBroken).because(answered.status));
+            let response = self.client.open(request).await.map_err(no_answer)?;
+            if response.status.is_redirection() {
+                return Err(Fault::of(Code::UpstreamBroken).with_detail(response.status));
             }
-            self.side(answered).await
+            self.read_passthrough(response).await
         };
-        within(&*self.clock, MODELS_MS, exchange).await.unwrap_or_else(too_late)
+        within(&*self.clock, MODELS_MS, exchange).await.unwrap_or_else(timed_out)
     }
 
-    async fn side(&self, answered: Answered) -> Result<Side, Fault> {
-        let status = answered.status.as_u16();
+    async fn read_passthrough(&self, response: Answered) -> Result<Passthrough, Fault> {
+        let status = response.status.as_u16();
         // These statuses concern us: our key or our credit.
         if matches!(status, 401..=403) {
             tracing::error!(status, "the upstream refuses this service");
             return Err(Fault::of(Code::UpstreamKey));
         }
-        let content_type = self.text(&answered.headers, "content-type");
-        let retry_after = self.text(&answered.headers, "retry-after");
-        let body = answered.whole(SIDE_BYTES_MAX).await.map_err(broken)?;
-        let body = Bytes::from(self.redactor.whole(body));
-        Ok(Side { status, content_type, retry_after, body })
+        let content_type = self.passthrough_header(&response.headers, "content-type");
+        let retry_after = self.passthrough_header(&response.headers, "retry-after");
+        let body = response.whole(PASSTHROUGH_BYTES_MAX).await.map_err(broken)?;
+        let body = Bytes::from(self.redactor.redact(body));
+        Ok(Passthrough { status, content_type, retry_after, body })
     }
 
     /// Returns a header that is passed on, unless it contains the key.
-    fn text(&self, headers: &HeaderMap, name: &str) -> Option<String> {
+    fn passthrough_header(&self, headers: &HeaderMap, name: &str) -> Option<String> {
         let text = headers.get(name)?.to_str().ok()?;
-        (!self.redactor.is_in(text.as_bytes())).then(|| text.to_owned())
+        (!self.redactor.occurs_in(text.as_bytes())).then(|| text.to_owned())
     }
 
     /// Returns the request headers. No header of the customer is forwarded. Compression is refused, because chunks
@@ -212,18 +223,18 @@ async fn first_event(rest: &mut Answered) -> Result<Bytes, Fault> {
     let mut frames = Vec::new();
     loop {
         let Some(chunk) = rest.chunk().await.map_err(broken)? else {
-            return Err(broken("a stream without an event".to_owned()));
+            return Err(broken("the stream ended without an event".to_owned()));
         };
-        let alone = frames.is_empty();
+        let is_first = frames.is_empty();
         frames.extend_from_slice(&chunk);
         match usage::first_event(&frames) {
             Some(Event::Error) => {
-                return Err(broken("a stream that begins with an error".to_owned()));
+                return Err(broken("the stream starts with an error".to_owned()));
             }
-            Some(Event::Piece) if alone => return Ok(chunk),
-            Some(Event::Piece) => return Ok(frames.into()),
-            None if frames.len() > SIDE_BYTES_MAX => {
-                return Err(broken("a stream whose first event has no end".to_owned()));
+            Some(Event::Chunk) if is_first => return Ok(chunk),
+            Some(Event::Chunk) => return Ok(frames.into()),
+            None if frames.len() > PASSTHROUGH_BYTES_MAX => {
+                return Err(broken("the first event of the stream is too long".to_owned()));
             }
             None => {}
         }
@@ -234,7 +245,7 @@ fn is_event_stream(kind: &str) -> bool {
     kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
-fn unanswered(fault: Unanswered) -> Fault {
+fn no_answer(fault: Unanswered) -> Fault {
     let code = match fault {
         Unanswered::Unreached(_) => Code::UpstreamUnavailable,
         Unanswered::Lost(_) => Code::UpstreamBroken,
@@ -244,10 +255,10 @@ fn unanswered(fault: Unanswered) -> Fault {
 }
 
 fn broken(why: String) -> Fault {
-    tracing::warn!(%why, "the upstream's answer was cut off");
+    tracing::warn!(%why, "the upstream's answer is unusable");
     Fault::of(Code::UpstreamBroken)
 }
 
-fn too_late<T>() -> Result<T, Fault> {
+fn timed_out<T>() -> Result<T, Fault> {
     Err(Fault::of(Code::UpstreamTimeout))
 }

@@ -14,13 +14,13 @@ pub fn is_answer(body: &[u8]) -> bool {
     let begins = body.iter().find(|byte| !byte.is_ascii_whitespace());
     // Our strict reader would refuse some texts that models write, and the upstream has already charged for them.
     begins == Some(&b'{')
-        && serde_json::from_slice::<Head>(body)
-            .is_ok_and(|head| head.error.is_none_or(|error| error.is_null()))
+        && serde_json::from_slice::<ErrorMember>(body)
+            .is_ok_and(|object| object.error.is_none_or(|error| error.is_null()))
 }
 
 /// The member that marks an error.
 #[derive(Deserialize)]
-struct Head {
+struct ErrorMember {
     error: Option<serde_json::Value>,
 }
 
@@ -28,13 +28,13 @@ struct Head {
 pub fn first_event(frames: &[u8]) -> Option<Event> {
     let end = frames.iter().rposition(|byte| *byte == b'\n')?;
     let data = events(frames.get(..end)?).next()?;
-    Some(if is_error_frame(data) { Event::Error } else { Event::Piece })
+    Some(if is_error_frame(data) { Event::Error } else { Event::Chunk })
 }
 
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    Piece,
+    Chunk,
     Error,
 }
 
@@ -63,7 +63,7 @@ fn is_error(answer: &Value) -> bool {
 /// answer cannot be parsed.
 pub fn of_whole(body: &[u8], prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
     let answer = json::parse_few(body, DEPTH_MAX, VALUES_MAX).ok()?;
-    told(&answer).or_else(|| Some(counted(&mut [answer].iter(), prompt, vocabulary)))
+    reported(&answer).or_else(|| Some(count(&mut [answer].iter(), prompt, vocabulary)))
 }
 
 /// Returns the usage of a stream, or of its end if `whole` is false. `prompt` is our count, used if the upstream
@@ -71,35 +71,31 @@ pub fn of_whole(body: &[u8], prompt: u64, vocabulary: Vocabulary) -> Option<Usag
 pub fn of_stream(frames: &[u8], whole: bool, prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
     let read = |text: &[u8]| json::parse_few(text, DEPTH_MAX, VALUES_MAX).ok();
     let frames: Vec<Value> = events(frames).filter_map(read).collect();
-    let last = frames.iter().rev().find_map(told);
+    let last = frames.iter().rev().find_map(reported);
     // Nothing can be counted from a part.
-    last.or_else(|| whole.then(|| counted(&mut frames.iter(), prompt, vocabulary)))
+    last.or_else(|| whole.then(|| count(&mut frames.iter(), prompt, vocabulary)))
 }
 
-fn told(answer: &Value) -> Option<Usage> {
+fn reported(answer: &Value) -> Option<Usage> {
     let usage = answer.get("usage")?;
-    let count = |key| usage.get(key).and_then(Value::as_number).and_then(Number::as_u64);
+    let tokens = |key| usage.get(key).and_then(Value::as_number).and_then(Number::as_u64);
     Some(Usage {
-        prompt: count("prompt_tokens")?,
-        completion: count("completion_tokens")?,
+        prompt: tokens("prompt_tokens")?,
+        completion: tokens("completion_tokens")?,
         told: true,
     })
 }
 
 /// Counts the texts of each choice separately.
-fn counted(
-    answers: &mut dyn Iterator<Item = &Value>,
-    prompt: u64,
-    vocabulary: Vocabulary,
-) -> Usage {
+fn count(answers: &mut dyn Iterator<Item = &Value>, prompt: u64, vocabulary: Vocabulary) -> Usage {
     let mut texts: Vec<(String, String)> = Vec::new();
     for answer in answers {
         for choice in answer.get("choices").and_then(Value::as_array).unwrap_or_default() {
             let index = choice.get("index").map(Value::to_compact).unwrap_or_default();
-            let said = choice.get("delta").or_else(|| choice.get("message"));
-            let Some(said) = said else { continue };
+            let message = choice.get("delta").or_else(|| choice.get("message"));
+            let Some(message) = message else { continue };
             let mut text = String::new();
-            gather(said, &mut text);
+            append_text(message, &mut text);
             match texts.iter_mut().find(|(known, _text)| *known == index) {
                 Some((_index, before)) => before.push_str(&text),
                 None => texts.push((index, text)),
@@ -111,11 +107,11 @@ fn counted(
 }
 
 /// Appends what a model wrote: text, reasoning, and tool calls.
-fn gather(said: &Value, text: &mut String) {
+fn append_text(message: &Value, text: &mut String) {
     for key in ["content", "reasoning_content", "refusal"] {
-        text.push_str(said.get(key).and_then(Value::as_str).unwrap_or_default());
+        text.push_str(message.get(key).and_then(Value::as_str).unwrap_or_default());
     }
-    for call in said.get("tool_calls").and_then(Value::as_array).unwrap_or_default() {
+    for call in message.get("tool_calls").and_then(Value::as_array).unwrap_or_default() {
         for key in ["name", "arguments"] {
             let part = call.get("function").and_then(|function| function.get(key));
             text.push_str(part.and_then(Value::as_str).unwrap_or_default());
@@ -155,12 +151,12 @@ mod tests {
             ("", None),
             (": still here\n\n", None),
             (": a\n\ndata: {\"cho", None),
-            (": a\n\ndata: {\"choices\":[]}\n", Some(Event::Piece)),
+            (": a\n\ndata: {\"choices\":[]}\n", Some(Event::Chunk)),
             ("data: {\"error\":{\"message\":\"no\"}}\n\n", Some(Event::Error)),
-            ("event: x\ndata: [DONE]\n\n", Some(Event::Piece)),
+            ("event: x\ndata: [DONE]\n\n", Some(Event::Chunk)),
             (
                 "data: {\"choices\":[{\"delta\":{\"content\":\"\\\"error\\\"\"}}]}\n\n",
-                Some(Event::Piece),
+                Some(Event::Chunk),
             ),
         ] {
             assert_eq!(first_event(frames.as_bytes()), event, "{frames}");
@@ -176,10 +172,10 @@ mod tests {
         let usage = of_stream(frames.as_bytes(), true, 5, VOCABULARY).unwrap();
         assert_eq!(usage, Usage { prompt: 5, completion: 2, told: false });
         assert_eq!(of_stream(frames.as_bytes(), false, 5, VOCABULARY), None);
-        let told = format!(
+        let reported = format!(
             "{frames}data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":3,\"completion_tokens\":4}}}}\n\n"
         );
-        let usage = of_stream(told.as_bytes(), false, 5, VOCABULARY).unwrap();
+        let usage = of_stream(reported.as_bytes(), false, 5, VOCABULARY).unwrap();
         assert_eq!(usage, Usage { prompt: 3, completion: 4, told: true });
     }
 }

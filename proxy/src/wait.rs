@@ -9,7 +9,7 @@ pub(crate) async fn within<T>(
     future: impl Future<Output = T>,
 ) -> Option<T> {
     let end = clock.mono_ms().saturating_add(ms);
-    // cancel-safe: the clock only waits, and the other is meant to end with it.
+    // cancel-safe: the clock only waits, and the future may be dropped at the timeout.
     tokio::select! {
         biased;
         value = future => Some(value),

@@ -18,6 +18,7 @@ const CRATES: &[&str] = &[
     "shared/chain",
     "shared/chain/submit",
     "shared/desks",
+    "shared/rows",
     "shared/serve",
     "engine/domain",
     "engine/service",

@@ -30,7 +30,7 @@ use crate::core::handle::{Handle, Turns};
 use crate::edition::Edition;
 use crate::endpoints;
 use crate::funds::Funds;
-use crate::journal::{Carry, RedbStore, Store, create_owner_only};
+use crate::journal::{Carry, JournalError, RedbStore, Store, StoreError, create_owner_only};
 use crate::lanes::courier::{self, Courier};
 use crate::lanes::payments::{self, Execution};
 use crate::operator::wallet::lock::lock;
@@ -111,7 +111,7 @@ impl Engine {
                 }
             };
             Core::open(store, &opening, opening_gate, opening_ports.rules)
-                .map_err(|error| damaged(&opening_folder, &error))
+                .map_err(|error| unusable(&opening_folder, &error))
         })
         .await
         .map_err(|_panicked| damaged(&folder, &"its structure is broken"))??;
@@ -318,20 +318,21 @@ fn open_journal(
     begin: bool,
 ) -> Result<Box<dyn Store>, Fault> {
     let path = folder.file("journal.redb");
+    let failed = |error: std::io::Error| unusable(folder, &StoreError::from(error).into());
     let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
     if empty && wallet_file(folder).is_some() {
         if !begin {
             return Err(damaged(folder, &"it is missing or empty, and there is a wallet file"));
         }
-        set_history_aside(folder).map_err(|error| damaged(folder, &error))?;
+        set_history_aside(folder).map_err(failed)?;
     }
-    create_owner_only(&path).map_err(|error| damaged(folder, &error))?;
-    ports.failpoints.hit("journal.created").map_err(|error| damaged(folder, &error))?;
+    create_owner_only(&path).map_err(failed)?;
+    ports.failpoints.hit("journal.created").map_err(failed)?;
     // Opening for writing repairs the file. A damaged file must be rejected unchanged, so check it read-only first.
-    crate::journal::look(&path).map_err(|error| damaged(folder, &error))?;
+    crate::journal::look(&path).map_err(|error| unusable(folder, &error))?;
     let store = RedbStore::open(&path, Arc::clone(&ports.failpoints))
-        .map_err(|error| damaged(folder, &error))?;
-    ports.failpoints.hit("journal.opened").map_err(|error| damaged(folder, &error))?;
+        .map_err(|error| unusable(folder, &error.into()))?;
+    ports.failpoints.hit("journal.opened").map_err(failed)?;
     Ok(Box::new(store.carrying(carry)))
 }
 
@@ -358,6 +359,25 @@ fn wallet_file(folder: &DataFolder) -> Option<String> {
         let stem = name.strip_suffix(".wallet").or_else(|| name.strip_suffix(".wallet.previous"));
         stem.map(str::to_owned)
     })
+}
+
+/// Reports why the journal could not be opened. A full disk or a refusal of the system is no damage.
+fn unusable(folder: &DataFolder, error: &JournalError) -> Fault {
+    let file = folder.file("journal.redb");
+    let file = file.display();
+    match error {
+        JournalError::Store(StoreError::DiskFull(why)) => Fault::because(
+            Code::DiskFull,
+            format!("The journal {file} cannot be opened: {why}. Free some space, then try again."),
+        ),
+        JournalError::Store(StoreError::Io(why)) => Fault::because(
+            Code::DataFolder,
+            format!("The journal {file} cannot be opened: {why}. Nothing was changed."),
+        ),
+        JournalError::Store(StoreError::Corrupt(_) | StoreError::Bug(_))
+        | JournalError::Damaged { .. }
+        | JournalError::HeadUnmet => damaged(folder, error),
+    }
 }
 
 fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {

@@ -23,7 +23,7 @@ mod tables;
 
 pub(crate) use chain::walk_chain;
 pub use chain::{Committed, Journal, verify_chain};
-pub use error::JournalError;
+pub use error::{JournalError, read_fault};
 pub use head::{Hash, Head, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
 pub(crate) use page::{page, rest};

@@ -5,7 +5,7 @@ use bursar_core::networks::ChainId;
 use bursar_submit::SubmissionId;
 use serde::{Deserialize, Serialize};
 
-use crate::book::aside::Aside;
+use crate::book::reservation::GasReservation;
 use crate::payment::{Payment, PaymentKey};
 
 /// Payments that share a transaction. Their order determines the transaction's calls.
@@ -17,7 +17,7 @@ pub struct Batch {
     pub signer: Address,
     pub payments: Vec<PaymentKey>,
     pub gas_limit: u64,
-    /// Data of its payments, counted as in [`Aside`].
+    /// Data of its payments, counted as in [`GasReservation`].
     pub kilobytes: u64,
     /// The hash of another sender's transaction that settled the payment. Such a batch is only watched until it is
     /// final.
@@ -26,7 +26,7 @@ pub struct Batch {
 
 impl Batch {
     /// Another sender's transaction that settled a payment.
-    pub fn found(id: SubmissionId, payment: &Payment, hash: B256) -> Self {
+    pub fn foreign(id: SubmissionId, payment: &Payment, hash: B256) -> Self {
         Self {
             id,
             chain: payment.chain,
@@ -39,7 +39,7 @@ impl Batch {
     }
 
     /// Gas and data reserved for it.
-    pub fn aside(&self) -> Aside {
-        Aside { gas: self.gas_limit, kilobytes: self.kilobytes }
+    pub fn reservation(&self) -> GasReservation {
+        GasReservation { gas: self.gas_limit, kilobytes: self.kilobytes }
     }
 }

@@ -6,8 +6,8 @@ use alloy_primitives::{B256, U256};
 use bursar_core::networks::ChainId;
 use bursar_submit::SubmissionId;
 
-use crate::book::aside::Aside;
-use crate::book::store::Spent;
+use crate::book::reservation::GasReservation;
+use crate::book::store::GasSpent;
 use crate::payment::PaymentKey;
 
 /// The account of all callers of a network together.
@@ -15,13 +15,13 @@ const ALL: B256 = B256::ZERO;
 
 /// The gas and the spending that count against a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GasOwed {
+pub struct GasUsage {
     /// Reserved for payments of the network that may still cost a signer coin.
-    pub open: Aside,
+    pub open: GasReservation,
     /// Reserved for the caller, including transactions that are mined but not accounted for.
-    pub caller: Aside,
+    pub caller: GasReservation,
     /// The same for all callers.
-    pub total: Aside,
+    pub total: GasReservation,
     /// Wei paid today for the caller.
     pub spent_caller: U256,
     /// Wei paid today for all callers.
@@ -32,7 +32,7 @@ pub struct GasOwed {
 struct Hold {
     chain: ChainId,
     caller: B256,
-    aside: Aside,
+    reservation: GasReservation,
     /// The money moved, so the hold no longer counts as open.
     paid: bool,
     batch: Option<SubmissionId>,
@@ -45,28 +45,34 @@ pub(super) struct GasBook {
     held: HashMap<PaymentKey, Hold>,
     /// Holds of payments whose transaction is not closed yet.
     ended: HashMap<SubmissionId, Vec<Hold>>,
-    open: HashMap<ChainId, Aside>,
-    accounts: HashMap<(ChainId, B256), Aside>,
+    open: HashMap<ChainId, GasReservation>,
+    accounts: HashMap<(ChainId, B256), GasReservation>,
     day: i64,
     spent: HashMap<(ChainId, B256), U256>,
 }
 
 impl GasBook {
     /// Reserves gas for a payment. Does nothing if the payment already has a hold.
-    pub(super) fn hold(&mut self, key: PaymentKey, chain: ChainId, caller: B256, aside: Aside) {
+    pub(super) fn hold(
+        &mut self,
+        key: PaymentKey,
+        chain: ChainId,
+        caller: B256,
+        reservation: GasReservation,
+    ) {
         if self.held.contains_key(&key) {
             return;
         }
-        let hold = Hold { chain, caller, aside, paid: false, batch: None };
+        let hold = Hold { chain, caller, reservation, paid: false, batch: None };
         self.held.insert(key, hold);
-        self.open.entry(chain).or_default().add(hold.aside);
+        self.open.entry(chain).or_default().add(hold.reservation);
         for account in [caller, ALL] {
-            self.accounts.entry((chain, account)).or_default().add(hold.aside);
+            self.accounts.entry((chain, account)).or_default().add(hold.reservation);
         }
     }
 
     /// Records that a payment is part of a transaction, or with `None` that it is queued again.
-    pub(super) fn batched(&mut self, key: PaymentKey, batch: Option<SubmissionId>) {
+    pub(super) fn assign(&mut self, key: PaymentKey, batch: Option<SubmissionId>) {
         if let Some(hold) = self.held.get_mut(&key) {
             hold.batch = batch;
         }
@@ -74,29 +80,29 @@ impl GasBook {
 
     /// Records that a payment has ended. The cost of its transaction is known only when the transaction is closed.
     /// Until then a withdrawn payment counts as open, because the no-op transaction that uses its nonce costs gas.
-    pub(super) fn ended(&mut self, key: &PaymentKey, settled: bool) {
+    pub(super) fn end(&mut self, key: &PaymentKey, settled: bool) {
         let Some(mut hold) = self.held.remove(key) else { return };
-        let Some(batch) = hold.batch else { return self.free(&hold) };
+        let Some(batch) = hold.batch else { return self.release_hold(&hold) };
         if settled {
             hold.paid = true;
-            lower(&mut self.open, hold.chain, hold.aside);
+            subtract(&mut self.open, hold.chain, hold.reservation);
         }
         self.ended.entry(batch).or_default().push(hold);
     }
 
     /// Closes a transaction: releases its holds and counts what it cost.
-    pub(super) fn closed(&mut self, batch: SubmissionId, spent: &[Spent]) {
+    pub(super) fn close(&mut self, batch: SubmissionId, spent: &[GasSpent]) {
         for hold in self.ended.remove(&batch).unwrap_or_default() {
-            self.free(&hold);
+            self.release_hold(&hold);
         }
         for one in spent {
-            self.paid(one);
+            self.add_spent(one);
         }
     }
 
     /// Counts gas that was paid. Keeps only the newest day.
-    pub(super) fn paid(&mut self, one: &Spent) {
-        self.turn(one.day);
+    pub(super) fn add_spent(&mut self, one: &GasSpent) {
+        self.roll_day(one.day);
         if one.day == self.day {
             for account in [one.caller, ALL] {
                 let sum = self.spent.entry((one.chain, account)).or_default();
@@ -106,11 +112,11 @@ impl GasBook {
     }
 
     /// What counts against a new payment of a caller.
-    pub(super) fn owed(&mut self, chain: ChainId, caller: B256, day: i64) -> GasOwed {
-        self.turn(day);
+    pub(super) fn usage(&mut self, chain: ChainId, caller: B256, day: i64) -> GasUsage {
+        self.roll_day(day);
         let held = |account| self.accounts.get(&(chain, account)).copied().unwrap_or_default();
         let spent = |account| self.spent.get(&(chain, account)).copied().unwrap_or_default();
-        GasOwed {
+        GasUsage {
             open: self.open.get(&chain).copied().unwrap_or_default(),
             caller: held(caller),
             total: held(ALL),
@@ -120,42 +126,42 @@ impl GasBook {
     }
 
     /// The same, without the hold that this payment already has, perhaps for another request.
-    pub(super) fn owed_but(
+    pub(super) fn usage_except(
         &mut self,
         key: &PaymentKey,
         chain: ChainId,
         caller: B256,
         day: i64,
-    ) -> GasOwed {
-        let mut owed = self.owed(chain, caller, day);
+    ) -> GasUsage {
+        let mut usage = self.usage(chain, caller, day);
         if let Some(hold) = self.held.get(key) {
-            owed.open.sub(hold.aside);
-            owed.total.sub(hold.aside);
+            usage.open.sub(hold.reservation);
+            usage.total.sub(hold.reservation);
             if hold.caller == caller {
-                owed.caller.sub(hold.aside);
+                usage.caller.sub(hold.reservation);
             }
         }
-        owed
+        usage
     }
 
     /// Releases the hold of a payment that was not accepted.
     pub(super) fn release(&mut self, key: &PaymentKey) {
         if let Some(hold) = self.held.remove(key) {
-            self.free(&hold);
+            self.release_hold(&hold);
         }
     }
 
-    fn free(&mut self, hold: &Hold) {
+    fn release_hold(&mut self, hold: &Hold) {
         if !hold.paid {
-            lower(&mut self.open, hold.chain, hold.aside);
+            subtract(&mut self.open, hold.chain, hold.reservation);
         }
         for account in [hold.caller, ALL] {
-            lower(&mut self.accounts, (hold.chain, account), hold.aside);
+            subtract(&mut self.accounts, (hold.chain, account), hold.reservation);
         }
     }
 
     /// Starts a new day. A clock that was set back does not reopen an old one.
-    fn turn(&mut self, day: i64) {
+    fn roll_day(&mut self, day: i64) {
         if day > self.day {
             self.day = day;
             self.spent.clear();
@@ -163,10 +169,14 @@ impl GasBook {
     }
 }
 
-fn lower<K: Eq + std::hash::Hash>(sums: &mut HashMap<K, Aside>, of: K, by: Aside) {
+fn subtract<K: Eq + std::hash::Hash>(
+    sums: &mut HashMap<K, GasReservation>,
+    of: K,
+    by: GasReservation,
+) {
     if let Some(sum) = sums.get_mut(&of) {
         sum.sub(by);
-        if *sum == Aside::default() {
+        if *sum == GasReservation::default() {
             sums.remove(&of);
         }
     }
@@ -186,12 +196,12 @@ mod tests {
         B256::repeat_byte(n)
     }
 
-    fn of(gas: u64) -> Aside {
-        Aside { gas, kilobytes: 1 }
+    fn of(gas: u64) -> GasReservation {
+        GasReservation { gas, kilobytes: 1 }
     }
 
-    fn spent(day: i64, of: u8, wei: u64) -> Spent {
-        Spent { chain: CHAIN, day, caller: caller(of), wei: U256::from(wei) }
+    fn spent(day: i64, of: u8, wei: u64) -> GasSpent {
+        GasSpent { chain: CHAIN, day, caller: caller(of), wei: U256::from(wei) }
     }
 
     #[test]
@@ -201,25 +211,25 @@ mod tests {
         book.hold(key(1), CHAIN, caller(7), of(100));
         book.hold(key(1), CHAIN, caller(7), of(100));
         book.hold(key(2), CHAIN, caller(8), of(50));
-        let aside = |book: &mut GasBook| {
-            let owed = book.owed(CHAIN, caller(7), 5);
-            assert_eq!(owed.open.kilobytes, owed.open.gas.div_ceil(100));
-            (owed.open.gas, owed.caller.gas, owed.total.gas)
+        let reservation = |book: &mut GasBook| {
+            let usage = book.usage(CHAIN, caller(7), 5);
+            assert_eq!(usage.open.kilobytes, usage.open.gas.div_ceil(100));
+            (usage.open.gas, usage.caller.gas, usage.total.gas)
         };
-        let both = book.owed(CHAIN, caller(7), 5);
+        let both = book.usage(CHAIN, caller(7), 5);
         assert_eq!((both.open.kilobytes, both.caller.kilobytes, both.total.kilobytes), (2, 1, 2));
         assert_eq!((both.open.gas, both.caller.gas, both.total.gas), (150, 100, 150));
-        book.batched(key(1), Some(batch));
-        book.ended(&key(1), true);
-        book.ended(&key(1), true);
-        assert_eq!(aside(&mut book), (50, 100, 150), "not accounted for yet");
-        book.closed(batch, &[spent(5, 7, 9)]);
-        assert_eq!(aside(&mut book), (50, 0, 50));
-        let owed = book.owed(CHAIN, caller(7), 5);
-        assert_eq!((owed.spent_caller, owed.spent_total), (U256::from(9), U256::from(9)));
+        book.assign(key(1), Some(batch));
+        book.end(&key(1), true);
+        book.end(&key(1), true);
+        assert_eq!(reservation(&mut book), (50, 100, 150), "not accounted for yet");
+        book.close(batch, &[spent(5, 7, 9)]);
+        assert_eq!(reservation(&mut book), (50, 0, 50));
+        let usage = book.usage(CHAIN, caller(7), 5);
+        assert_eq!((usage.spent_caller, usage.spent_total), (U256::from(9), U256::from(9)));
         // A payment that was never in a transaction releases its gas at once.
-        book.ended(&key(2), false);
-        assert_eq!(book.owed(CHAIN, caller(8), 5).total, Aside::default());
+        book.end(&key(2), false);
+        assert_eq!(book.usage(CHAIN, caller(8), 5).total, GasReservation::default());
         assert!(book.held.is_empty() && book.open.is_empty() && book.accounts.is_empty());
     }
 
@@ -228,12 +238,12 @@ mod tests {
         let mut book = GasBook::default();
         let batch = SubmissionId([1; 16]);
         book.hold(key(1), CHAIN, caller(7), of(100));
-        book.batched(key(1), Some(batch));
-        book.ended(&key(1), false);
-        let owed = book.owed(CHAIN, caller(7), 5);
-        assert_eq!((owed.open.gas, owed.total.gas), (100, 100));
-        book.closed(batch, &[]);
-        assert_eq!(book.owed(CHAIN, caller(7), 5), GasOwed::default());
+        book.assign(key(1), Some(batch));
+        book.end(&key(1), false);
+        let usage = book.usage(CHAIN, caller(7), 5);
+        assert_eq!((usage.open.gas, usage.total.gas), (100, 100));
+        book.close(batch, &[]);
+        assert_eq!(book.usage(CHAIN, caller(7), 5), GasUsage::default());
     }
 
     #[test]
@@ -241,24 +251,24 @@ mod tests {
         let mut book = GasBook::default();
         let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
         book.hold(key(1), CHAIN, caller(7), of(100));
-        book.batched(key(1), Some(old));
+        book.assign(key(1), Some(old));
         // A second hold changes nothing, in particular not the transaction.
         book.hold(key(1), CHAIN, caller(8), of(50));
-        book.ended(&key(1), false);
-        assert_eq!(book.owed(CHAIN, caller(7), 5).caller.gas, 100);
+        book.end(&key(1), false);
+        assert_eq!(book.usage(CHAIN, caller(7), 5).caller.gas, 100);
         book.hold(key(1), CHAIN, caller(8), of(50));
-        let owed = book.owed(CHAIN, caller(8), 5);
-        assert_eq!((owed.caller.gas, owed.total.gas), (50, 150), "both may cost gas");
+        let usage = book.usage(CHAIN, caller(8), 5);
+        assert_eq!((usage.caller.gas, usage.total.gas), (50, 150), "both may cost gas");
         // The payment is not accepted after all: its earlier transaction still counts.
         book.release(&key(1));
-        assert_eq!(book.owed(CHAIN, caller(7), 5).total.gas, 100);
+        assert_eq!(book.usage(CHAIN, caller(7), 5).total.gas, 100);
         book.hold(key(1), CHAIN, caller(8), of(50));
-        book.closed(old, &[]);
-        assert_eq!(book.owed(CHAIN, caller(8), 5).open.gas, 50, "the old one was another");
-        book.batched(key(1), Some(new));
-        book.ended(&key(1), true);
-        book.closed(new, &[]);
-        assert_eq!(book.owed(CHAIN, caller(8), 5), GasOwed::default());
+        book.close(old, &[]);
+        assert_eq!(book.usage(CHAIN, caller(8), 5).open.gas, 50, "the old one was another");
+        book.assign(key(1), Some(new));
+        book.end(&key(1), true);
+        book.close(new, &[]);
+        assert_eq!(book.usage(CHAIN, caller(8), 5), GasUsage::default());
     }
 
     #[test]
@@ -266,15 +276,15 @@ mod tests {
         let mut book = GasBook::default();
         book.hold(key(1), CHAIN, caller(7), of(100));
         book.hold(key(2), CHAIN, caller(8), of(50));
-        let own = book.owed_but(&key(1), CHAIN, caller(7), 5);
+        let own = book.usage_except(&key(1), CHAIN, caller(7), 5);
         assert_eq!((own.open.gas, own.caller.gas, own.total.gas), (50, 0, 50));
-        let others = book.owed_but(&key(1), CHAIN, caller(8), 5);
+        let others = book.usage_except(&key(1), CHAIN, caller(8), 5);
         assert_eq!((others.open.gas, others.caller.gas, others.total.gas), (50, 50, 50));
-        let all = book.owed_but(&key(3), CHAIN, caller(8), 5);
+        let all = book.usage_except(&key(3), CHAIN, caller(8), 5);
         assert_eq!((all.open.gas, all.caller.gas, all.total.gas), (150, 50, 150));
-        book.batched(key(1), Some(SubmissionId([1; 16])));
-        book.ended(&key(1), true);
-        let again = book.owed_but(&key(1), CHAIN, caller(7), 5);
+        book.assign(key(1), Some(SubmissionId([1; 16])));
+        book.end(&key(1), true);
+        let again = book.usage_except(&key(1), CHAIN, caller(7), 5);
         assert_eq!(again.caller.gas, 100, "what was spent for it counts until it is accounted for");
     }
 
@@ -283,26 +293,26 @@ mod tests {
         let mut book = GasBook::default();
         let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
         book.hold(key(1), CHAIN, caller(7), of(100));
-        book.batched(key(1), Some(old));
-        book.batched(key(1), None);
-        book.closed(old, &[]);
-        assert_eq!(book.owed(CHAIN, caller(7), 5).open.gas, 100);
-        book.batched(key(1), Some(new));
-        book.ended(&key(1), false);
-        book.closed(old, &[]);
-        assert_eq!(book.owed(CHAIN, caller(7), 5).open.gas, 100, "the old one was another");
-        book.closed(new, &[]);
-        assert_eq!(book.owed(CHAIN, caller(7), 5), GasOwed::default());
+        book.assign(key(1), Some(old));
+        book.assign(key(1), None);
+        book.close(old, &[]);
+        assert_eq!(book.usage(CHAIN, caller(7), 5).open.gas, 100);
+        book.assign(key(1), Some(new));
+        book.end(&key(1), false);
+        book.close(old, &[]);
+        assert_eq!(book.usage(CHAIN, caller(7), 5).open.gas, 100, "the old one was another");
+        book.close(new, &[]);
+        assert_eq!(book.usage(CHAIN, caller(7), 5), GasUsage::default());
     }
 
     #[test]
     fn each_day_starts_with_no_gas_spent_and_starts_only_once() {
         let mut book = GasBook::default();
-        book.paid(&spent(5, 7, 9));
-        book.paid(&spent(4, 7, 100));
-        assert_eq!(book.owed(CHAIN, caller(7), 5).spent_total, U256::from(9));
-        assert_eq!(book.owed(CHAIN, caller(7), 4).spent_total, U256::from(9), "set back");
-        assert_eq!(book.owed(CHAIN, caller(7), 6).spent_total, U256::ZERO);
-        assert_eq!(book.owed(ChainId(1), caller(7), 6).spent_total, U256::ZERO);
+        book.add_spent(&spent(5, 7, 9));
+        book.add_spent(&spent(4, 7, 100));
+        assert_eq!(book.usage(CHAIN, caller(7), 5).spent_total, U256::from(9));
+        assert_eq!(book.usage(CHAIN, caller(7), 4).spent_total, U256::from(9), "set back");
+        assert_eq!(book.usage(CHAIN, caller(7), 6).spent_total, U256::ZERO);
+        assert_eq!(book.usage(ChainId(1), caller(7), 6).spent_total, U256::ZERO);
     }
 }

@@ -7,20 +7,21 @@ use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_desks::store::StoreFault;
+use bursar_rows::StoreError;
 use bursar_submit::SubmissionId;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::book::aside::Aside;
 use crate::book::batch::Batch;
-use crate::book::gas::{GasBook, GasOwed};
+use crate::book::gas::{GasBook, GasUsage};
 use crate::book::record::{AskedBy, Record, State};
-use crate::book::store::{Change, Open, Outcome, Payments, Spent};
+use crate::book::reservation::GasReservation;
+use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, Payments};
 use crate::payment::{Payment, PaymentKey};
 
 /// Maximum number of commands per commit.
-const TOGETHER_MAX: usize = 256;
+const COMMIT_COMMANDS_MAX: usize = 256;
 /// Capacity of the command queue.
-const WAITING_MAX: usize = 8192;
+const QUEUE_MAX: usize = 8192;
 
 /// The progress of a payment, for tasks that wait for its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +34,14 @@ pub enum Progress {
 
 /// A payment found in the ledger.
 #[derive(Debug, Clone)]
-pub enum Known {
+pub enum Lookup {
     /// Not ended, with a receiver of its progress.
     Open(Arc<Record>, watch::Receiver<Progress>),
     /// Ended, as stored.
     Ended(Box<Record>),
 }
 
-impl Known {
+impl Lookup {
     /// The record at the time of the lookup.
     pub fn record(&self) -> &Record {
         match self {
@@ -52,8 +53,8 @@ impl Known {
 
 /// The result of accepting a payment.
 #[derive(Debug, Clone)]
-pub struct Taken {
-    pub known: Known,
+pub struct Accepted {
+    pub known: Lookup,
     /// Whether this call accepted it.
     pub new: bool,
 }
@@ -71,7 +72,7 @@ impl Entry {
 
 struct Command {
     changes: Vec<Change>,
-    done: oneshot::Sender<Result<Vec<Outcome>, StoreFault>>,
+    done: oneshot::Sender<Result<Vec<ChangeResult>, StoreFault>>,
 }
 
 /// All payments of a facilitator. Clones share them.
@@ -99,12 +100,12 @@ struct OpenPayments {
 
 /// What already counts against a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owed {
+pub struct Usage {
     /// Open and claimed payments of the same payer.
     pub count: usize,
     /// Their sum in the token of the new payment, in its smallest unit.
     pub amount: U256,
-    pub gas: GasOwed,
+    pub gas: GasUsage,
 }
 
 #[derive(Clone, Copy)]
@@ -112,7 +113,7 @@ struct Claimed {
     token: Address,
     amount: U256,
     /// Number of requests that hold a claim for this payment.
-    askers: usize,
+    holders: usize,
 }
 
 /// Room for a payment between its check and its acceptance. Concurrent requests count it too. Dropping it releases the
@@ -129,9 +130,9 @@ impl Drop for Claim {
         let mut open = self.shared.open();
         let Some(claimed) = open.claimed.get_mut(&self.payer) else { return };
         if let Some(one) = claimed.get_mut(&self.key) {
-            one.askers = one.askers.saturating_sub(1);
+            one.holders = one.holders.saturating_sub(1);
         }
-        claimed.retain(|_key, one| one.askers > 0);
+        claimed.retain(|_key, one| one.holders > 0);
         let is_claimed = claimed.contains_key(&self.key);
         if claimed.is_empty() {
             open.claimed.remove(&self.payer);
@@ -144,7 +145,7 @@ impl Drop for Claim {
 
 impl OpenPayments {
     /// Count of a payer's open and claimed payments except `but`, and their sum in a token.
-    fn owed(&self, but: &PaymentKey, payer: Address, token: Address) -> (usize, U256) {
+    fn usage_of_payer(&self, but: &PaymentKey, payer: Address, token: Address) -> (usize, U256) {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
             if let Some(entry) = self.by_key.get(key) {
@@ -163,9 +164,9 @@ impl OpenPayments {
 
     fn insert(&mut self, record: &Record) {
         let key = record.payment.key();
-        self.gas.hold(key, record.payment.chain, record.gas_of, record.aside());
+        self.gas.hold(key, record.payment.chain, record.gas_of, record.reservation());
         if let State::Sent { batch } = record.state {
-            self.gas.batched(key, Some(batch));
+            self.gas.assign(key, Some(batch));
         }
         self.by_payer.entry(record.payment.terms.payer).or_default().insert(key);
         self.by_key.insert(key, Entry::of(record));
@@ -173,12 +174,12 @@ impl OpenPayments {
 
     fn insert_ended(&mut self, record: &Record, batch: SubmissionId) {
         let key = record.payment.key();
-        self.gas.hold(key, record.payment.chain, record.gas_of, record.aside());
-        self.gas.batched(key, Some(batch));
-        self.gas.ended(&key, matches!(record.state, State::Settled { .. }));
+        self.gas.hold(key, record.payment.chain, record.gas_of, record.reservation());
+        self.gas.assign(key, Some(batch));
+        self.gas.end(&key, matches!(record.state, State::Settled { .. }));
     }
 
-    fn judged(&mut self, key: &PaymentKey, state: &State, attempts: u8) {
+    fn apply_state(&mut self, key: &PaymentKey, state: &State, attempts: u8) {
         if !state.is_open() {
             let settled = matches!(state, State::Settled { .. });
             if let Some(entry) = self.remove(key, settled) {
@@ -187,7 +188,7 @@ impl OpenPayments {
             return;
         }
         if *state == State::Queued {
-            self.gas.batched(*key, None);
+            self.gas.assign(*key, None);
         }
         if let Some(entry) = self.by_key.get_mut(key) {
             let record = Arc::make_mut(&mut entry.record);
@@ -198,7 +199,7 @@ impl OpenPayments {
 
     fn remove(&mut self, key: &PaymentKey, settled: bool) -> Option<Entry> {
         let entry = self.by_key.remove(key)?;
-        self.gas.ended(key, settled);
+        self.gas.end(key, settled);
         let payer = entry.record.payment.terms.payer;
         if let Some(keys) = self.by_payer.get_mut(&payer) {
             keys.remove(key);
@@ -221,10 +222,10 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find_open(&self, key: &PaymentKey) -> Option<Known> {
+    fn find_open(&self, key: &PaymentKey) -> Option<Lookup> {
         let open = self.open();
         let entry = open.by_key.get(key)?;
-        Some(Known::Open(Arc::clone(&entry.record), entry.progress.subscribe()))
+        Some(Lookup::Open(Arc::clone(&entry.record), entry.progress.subscribe()))
     }
 }
 
@@ -233,11 +234,11 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn load(store: Arc<dyn Payments>, now: Utc) -> Result<(Self, Open), StoreFault> {
+    pub async fn load(store: Arc<dyn Payments>, now: Utc) -> Result<(Self, OpenWork), StoreFault> {
         let all = store.open().await?;
         let mut open = OpenPayments::default();
         for one in store.spent_on(day_of(now)).await? {
-            open.gas.paid(&one);
+            open.gas.add_spent(&one);
         }
         all.records.iter().for_each(|record| open.insert(record));
         // Payments that ended in a transaction that is not closed yet still hold their gas.
@@ -248,8 +249,8 @@ impl Ledger {
             }
         }
         let shared = Arc::new(Shared { store, open: Mutex::new(open) });
-        let (commands, waiting) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(write(Arc::clone(&shared), waiting));
+        let (commands, queue) = mpsc::channel(QUEUE_MAX);
+        tokio::spawn(run_writer(Arc::clone(&shared), queue));
         Ok((Self { commands, shared }, all))
     }
 
@@ -257,38 +258,40 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn find(&self, key: PaymentKey) -> Result<Option<Known>, StoreFault> {
+    pub async fn find(&self, key: PaymentKey) -> Result<Option<Lookup>, StoreFault> {
         if let Some(open) = self.shared.find_open(&key) {
             return Ok(Some(open));
         }
-        Ok(self.shared.store.get(key).await?.map(|record| Known::Ended(Box::new(record))))
+        Ok(self.shared.store.get(key).await?.map(|record| Lookup::Ended(Box::new(record))))
     }
 
     /// Accepts a payment once: of two concurrent calls the second finds the record of the first.
     ///
     /// # Errors
     /// A failure of the store; the payment was not accepted.
-    pub async fn accept(&self, record: Record) -> Result<Taken, StoreFault> {
+    pub async fn accept(&self, record: Record) -> Result<Accepted, StoreFault> {
         let key = record.payment.key();
         let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
-        match answers.into_iter().next().ok_or_else(lost)? {
-            Outcome::Kept | Outcome::KeptAs(_) => {
+        match answers.into_iter().next().ok_or_else(stopped)? {
+            ChangeResult::Kept | ChangeResult::Merged(_) => {
                 let known = self.shared.find_open(&key);
                 let known = match known {
                     Some(known) => known,
                     // It has already ended.
-                    None => self.find(key).await?.ok_or_else(lost)?,
+                    None => self.find(key).await?.ok_or_else(stopped)?,
                 };
-                Ok(Taken { known, new: true })
+                Ok(Accepted { known, new: true })
             }
-            Outcome::InTheWay(stands) => {
+            ChangeResult::Conflict(existing) => {
                 let known = match self.shared.find_open(&key) {
                     Some(open) => open,
                     // It was open when the store found it, and has ended since.
-                    None if stands.state.is_open() => self.find(key).await?.ok_or_else(lost)?,
-                    None => Known::Ended(stands),
+                    None if existing.state.is_open() => {
+                        self.find(key).await?.ok_or_else(stopped)?
+                    }
+                    None => Lookup::Ended(existing),
                 };
-                Ok(Taken { known, new: false })
+                Ok(Accepted { known, new: false })
             }
         }
     }
@@ -298,9 +301,9 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn batched(&self, batch: Batch, digests: Vec<B256>) -> Result<bool, StoreFault> {
+    pub async fn assign(&self, batch: Batch, digests: Vec<B256>) -> Result<bool, StoreFault> {
         let answers = self.commit(vec![Change::Batched { batch, digests }]).await?;
-        Ok(answers.iter().all(Outcome::is_kept))
+        Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
     /// Stores a payment that another sender's transaction settled, and that this transaction is watched. Returns the
@@ -308,11 +311,15 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store; nothing was stored.
-    pub async fn found(&self, record: Record, batch: Batch) -> Result<Option<Record>, StoreFault> {
+    pub async fn record_foreign(
+        &self,
+        record: Record,
+        batch: Batch,
+    ) -> Result<Option<Record>, StoreFault> {
         let change = Change::Found { record: Box::new(record), batch };
-        match self.commit(vec![change]).await?.into_iter().next().ok_or_else(lost)? {
-            Outcome::InTheWay(stands) => Ok(Some(*stands)),
-            Outcome::Kept | Outcome::KeptAs(_) => Ok(None),
+        match self.commit(vec![change]).await?.into_iter().next().ok_or_else(stopped)? {
+            ChangeResult::Conflict(existing) => Ok(Some(*existing)),
+            ChangeResult::Kept | ChangeResult::Merged(_) => Ok(None),
         }
     }
 
@@ -320,7 +327,7 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn moved(
+    pub async fn transition(
         &self,
         payment: &Payment,
         from: State,
@@ -330,14 +337,14 @@ impl Ledger {
         let (key, digest) = (payment.key(), payment.digest);
         let moved = Change::Moved { key, digest, from, state, attempts };
         let answers = self.commit(vec![moved]).await?;
-        Ok(answers.iter().all(Outcome::is_kept))
+        Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
     /// Stores that another sender's transaction is watched.
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn watched(&self, batch: Batch) -> Result<(), StoreFault> {
+    pub async fn watch(&self, batch: Batch) -> Result<(), StoreFault> {
         self.commit(vec![Change::Watched(batch)]).await.map(|_none| ())
     }
 
@@ -345,7 +352,12 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn answered(&self, key: PaymentKey, by: AskedBy, at: Utc) -> Result<(), StoreFault> {
+    pub async fn mark_answered(
+        &self,
+        key: PaymentKey,
+        by: AskedBy,
+        at: Utc,
+    ) -> Result<(), StoreFault> {
         self.commit(vec![Change::Answered { key, by, at }]).await.map(|_none| ())
     }
 
@@ -353,31 +365,36 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn judged(&self, judged: Vec<(PaymentKey, State, u8)>) -> Result<(), StoreFault> {
+    pub async fn set_outcomes(
+        &self,
+        outcomes: Vec<(PaymentKey, State, u8)>,
+    ) -> Result<(), StoreFault> {
         let change = |(key, state, attempts)| Change::Judged { key, state, attempts };
-        self.commit(judged.into_iter().map(change).collect()).await.map(|_none| ())
+        self.commit(outcomes.into_iter().map(change).collect()).await.map(|_none| ())
     }
 
     /// Queues a settled payment again. Returns `false` if it is no longer settled.
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn reopened(&self, record: Record) -> Result<bool, StoreFault> {
+    pub async fn reopen(&self, record: Record) -> Result<bool, StoreFault> {
         let answers = self.commit(vec![Change::Reopened(Box::new(record))]).await?;
-        Ok(answers.iter().all(Outcome::is_kept))
+        Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
     /// Whether exactly this payment, by its digest, is queued.
     pub fn is_queued(&self, record: &Record) -> bool {
         let open = self.shared.open();
-        open.by_key.get(&record.payment.key()).is_some_and(|entry| entry.record.waits_as(record))
+        open.by_key
+            .get(&record.payment.key())
+            .is_some_and(|entry| entry.record.is_queued_with_same_digest(record))
     }
 
     /// Closes a transaction that needs no further work, and stores what it cost each caller.
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn closed(&self, batch: &Batch, spent: Vec<Spent>) -> Result<(), StoreFault> {
+    pub async fn close(&self, batch: &Batch, spent: Vec<GasSpent>) -> Result<(), StoreFault> {
         self.commit(vec![Change::Closed { batch: batch.id, spent }]).await.map(|_none| ())
     }
 
@@ -401,39 +418,39 @@ impl Ledger {
     pub fn claim<E>(
         &self,
         payment: &Payment,
-        (caller, aside): (B256, Aside),
+        (caller, reservation): (B256, GasReservation),
         now: Utc,
-        fits: impl FnOnce(&Owed) -> Result<(), E>,
+        fits: impl FnOnce(&Usage) -> Result<(), E>,
     ) -> Result<Claim, E> {
         let (key, terms) = (payment.key(), &payment.terms);
         let mut open = self.shared.open();
-        let (count, amount) = open.owed(&key, terms.payer, terms.token);
-        let gas_owed = open.gas.owed_but(&key, payment.chain, caller, day_of(now));
-        fits(&Owed { count, amount, gas: gas_owed })?;
-        open.gas.hold(key, payment.chain, caller, aside);
+        let (count, amount) = open.usage_of_payer(&key, terms.payer, terms.token);
+        let gas_usage = open.gas.usage_except(&key, payment.chain, caller, day_of(now));
+        fits(&Usage { count, amount, gas: gas_usage })?;
+        open.gas.hold(key, payment.chain, caller, reservation);
         let claimed = open.claimed.entry(terms.payer).or_default().entry(key);
         let claimed =
-            claimed.or_insert(Claimed { token: terms.token, amount: terms.amount, askers: 0 });
-        claimed.askers = claimed.askers.saturating_add(1);
+            claimed.or_insert(Claimed { token: terms.token, amount: terms.amount, holders: 0 });
+        claimed.holders = claimed.holders.saturating_add(1);
         Ok(Claim { shared: Arc::clone(&self.shared), payer: terms.payer, key })
     }
 
     /// What counts against the gas of a caller's next payment, and of all callers together.
-    pub fn gas_owed(&self, chain: ChainId, caller: B256, now: Utc) -> GasOwed {
-        self.shared.open().gas.owed(chain, caller, day_of(now))
+    pub fn gas_usage(&self, chain: ChainId, caller: B256, now: Utc) -> GasUsage {
+        self.shared.open().gas.usage(chain, caller, day_of(now))
     }
 
     /// Number of open payments, and the acceptance time of the oldest one that is queued.
-    pub fn waiting(&self) -> (usize, Option<Utc>) {
+    pub fn backlog(&self) -> (usize, Option<Utc>) {
         let open = self.shared.open();
         let queued = open.by_key.values().filter(|entry| entry.record.state == State::Queued);
         (open.by_key.len(), queued.map(|entry| entry.record.accepted_at).min())
     }
 
-    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, StoreFault> {
+    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<ChangeResult>, StoreFault> {
         let (done, answer) = oneshot::channel();
-        self.commands.send(Command { changes, done }).await.map_err(|_gone| lost())?;
-        answer.await.map_err(|_gone| lost())?
+        self.commands.send(Command { changes, done }).await.map_err(|_gone| stopped())?;
+        answer.await.map_err(|_gone| stopped())?
     }
 }
 
@@ -442,24 +459,24 @@ pub fn day_of(now: Utc) -> i64 {
     now.seconds().div_euclid(86_400)
 }
 
-fn lost() -> StoreFault {
-    StoreFault::Failed("the ledger has ended".to_owned())
+fn stopped() -> StoreFault {
+    StoreError::Bug("the ledger has ended".to_owned()).into()
 }
 
-async fn write(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Command>) {
-    while let Some(first) = waiting.recv().await {
-        let mut together = vec![first];
-        while together.len() < TOGETHER_MAX
-            && let Ok(next) = waiting.try_recv()
+async fn run_writer(shared: Arc<Shared>, mut queue: mpsc::Receiver<Command>) {
+    while let Some(first) = queue.recv().await {
+        let mut commands = vec![first];
+        while commands.len() < COMMIT_COMMANDS_MAX
+            && let Ok(next) = queue.try_recv()
         {
-            together.push(next);
+            commands.push(next);
         }
         let all: Vec<Change> =
-            together.iter().flat_map(|command| command.changes.iter().cloned()).collect();
+            commands.iter().flat_map(|command| command.changes.iter().cloned()).collect();
         match shared.store.commit(all).await {
             Ok(answers) => {
                 let mut answers = answers.into_iter();
-                for command in together {
+                for command in commands {
                     let conditional = |change: &&Change| change.is_conditional();
                     let count = command.changes.iter().filter(conditional).count();
                     let own: Vec<_> = answers.by_ref().take(count).collect();
@@ -470,7 +487,7 @@ async fn write(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Command>) {
             }
             Err(fault) => {
                 tracing::error!(%fault, "payments could not be stored");
-                for command in together {
+                for command in commands {
                     let _gone = command.done.send(Err(fault.clone()));
                 }
             }
@@ -480,16 +497,16 @@ async fn write(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Command>) {
 
 impl Shared {
     /// Applies changes to memory after their commit.
-    fn apply(&self, changes: &[Change], outcomes: &[Outcome]) {
+    fn apply(&self, changes: &[Change], outcomes: &[ChangeResult]) {
         let mut open = self.open();
         let mut outcomes = outcomes.iter();
         for change in changes {
             match change {
                 Change::Accepted(record) | Change::Reopened(record) => {
                     let kept = match outcomes.next() {
-                        Some(Outcome::Kept) => record,
-                        Some(Outcome::KeptAs(kept)) => kept,
-                        Some(Outcome::InTheWay(_)) | None => continue,
+                        Some(ChangeResult::Kept) => record,
+                        Some(ChangeResult::Merged(kept)) => kept,
+                        Some(ChangeResult::Conflict(_)) | None => continue,
                     };
                     if kept.state.is_open() {
                         open.insert(kept);
@@ -506,11 +523,11 @@ impl Shared {
                     }
                 }
                 Change::Batched { batch, .. } => {
-                    if !outcomes.next().is_some_and(Outcome::is_kept) {
+                    if !outcomes.next().is_some_and(ChangeResult::is_kept) {
                         continue;
                     }
                     for key in &batch.payments {
-                        open.gas.batched(*key, Some(batch.id));
+                        open.gas.assign(*key, Some(batch.id));
                         if let Some(entry) = open.by_key.get_mut(key) {
                             let sent = State::Sent { batch: batch.id };
                             Arc::make_mut(&mut entry.record).state = sent;
@@ -518,12 +535,12 @@ impl Shared {
                     }
                 }
                 Change::Moved { key, state, attempts, .. } => {
-                    if outcomes.next().is_some_and(Outcome::is_kept) {
-                        open.judged(key, state, *attempts);
+                    if outcomes.next().is_some_and(ChangeResult::is_kept) {
+                        open.apply_state(key, state, *attempts);
                     }
                 }
-                Change::Judged { key, state, attempts } => open.judged(key, state, *attempts),
-                Change::Closed { batch, spent } => open.gas.closed(*batch, spent),
+                Change::Judged { key, state, attempts } => open.apply_state(key, state, *attempts),
+                Change::Closed { batch, spent } => open.gas.close(*batch, spent),
                 Change::Watched(_) => {}
             }
         }

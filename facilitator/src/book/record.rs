@@ -5,7 +5,7 @@ use bursar_core::time::Utc;
 use bursar_submit::SubmissionId;
 use serde::{Deserialize, Serialize};
 
-use crate::book::aside::Aside;
+use crate::book::reservation::GasReservation;
 use crate::payment::Payment;
 use crate::reason::Reason;
 use crate::transaction;
@@ -35,12 +35,12 @@ pub struct Record {
 
 impl Record {
     /// Gas and data reserved for it.
-    pub fn aside(&self) -> Aside {
-        Aside { gas: self.gas, kilobytes: transaction::kilobytes(&self.payment) }
+    pub fn reservation(&self) -> GasReservation {
+        GasReservation { gas: self.gas, kilobytes: transaction::kilobytes(&self.payment) }
     }
 
     /// Whether this payment is queued and has the same digest. Another payment can have the same nonce.
-    pub fn waits_as(&self, other: &Self) -> bool {
+    pub fn is_queued_with_same_digest(&self, other: &Self) -> bool {
         self.state == State::Queued && self.payment.digest == other.payment.digest
     }
 }

@@ -1,24 +1,20 @@
 //! Payments in a redb file, together with the outboxes that send them.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_desks::redb_store::RedbStore;
-use bursar_desks::rows::{decode, encode, existing, failed};
 use bursar_desks::store::{StoreFault, StoreReply};
+use bursar_rows::{Options, RowFile, StoreError, decode, encode, existing};
 use bursar_submit::SubmissionId;
-use redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction,
-};
-
+use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 use tokio_util::sync::CancellationToken;
 
 use crate::book::batch::Batch;
 use crate::book::record::{Record, State};
-use crate::book::store::{Change, Open, Outcome, Payments, Spent};
+use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, Payments};
 use crate::payment::PaymentKey;
 
 /// Records by key.
@@ -35,15 +31,12 @@ const GAS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("gas");
 /// One row, rewritten by each probe of the disk.
 const PROBE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("probe");
 
-/// Size of the page cache.
-const CACHE_BYTES: usize = 8 << 20;
+const OPTIONS: Options = Options { cache_bytes: 8 << 20, quick_repair: true };
 
 /// Payments in a redb file. Clones share it.
 #[derive(Debug, Clone)]
 pub struct RedbPayments {
-    db: Arc<Database>,
-    /// Cancelled after a failed write.
-    broken: CancellationToken,
+    file: RowFile,
 }
 
 impl RedbPayments {
@@ -52,140 +45,100 @@ impl RedbPayments {
     /// # Errors
     /// The file cannot be used, or another process has locked it.
     pub fn open_file(path: &Path) -> Result<(Self, RedbStore), StoreFault> {
-        let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
-        let (db, broken) = (Arc::new(db), CancellationToken::new());
-        let desks = RedbStore::over(Arc::clone(&db), broken.clone());
-        Ok((Self { db, broken }, desks))
+        let file = RowFile::open(path, OPTIONS)?;
+        let outboxes = RedbStore::over(file.clone());
+        Ok((Self { file }, outboxes))
     }
 
     /// A token that is cancelled after a failed write. The file then accepts no writes until it is reopened.
     pub fn broken(&self) -> CancellationToken {
-        self.broken.clone()
-    }
-
-    /// Runs a write; a failure cancels `broken`.
-    fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Database) -> Result<T, StoreFault> + Send + 'static,
-    ) -> StoreReply<'_, T> {
-        let done = self.work(work);
-        Box::pin(async move {
-            let done = done.await;
-            if matches!(done, Err(StoreFault::Failed(_))) {
-                self.broken.cancel();
-            }
-            done
-        })
-    }
-
-    /// Runs work that waits for the disk on a blocking thread.
-    fn work<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Database) -> Result<T, StoreFault> + Send + 'static,
-    ) -> StoreReply<'_, T> {
-        let db = Arc::clone(&self.db);
-        Box::pin(
-            async move { tokio::task::spawn_blocking(move || work(&db)).await.map_err(failed)? },
-        )
+        self.file.broken()
     }
 }
 
 impl Payments for RedbPayments {
-    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<Outcome>> {
-        self.write(move |db| {
-            let mut write = db.begin_write().map_err(failed)?;
-            write.set_durability(Durability::Immediate).map_err(failed)?;
-            write.set_quick_repair(true);
-            // Dropping the transaction without a commit undoes it.
-            let outcomes = written(&write, &changes)?;
-            write.commit().map_err(failed)?;
-            Ok(outcomes)
-        })
+    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<ChangeResult>> {
+        self.file.write(move |write| Ok(apply_changes(write, &changes)?))
     }
 
-    /// Runs on the caller's thread. Each request looks up one payment, and waking another thread costs more than
-    /// reading a few pages, which are nearly always cached.
+    /// Runs on the caller's thread: each request looks up one payment.
     fn get(&self, key: PaymentKey) -> StoreReply<'_, Option<Record>> {
         Box::pin(async move {
-            let read = self.db.begin_read().map_err(failed)?;
-            match existing(read.open_table(PAYMENTS))? {
+            let found = self.file.read_here(|read| match existing(read.open_table(PAYMENTS))? {
                 Some(table) => record(&table, key.0.as_slice()),
                 None => Ok(None),
-            }
+            });
+            Ok(found?)
         })
     }
 
-    fn open(&self) -> StoreReply<'_, Open> {
-        self.work(|db| {
-            let read = db.begin_read().map_err(failed)?;
-            let (Some(payments), Some(open), Some(batches)) = (
-                existing(read.open_table(PAYMENTS))?,
-                existing(read.open_table(OPEN))?,
-                existing(read.open_table(BATCHES))?,
-            ) else {
-                return Ok(Open::default());
-            };
-            let mut all = Open::default();
-            for row in open.iter().map_err(failed)? {
-                let (key, _nothing) = row.map_err(failed)?;
-                all.records.extend(record(&payments, key.value())?);
-            }
-            for row in batches.iter().map_err(failed)? {
-                let (_id, batch) = row.map_err(failed)?;
-                all.batches.push(decode(batch.value())?);
-            }
-            Ok(all)
-        })
+    fn open(&self) -> StoreReply<'_, OpenWork> {
+        self.file.read(|read| Ok(open_work(read)?))
     }
 
     fn of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>> {
-        self.work(move |db| {
-            let read = db.begin_read().map_err(failed)?;
-            let Some(table) = existing(read.open_table(PAYMENTS))? else { return Ok(Vec::new()) };
-            let mut records = Vec::with_capacity(batch.payments.len());
-            for key in &batch.payments {
-                records.extend(record(&table, key.0.as_slice())?);
-            }
-            Ok(records)
-        })
+        self.file.read(move |read| Ok(of_batch(read, &batch)?))
     }
 
-    fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<Spent>> {
-        self.work(move |db| {
-            let read = db.begin_read().map_err(failed)?;
-            let Some(table) = existing(read.open_table(GAS))? else { return Ok(Vec::new()) };
-            let (from, to) = (ordered(day), ordered(day.saturating_add(1)));
-            let mut all = Vec::new();
-            for row in table.range::<&[u8]>(&from[..]..&to[..]).map_err(failed)? {
-                let (row, wei) = row.map_err(failed)?;
-                all.push(spent_row(day, row.value(), wei.value())?);
-            }
-            Ok(all)
-        })
+    fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<GasSpent>> {
+        self.file.read(move |read| Ok(spent_on(read, day)?))
     }
 
     fn probe(&self) -> StoreReply<'_, ()> {
-        self.write(|db| {
-            let mut write = db.begin_write().map_err(failed)?;
-            write.set_durability(Durability::Immediate).map_err(failed)?;
-            {
-                let mut table = write.open_table(PROBE).map_err(failed)?;
-                let flag =
-                    table.get(PROBE_ROW).map_err(failed)?.is_some_and(|last| last.value() == [1]);
-                table.insert(PROBE_ROW, [u8::from(!flag)].as_slice()).map_err(failed)?;
-            }
-            write.commit().map_err(failed)
-        })
+        self.file.write(|write| Ok(probe(write)?))
     }
 
     fn prune(&self, before: Utc, most: usize) -> StoreReply<'_, usize> {
-        self.work(move |db| {
-            let write = db.begin_write().map_err(failed)?;
-            let gone = pruned(&write, before, most)?;
-            write.commit().map_err(failed)?;
-            Ok(gone)
-        })
+        self.file.write(move |write| Ok(prune_rows(write, before, most)?))
     }
+}
+
+fn open_work(read: &ReadTransaction) -> Result<OpenWork, StoreError> {
+    let (Some(payments), Some(open), Some(batches)) = (
+        existing(read.open_table(PAYMENTS))?,
+        existing(read.open_table(OPEN))?,
+        existing(read.open_table(BATCHES))?,
+    ) else {
+        return Ok(OpenWork::default());
+    };
+    let mut all = OpenWork::default();
+    for row in open.iter()? {
+        let (key, _nothing) = row?;
+        all.records.extend(record(&payments, key.value())?);
+    }
+    for row in batches.iter()? {
+        let (_id, batch) = row?;
+        all.batches.push(decode(batch.value())?);
+    }
+    Ok(all)
+}
+
+fn of_batch(read: &ReadTransaction, batch: &Batch) -> Result<Vec<Record>, StoreError> {
+    let Some(table) = existing(read.open_table(PAYMENTS))? else { return Ok(Vec::new()) };
+    let mut records = Vec::with_capacity(batch.payments.len());
+    for key in &batch.payments {
+        records.extend(record(&table, key.0.as_slice())?);
+    }
+    Ok(records)
+}
+
+fn spent_on(read: &ReadTransaction, day: i64) -> Result<Vec<GasSpent>, StoreError> {
+    let Some(table) = existing(read.open_table(GAS))? else { return Ok(Vec::new()) };
+    let (from, to) = (ordered(day), ordered(day.saturating_add(1)));
+    let mut all = Vec::new();
+    for row in table.range::<&[u8]>(&from[..]..&to[..])? {
+        let (row, wei) = row?;
+        all.push(spent_row(day, row.value(), wei.value())?);
+    }
+    Ok(all)
+}
+
+/// Flips a bit, so that every probe writes.
+fn probe(write: &WriteTransaction) -> Result<(), StoreError> {
+    let mut table = write.open_table(PROBE)?;
+    let flag = table.get(PROBE_ROW)?.is_some_and(|last| last.value() == [1]);
+    table.insert(PROBE_ROW, [u8::from(!flag)].as_slice())?;
+    Ok(())
 }
 
 type Keys<'a> = Table<'a, &'static [u8], ()>;
@@ -200,16 +153,19 @@ struct Tables<'a> {
 /// The only row of the table that probes write.
 const PROBE_ROW: &[u8] = b"last";
 
-fn written(write: &WriteTransaction, changes: &[Change]) -> Result<Vec<Outcome>, StoreFault> {
+fn apply_changes(
+    write: &WriteTransaction,
+    changes: &[Change],
+) -> Result<Vec<ChangeResult>, StoreError> {
     let mut tables = Tables::of(write)?;
-    let mut batches = write.open_table(BATCHES).map_err(failed)?;
-    let mut gas = write.open_table(GAS).map_err(failed)?;
+    let mut batches = write.open_table(BATCHES)?;
+    let mut gas = write.open_table(GAS)?;
     let mut outcomes = Vec::new();
     for change in changes {
         match change {
-            Change::Accepted(new) => outcomes.push(tables.take_on(new)?),
+            Change::Accepted(new) => outcomes.push(tables.insert_new(new)?),
             Change::Found { record, batch } => {
-                let taken = tables.take_on(record)?;
+                let taken = tables.insert_new(record)?;
                 if taken.is_kept() {
                     put_batch(&mut batches, batch)?;
                 }
@@ -221,11 +177,11 @@ fn written(write: &WriteTransaction, changes: &[Change]) -> Result<Vec<Outcome>,
                 outcomes.push(match known {
                     Some(known) if is_settled(&known) => {
                         let Record { asked, answered, .. } = known;
-                        tables.put_as(Record { asked, answered, ..(**again).clone() })?
+                        tables.put_merged(Record { asked, answered, ..(**again).clone() })?
                     }
-                    Some(known) => Outcome::InTheWay(Box::new(known)),
+                    Some(known) => ChangeResult::Conflict(Box::new(known)),
                     // The record was pruned meanwhile.
-                    None => tables.put_as((**again).clone())?,
+                    None => tables.put_merged((**again).clone())?,
                 });
             }
             Change::Batched { batch, digests } => {
@@ -268,7 +224,7 @@ fn written(write: &WriteTransaction, changes: &[Change]) -> Result<Vec<Outcome>,
             }
             Change::Closed { batch, spent } => {
                 // A transaction that was closed before is not paid for twice.
-                if batches.remove(batch.0.as_slice()).map_err(failed)?.is_some() {
+                if batches.remove(batch.0.as_slice())?.is_some() {
                     for one in spent {
                         add_gas(&mut gas, one)?;
                     }
@@ -279,25 +235,25 @@ fn written(write: &WriteTransaction, changes: &[Change]) -> Result<Vec<Outcome>,
     Ok(outcomes)
 }
 
-fn outcome(in_the_way: Option<Record>) -> Outcome {
-    in_the_way.map_or(Outcome::Kept, |record| Outcome::InTheWay(Box::new(record)))
+fn outcome(conflict: Option<Record>) -> ChangeResult {
+    conflict.map_or(ChangeResult::Kept, |record| ChangeResult::Conflict(Box::new(record)))
 }
 
 impl<'a> Tables<'a> {
-    fn of(write: &'a WriteTransaction) -> Result<Self, StoreFault> {
+    fn of(write: &'a WriteTransaction) -> Result<Self, StoreError> {
         Ok(Self {
-            payments: write.open_table(PAYMENTS).map_err(failed)?,
-            open: write.open_table(OPEN).map_err(failed)?,
-            ended: write.open_table(ENDED).map_err(failed)?,
+            payments: write.open_table(PAYMENTS)?,
+            open: write.open_table(OPEN)?,
+            ended: write.open_table(ENDED)?,
         })
     }
 
-    fn record(&self, key: PaymentKey) -> Result<Option<Record>, StoreFault> {
+    fn record(&self, key: PaymentKey) -> Result<Option<Record>, StoreError> {
         record(&self.payments, key.0.as_slice())
     }
 
     /// Stores a new payment unless a record is in its way.
-    fn take_on(&mut self, new: &Record) -> Result<Outcome, StoreFault> {
+    fn insert_new(&mut self, new: &Record) -> Result<ChangeResult, StoreError> {
         match self.record(new.payment.key())? {
             // A failed payment may be tried again, and another with its nonce may replace it. If the success of this
             // very payment was returned, the record keeps that.
@@ -308,22 +264,22 @@ impl<'a> Tables<'a> {
                 payment,
                 ..
             }) if payment.digest == new.payment.digest => {
-                self.put_as(Record { asked, answered: Some(at), ..new.clone() })
+                self.put_merged(Record { asked, answered: Some(at), ..new.clone() })
             }
             None | Some(Record { state: State::Failed { .. }, .. }) => {
                 self.put(new)?;
-                Ok(Outcome::Kept)
+                Ok(ChangeResult::Kept)
             }
-            Some(stands) => Ok(Outcome::InTheWay(Box::new(stands))),
+            Some(existing) => Ok(ChangeResult::Conflict(Box::new(existing))),
         }
     }
 
-    fn put_as(&mut self, new: Record) -> Result<Outcome, StoreFault> {
+    fn put_merged(&mut self, new: Record) -> Result<ChangeResult, StoreError> {
         self.put(&new)?;
-        Ok(Outcome::KeptAs(Box::new(new)))
+        Ok(ChangeResult::Merged(Box::new(new)))
     }
 
-    fn all(&self, keys: &[PaymentKey]) -> Result<Vec<Record>, StoreFault> {
+    fn all(&self, keys: &[PaymentKey]) -> Result<Vec<Record>, StoreError> {
         let mut all = Vec::with_capacity(keys.len());
         for key in keys {
             all.extend(self.record(*key)?);
@@ -332,75 +288,75 @@ impl<'a> Tables<'a> {
     }
 
     /// Stores a record and updates the tables that list it.
-    fn put(&mut self, new: &Record) -> Result<(), StoreFault> {
+    fn put(&mut self, new: &Record) -> Result<(), StoreError> {
         let key = new.payment.key();
         self.unlist(key)?;
         let row = key.0.as_slice();
         match new.state.ended_at() {
-            Some(at) => self.ended.insert(by_end(at, key).as_slice(), ()).map_err(failed)?,
-            None => self.open.insert(row, ()).map_err(failed)?,
+            Some(at) => self.ended.insert(by_end(at, key).as_slice(), ())?,
+            None => self.open.insert(row, ())?,
         };
-        self.payments.insert(row, encode(new)?.as_slice()).map_err(failed)?;
+        self.payments.insert(row, encode(new)?.as_slice())?;
         Ok(())
     }
 
     /// Removes a payment from the tables that list it.
-    fn unlist(&mut self, key: PaymentKey) -> Result<(), StoreFault> {
+    fn unlist(&mut self, key: PaymentKey) -> Result<(), StoreError> {
         let Some(known) = self.record(key)? else { return Ok(()) };
-        self.open.remove(key.0.as_slice()).map_err(failed)?;
+        self.open.remove(key.0.as_slice())?;
         if let Some(at) = known.state.ended_at() {
-            self.ended.remove(by_end(at, key).as_slice()).map_err(failed)?;
+            self.ended.remove(by_end(at, key).as_slice())?;
         }
         Ok(())
     }
 }
 
-fn pruned(write: &WriteTransaction, before: Utc, most: usize) -> Result<usize, StoreFault> {
+fn prune_rows(write: &WriteTransaction, before: Utc, most: usize) -> Result<usize, StoreError> {
     let mut tables = Tables::of(write)?;
     let end = by_end(before, PaymentKey(B256::ZERO));
     let mut due = Vec::new();
-    for row in tables.ended.range::<&[u8]>(..end.as_slice()).map_err(failed)?.take(most) {
-        let (row, _nothing) = row.map_err(failed)?;
+    for row in tables.ended.range::<&[u8]>(..end.as_slice())?.take(most) {
+        let (row, _nothing) = row?;
         let key = row.value().get(8..).and_then(|key| B256::try_from(key).ok());
         due.extend(key.map(PaymentKey));
     }
     for key in &due {
         tables.unlist(*key)?;
-        tables.payments.remove(key.0.as_slice()).map_err(failed)?;
+        tables.payments.remove(key.0.as_slice())?;
     }
-    let mut gas = write.open_table(GAS).map_err(failed)?;
+    let mut gas = write.open_table(GAS)?;
     let old = ordered(before.seconds().div_euclid(86_400));
-    gas.retain_in::<&[u8], _>(..&old[..], |_row, _wei| false).map_err(failed)?;
+    gas.retain_in::<&[u8], _>(..&old[..], |_row, _wei| false)?;
     Ok(due.len())
 }
 
 fn put_batch(
     batches: &mut Table<'_, &'static [u8], &'static [u8]>,
     batch: &Batch,
-) -> Result<(), StoreFault> {
+) -> Result<(), StoreError> {
     let value = encode(batch)?;
-    batches.insert(batch.id.0.as_slice(), value.as_slice()).map_err(failed)?;
+    batches.insert(batch.id.0.as_slice(), value.as_slice())?;
     Ok(())
 }
 
 fn add_gas(
     gas: &mut Table<'_, &'static [u8], &'static [u8]>,
-    one: &Spent,
-) -> Result<(), StoreFault> {
+    one: &GasSpent,
+) -> Result<(), StoreError> {
     let chain = one.chain.0.to_be_bytes();
     let row = [&ordered(one.day)[..], &chain[..], one.caller.as_slice()].concat();
-    let before = gas.get(row.as_slice()).map_err(failed)?;
+    let before = gas.get(row.as_slice())?;
     let before = before.map(|wei| U256::try_from_be_slice(wei.value()).unwrap_or_default());
     let sum = before.unwrap_or_default().saturating_add(one.wei);
-    gas.insert(row.as_slice(), sum.to_be_bytes::<32>().as_slice()).map_err(failed)?;
+    gas.insert(row.as_slice(), sum.to_be_bytes::<32>().as_slice())?;
     Ok(())
 }
 
-fn spent_row(day: i64, row: &[u8], wei: &[u8]) -> Result<Spent, StoreFault> {
-    let unusable = || failed("a row of the gas table cannot be read");
+fn spent_row(day: i64, row: &[u8], wei: &[u8]) -> Result<GasSpent, StoreError> {
+    let unusable = || StoreError::Corrupt("a row of the gas table cannot be read".to_owned());
     let chain = row.get(8..16).and_then(|bytes| bytes.try_into().ok()).ok_or_else(unusable)?;
     let caller = row.get(16..).and_then(|bytes| B256::try_from(bytes).ok());
-    Ok(Spent {
+    Ok(GasSpent {
         chain: ChainId(u64::from_be_bytes(chain)),
         day,
         caller: caller.ok_or_else(unusable)?,
@@ -421,8 +377,8 @@ fn by_end(at: Utc, key: PaymentKey) -> Vec<u8> {
 fn record(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     key: &[u8],
-) -> Result<Option<Record>, StoreFault> {
-    let value = table.get(key).map_err(failed)?;
+) -> Result<Option<Record>, StoreError> {
+    let value = table.get(key)?;
     value.map(|value| decode(value.value())).transpose()
 }
 
@@ -432,6 +388,6 @@ fn record(
 /// The system provides no random bytes.
 pub fn fresh_id() -> Result<SubmissionId, StoreFault> {
     let mut id = [0; 16];
-    getrandom::fill(&mut id).map_err(failed)?;
+    getrandom::fill(&mut id).map_err(|error| StoreError::Io(error.to_string()))?;
     Ok(SubmissionId(id))
 }

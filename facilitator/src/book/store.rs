@@ -34,29 +34,29 @@ pub enum Change {
     /// The record keeps whether its success was returned.
     Reopened(Box<Record>),
     /// Closes a transaction that needs no further work, and counts what it cost its callers.
-    Closed { batch: SubmissionId, spent: Vec<Spent> },
+    Closed { batch: SubmissionId, spent: Vec<GasSpent> },
 }
 
 /// The result of a conditional change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ChangeResult {
     /// Stored.
     Kept,
     /// Stored as this record, which keeps parts of the one before it.
-    KeptAs(Box<Record>),
+    Merged(Box<Record>),
     /// Rejected because of this record.
-    InTheWay(Box<Record>),
+    Conflict(Box<Record>),
 }
 
-impl Outcome {
+impl ChangeResult {
     /// Whether the change was stored.
     pub fn is_kept(&self) -> bool {
-        !matches!(self, Self::InTheWay(_))
+        !matches!(self, Self::Conflict(_))
     }
 }
 
 impl Change {
-    /// Whether the change can be rejected; only then it has an [`Outcome`].
+    /// Whether the change can be rejected; only then it has a [`ChangeResult`].
     pub fn is_conditional(&self) -> bool {
         match self {
             Self::Accepted(_)
@@ -74,7 +74,7 @@ impl Change {
 
 /// Gas that was paid for a caller on a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spent {
+pub struct GasSpent {
     pub chain: ChainId,
     /// Days since 1970, UTC.
     pub day: i64,
@@ -84,7 +84,7 @@ pub struct Spent {
 
 /// The work that a restart resumes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Open {
+pub struct OpenWork {
     pub records: Vec<Record>,
     pub batches: Vec<Batch>,
 }
@@ -93,19 +93,19 @@ pub struct Open {
 pub trait Payments: Send + Sync + std::fmt::Debug {
     /// Stores all changes in one transaction, except conditional ones that are rejected. Returns the outcome of each
     /// conditional change, in order.
-    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<Outcome>>;
+    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<ChangeResult>>;
 
     /// A payment, no matter how long ago it ended.
     fn get(&self, key: PaymentKey) -> StoreReply<'_, Option<Record>>;
 
     /// The open payments and transactions.
-    fn open(&self) -> StoreReply<'_, Open>;
+    fn open(&self) -> StoreReply<'_, OpenWork>;
 
     /// The payments of a batch, including ended ones.
     fn of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>>;
 
     /// The gas that was paid on a day, one row per network and caller.
-    fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<Spent>>;
+    fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<GasSpent>>;
 
     /// Writes a meaningless row to find out whether the disk accepts writes.
     fn probe(&self) -> StoreReply<'_, ()>;

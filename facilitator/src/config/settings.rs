@@ -10,7 +10,7 @@ use bursar_serve::access::{ApiKey, IpRanges};
 use bursar_serve::logs::LogFormat;
 
 use crate::config::network::{NetworkConfig, SERVED};
-use crate::settle::once::Repeats;
+use crate::settle::success_rights::Repeats;
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -188,7 +188,7 @@ impl Method for Eip3009 {
         }
     }
 
-    fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
+    fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool {
         // Each emits its own nonce.
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }

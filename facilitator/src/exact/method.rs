@@ -62,7 +62,7 @@ pub trait Method: Send + Sync + Debug {
     fn is_proven(&self, place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool;
 
     /// Whether the events of one transaction distinguish two such payments.
-    fn tells_apart(&self, one: &Terms, other: &Terms) -> bool;
+    fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool;
 
     /// The event that the payment leaves, no matter who carries it out.
     fn trace(&self, place: &Place, terms: &Terms) -> Trace;

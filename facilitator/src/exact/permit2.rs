@@ -209,7 +209,7 @@ impl Method for Permit2 {
         moved && tried.len() == calls.len() && ends == calls.len()
     }
 
-    fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
+    fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool {
         // Permit2 emits no event with the nonce, so only the transfer distinguishes them.
         let movement = |terms: &Terms| (terms.token, terms.payer, terms.payee, terms.amount);
         movement(one) != movement(other)

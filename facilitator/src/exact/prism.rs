@@ -201,7 +201,7 @@ impl Method for Prism {
         logs.iter().any(|log| moves_amount(terms, comes, log))
     }
 
-    fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
+    fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool {
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }
 

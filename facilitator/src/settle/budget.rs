@@ -3,8 +3,8 @@
 
 use alloy_primitives::U256;
 
-use crate::book::aside::Aside;
-use crate::book::gas::GasOwed;
+use crate::book::gas::GasUsage;
+use crate::book::reservation::GasReservation;
 use crate::config::NetworkConfig;
 use crate::payment::Payment;
 use crate::reason::{Reason, Refused};
@@ -22,16 +22,16 @@ pub(super) fn afford(
     price: &Price,
     payment: &Payment,
     need: Need,
-    owed: &GasOwed,
+    owed: &GasUsage,
 ) -> Result<(), Refused> {
     let of = |reason: Reason| Refused::from(reason).of(payment.terms.payer);
     if !price.can_pay(need, owed.open) {
         return Err(of(Reason::OutOfGas));
     }
-    if !is_worth_its_gas(config, price, payment, need.aside) {
+    if !is_worth_its_gas(config, price, payment, need.reservation) {
         return Err(of(Reason::GasTooHigh));
     }
-    if is_within_budgets(config, price, need.aside, owed) {
+    if is_within_budgets(config, price, need.reservation, owed) {
         Ok(())
     } else {
         Err(of(Reason::GasBudget))
@@ -42,10 +42,10 @@ pub(super) fn afford(
 pub(super) fn is_within_budgets(
     config: &NetworkConfig,
     price: &Price,
-    one: Aside,
-    owed: &GasOwed,
+    one: GasReservation,
+    owed: &GasUsage,
 ) -> bool {
-    let within = |percent: u8, held: Aside, spent: U256| {
+    let within = |percent: u8, held: GasReservation, spent: U256| {
         // The signers' coin at the start of the day: what they have now plus what they have spent.
         let coin = price.coin().saturating_add(owed.spent_total);
         let budget = coin.saturating_mul(U256::from(percent)) / U256::from(100);
@@ -58,7 +58,12 @@ pub(super) fn is_within_budgets(
 
 /// Whether a payment's gas costs no more than the permitted share of its value. Only the network's dollar token has a
 /// known value. If a share is set, payments in other tokens count as worth nothing.
-fn is_worth_its_gas(config: &NetworkConfig, price: &Price, payment: &Payment, one: Aside) -> bool {
+fn is_worth_its_gas(
+    config: &NetworkConfig,
+    price: &Price,
+    payment: &Payment,
+    one: GasReservation,
+) -> bool {
     let (Some(share), Some(native_usd)) = (config.max_gas_share_percent, config.native_micro_usd)
     else {
         return true;
@@ -69,7 +74,7 @@ fn is_worth_its_gas(config: &NetworkConfig, price: &Price, payment: &Payment, on
     } else {
         U256::ZERO
     };
-    let cost = price.real_cost(one).and_then(|wei| wei.checked_mul(U256::from(native_usd)));
+    let cost = price.next_block_cost(one).and_then(|wei| wei.checked_mul(U256::from(native_usd)));
     let Some(cost) = cost.map(|cost| cost.div_ceil(COIN)) else { return false };
     let most = value.saturating_mul(U256::from(share)) / U256::from(100);
     cost <= most
@@ -119,18 +124,18 @@ mod tests {
         }
     }
 
-    fn of(gas: u64) -> Aside {
-        Aside { gas, kilobytes: 1 }
+    fn of(gas: u64) -> GasReservation {
+        GasReservation { gas, kilobytes: 1 }
     }
 
     fn hundred() -> Need {
-        Need { aside: of(100), sender: None }
+        Need { reservation: of(100), sender: None }
     }
 
     fn reason(
         config: &NetworkConfig,
         price: &Price,
-        owed: &GasOwed,
+        owed: &GasUsage,
         amount: u64,
     ) -> Option<Reason> {
         let dollar = config.network.stablecoin.address;
@@ -147,7 +152,7 @@ mod tests {
             native_micro_usd: Some(100_000_000),
             ..config()
         };
-        let none = GasOwed::default();
+        let none = GasUsage::default();
         assert_eq!(reason(&set, &price, &none, 50_000), None, "a fifth of five cents");
         assert_eq!(reason(&set, &price, &none, 49_999), Some(Reason::GasTooHigh));
         let other = payment(Address::repeat_byte(9), u64::MAX);
@@ -159,15 +164,15 @@ mod tests {
     #[test]
     fn spent_and_reserved_gas_count_against_both_budgets() {
         let price = Price::of_test(10, &[1_000_000]);
-        let caller = GasOwed { caller: of(9_900), total: of(9_900), ..GasOwed::default() };
+        let caller = GasUsage { caller: of(9_900), total: of(9_900), ..GasUsage::default() };
         assert_eq!(reason(&config(), &price, &caller, 1), None, "ten percent are 100,000 wei");
-        let more = GasOwed { caller: of(9_901), ..caller };
+        let more = GasUsage { caller: of(9_901), ..caller };
         assert_eq!(reason(&config(), &price, &more, 1), Some(Reason::GasBudget));
-        let spent = GasOwed { caller: of(9_800), spent_caller: U256::from(1_001), ..caller };
+        let spent = GasUsage { caller: of(9_800), spent_caller: U256::from(1_001), ..caller };
         assert_eq!(reason(&config(), &price, &spent, 1), Some(Reason::GasBudget));
-        let total = GasOwed { total: of(49_901), ..GasOwed::default() };
+        let total = GasUsage { total: of(49_901), ..GasUsage::default() };
         assert_eq!(reason(&config(), &price, &total, 1), Some(Reason::GasBudget));
-        let total = GasOwed { total: of(49_900), ..GasOwed::default() };
+        let total = GasUsage { total: of(49_900), ..GasUsage::default() };
         assert_eq!(reason(&config(), &price, &total, 1), None);
     }
 
@@ -176,9 +181,9 @@ mod tests {
         let free = Price::of_test(0, &[0]);
         let zero =
             NetworkConfig { gas_budget_caller_percent: 0, gas_budget_percent: 0, ..config() };
-        assert_eq!(reason(&zero, &free, &GasOwed::default(), 1), None);
+        assert_eq!(reason(&zero, &free, &GasUsage::default(), 1), None);
         assert_eq!(
-            reason(&zero, &Price::of_test(1, &[u64::MAX]), &GasOwed::default(), 1),
+            reason(&zero, &Price::of_test(1, &[u64::MAX]), &GasUsage::default(), 1),
             Some(Reason::GasBudget)
         );
     }
@@ -192,7 +197,7 @@ mod tests {
             most in 0_u128..2_000,
         ) {
             let price = Price::of_test(most, &[coin]);
-            let mut owed = GasOwed::default();
+            let mut owed = GasUsage::default();
             for one in gas {
                 if is_within_budgets(&config(), &price, of(one), &owed) {
                     owed.caller.add(of(one));

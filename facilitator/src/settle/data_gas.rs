@@ -26,19 +26,19 @@ impl Settler {
         if self.served.row().gas.model != FeeModel::Arbitrum {
             return Ok(0);
         }
-        let ask = INodeInterface::gasEstimateL1ComponentCall { to, contractCreation: false, data };
+        let call = INodeInterface::gasEstimateL1ComponentCall { to, contractCreation: false, data };
         let node_interface = Address::with_last_byte(0xc8);
         let answer =
-            self.served.chain.call(node_interface, ask.abi_encode().into(), BlockTag::Latest);
-        let told = match answer.await {
+            self.served.chain.call(node_interface, call.abi_encode().into(), BlockTag::Latest);
+        let estimate = match answer.await {
             Ok(bytes) => {
                 INodeInterface::gasEstimateL1ComponentCall::abi_decode_returns_validate(&bytes).ok()
             }
             Err(ChainFault::Reverted { .. } | ChainFault::Rejected { .. }) => None,
             Err(fault) => return Err(fault),
         };
-        match told {
-            Some(told) => Ok(with_room(told.gasEstimateForL1)),
+        match estimate {
+            Some(estimate) => Ok(with_reserve(estimate.gasEstimateForL1)),
             None if self.has_arbitrum_system().await? => Err(ChainFault::Rejected {
                 code: 0,
                 message: "the node does not say how much gas the data of a transaction takes"
@@ -62,7 +62,7 @@ impl Settler {
 }
 
 /// Adds half of the estimate, because the price of data moves.
-fn with_room(gas: u64) -> u64 {
+fn with_reserve(gas: u64) -> u64 {
     gas.saturating_add(gas / 2)
 }
 
@@ -78,9 +78,9 @@ mod tests {
 
     #[test]
     fn data_gas_has_a_reserve_of_half_and_saturates() {
-        assert_eq!(with_room(1_000), 1_500);
-        assert_eq!(with_room(1), 1);
-        assert_eq!(with_room(u64::MAX), u64::MAX);
+        assert_eq!(with_reserve(1_000), 1_500);
+        assert_eq!(with_reserve(1), 1);
+        assert_eq!(with_reserve(u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -12,18 +12,18 @@ use bursar_x402::settlement::SettlementRequest;
 use tokio::sync::watch;
 
 use crate::book::batch::Batch;
-use crate::book::ledger::{Claim, Known, Ledger, Owed, Progress, Taken};
+use crate::book::ledger::{Accepted, Claim, Ledger, Lookup, Progress, Usage};
 use crate::book::record::{ATTEMPTS_MAX, AskedBy, Record, State};
 use crate::book::redb_store::fresh_id;
 use crate::network::Served;
 use crate::node::Hurry;
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::{Reason, Refused};
-use crate::settle::once::{Right, Share, Successes};
 use crate::settle::price::{Need, Price};
 use crate::settle::settler::Settler;
-use crate::settle::withdraw::Due;
-use crate::settle::{budget, trace};
+use crate::settle::success_rights::{Share, SuccessRight, SuccessRights};
+use crate::settle::withdraw::DueAnswer;
+use crate::settle::{budget, settlement_search};
 use crate::transaction;
 use crate::verify::{self, Fault, Good, Read};
 
@@ -52,7 +52,7 @@ pub enum End {
         /// Another request receives the success too, or received it before.
         repeated: bool,
         /// Held until the response was written or its connection failed.
-        right: Option<Right>,
+        right: Option<SuccessRight>,
     },
     /// The transaction is in flight: a node has it.
     Pending {
@@ -74,7 +74,7 @@ pub enum Trouble {
     /// The request is invalid.
     #[error(transparent)]
     Malformed(#[from] bursar_x402::error::X402Error),
-    /// Nodes or the disk failed. Nothing was accepted, or it is not known whether it was.
+    /// NodeKnowledge or the disk failed. Nothing was accepted, or it is not known whether it was.
     #[error("{0}")]
     Unavailable(String),
     /// The limit of payments in flight is reached.
@@ -97,7 +97,7 @@ pub struct Door {
     pub payees: BTreeSet<Address>,
     /// How long an answer waits for a block, in milliseconds.
     pub wait_ms: u64,
-    pub successes: Successes,
+    pub success_rights: SuccessRights,
     /// The failpoints of tests.
     pub failpoints: Arc<dyn Failpoints>,
 }
@@ -107,7 +107,7 @@ struct Asked<'a> {
     read: &'a Read,
     by: AskedBy,
     /// Present if this request had the payment accepted.
-    right: Option<Right>,
+    right: Option<SuccessRight>,
     /// Whether a payment that failed before may be settled again for this request.
     may_try_again: bool,
 }
@@ -141,13 +141,13 @@ impl Door {
         }
         let served = &settler.served;
         let now = served.clock.utc();
-        let owed = self.ledger.gas_owed(served.place.chain, by.caller, now);
-        let aside = price.with_data(transaction::least_gas(read.method), 1);
-        let need = Need { aside, sender: served.only_sender(read.method.id()) };
+        let owed = self.ledger.gas_usage(served.place.chain, by.caller, now);
+        let reservation = price.with_data(transaction::least_gas(read.method), 1);
+        let need = Need { reservation, sender: served.only_sender(read.method.id()) };
         if !price.can_pay(need, owed.open) {
             return Err(of(Reason::OutOfGas));
         }
-        if budget::is_within_budgets(&served.config, price, aside, &owed) {
+        if budget::is_within_budgets(&served.config, price, reservation, &owed) {
             Ok(())
         } else {
             Err(of(Reason::GasBudget))
@@ -184,7 +184,7 @@ impl Door {
             let record = known.record();
             if !matches!(record.state, State::Failed { .. }) {
                 let shares = verify::is_same(&read, &record.payment)
-                    && self.successes.would_share(record, by);
+                    && self.success_rights.would_share(record, by);
                 if !shares {
                     return Err(duplicate(&read, record).into());
                 }
@@ -199,7 +199,7 @@ impl Door {
         self.afford_any(settler, &read, by, &price)?;
         let good = verify::check(served, &read, Hurry::Now).await?;
         let need = settler.need_of(&good.payment, good.gas);
-        let owed = self.ledger.gas_owed(served.place.chain, by.caller, served.clock.utc());
+        let owed = self.ledger.gas_usage(served.place.chain, by.caller, served.clock.utc());
         budget::afford(&served.config, &price, &good.payment, need, &owed)?;
         Ok(payer)
     }
@@ -299,7 +299,7 @@ impl Door {
             Err(Stop::Fault(Fault::Refused(refused))) => {
                 let key = read.key(served.place.chain);
                 let known = self.ledger.find(key).await.map_err(Trouble::from)?;
-                let failed = |known: Known| matches!(known.record().state, State::Failed { .. });
+                let failed = |known: Lookup| matches!(known.record().state, State::Failed { .. });
                 if known.is_none_or(failed) {
                     return self.settled_by_another(settler, read, by, (refused, deadline)).await;
                 }
@@ -321,7 +321,7 @@ impl Door {
             since_block: price.block,
             attempts,
             state: State::Queued,
-            gas: need.aside.gas,
+            gas: need.reservation.gas,
             gas_of: by.caller,
             asked: by,
             answered: None,
@@ -351,7 +351,7 @@ impl Door {
         // Payments that ended while this one was checked have cost coin since.
         let newest = settler.prices.last();
         let price = newest.as_deref().unwrap_or(price);
-        self.ledger.claim(payment, (caller, need.aside), now, |owed: &Owed| {
+        self.ledger.claim(payment, (caller, need.reservation), now, |owed: &Usage| {
             if owed.count >= OPEN_OF_PAYER_MAX {
                 return Err(Stop::from(Trouble::Busy));
             }
@@ -371,9 +371,10 @@ impl Door {
         settler: &Arc<Settler>,
         record: Record,
         claim: Claim,
-    ) -> Result<(Taken, Option<Right>), Stop> {
+    ) -> Result<(Accepted, Option<SuccessRight>), Stop> {
         let (ledger, settler) = (self.ledger.clone(), Arc::clone(settler));
-        let (successes, by, key) = (self.successes.clone(), record.asked, record.payment.key());
+        let (success_rights, by, key) =
+            (self.success_rights.clone(), record.asked, record.payment.key());
         let tasks = settler.tasks.clone();
         let taking = tasks.spawn(async move {
             settler.failpoints.pass("settle.before accept");
@@ -381,9 +382,9 @@ impl Door {
             // From here on the ledger counts it as open.
             drop(claim);
             settler.failpoints.pass("settle.after accept");
-            let right = if taken.new { successes.take(key, by) } else { None };
+            let right = if taken.new { success_rights.take(key, by) } else { None };
             if taken.new
-                && let Known::Open(record, _progress) = &taken.known
+                && let Lookup::Open(record, _progress) = &taken.known
             {
                 settler.enqueue(Arc::clone(record));
             }
@@ -400,7 +401,7 @@ impl Door {
         &self,
         settler: &Arc<Settler>,
         asked: Asked<'_>,
-        known: &Known,
+        known: &Lookup,
         deadline: u64,
     ) -> Result<Option<End>, Stop> {
         let record = known.record();
@@ -414,40 +415,41 @@ impl Door {
             // A reorganisation undid it after its success was returned. It is settled again, and never withdrawn.
             return Ok(Some(duplicate(asked.read, record).into()));
         }
-        let Known::Open(_record, progress) = known else {
+        let Lookup::Open(_record, progress) = known else {
             return Ok(self.ended(settler, asked, record).await?);
         };
         if wait(settler, progress.clone(), deadline).await == Waited::TimeUp {
             let due_by = deadline.saturating_add(DUE_MS);
             let deciding = Arc::clone(settler);
             // A separate task, so that a withdrawal completes even if its caller hangs up.
-            let deciding = settler.tasks.spawn(async move { deciding.answer_due(key).await });
+            let deciding =
+                settler.tasks.spawn(async move { deciding.decide_due_answer(key).await });
             // cancel-safe: the task goes on.
             let due = tokio::select! {
                 due = deciding => match due {
                     Ok(due) => due.map_err(Trouble::from)?,
-                    Err(_ended) => Due::Uncertain,
+                    Err(_ended) => DueAnswer::Uncertain,
                 },
-                () = settler.served.clock.sleep_until(due_by) => Due::Uncertain,
+                () = settler.served.clock.sleep_until(due_by) => DueAnswer::Uncertain,
             };
             match due {
-                Due::Known(hash) => return Ok(Some(End::Pending { hash, payer })),
-                Due::Withdrawn(reason) => {
+                DueAnswer::Known(hash) => return Ok(Some(End::Pending { hash, payer })),
+                DueAnswer::Withdrawn(reason) => {
                     return Ok(Some(Refused::from(reason).of(payer).into()));
                 }
-                Due::Uncertain => {
+                DueAnswer::Uncertain => {
                     let why = "no node says whether it has the transaction of a payment";
                     return Err(Trouble::Unavailable(why.to_owned()).into());
                 }
-                Due::Ended => {}
+                DueAnswer::Ended => {}
             }
         }
         match self.ledger.find(key).await.map_err(Trouble::from)? {
-            Some(Known::Ended(record)) => {
+            Some(Lookup::Ended(record)) => {
                 let asked = Asked { may_try_again: false, ..asked };
                 Ok(self.ended(settler, asked, &record).await?)
             }
-            Some(Known::Open(..)) | None => {
+            Some(Lookup::Open(..)) | None => {
                 let why = "the block of a payment was taken back";
                 Err(Trouble::Unavailable(why.to_owned()).into())
             }
@@ -471,15 +473,15 @@ impl Door {
                     |repeated, right| End::Settled { hash: *hash, payer, repeated, right };
                 let share = match asked.right {
                     Some(right) => Share::Own(right),
-                    None => self.successes.share(record, asked.by),
+                    None => self.success_rights.share(record, asked.by),
                 };
                 // The request that held the right before may have had its answer written after the record was read.
                 let another_has_it = self.went_to_another(record, asked.by).await?;
                 Some(match share {
                     Share::Own(right) if !another_has_it => settled(false, Some(right)),
-                    Share::Along(right) if !another_has_it => settled(true, Some(right)),
+                    Share::WithHolder(right) if !another_has_it => settled(true, Some(right)),
                     Share::Again => settled(true, None),
-                    Share::Own(_) | Share::Along(_) | Share::None => {
+                    Share::Own(_) | Share::WithHolder(_) | Share::None => {
                         duplicate(asked.read, record).into()
                     }
                 })
@@ -522,7 +524,7 @@ impl Door {
             }
             let Some(before) = before(settler, read) else { return Err(fault.into()) };
             let known = self.ledger.find(before).await.map_err(Trouble::from)?;
-            let Some(Known::Open(_record, progress)) = known else { return Err(fault.into()) };
+            let Some(Lookup::Open(_record, progress)) = known else { return Err(fault.into()) };
             if wait(settler, progress, deadline).await == Waited::TimeUp {
                 return Err(fault.into());
             }
@@ -550,7 +552,8 @@ impl Door {
             if !verify::is_signed_by_key(&payment) {
                 return Ok(None);
             }
-            let found = trace::find_recent(settler, &payment).await.map_err(Fault::Chain)?;
+            let found =
+                settlement_search::find_recent(settler, &payment).await.map_err(Fault::Chain)?;
             Ok::<_, Fault>(found.map(|found| (payment, found)))
         };
         // cancel-safe: it reads.
@@ -561,7 +564,7 @@ impl Door {
         let Some((payment, (hash, block))) = found else { return Ok(End::Refused(refused)) };
         let at = served.clock.utc();
         let key = payment.key();
-        let batch = Batch::found(fresh_id().map_err(Trouble::from)?, &payment, hash);
+        let batch = Batch::foreign(fresh_id().map_err(Trouble::from)?, &payment, hash);
         let record = Record {
             payment,
             accepted_at: at,
@@ -573,12 +576,12 @@ impl Door {
             asked: by,
             answered: None,
         };
-        let kept = self.ledger.found(record.clone(), batch.clone()).await;
+        let kept = self.ledger.record_foreign(record.clone(), batch.clone()).await;
         let stands = kept.map_err(Trouble::from)?;
         if stands.is_none() {
-            settler.watch(batch);
+            settler.watch_settlement(batch);
         }
-        let right = if stands.is_none() { self.successes.take(key, by) } else { None };
+        let right = if stands.is_none() { self.success_rights.take(key, by) } else { None };
         let asked = Asked { read, by, right, may_try_again: false };
         let end = self.ended(settler, asked, stands.as_ref().unwrap_or(&record)).await?;
         // `None`: it is in flight for another request. `settle_until` waits for its outcome.

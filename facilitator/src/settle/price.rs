@@ -7,21 +7,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use alloy_primitives::{Address, U256};
 use bursar_chain::ports::ChainFault;
 
-use crate::book::aside::Aside;
+use crate::book::reservation::GasReservation;
 use crate::transaction::LEAST_GAS;
 
 /// What a payment needs of the signer that sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Need {
     /// Gas and data that are reserved for it.
-    pub aside: Aside,
+    pub reservation: GasReservation,
     /// The only signer that may send it; `None` if every signer may.
     pub sender: Option<Address>,
 }
 
 impl Need {
     /// The need of the cheapest payment.
-    pub const LEAST: Self = Self { aside: Aside { gas: LEAST_GAS, kilobytes: 1 }, sender: None };
+    pub const LEAST: Self =
+        Self { reservation: GasReservation { gas: LEAST_GAS, kilobytes: 1 }, sender: None };
 }
 
 /// The price of gas on a network and the balances of its signers. All sums are in wei.
@@ -30,9 +31,9 @@ pub struct Price {
     /// Whether the price is within `max_gas_price_gwei`.
     pub affordable: bool,
     /// The price of a unit of gas that the next block requires.
-    pub needed: u128,
-    /// The highest price of a unit of gas that a transaction offers now. Nodes require the signer to have that much.
-    pub most: u128,
+    pub next_block_price: u128,
+    /// The highest price of a unit of gas that a transaction offers now. NodeKnowledge require the signer to have that much.
+    pub offered_max: u128,
     /// Upper bound of the fee for 1,000 bytes of data, on networks that charge it separately.
     pub data_fee: U256,
     /// Upper bound of the gas for 1,000 bytes of data, on networks that charge data as gas.
@@ -49,12 +50,12 @@ pub struct Price {
 
 impl Price {
     #[cfg(test)]
-    pub(super) fn of_test(most: u128, balances: &[u64]) -> Self {
+    pub(super) fn of_test(offered_max: u128, balances: &[u64]) -> Self {
         let signer = |(n, wei): (u8, &u64)| (Address::repeat_byte(n), U256::from(*wei));
         Self {
             affordable: true,
-            needed: most,
-            most,
+            next_block_price: offered_max,
+            offered_max,
             data_fee: U256::ZERO,
             data_gas: 0,
             block_gas: None,
@@ -66,15 +67,15 @@ impl Price {
     }
 
     /// Cost in wei of reserved gas and data. `None` on overflow.
-    pub fn cost(&self, aside: Aside) -> Option<U256> {
-        let gas = U256::from(aside.gas).checked_mul(U256::from(self.most))?;
-        gas.checked_add(self.data_cost(aside.kilobytes)?)
+    pub fn cost(&self, reservation: GasReservation) -> Option<U256> {
+        let gas = U256::from(reservation.gas).checked_mul(U256::from(self.offered_max))?;
+        gas.checked_add(self.data_cost(reservation.kilobytes)?)
     }
 
     /// What the next block charges for it, in wei. `None` on overflow.
-    pub fn real_cost(&self, aside: Aside) -> Option<U256> {
-        let gas = U256::from(aside.gas).checked_mul(U256::from(self.needed))?;
-        gas.checked_add(self.data_cost(aside.kilobytes)?)
+    pub fn next_block_cost(&self, reservation: GasReservation) -> Option<U256> {
+        let gas = U256::from(reservation.gas).checked_mul(U256::from(self.next_block_price))?;
+        gas.checked_add(self.data_cost(reservation.kilobytes)?)
     }
 
     fn data_cost(&self, kilobytes: u64) -> Option<U256> {
@@ -82,9 +83,9 @@ impl Price {
     }
 
     /// Adds the gas that the data uses to `gas`.
-    pub fn with_data(&self, gas: u64, kilobytes: u64) -> Aside {
+    pub fn with_data(&self, gas: u64, kilobytes: u64) -> GasReservation {
         let data_gas = self.data_gas.saturating_mul(kilobytes);
-        Aside { gas: gas.saturating_add(data_gas), kilobytes }
+        GasReservation { gas: gas.saturating_add(data_gas), kilobytes }
     }
 
     fn debit(&mut self, signer: Address, wei: U256) {
@@ -98,24 +99,24 @@ impl Price {
         self.balances.values().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei))
     }
 
-    /// Whether a signer can pay for a payment in addition to `others`, however the signers share `others`. Always true
+    /// Whether a signer can pay for a payment in addition to `reserved`, however the signers share `reserved`. Always true
     /// if gas is free.
-    pub fn can_pay(&self, need: Need, others: Aside) -> bool {
-        let Some(cost) = self.cost(need.aside) else { return false };
+    pub fn can_pay(&self, need: Need, reserved: GasReservation) -> bool {
+        let Some(cost) = self.cost(need.reservation) else { return false };
         if cost.is_zero() {
             return true;
         }
-        // If no signer can take the payment, each has less than `cost` left, so `others` exceeds the sum of the rest.
+        // If no signer can take the payment, each has less than `cost` left, so `reserved` exceeds the sum of the rest.
         let is_allowed = |signer: Address| need.sender.is_none_or(|only| only == signer);
         let allowed = self.balances.iter().filter(|(signer, _wei)| is_allowed(**signer));
         let room: Vec<U256> = allowed.filter_map(|(_signer, wei)| wei.checked_sub(cost)).collect();
         let sum = room.iter().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei));
-        !room.is_empty() && self.cost(others).is_some_and(|others| others <= sum)
+        !room.is_empty() && self.cost(reserved).is_some_and(|reserved| reserved <= sum)
     }
 }
 
 #[derive(Debug, Default)]
-struct Last {
+struct Cached {
     price: Option<Arc<Price>>,
     /// What transactions have cost since the last lookup began. The balances that it returns may be older than that.
     debits: Vec<(Address, U256)>,
@@ -123,31 +124,31 @@ struct Last {
 
 /// The last price, and whether a background task refreshes it.
 #[derive(Debug, Default)]
-pub(super) struct Prices {
+pub(super) struct PriceCache {
     // Held for a copy of it.
-    last: Mutex<Last>,
-    pub(super) looking: AtomicBool,
+    last: Mutex<Cached>,
+    pub(super) refreshing: AtomicBool,
     /// Allows one lookup at a time; a waiting request uses the result of the one before it. Holds the start time and
     /// the fault of the last lookup if it failed.
-    pub(super) turn: tokio::sync::Mutex<Option<(u64, ChainFault)>>,
+    pub(super) lookup: tokio::sync::Mutex<Option<(u64, ChainFault)>>,
 }
 
-impl Prices {
+impl PriceCache {
     pub(super) fn last(&self) -> Option<Arc<Price>> {
         self.lock().price.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Last> {
+    fn lock(&self) -> MutexGuard<'_, Cached> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn look_up_begins(&self) {
+    pub(super) fn begin_lookup(&self) {
         self.lock().debits.clear();
     }
 
     /// Stores a looked-up price. Debits since the start of the lookup are deducted from its balances again. Until the
     /// next lookup they may count twice.
-    pub(super) fn keep(&self, mut price: Price) -> Arc<Price> {
+    pub(super) fn store(&self, mut price: Price) -> Arc<Price> {
         let mut last = self.lock();
         for (signer, wei) in &last.debits {
             price.debit(*signer, *wei);
@@ -171,34 +172,39 @@ impl Prices {
 mod tests {
     use super::*;
 
-    fn price(most: u128, balances: &[u64]) -> Price {
-        Price::of_test(most, balances)
+    fn price(offered_max: u128, balances: &[u64]) -> Price {
+        Price::of_test(offered_max, balances)
     }
 
-    fn aside(gas: u64) -> Aside {
-        Aside { gas, kilobytes: 0 }
+    fn reservation(gas: u64) -> GasReservation {
+        GasReservation { gas, kilobytes: 0 }
     }
 
-    fn can_pay(price: &Price, gas: u64, others: Aside) -> bool {
-        can_pay_from(price, gas, others, None)
+    fn can_pay(price: &Price, gas: u64, reserved: GasReservation) -> bool {
+        can_pay_from(price, gas, reserved, None)
     }
 
-    fn can_pay_from(price: &Price, gas: u64, others: Aside, sender: Option<Address>) -> bool {
-        price.can_pay(Need { aside: Aside { gas, kilobytes: 1 }, sender }, others)
+    fn can_pay_from(
+        price: &Price,
+        gas: u64,
+        reserved: GasReservation,
+        sender: Option<Address>,
+    ) -> bool {
+        price.can_pay(Need { reservation: GasReservation { gas, kilobytes: 1 }, sender }, reserved)
     }
 
     #[test]
     fn one_signer_covers_the_cost_and_all_signers_cover_the_reserved_gas() {
         let two = price(10, &[1_000, 600]);
-        assert!(can_pay(&two, 100, aside(0)));
-        assert!(!can_pay(&two, 101, aside(0)), "two halves are not one signer");
+        assert!(can_pay(&two, 100, reservation(0)));
+        assert!(!can_pay(&two, 101, reservation(0)), "two halves are not one signer");
         let one = price(10, &[1_600]);
-        assert!(can_pay(&one, 100, aside(60)));
-        assert!(!can_pay(&one, 100, aside(61)));
-        assert!(!can_pay(&price(10, &[0]), 1, aside(0)));
-        assert!(!can_pay(&price(10, &[]), 1, aside(0)));
-        assert!(!can_pay(&price(u128::MAX, &[u64::MAX]), u64::MAX, aside(0)));
-        assert!(!can_pay(&price(1, &[u64::MAX]), 1, aside(u64::MAX)));
+        assert!(can_pay(&one, 100, reservation(60)));
+        assert!(!can_pay(&one, 100, reservation(61)));
+        assert!(!can_pay(&price(10, &[0]), 1, reservation(0)));
+        assert!(!can_pay(&price(10, &[]), 1, reservation(0)));
+        assert!(!can_pay(&price(u128::MAX, &[u64::MAX]), u64::MAX, reservation(0)));
+        assert!(!can_pay(&price(1, &[u64::MAX]), 1, reservation(u64::MAX)));
     }
 
     #[test]
@@ -206,70 +212,70 @@ mod tests {
         let two = price(10, &[1_500, 1_500]);
         // The 100 gas of other payments may be split as 51 and 49 between the signers: the rest is enough in both
         // cases.
-        assert!(can_pay(&two, 100, aside(100)));
-        assert!(!can_pay(&two, 100, aside(101)), "51 and 50 leave no signer enough");
+        assert!(can_pay(&two, 100, reservation(100)));
+        assert!(!can_pay(&two, 100, reservation(101)), "51 and 50 leave no signer enough");
         // A small payment fits anywhere, so it leaves more room.
-        assert!(can_pay(&two, 10, aside(280)));
-        assert!(!can_pay(&two, 10, aside(281)));
+        assert!(can_pay(&two, 10, reservation(280)));
+        assert!(!can_pay(&two, 10, reservation(281)));
     }
 
     #[test]
     fn payment_with_a_fixed_signer_needs_that_signers_balance() {
         let two = price(10, &[500, 5_000]);
         let (first, second) = (Address::repeat_byte(1), Address::repeat_byte(2));
-        assert!(!can_pay_from(&two, 100, aside(0), Some(first)));
-        assert!(can_pay_from(&two, 50, aside(0), Some(first)));
-        assert!(can_pay_from(&two, 100, aside(0), Some(second)));
+        assert!(!can_pay_from(&two, 100, reservation(0), Some(first)));
+        assert!(can_pay_from(&two, 50, reservation(0), Some(first)));
+        assert!(can_pay_from(&two, 100, reservation(0), Some(second)));
         assert!(
-            !can_pay_from(&two, 1, aside(0), Some(Address::repeat_byte(3))),
+            !can_pay_from(&two, 1, reservation(0), Some(Address::repeat_byte(3))),
             "no signer of ours"
         );
         // All reserved gas may belong to that signer.
-        assert!(can_pay_from(&two, 40, aside(10), Some(first)));
-        assert!(!can_pay_from(&two, 40, aside(11), Some(first)));
+        assert!(can_pay_from(&two, 40, reservation(10), Some(first)));
+        assert!(!can_pay_from(&two, 40, reservation(11), Some(first)));
     }
 
     #[test]
     fn debits_during_a_balance_lookup_are_kept() {
-        let prices = Prices::default();
+        let prices = PriceCache::default();
         let signer = Address::repeat_byte(1);
-        let left = |prices: &Prices| prices.last().map(|price| price.balances[&signer]);
+        let left = |prices: &PriceCache| prices.last().map(|price| price.balances[&signer]);
         prices.debit(signer, U256::from(7));
-        prices.look_up_begins();
+        prices.begin_lookup();
         let read = price(1, &[1_000]);
         prices.debit(signer, U256::from(100));
-        let kept = prices.keep(read);
+        let kept = prices.store(read);
         assert_eq!(kept.balances[&signer], U256::from(900));
         assert_eq!(left(&prices), Some(U256::from(900)));
         prices.debit(signer, U256::from(50));
         assert_eq!(left(&prices), Some(U256::from(850)));
         // The balances of the next lookup already contain both debits.
-        prices.look_up_begins();
-        assert_eq!(prices.keep(price(1, &[850])).balances[&signer], U256::from(850));
+        prices.begin_lookup();
+        assert_eq!(prices.store(price(1, &[850])).balances[&signer], U256::from(850));
     }
 
     #[test]
     fn a_payment_with_more_data_costs_more() {
         let both = Price { data_fee: U256::from(5), data_gas: 20, ..price(10, &[1_050]) };
-        assert_eq!(both.with_data(100, 3), Aside { gas: 160, kilobytes: 3 });
-        let need = |kilobytes| Need { aside: both.with_data(80, kilobytes), sender: None };
-        assert!(both.can_pay(need(1), aside(0)));
-        assert!(!both.can_pay(need(2), aside(0)));
-        let half = Price { needed: 5, ..both };
-        assert_eq!(half.real_cost(half.with_data(80, 2)), Some(U256::from(610)));
+        assert_eq!(both.with_data(100, 3), GasReservation { gas: 160, kilobytes: 3 });
+        let need = |kilobytes| Need { reservation: both.with_data(80, kilobytes), sender: None };
+        assert!(both.can_pay(need(1), reservation(0)));
+        assert!(!both.can_pay(need(2), reservation(0)));
+        let half = Price { next_block_price: 5, ..both };
+        assert_eq!(half.next_block_cost(half.with_data(80, 2)), Some(U256::from(610)));
     }
 
     #[test]
     fn data_fee_counts_and_free_networks_need_no_coin() {
         let fee = Price { data_fee: U256::from(5), ..price(10, &[1_000]) };
-        assert!(can_pay(&fee, 99, aside(0)));
-        assert!(!can_pay(&fee, 100, aside(0)));
+        assert!(can_pay(&fee, 99, reservation(0)));
+        assert!(!can_pay(&fee, 100, reservation(0)));
         // The other payments pay for their data too: 50 gas and 3 fees of 5 cost 515; 48 gas and one fee cost 485.
-        let three = Aside { gas: 50, kilobytes: 3 };
+        let three = GasReservation { gas: 50, kilobytes: 3 };
         assert!(can_pay(&fee, 48, three));
         assert!(!can_pay(&fee, 49, three));
-        assert!(can_pay(&price(0, &[0]), 1_000_000, aside(u64::MAX)));
+        assert!(can_pay(&price(0, &[0]), 1_000_000, reservation(u64::MAX)));
         let only_data = Price { data_fee: U256::from(5), ..price(0, &[4]) };
-        assert!(!can_pay(&only_data, 1, aside(0)));
+        assert!(!can_pay(&only_data, 1, reservation(0)));
     }
 }

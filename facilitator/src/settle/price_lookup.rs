@@ -8,7 +8,7 @@ use bursar_chain::data_fee;
 use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_submit::fees;
 
-use crate::book::aside::Aside;
+use crate::book::reservation::GasReservation;
 use crate::settle::price::{Need, Price};
 use crate::settle::settler::Settler;
 use crate::transaction::KILOBYTE;
@@ -35,16 +35,16 @@ impl Settler {
             return Ok(price);
         }
         // The first request after a top-up must see it, not an older balance that is too low.
-        if !price.can_pay(Need::LEAST, Aside::default()) {
+        if !price.can_pay(Need::LEAST, GasReservation::default()) {
             return self.look_up_price().await;
         }
-        if !self.prices.looking.swap(true, Ordering::AcqRel) {
+        if !self.prices.refreshing.swap(true, Ordering::AcqRel) {
             let settler = Arc::clone(self);
             self.tasks.spawn(async move {
                 if let Err(fault) = settler.look_up_price().await {
                     tracing::debug!(%fault, "the price of gas is not known");
                 }
-                settler.prices.looking.store(false, Ordering::Release);
+                settler.prices.refreshing.store(false, Ordering::Release);
             });
         }
         Ok(price)
@@ -55,27 +55,27 @@ impl Settler {
     /// # Errors
     /// No node answers, or an answer is not usable.
     pub async fn look_up_price(&self) -> Result<Arc<Price>, ChainFault> {
-        let asked_ms = self.served.clock.mono_ms();
-        let (mut turn, waited) = match self.prices.turn.try_lock() {
-            Ok(turn) => (turn, false),
-            Err(_taken) => (self.prices.turn.lock().await, true),
+        let requested_ms = self.served.clock.mono_ms();
+        let (mut lookup, waited) = match self.prices.lookup.try_lock() {
+            Ok(lookup) => (lookup, false),
+            Err(_taken) => (self.prices.lookup.lock().await, true),
         };
-        if let Some(price) = self.prices.last().filter(|price| price.at_ms >= asked_ms) {
+        if let Some(price) = self.prices.last().filter(|price| price.at_ms >= requested_ms) {
             return Ok(price);
         }
         // A request that waited for a failed look-up fails with it instead of waiting for another.
-        let failed = turn.as_ref().filter(|(began, _fault)| waited && *began >= asked_ms);
+        let failed = lookup.as_ref().filter(|(started, _fault)| waited && *started >= requested_ms);
         if let Some((_began, fault)) = failed {
             return Err(fault.clone());
         }
-        let began_ms = self.served.clock.mono_ms();
-        let looked = self.look_up_price_at(began_ms).await;
-        *turn = looked.as_ref().err().map(|fault| (began_ms, fault.clone()));
-        looked
+        let started_ms = self.served.clock.mono_ms();
+        let result = self.look_up_price_at(started_ms).await;
+        *lookup = result.as_ref().err().map(|fault| (started_ms, fault.clone()));
+        result
     }
 
     async fn look_up_price_at(&self, at_ms: u64) -> Result<Arc<Price>, ChainFault> {
-        self.prices.look_up_begins();
+        self.prices.begin_lookup();
         let (gas, chain) = (self.served.config.gas(), &self.served.chain);
         let balance = |signer: &Address| {
             let signer = *signer;
@@ -97,20 +97,20 @@ impl Settler {
         let unusable = |message: String| ChainFault::Rejected { code: 0, message };
         let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
         // Start block of the search for an earlier settlement; without it the search would scan the whole chain.
-        let no_number = || unusable("the node did not say which block is the newest".to_owned());
+        let no_block = || unusable("the node did not say which block is the newest".to_owned());
         let within = fees::within(&quote, gas.ceiling);
         let price = Price {
             affordable: within.is_some(),
-            needed: quote.needed,
-            most: within.map_or(gas.ceiling, |fees| fees.most()),
+            next_block_price: quote.needed,
+            offered_max: within.map_or(gas.ceiling, |fees| fees.most()),
             data_fee,
             data_gas,
             block_gas: facts.block_gas,
-            block: facts.block.ok_or_else(no_number)?,
+            block: facts.block.ok_or_else(no_block)?,
             balances: balances.into_iter().collect(),
             at_ms,
             data_at_ms,
         };
-        Ok(self.prices.keep(price))
+        Ok(self.prices.store(price))
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use alloy_primitives::Address;
 
-use crate::book::aside::Aside;
 use crate::book::record::Record;
+use crate::book::reservation::GasReservation;
 use crate::payment::Payment;
 use crate::transaction;
 
@@ -17,7 +17,7 @@ const LOOK_AHEAD: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of payments per transaction.
-    pub together: usize,
+    pub batch_max: usize,
     /// How long a payment waits for others while transactions are in flight, in milliseconds.
     pub window_ms: u64,
     /// Maximum number of unmined transactions per signer.
@@ -29,7 +29,7 @@ pub struct Limits {
 }
 
 #[derive(Debug, Clone)]
-struct Waiting {
+struct QueuedPayment {
     record: Arc<Record>,
     since_ms: u64,
 }
@@ -40,10 +40,10 @@ struct Waiting {
 pub struct Queue {
     /// Tokens whose payments may share a transaction.
     known_tokens: BTreeSet<Address>,
-    shared: VecDeque<Waiting>,
-    alone: VecDeque<Waiting>,
+    shared: VecDeque<QueuedPayment>,
+    unshared: VecDeque<QueuedPayment>,
     /// Whether a payment that is sent alone goes first, if both kinds are ready.
-    alone_next: bool,
+    unshared_next: bool,
 }
 
 impl Queue {
@@ -57,14 +57,14 @@ impl Queue {
         let known = |token| self.known_tokens.contains(&token);
         // A payment that failed in a shared transaction is tried alone.
         let shares = record.attempts == 0 && transaction::can_share(&record.payment, known);
-        let waiting = Waiting { record, since_ms: now_ms };
-        if shares { self.shared.push_back(waiting) } else { self.alone.push_back(waiting) }
+        let waiting = QueuedPayment { record, since_ms: now_ms };
+        if shares { self.shared.push_back(waiting) } else { self.unshared.push_back(waiting) }
     }
 
     /// Drops payments at the front that are no longer queued.
-    pub fn drop_gone(&mut self, waits: impl Fn(&Record) -> bool) {
-        for waiting in [&mut self.shared, &mut self.alone] {
-            while waiting.front().is_some_and(|first| !waits(&first.record)) {
+    pub fn drop_withdrawn(&mut self, is_queued: impl Fn(&Record) -> bool) {
+        for waiting in [&mut self.shared, &mut self.unshared] {
+            while waiting.front().is_some_and(|first| !is_queued(&first.record)) {
                 waiting.pop_front();
             }
         }
@@ -73,7 +73,7 @@ impl Queue {
     /// When to try again, in milliseconds; `None` if nothing is queued. That is when the next payment becomes due, or
     /// after `pause_ms` if a payment is due but no signer can send it.
     pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {
-        let alone = self.alone.front().map(|first| first.since_ms);
+        let alone = self.unshared.front().map(|first| first.since_ms);
         let shared =
             self.shared.front().map(|first| first.since_ms.saturating_add(limits.window_ms));
         let wake = |due: u64| if due > now_ms { due } else { now_ms.saturating_add(pause_ms) };
@@ -91,59 +91,67 @@ impl Queue {
         idle: bool,
         now_ms: u64,
         sender: impl Fn(&Record) -> Option<S>,
-        can_pay: impl Fn(&S, Aside) -> bool,
+        can_pay: impl Fn(&S, GasReservation) -> bool,
     ) -> Option<(S, Vec<Arc<Record>>)> {
-        let full = self.shared.len() >= limits.together;
+        let full = self.shared.len() >= limits.batch_max;
         let ready = self.shared.front().and_then(|first| {
             let due = first.since_ms.saturating_add(limits.window_ms) <= now_ms;
             if idle || full || due { sender(&first.record) } else { None }
         });
-        if ready.is_none() || self.alone_next {
+        if ready.is_none() || self.unshared_next {
             // A payment that waits for its signer does not block the ones behind it.
-            let mut each = self.alone.iter().enumerate().take(LOOK_AHEAD);
+            let mut each = self.unshared.iter().enumerate().take(LOOK_AHEAD);
             let next = each.find_map(|(at, waiting)| Some((at, sender(&waiting.record)?)));
             if let Some((at, sender)) = next
-                && let Some(alone) = self.alone.remove(at)
+                && let Some(alone) = self.unshared.remove(at)
             {
-                self.alone_next = false;
+                self.unshared_next = false;
                 return Some((sender, vec![alone.record]));
             }
         }
         let sender = ready?;
-        self.alone_next = true;
-        let records = self.take(limits, |aside| aside.gas <= limits.gas && can_pay(&sender, aside));
+        self.unshared_next = true;
+        let records = self.take_shared(limits, |reservation| {
+            reservation.gas <= limits.gas && can_pay(&sender, reservation)
+        });
         Some((sender, records))
     }
 
     /// The first payment, and those of the following that fit into its transaction.
-    fn take(&mut self, limits: &Limits, fits: impl Fn(Aside) -> bool) -> Vec<Arc<Record>> {
+    fn take_shared(
+        &mut self,
+        limits: &Limits,
+        fits: impl Fn(GasReservation) -> bool,
+    ) -> Vec<Arc<Record>> {
         let Some(first) = self.shared.pop_front() else { return Vec::new() };
-        let aside_of = |payment: &Payment| {
+        let reservation_of = |payment: &Payment| {
             let kilobytes = transaction::kilobytes(payment);
             let data_gas = limits.data_gas.saturating_mul(kilobytes);
-            Aside { gas: transaction::share(payment).saturating_add(data_gas), kilobytes }
+            GasReservation { gas: transaction::share(payment).saturating_add(data_gas), kilobytes }
         };
-        let mut all = aside_of(&first.record.payment);
+        let mut all = reservation_of(&first.record.payment);
         let mut taken = vec![first.record];
-        let mut passed = Vec::new();
+        let mut skipped = Vec::new();
         // Bounds the scan, because the queue may be long.
-        while taken.len() < limits.together
-            && passed.len() < limits.together
+        while taken.len() < limits.batch_max
+            && skipped.len() < limits.batch_max
             && let Some(next) = self.shared.pop_front()
         {
             let payment = &next.record.payment;
             let mut more = all;
-            more.add(aside_of(payment));
+            more.add(reservation_of(payment));
             let joins = fits(more)
-                && taken.iter().all(|other| transaction::tells_apart(&other.payment, payment));
+                && taken
+                    .iter()
+                    .all(|other| transaction::are_distinguishable(&other.payment, payment));
             if joins {
                 all = more;
                 taken.push(next.record);
             } else {
-                passed.push(next);
+                skipped.push(next);
             }
         }
-        for next in passed.into_iter().rev() {
+        for next in skipped.into_iter().rev() {
             self.shared.push_front(next);
         }
         taken
@@ -160,7 +168,7 @@ mod tests {
     use bursar_core::time::Utc;
 
     const LIMITS: Limits =
-        Limits { together: 3, window_ms: 50, in_flight: 1, gas: u64::MAX, data_gas: 0 };
+        Limits { batch_max: 3, window_ms: 50, in_flight: 1, gas: u64::MAX, data_gas: 0 };
 
     fn record(n: u8, method: MethodId) -> Arc<Record> {
         let terms = Terms {
@@ -206,9 +214,9 @@ mod tests {
         idle: bool,
         now_ms: u64,
     ) -> Option<Vec<Arc<Record>>> {
-        let anybody = |_record: &Record| Some(());
+        let any_signer = |_record: &Record| Some(());
         queue
-            .next(limits, idle, now_ms, anybody, |_sender, _aside| true)
+            .next(limits, idle, now_ms, any_signer, |_sender, _aside| true)
             .map(|(_sender, records)| records)
     }
 
@@ -256,7 +264,7 @@ mod tests {
             Arc::new(again),
             record(5, MethodId::Eip3009),
         ]);
-        let five = Limits { together: 5, ..LIMITS };
+        let five = Limits { batch_max: 5, ..LIMITS };
         assert_eq!(numbers(next(&mut mixed, &five, true, 100)), [1, 5]);
         for n in [2, 3, 4] {
             assert_eq!(numbers(next(&mut mixed, &LIMITS, false, 100)), [n]);
@@ -268,7 +276,7 @@ mod tests {
     fn lone_and_shared_payments_take_turns() {
         let alone = (1..=3).map(|n| record(n, MethodId::Prism));
         let mut both = queue(alone.chain((4..=7).map(|n| record(n, MethodId::Eip3009))));
-        let two = Limits { together: 2, ..LIMITS };
+        let two = Limits { batch_max: 2, ..LIMITS };
         let order: Vec<_> =
             (0..5).map(|_turn| numbers(next(&mut both, &two, false, 100))).collect();
         assert_eq!(order, [vec![4, 5], vec![1], vec![6, 7], vec![2], vec![3]]);
@@ -301,7 +309,7 @@ mod tests {
         contract.payment.contract_payer = true;
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         all.push(Arc::new(contract), 100);
-        all.drop_gone(|record| ![1, 9].contains(&record.payment.digest.0[0]));
+        all.drop_withdrawn(|record| ![1, 9].contains(&record.payment.digest.0[0]));
         assert_eq!(numbers(next(&mut all, &LIMITS, true, 100)), [2, 3]);
         assert_eq!(numbers(next(&mut all, &LIMITS, true, 100)), [0_u8; 0]);
     }
@@ -350,17 +358,17 @@ mod tests {
     fn shared_transaction_respects_its_signers_balance() {
         let share = transaction::share(&record(1, MethodId::Eip3009).payment);
         let mut all = queue((1..=6).map(|n| record(n, MethodId::Eip3009)));
-        let mut send = |most: Aside| {
-            let can_pay = |signer: &u8, all: Aside| {
+        let mut send = |most: GasReservation| {
+            let can_pay = |signer: &u8, all: GasReservation| {
                 assert_eq!(*signer, 7);
                 all.gas <= most.gas && all.kilobytes <= most.kilobytes
             };
             let sent = all.next(&LIMITS, true, 100, |_record| Some(7), can_pay);
             numbers(sent.map(|(_signer, records)| records))
         };
-        assert_eq!(send(Aside { gas: 2 * share, kilobytes: 9 }), [1, 2]);
-        assert_eq!(send(Aside { gas: 2 * share - 1, kilobytes: 9 }), [3]);
-        assert_eq!(send(Aside { gas: u64::MAX, kilobytes: 2 }), [4, 5]);
-        assert_eq!(send(Aside::default()), [6]);
+        assert_eq!(send(GasReservation { gas: 2 * share, kilobytes: 9 }), [1, 2]);
+        assert_eq!(send(GasReservation { gas: 2 * share - 1, kilobytes: 9 }), [3]);
+        assert_eq!(send(GasReservation { gas: u64::MAX, kilobytes: 2 }), [4, 5]);
+        assert_eq!(send(GasReservation::default()), [6]);
     }
 }

@@ -11,21 +11,21 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::book::aside::Aside;
 use crate::book::ledger::Ledger;
 use crate::book::record::Record;
-use crate::memory::Memory;
+use crate::book::reservation::GasReservation;
 use crate::metrics::Metrics;
 use crate::network::Served;
 use crate::payment::Payment;
-use crate::settle::gate::Gates;
-use crate::settle::price::{Need, Prices};
+use crate::settle::price::{Need, PriceCache};
 use crate::settle::queue::Limits;
+use crate::settle::submission_lock::SubmissionLocks;
 use crate::transaction;
+use crate::ttl_map::TtlMap;
 
 /// A signer slot: one signer of a network.
 #[derive(Debug)]
-pub struct Teller {
+pub struct SignerSlot {
     pub desk: Arc<ServiceDesk>,
 }
 
@@ -34,7 +34,7 @@ pub struct Teller {
 pub struct SettlerDeps {
     pub served: Arc<Served>,
     pub ledger: Ledger,
-    pub tellers: BTreeMap<Address, Teller>,
+    pub signer_slots: BTreeMap<Address, SignerSlot>,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     /// The failpoints of tests.
@@ -47,13 +47,13 @@ pub struct SettlerDeps {
 pub struct Settler {
     pub deps: SettlerDeps,
     pub tasks: TaskTracker,
-    pub(super) prices: Prices,
+    pub(super) prices: PriceCache,
     /// Payers whose code recently made a signer pay gas for nothing.
-    pub(super) wasteful: Memory<Address, ()>,
-    pub(super) gates: Gates,
+    pub(super) wasteful: TtlMap<Address, ()>,
+    pub(super) submission_locks: SubmissionLocks,
     /// Signers that were removed from the settings while they had transactions in flight.
     former: Mutex<BTreeSet<Address>>,
-    queue: mpsc::UnboundedSender<News>,
+    queue: mpsc::UnboundedSender<DispatchEvent>,
 }
 
 impl Deref for Settler {
@@ -69,33 +69,33 @@ const WASTEFUL_MS: u64 = 60_000;
 
 /// Messages to the dispatcher.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum DispatchEvent {
     /// A payment is queued.
-    Waits(Arc<Record>),
+    Queued(Arc<Record>),
     /// A transaction of this signer, with this reservation, is mined or never will be.
-    Free(Address, Aside),
+    Freed(Address, GasReservation),
 }
 
 impl Settler {
     /// A settler without work, and the receiver of its messages.
-    pub(super) fn new(deps: SettlerDeps) -> (Self, mpsc::UnboundedReceiver<News>) {
-        let (queue, news) = mpsc::unbounded_channel();
+    pub(super) fn new(deps: SettlerDeps) -> (Self, mpsc::UnboundedReceiver<DispatchEvent>) {
+        let (queue, events) = mpsc::unbounded_channel();
         let settler = Self {
             deps,
             tasks: TaskTracker::new(),
-            prices: Prices::default(),
-            wasteful: Memory::new(WASTEFUL_MS),
-            gates: Gates::default(),
+            prices: PriceCache::default(),
+            wasteful: TtlMap::new(WASTEFUL_MS),
+            submission_locks: SubmissionLocks::default(),
             former: Mutex::default(),
             queue,
         };
-        (settler, news)
+        (settler, events)
     }
 
     /// Queues a payment for a transaction.
     pub fn enqueue(&self, record: Arc<Record>) {
         // The dispatcher ends only with the process. The payment is on disk, and the next start resumes it.
-        let _stopped = self.queue.send(News::Waits(record));
+        let _stopped = self.queue.send(DispatchEvent::Queued(record));
     }
 
     /// Whether an account sends transactions for us, or did so before.
@@ -108,27 +108,27 @@ impl Settler {
         self.former.lock().unwrap_or_else(PoisonError::into_inner).insert(signer);
     }
 
-    pub(super) fn freed(&self, signer: Address, aside: Aside) {
-        let _stopped = self.queue.send(News::Free(signer, aside));
+    pub(super) fn freed(&self, signer: Address, reservation: GasReservation) {
+        let _stopped = self.queue.send(DispatchEvent::Freed(signer, reservation));
     }
 
     /// What a payment needs of its signer, if `gas` is the [`transaction::gas`] of the payment alone.
     pub(super) fn need_of(&self, payment: &Payment, gas: u64) -> Need {
-        let aside = self.with_data(gas, &[payment]);
-        Need { aside, sender: self.served.only_sender(payment.method) }
+        let reservation = self.with_data(gas, &[payment]);
+        Need { reservation, sender: self.served.only_sender(payment.method) }
     }
 
     /// Upper bound of what a transaction with these payments uses. `None` if it is more gas than a transaction may use.
-    pub(super) fn aside_of(&self, payments: &[&Payment]) -> Option<Aside> {
+    pub(super) fn reservation_of(&self, payments: &[&Payment]) -> Option<GasReservation> {
         let cap = self.served.config.gas_cap_contract;
         let gas = transaction::gas(&self.served.place, payments, cap)?;
         Some(self.with_data(gas, payments))
     }
 
-    fn with_data(&self, gas: u64, payments: &[&Payment]) -> Aside {
+    fn with_data(&self, gas: u64, payments: &[&Payment]) -> GasReservation {
         let kilobytes = payments.iter().map(|payment| transaction::kilobytes(payment)).sum();
         let last = self.prices.last();
-        last.map_or(Aside { gas, kilobytes }, |price| price.with_data(gas, kilobytes))
+        last.map_or(GasReservation { gas, kilobytes }, |price| price.with_data(gas, kilobytes))
     }
 
     pub(super) async fn pause(&self, ms: u64) {

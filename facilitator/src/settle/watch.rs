@@ -11,20 +11,20 @@ use bursar_desks::service::{ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;
 use bursar_submit::{Desk, Included, Outcome, Place, Refusal, Trouble};
 
-use crate::book::aside::Aside;
 use crate::book::batch::Batch;
 use crate::book::ledger::day_of;
 use crate::book::record::{ATTEMPTS_MAX, Record, State};
 use crate::book::redb_store::fresh_id;
-use crate::book::store::Spent;
+use crate::book::reservation::GasReservation;
+use crate::book::store::GasSpent;
 use crate::exact::carrier::Carrier;
 use crate::exact::registry;
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::Reason;
-use crate::settle::gate::Gate;
 use crate::settle::price::Need;
+use crate::settle::settlement_search;
 use crate::settle::settler::Settler;
-use crate::settle::trace;
+use crate::settle::submission_lock::SubmissionLock;
 use crate::transaction;
 use crate::verify;
 
@@ -32,16 +32,16 @@ use crate::verify;
 const PAUSE_MS: u64 = 1_000;
 
 /// How often an idle outbox is checked, and a payment that only the chain decides, in milliseconds.
-const LOOK_MS: u64 = 5_000;
+const CHECK_MS: u64 = 5_000;
 
 /// How long a transaction that nodes reject is retried before it is given up, in milliseconds.
-const REFUSED_MS: u64 = 20_000;
+const REJECTED_RETRY_MS: u64 = 20_000;
 
 /// How often a missing receipt of a mined transaction is requested, once per [`PAUSE_MS`].
 const RECEIPT_TRIES: usize = 60;
 
 /// How many denials of a settlement are retried. The next one counts as a reorganisation.
-const DENIALS: u8 = 3;
+const DENIALS_MAX: u8 = 3;
 
 /// Broadcasts end this many seconds before the first expiry among the payments, because a block takes time.
 const BROADCAST_MARGIN_SECONDS: u64 = 2;
@@ -51,109 +51,114 @@ const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
 
 impl Settler {
     /// Watches a settlement by another sender.
-    pub(super) fn watch(self: &Arc<Self>, batch: Batch) {
-        self.tasks.spawn(see_through(Arc::clone(self), batch));
+    pub(super) fn watch_settlement(self: &Arc<Self>, batch: Batch) {
+        self.tasks.spawn(follow_transaction(Arc::clone(self), batch));
     }
 
     /// An upper bound in wei for a transaction whose receipt cannot be read. `None` before the first lookup or on
     /// overflow.
-    fn most_spent(&self, aside: Aside) -> Option<U256> {
-        self.prices.last()?.cost(aside)
+    fn max_cost(&self, reservation: GasReservation) -> Option<U256> {
+        self.prices.last()?.cost(reservation)
     }
 }
 
 /// Follows a transaction to its end, including one that an earlier process sent.
-pub(super) async fn see_through(settler: Arc<Settler>, batch: Batch) {
-    let aside = batch.aside();
-    see_through_sized(settler, batch, aside).await;
+pub(super) async fn follow_transaction(settler: Arc<Settler>, batch: Batch) {
+    let reservation = batch.reservation();
+    follow_with_reservation(settler, batch, reservation).await;
 }
 
 /// The same, with the gas and data that count as in flight for it.
-pub(super) async fn see_through_sized(settler: Arc<Settler>, batch: Batch, aside: Aside) {
+pub(super) async fn follow_with_reservation(
+    settler: Arc<Settler>,
+    batch: Batch,
+    reservation: GasReservation,
+) {
     let stopping = settler.stopping.clone();
     let held = batch.found.is_none();
-    let mut slot = Slot { settler: Arc::clone(&settler), batch: &batch, aside, held };
+    let mut guard =
+        InFlightGuard { settler: Arc::clone(&settler), batch: &batch, reservation, held };
     // cancel-safe: all that counts is on disk, and the next start resumes it.
     tokio::select! {
         () = stopping.cancelled() => {}
-        () = watch(&settler, &batch, &mut slot) => {}
+        () = follow_to_end(&settler, &batch, &mut guard) => {}
     }
-    settler.gates.close(batch.id);
+    settler.submission_locks.remove(batch.id);
 }
 
 /// One of the unmined transactions of a signer.
-struct Slot<'a> {
+struct InFlightGuard<'a> {
     settler: Arc<Settler>,
     batch: &'a Batch,
-    aside: Aside,
+    reservation: GasReservation,
     held: bool,
 }
 
-impl Slot<'_> {
-    fn free(&mut self) {
+impl InFlightGuard<'_> {
+    fn release(&mut self) {
         if std::mem::take(&mut self.held) {
-            self.settler.freed(self.batch.signer, self.aside);
+            self.settler.freed(self.batch.signer, self.reservation);
         }
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
-        self.free();
+        self.release();
     }
 }
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy)]
-struct Ended {
+struct TransactionEnd {
     outcome: Outcome,
     /// It was given up because gas cost too much.
     too_expensive: bool,
 }
 
-impl From<Outcome> for Ended {
+impl From<Outcome> for TransactionEnd {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, too_expensive: false }
     }
 }
 
-async fn watch(settler: &Arc<Settler>, batch: &Batch, slot: &mut Slot<'_>) {
-    let spent = match (batch.found, settler.tellers.get(&batch.signer)) {
+async fn follow_to_end(settler: &Arc<Settler>, batch: &Batch, guard: &mut InFlightGuard<'_>) {
+    let spent = match (batch.found, settler.signer_slots.get(&batch.signer)) {
         (Some(_hash), _nobody) => {
-            until_final(settler, batch).await;
+            watch_until_final(settler, batch).await;
             Vec::new()
         }
-        (None, Some(teller)) => own(settler, batch, &teller.desk, slot).await,
+        (None, Some(slot)) => send_and_finish(settler, batch, &slot.desk, guard).await,
         (None, None) => {
             tracing::error!(
                 signer = %batch.signer, chain = %batch.chain,
                 "the signer of a transaction in flight was removed from the settings: its payments are decided by \
                  the chain and by their expiry"
             );
-            slot.free();
+            guard.release();
             settler.remember_signer(batch.signer);
-            leave_to_the_chain(settler, batch).await;
+            wait_for_chain_or_expiry(settler, batch).await;
             Vec::new()
         }
     };
     settler.failpoints.pass("settle.before close");
-    persist(settler, || settler.ledger.closed(batch, spent.clone())).await;
+    persist(settler, || settler.ledger.close(batch, spent.clone())).await;
     settler.failpoints.pass("settle.after close");
 }
 
 /// Sends a transaction of ours and determines what it moved. Returns what it cost each caller.
-async fn own(
+async fn send_and_finish(
     settler: &Arc<Settler>,
     batch: &Batch,
     desk: &Arc<ServiceDesk>,
-    slot: &mut Slot<'_>,
-) -> Vec<Spent> {
-    let gate = settler.gates.open(batch.id, batch.signer);
-    let end = match submit(settler, batch, desk, &gate).await {
+    guard: &mut InFlightGuard<'_>,
+) -> Vec<GasSpent> {
+    let submission = settler.submission_locks.register(batch.id, batch.signer);
+    let end = match submit(settler, batch, desk, &submission).await {
         Some(outcome) => outcome.into(),
-        None => follow(settler, batch, desk, slot).await,
+        None => wait_for_end(settler, batch, desk, guard).await,
     };
-    slot.free();
+    guard.release();
     finish(settler, batch, end).await
 }
 
@@ -163,11 +168,11 @@ async fn submit(
     settler: &Settler,
     batch: &Batch,
     desk: &Arc<ServiceDesk>,
-    gate: &Gate,
+    submission: &SubmissionLock,
 ) -> Option<Outcome> {
     loop {
         // While a transaction is submitted, none of its payments can be withdrawn.
-        let held = gate.lock.lock().await;
+        let held = submission.answers.lock().await;
         if desk.desk().open.contains_key(&batch.id) {
             return None;
         }
@@ -183,7 +188,7 @@ async fn submit(
         let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
         let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
         let ceiling = settler.served.config.max_gas_price;
-        match desk.submit(batch.id, call, ceiling, until(&payments)).await {
+        match desk.submit(batch.id, call, ceiling, broadcast_deadline(&payments)).await {
             Ok(()) => {
                 settler.failpoints.pass("settle.after submit");
                 return None;
@@ -203,39 +208,39 @@ async fn submit(
 }
 
 /// When broadcasts of a transaction with these payments must end. `None` if the time cannot be represented.
-fn until(payments: &[&Payment]) -> Option<Utc> {
+fn broadcast_deadline(payments: &[&Payment]) -> Option<Utc> {
     let first = payments.iter().map(|payment| payment.terms.valid_before).min()?;
     let seconds = i64::try_from(first.saturating_sub(U256::from(BROADCAST_MARGIN_SECONDS))).ok()?;
     Some(Utc::from_seconds(seconds)).filter(|until| until.0 < i64::MAX)
 }
 
 /// Watches the outbox until the transaction has ended.
-async fn follow(
+async fn wait_for_end(
     settler: &Settler,
     batch: &Batch,
     desk: &Arc<ServiceDesk>,
-    slot: &mut Slot<'_>,
-) -> Ended {
+    guard: &mut InFlightGuard<'_>,
+) -> TransactionEnd {
     let mut judged: Option<Included> = None;
-    let mut refused_since: Option<u64> = None;
+    let mut rejected_since: Option<u64> = None;
     let mut too_expensive = false;
     let clock = &settler.served.clock;
     loop {
         let now = desk.desk();
         let Some(one) = now.open.get(&batch.id) else {
             let outcome = persist(settler, || desk.outcome(batch.id)).await;
-            return Ended { outcome: outcome.unwrap_or(Outcome::Dropped), too_expensive };
+            return TransactionEnd { outcome: outcome.unwrap_or(Outcome::Dropped), too_expensive };
         };
         if one.nonce.is_none() && one.trouble == Some(Trouble::TooExpensive) && !one.cancel {
             // Nothing was signed, so the payments will not happen, and the callers receive the reason.
             too_expensive = desk.cancel(batch.id).await.is_ok();
         }
         // No node accepts it, and funding the signer would not help. It would block every higher nonce.
-        let is_refused = one.trouble == Some(Trouble::Refused) && one.place == Place::Waiting;
-        refused_since = refused_since.filter(|_since| is_refused);
-        if is_refused {
-            let since = *refused_since.get_or_insert(clock.mono_ms());
-            if clock.mono_ms().saturating_sub(since) >= REFUSED_MS && !one.cancel {
+        let is_rejected = one.trouble == Some(Trouble::Refused) && one.place == Place::Waiting;
+        rejected_since = rejected_since.filter(|_since| is_rejected);
+        if is_rejected {
+            let since = *rejected_since.get_or_insert(clock.mono_ms());
+            if clock.mono_ms().saturating_sub(since) >= REJECTED_RETRY_MS && !one.cancel {
                 tracing::warn!(chain = %batch.chain, "giving up a transaction that no node accepts");
                 let _late_or_over = desk.cancel(batch.id).await;
             }
@@ -247,7 +252,7 @@ async fn follow(
                 Ok(_mined) => {
                     judged = Some(included);
                     // Only now: `judge` has deducted the cost from the signer's known balance.
-                    slot.free();
+                    guard.release();
                 }
                 Err(fault) => {
                     tracing::debug!(%fault, "a receipt could not be read");
@@ -256,7 +261,7 @@ async fn follow(
                 }
             }
         }
-        let wake = clock.mono_ms().saturating_add(LOOK_MS);
+        let wake = clock.mono_ms().saturating_add(CHECK_MS);
         // cancel-safe: both only wait.
         tokio::select! {
             () = desk.another(&now) => {}
@@ -275,14 +280,14 @@ fn included(desk: &Desk, batch: &Batch) -> Option<(Included, B256)> {
 
 /// What a mined transaction did.
 #[derive(Debug, Default)]
-struct Mined {
+struct Effects {
     proven: BTreeSet<PaymentKey>,
     fee: Option<U256>,
 }
 
 /// Reads from a mined transaction of ours which payments moved money, and stores them as settled. The others are not
 /// decided yet, because the block is not final.
-async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, ChainFault> {
+async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, ChainFault> {
     let receipt = receipt(settler, hash).await?;
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
@@ -290,15 +295,15 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
     let carrier = Carrier { ours: true, to: Some(call.to), input: &call.data, logs: &receipt.logs };
     let at = settler.served.clock.utc();
     let mut judged: Vec<(PaymentKey, State, u8)> = Vec::new();
-    let mut mined = Mined { fee: receipt.fee, ..Mined::default() };
+    let mut effects = Effects { fee: receipt.fee, ..Effects::default() };
     for record in &records {
         let method = registry::method(record.payment.method);
         if !method.is_proven(&settler.served.place, &record.payment.terms, &carrier) {
             continue;
         }
-        mined.proven.insert(record.payment.key());
+        effects.proven.insert(record.payment.key());
         if record.payment.deployment.is_some() {
-            settler.served.codes.forget(&record.payment.terms.payer);
+            settler.served.codes.remove(&record.payment.terms.payer);
         }
         if matches!(record.state, State::Failed { .. }) {
             // A node had the transaction although none reported it when the answer was due.
@@ -314,10 +319,10 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
         // Before the verdict releases the reserved gas, so that spent coin never counts as available.
         settler.prices.debit(batch.signer, receipt.fee.unwrap_or_default());
         settler.failpoints.pass("settle.before verdict");
-        persist(settler, || settler.ledger.judged(judged.clone())).await;
+        persist(settler, || settler.ledger.set_outcomes(judged.clone())).await;
         settler.failpoints.pass("settle.after verdict");
     }
-    Ok(mined)
+    Ok(effects)
 }
 
 async fn receipt(settler: &Settler, hash: B256) -> Result<Receipt, ChainFault> {
@@ -338,55 +343,55 @@ fn same_settlement(one: &State, other: &State) -> bool {
 
 /// What happened to a payment that its transaction did not carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
+enum NotCarriedOut {
     /// Gas cost too much, and nothing was sent.
     TooExpensive,
     /// It was never in a block.
-    NotTried,
+    NeverMined,
     /// It was in a block and failed there.
-    Tried,
+    FailedInBlock,
 }
 
 /// Ends the payments that the transaction's outcome decides, and queues the others again. Returns what it cost each
 /// caller.
-async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent> {
+async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> Vec<GasSpent> {
     let mut cancelled = None;
-    let (mut mined, cause) = match end.outcome {
+    let (mut effects, failure) = match end.outcome {
         Outcome::Succeeded { hash, .. } | Outcome::Reverted { hash, .. } => {
-            (finally(settler, batch, hash).await, Cause::Tried)
+            (final_effects(settler, batch, hash).await, NotCarriedOut::FailedInBlock)
         }
         Outcome::Cancelled { hash, .. } => {
             cancelled = Some(hash);
-            (Mined::default(), Cause::NotTried)
+            (Effects::default(), NotCarriedOut::NeverMined)
         }
-        Outcome::Dropped if end.too_expensive => (Mined::default(), Cause::TooExpensive),
-        Outcome::Dropped => (Mined::default(), Cause::NotTried),
+        Outcome::Dropped if end.too_expensive => (Effects::default(), NotCarriedOut::TooExpensive),
+        Outcome::Dropped => (Effects::default(), NotCarriedOut::NeverMined),
         Outcome::Displaced => {
-            leave_to_the_chain(settler, batch).await;
+            wait_for_chain_or_expiry(settler, batch).await;
             return Vec::new();
         }
     };
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
-    no_longer_uncertain(settler, &records).await;
+    mark_withdrawn(settler, &records).await;
     // Concurrently, so that one undecided payment does not delay the others.
     let each = records.iter().map(|record| async {
-        if !stands(settler, batch, record, &mined.proven).await {
-            rejudge(settler, record, cause).await;
+        if !is_resolved(settler, batch, record, &effects.proven).await {
+            resolve(settler, record, failure).await;
         }
     });
     futures::future::join_all(each).await;
     // Last, because no caller waits for the fee.
     if let Some(hash) = cancelled {
-        mined.fee = fee_of(settler, hash).await;
+        effects.fee = fee_of(settler, hash).await;
     }
-    if mined.proven.is_empty() {
-        settler.prices.debit(batch.signer, mined.fee.unwrap_or_default());
+    if effects.proven.is_empty() {
+        settler.prices.debit(batch.signer, effects.fee.unwrap_or_default());
     }
-    spent_by(settler, &records, mined.fee)
+    spent_by_caller(settler, &records, effects.fee)
 }
 
 /// Marks payments of unknown outcome as withdrawn. Their transaction has ended without moving their money.
-async fn no_longer_uncertain(settler: &Settler, records: &[Record]) {
+async fn mark_withdrawn(settler: &Settler, records: &[Record]) {
     for record in records {
         let State::Failed { reason: Reason::UnexpectedSettle, at, .. } = record.state else {
             continue;
@@ -395,17 +400,17 @@ async fn no_longer_uncertain(settler: &Settler, records: &[Record]) {
         let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
         persist(settler, || {
             let (from, attempts) = (record.state.clone(), record.attempts);
-            settler.ledger.moved(&record.payment, from, state.clone(), attempts)
+            settler.ledger.transition(&record.payment, from, state.clone(), attempts)
         })
         .await;
     }
 }
 
 /// Reads what a final transaction moved.
-async fn finally(settler: &Settler, batch: &Batch, hash: B256) -> Mined {
+async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects {
     for _try in 0..RECEIPT_TRIES {
         match judge(settler, batch, hash).await {
-            Ok(mined) => return mined,
+            Ok(effects) => return effects,
             Err(fault) => {
                 tracing::debug!(%fault, "a receipt could not be read");
                 settler.pause(PAUSE_MS).await;
@@ -413,7 +418,7 @@ async fn finally(settler: &Settler, batch: &Batch, hash: B256) -> Mined {
         }
     }
     // The receipt has disappeared, so each payment is looked up separately.
-    Mined { fee: settler.most_spent(batch.aside()), ..Mined::default() }
+    Effects { fee: settler.max_cost(batch.reservation()), ..Effects::default() }
 }
 
 /// The fee of a transaction that moved nothing, in wei.
@@ -427,11 +432,11 @@ async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
             }
         }
     }
-    settler.most_spent(Need::LEAST.aside)
+    settler.max_cost(Need::LEAST.reservation)
 }
 
 /// Each caller's share of a transaction's fee, rounded up. All payments share the fee equally.
-fn spent_by(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<Spent> {
+fn spent_by_caller(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<GasSpent> {
     let Some(fee) = fee.filter(|fee| !fee.is_zero()) else { return Vec::new() };
     settler.metrics.gas_spent(settler.served.row(), fee);
     let count = U256::from(records.len().max(1));
@@ -443,11 +448,11 @@ fn spent_by(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<Spe
     }
     let chain = settler.served.place.chain;
     let day = day_of(settler.served.clock.utc());
-    callers.into_iter().map(|(caller, wei)| Spent { chain, day, caller, wei }).collect()
+    callers.into_iter().map(|(caller, wei)| GasSpent { chain, day, caller, wei }).collect()
 }
 
 /// Whether nothing is left to find out about a payment.
-async fn stands(
+async fn is_resolved(
     settler: &Settler,
     batch: &Batch,
     record: &Record,
@@ -466,10 +471,10 @@ async fn stands(
 async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool {
     let mut denials = 0;
     loop {
-        match trace::prove(settler, payment, hash).await {
+        match settlement_search::prove(settler, payment, hash).await {
             Ok(Some(_block)) => return true,
             // The node that answered may be behind.
-            Ok(None) if denials < DENIALS => {
+            Ok(None) if denials < DENIALS_MAX => {
                 denials += 1;
                 settler.pause(PAUSE_MS).await;
             }
@@ -490,7 +495,7 @@ async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool
 }
 
 /// Watches another sender's settlement until its block is final.
-async fn until_final(settler: &Arc<Settler>, batch: &Batch) {
+async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
     let confirmations = settler.served.config.confirmations.max(1);
     loop {
         let records = persist(settler, || settler.ledger.of_batch(batch)).await;
@@ -500,7 +505,7 @@ async fn until_final(settler: &Arc<Settler>, batch: &Batch) {
         match settler.served.chain.block_number().await {
             Ok(head) if head >= last => {
                 if !still_settled(settler, &record.payment, *hash).await {
-                    rejudge(settler, record, Cause::NotTried).await;
+                    resolve(settler, record, NotCarriedOut::NeverMined).await;
                 }
                 return;
             }
@@ -512,13 +517,13 @@ async fn until_final(settler: &Arc<Settler>, batch: &Batch) {
 }
 
 /// Leaves payments whose transaction is out of our control to the chain and to their expiry.
-async fn leave_to_the_chain(settler: &Arc<Settler>, batch: &Batch) {
+async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let nothing = BTreeSet::new();
     let each = records.iter().map(|record| async {
-        if !stands(settler, batch, record, &nothing).await {
-            while !is_decided(settler, record).await {
-                settler.pause(LOOK_MS).await;
+        if !is_resolved(settler, batch, record, &nothing).await {
+            while !end_if_decided(settler, record).await {
+                settler.pause(CHECK_MS).await;
             }
         }
     });
@@ -526,17 +531,17 @@ async fn leave_to_the_chain(settler: &Arc<Settler>, batch: &Batch) {
 }
 
 /// Ends a payment if the chain or its expiry has decided it. Returns whether it is decided.
-async fn is_decided(settler: &Arc<Settler>, record: &Record) -> bool {
+async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
     match decision(settler, record).await {
         Ok(Some(state)) => {
-            keep(settler, record, state, record.attempts).await;
+            store_state(settler, record, state, record.attempts).await;
             true
         }
         Ok(None) => {
             let now = settler.served.clock.utc();
             let long = now.since_ms(record.accepted_at) >= CHAIN_DECIDES_MS;
             if long {
-                rejudge(settler, record, Cause::NotTried).await;
+                resolve(settler, record, NotCarriedOut::NeverMined).await;
             }
             long
         }
@@ -552,7 +557,9 @@ async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, C
     let payment = &record.payment;
     // Read before the search: if this block is past the expiry, every later one is too late for the payment.
     let chain_time = settler.served.chain.block_time().await?;
-    if let Some((hash, block)) = trace::find(settler, payment, record.since_block).await? {
+    if let Some((hash, block)) =
+        settlement_search::find(settler, payment, record.since_block).await?
+    {
         return Ok(Some(State::Settled { hash, block, at }));
     }
     let failed =
@@ -566,7 +573,7 @@ async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, C
             if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&refused.reason) =>
         {
             // The nonce may have been used since the search above.
-            match trace::find(settler, payment, record.since_block).await? {
+            match settlement_search::find(settler, payment, record.since_block).await? {
                 Some((hash, block)) => Ok(Some(State::Settled { hash, block, at })),
                 None => Ok(failed(refused.reason)),
             }
@@ -577,11 +584,11 @@ async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, C
 }
 
 /// Decides what becomes of a payment that its transaction did not carry out. Retries until nodes answer.
-async fn rejudge(settler: &Arc<Settler>, record: &Record, cause: Cause) {
+async fn resolve(settler: &Arc<Settler>, record: &Record, failure: NotCarriedOut) {
     loop {
-        match next_state(settler, record, cause).await {
+        match next_state(settler, record, failure).await {
             Ok((state, attempts)) => {
-                keep(settler, record, state, attempts).await;
+                store_state(settler, record, state, attempts).await;
                 return;
             }
             Err(fault) => {
@@ -595,13 +602,13 @@ async fn rejudge(settler: &Arc<Settler>, record: &Record, cause: Cause) {
 async fn next_state(
     settler: &Settler,
     record: &Record,
-    cause: Cause,
+    failure: NotCarriedOut,
 ) -> Result<(State, u8), ChainFault> {
     let at = settler.served.clock.utc();
     let payment = &record.payment;
-    let attempts = match cause {
-        Cause::Tried => record.attempts.saturating_add(1),
-        Cause::TooExpensive | Cause::NotTried => record.attempts,
+    let attempts = match failure {
+        NotCarriedOut::FailedInBlock => record.attempts.saturating_add(1),
+        NotCarriedOut::TooExpensive | NotCarriedOut::NeverMined => record.attempts,
     };
     let settled = |(hash, block)| (State::Settled { hash, block, at }, record.attempts);
     let failed =
@@ -610,11 +617,11 @@ async fn next_state(
     let method = registry::method(payment.method);
     let trace = method.trace(&settler.served.place, &payment.terms);
     if trace.names_nonce
-        && let Some(found) = trace::find(settler, payment, record.since_block).await?
+        && let Some(found) = settlement_search::find(settler, payment, record.since_block).await?
     {
         return Ok(settled(found));
     }
-    if cause == Cause::TooExpensive {
+    if failure == NotCarriedOut::TooExpensive {
         return Ok(of(Reason::GasTooHigh));
     }
     match verify::check_again(&settler.served, payment).await {
@@ -624,13 +631,14 @@ async fn next_state(
         }
         Ok(()) => {
             let clock = &settler.served.clock;
-            settler.wasteful.learn(payment.terms.payer, (), clock.mono_ms());
+            settler.wasteful.insert(payment.terms.payer, (), clock.mono_ms());
             Ok(of(Reason::TransactionFailed))
         }
         Err(verify::Fault::Refused(refused)) => {
             // The nonce may have been used since the search above.
             if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&refused.reason)
-                && let Some(found) = trace::find(settler, payment, record.since_block).await?
+                && let Some(found) =
+                    settlement_search::find(settler, payment, record.since_block).await?
             {
                 return Ok(settled(found));
             }
@@ -645,28 +653,33 @@ async fn next_state(
     }
 }
 
-async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u8) {
+async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, attempts: u8) {
     let gas = if record.gas == 0 {
-        settler.aside_of(&[&record.payment]).map_or(0, |aside| aside.gas)
+        settler.reservation_of(&[&record.payment]).map_or(0, |reservation| reservation.gas)
     } else {
         record.gas
     };
     let again = Record { state: state.clone(), attempts, gas, ..record.clone() };
     if state == State::Queued && !record.state.is_open() {
-        if !persist(settler, || settler.ledger.reopened(again.clone())).await {
+        if !persist(settler, || settler.ledger.reopen(again.clone())).await {
             return;
         }
     } else if record.state.is_open() {
         // If it was withdrawn meanwhile, the withdrawal stands.
         let judged = persist(settler, || {
-            settler.ledger.moved(&record.payment, record.state.clone(), state.clone(), attempts)
+            settler.ledger.transition(
+                &record.payment,
+                record.state.clone(),
+                state.clone(),
+                attempts,
+            )
         });
         if !judged.await {
             return;
         }
     } else {
         let judged = (record.payment.key(), state.clone(), attempts);
-        persist(settler, || settler.ledger.judged(vec![judged.clone()])).await;
+        persist(settler, || settler.ledger.set_outcomes(vec![judged.clone()])).await;
     }
     match state {
         State::Queued => settler.enqueue(Arc::new(again)),
@@ -679,9 +692,9 @@ async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u
 /// Watches another sender's settlement until it is final, also after a restart.
 async fn watch_found(settler: &Arc<Settler>, record: &Record, hash: B256) {
     let Ok(id) = fresh_id() else { return };
-    let batch = Batch::found(id, &record.payment, hash);
-    persist(settler, || settler.ledger.watched(batch.clone())).await;
-    settler.watch(batch);
+    let batch = Batch::foreign(id, &record.payment, hash);
+    persist(settler, || settler.ledger.watch(batch.clone())).await;
+    settler.watch_settlement(batch);
 }
 
 /// Repeats a write until it succeeds. After a failed write the store rejects all others until a restart, and the

@@ -10,16 +10,17 @@ use alloy_primitives::B256;
 use bursar_chain::ports::ChainFault;
 use bursar_desks::service::{ServiceDesk, SubmitFault, Uploads};
 use bursar_desks::store::StoreFault;
+use bursar_rows::StoreError;
 use bursar_submit::{Kind, Outcome, Refusal, Submission, SubmissionId, Trouble};
 
-use crate::book::aside::Aside;
-use crate::book::ledger::Known;
+use crate::book::ledger::Lookup;
 use crate::book::record::{Record, State};
+use crate::book::reservation::GasReservation;
 use crate::payment::PaymentKey;
 use crate::reason::Reason;
-use crate::settle::gate::Nodes;
 use crate::settle::price::Need;
 use crate::settle::settler::Settler;
+use crate::settle::submission_lock::NodeKnowledge;
 
 /// How often a payment that changes its state meanwhile is examined again.
 const TRIES: usize = 4;
@@ -27,11 +28,11 @@ const TRIES: usize = 4;
 /// How long nodes have to report whether they have a transaction, in milliseconds.
 const NODES_MS: u64 = 1_000;
 /// How long their answer is cached, in milliseconds.
-const ASKED_MS: u64 = 500;
+const ANSWER_CACHE_MS: u64 = 500;
 
 /// The state of a payment whose answer is due.
 #[derive(Debug)]
-pub(super) enum Due {
+pub(super) enum DueAnswer {
     /// A node has this transaction.
     Known(B256),
     /// The payment will not happen.
@@ -47,16 +48,16 @@ impl Settler {
     ///
     /// # Errors
     /// A failure of the store; nothing is known then.
-    pub(super) async fn answer_due(&self, key: PaymentKey) -> Result<Due, StoreFault> {
+    pub(super) async fn decide_due_answer(&self, key: PaymentKey) -> Result<DueAnswer, StoreFault> {
         for _again in 0..TRIES {
-            let Some(Known::Open(record, _progress)) = self.ledger.find(key).await? else {
-                return Ok(Due::Ended);
+            let Some(Lookup::Open(record, _progress)) = self.ledger.find(key).await? else {
+                return Ok(DueAnswer::Ended);
             };
             match record.state.clone() {
                 State::Queued => {
-                    let reason = self.why_queued(&record);
+                    let reason = self.queued_reason(&record);
                     if self.withdraw(&record, State::Queued, reason).await? {
-                        return Ok(Due::Withdrawn(reason));
+                        return Ok(DueAnswer::Withdrawn(reason));
                     }
                 }
                 State::Sent { batch } => {
@@ -64,11 +65,11 @@ impl Settler {
                         return Ok(due);
                     }
                 }
-                State::Settled { .. } | State::Failed { .. } => return Ok(Due::Ended),
+                State::Settled { .. } | State::Failed { .. } => return Ok(DueAnswer::Ended),
             }
         }
         // The payment changed between all checks, so it is not stuck.
-        Ok(Due::Uncertain)
+        Ok(DueAnswer::Uncertain)
     }
 
     /// Handles a payment that is part of a transaction. Returns `None` if its state has changed meanwhile.
@@ -76,35 +77,35 @@ impl Settler {
         &self,
         record: &Record,
         batch: SubmissionId,
-    ) -> Result<Option<Due>, StoreFault> {
-        let Some(gate) = self.gates.get(batch) else { return Ok(None) };
-        let mut asked = gate.lock.lock().await;
-        let Some(teller) = self.tellers.get(&gate.signer) else {
+    ) -> Result<Option<DueAnswer>, StoreFault> {
+        let Some(submission) = self.submission_locks.get(batch) else { return Ok(None) };
+        let mut answers = submission.answers.lock().await;
+        let Some(slot) = self.signer_slots.get(&submission.signer) else {
             // It cannot be withdrawn, because its signer was removed from the settings.
-            return Ok(Some(Due::Uncertain));
+            return Ok(Some(DueAnswer::Uncertain));
         };
-        let desk = &teller.desk;
+        let desk = &slot.desk;
         let one = desk.desk().open.get(&batch).cloned();
         let mut uncertain = false;
-        if asked.gone {
+        if answers.gone {
             // Another payment of the same transaction determined this.
         } else if let Some(one) = &one {
             let now = self.served.clock.mono_ms();
-            let nodes = match asked.last {
-                Some((nodes, at)) if now.saturating_sub(at) < ASKED_MS => nodes,
+            let nodes = match answers.last {
+                Some((nodes, at)) if now.saturating_sub(at) < ANSWER_CACHE_MS => nodes,
                 _long_ago => {
                     let nodes = self.ask_nodes(one).await;
-                    asked.last = Some((nodes, now));
+                    answers.last = Some((nodes, now));
                     nodes
                 }
             };
             match nodes {
-                Nodes::Have(hash) => return Ok(Some(Due::Known(hash))),
-                Nodes::HaveNot => {}
-                Nodes::Unknown => uncertain = one.is_signed(),
+                NodeKnowledge::Have(hash) => return Ok(Some(DueAnswer::Known(hash))),
+                NodeKnowledge::HaveNot => {}
+                NodeKnowledge::Unknown => uncertain = one.is_signed(),
             }
             self.failpoints.pass("settle.before withdraw");
-            if !self.call_off(desk, batch).await? {
+            if !self.cancel_submission(desk, batch).await? {
                 return Ok(None);
             }
             // No broadcast starts after the cancel, but one may be in progress.
@@ -118,9 +119,9 @@ impl Settler {
             uncertain |= desk.uploads(batch) != Uploads::default();
             if let Some(one) = desk.desk().open.get(&batch).filter(|one| one.is_signed()) {
                 match self.ask_nodes(one).await {
-                    Nodes::Have(hash) => return Ok(Some(Due::Known(hash))),
-                    Nodes::HaveNot => asked.gone = !uncertain,
-                    Nodes::Unknown => uncertain = true,
+                    NodeKnowledge::Have(hash) => return Ok(Some(DueAnswer::Known(hash))),
+                    NodeKnowledge::HaveNot => answers.gone = !uncertain,
+                    NodeKnowledge::Unknown => uncertain = true,
                 }
             }
         } else {
@@ -129,7 +130,7 @@ impl Settler {
                 None | Some(Outcome::Dropped) => {}
                 // The network reports that another transaction used its nonce. If that is false, the payment may still
                 // happen.
-                Some(Outcome::Displaced) => return Ok(Some(Due::Uncertain)),
+                Some(Outcome::Displaced) => return Ok(Some(DueAnswer::Uncertain)),
                 Some(
                     Outcome::Succeeded { .. }
                     | Outcome::Reverted { .. }
@@ -151,29 +152,29 @@ impl Settler {
             return Ok(None);
         }
         self.failpoints.pass("settle.after withdraw");
-        Ok(Some(if uncertain { Due::Uncertain } else { Due::Withdrawn(reason) }))
+        Ok(Some(if uncertain { DueAnswer::Uncertain } else { DueAnswer::Withdrawn(reason) }))
     }
 
     /// Asks whether a node has the transaction of a submission, for at most [`NODES_MS`].
-    async fn ask_nodes(&self, one: &Submission) -> Nodes {
+    async fn ask_nodes(&self, one: &Submission) -> NodeKnowledge {
         let clock = &self.served.clock;
         let until = clock.mono_ms().saturating_add(NODES_MS);
         // cancel-safe: a question changes nothing.
         tokio::select! {
-            known = self.known(one) => match known {
-                Ok(Some(hash)) => Nodes::Have(hash),
-                Ok(None) => Nodes::HaveNot,
+            known = self.known_hash(one) => match known {
+                Ok(Some(hash)) => NodeKnowledge::Have(hash),
+                Ok(None) => NodeKnowledge::HaveNot,
                 Err(fault) => {
                     tracing::warn!(%fault, "whether a node has a transaction is not known");
-                    Nodes::Unknown
+                    NodeKnowledge::Unknown
                 }
             },
-            () = clock.sleep_until(until) => Nodes::Unknown,
+            () = clock.sleep_until(until) => NodeKnowledge::Unknown,
         }
     }
 
     /// The newest transaction of a submission that carries out its call and that a node has.
-    async fn known(&self, one: &Submission) -> Result<Option<B256>, ChainFault> {
+    async fn known_hash(&self, one: &Submission) -> Result<Option<B256>, ChainFault> {
         let whole = one.attempts.iter().rev().filter(|tried| tried.kind == Kind::Whole);
         let mut silent = None;
         for hash in whole.filter_map(|tried| Some(tried.raw.as_ref()?.hash)) {
@@ -187,7 +188,7 @@ impl Settler {
     }
 
     /// Cancels a submission. Returns `false` if it is already in a block or has ended.
-    async fn call_off(
+    async fn cancel_submission(
         &self,
         desk: &Arc<ServiceDesk>,
         batch: SubmissionId,
@@ -199,7 +200,7 @@ impl Settler {
                 self.pause(50).await;
                 Ok(false)
             }
-            Err(SubmitFault::Refused(fault)) => Err(StoreFault::Failed(fault.to_string())),
+            Err(SubmitFault::Refused(fault)) => Err(StoreError::Bug(fault.to_string()).into()),
             Err(SubmitFault::Store(fault)) => Err(fault),
         }
     }
@@ -212,17 +213,17 @@ impl Settler {
     ) -> Result<bool, StoreFault> {
         let at = self.served.clock.utc();
         let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
-        self.ledger.moved(&record.payment, from, state, record.attempts).await
+        self.ledger.transition(&record.payment, from, state, record.attempts).await
     }
 
     /// Why a payment is still queued.
-    fn why_queued(&self, record: &Record) -> Reason {
+    fn queued_reason(&self, record: &Record) -> Reason {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
         let sender = self.served.only_sender(record.payment.method);
-        let need = Need { aside: record.aside(), sender };
+        let need = Need { reservation: record.reservation(), sender };
         if !price.affordable {
             Reason::GasTooHigh
-        } else if !price.can_pay(need, Aside::default()) {
+        } else if !price.can_pay(need, GasReservation::default()) {
             Reason::OutOfGas
         } else {
             Reason::Withdrawn

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{B256, U256};
 use bursar_facilitator::book::AskedBy;
-use bursar_facilitator::book::aside::Aside;
+use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::door::{End, Trouble};
 use bursar_facilitator::settle::price::Need;
@@ -32,13 +32,13 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     let open = stage.door.verify(&pay.request, by(1)).await;
     assert_eq!(verdict(&open), Some(Reason::Duplicate), "in flight for another request");
     stage.keep_mining();
-    let (mut successes, mut hashes) = (Vec::new(), Vec::new());
+    let (mut success_rights, mut hashes) = (Vec::new(), Vec::new());
     for copy in copies {
         match copy.await.unwrap().unwrap() {
             End::Settled { hash, right, repeated, .. } => {
                 assert!(!repeated);
                 hashes.push(hash);
-                successes.push(right.unwrap());
+                success_rights.push(right.unwrap());
             }
             End::Refused(refused) => {
                 assert_eq!(refused.reason, Reason::Duplicate);
@@ -47,18 +47,18 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
             End::Pending { .. } => panic!("it was mined"),
         }
     }
-    assert_eq!(successes.len(), 1);
+    assert_eq!(success_rights.len(), 1);
     assert_eq!(hashes.len(), 16, "each learns the transaction");
     assert!(hashes.iter().all(|hash| *hash == hashes[0]));
     assert_eq!(stage.paid(), 700);
     // Not delivered: the next request may have the success, and a verification before it succeeds.
-    drop(successes);
+    drop(success_rights);
     assert!(stage.door.verify(&pay.request, by(2)).await.is_ok());
     let end = stage.settle_by(&pay, by(2)).await;
     let Ok(End::Settled { right: Some(right), repeated: false, .. }) = end else {
         panic!("{end:?}")
     };
-    stage.ledger.answered(pay.key, right.by, bursar_core::time::Utc(1)).await.unwrap();
+    stage.ledger.mark_answered(pay.key, right.by, bursar_core::time::Utc(1)).await.unwrap();
     drop(right);
     assert_eq!(reason(&stage.settle_by(&pay, by(2)).await), Some(Reason::Duplicate));
     assert_eq!(verdict(&stage.door.verify(&pay.request, by(2)).await), Some(Reason::Duplicate));
@@ -82,7 +82,7 @@ async fn a_repeat_with_the_same_key_receives_the_same_end() {
     let second = second.await.unwrap();
     assert!(matches!(second, Ok(End::Settled { repeated: true, .. })), "{second:?}");
     assert_eq!(reason(&other.await.unwrap()), Some(Reason::Duplicate));
-    stage.ledger.answered(pay.key, with_key(7), bursar_core::time::Utc(1)).await.unwrap();
+    stage.ledger.mark_answered(pay.key, with_key(7), bursar_core::time::Utc(1)).await.unwrap();
     drop((first, second));
     let again = stage.settle_by(&pay, with_key(7)).await;
     assert!(matches!(again, Ok(End::Settled { repeated: true, right: None, .. })), "{again:?}");
@@ -184,7 +184,8 @@ async fn waiters_of_a_failed_price_lookup_do_not_wait_for_a_retry() {
 async fn prices_are_refreshed_within_their_age_limits() {
     let stage = Stage::set().await;
     let asked = |stage: &Stage| stage.world.state().prices;
-    let look = async |stage: &Stage| stage.settler.price().await.map(|price| price.needed);
+    let look =
+        async |stage: &Stage| stage.settler.price().await.map(|price| price.next_block_price);
     assert!(look(&stage).await.is_ok());
     assert_eq!(asked(&stage), 1);
     stage.pass(1_900).await;
@@ -207,11 +208,14 @@ async fn prices_are_refreshed_within_their_age_limits() {
     stage.world.fund(signer(1), U256::ZERO);
     assert!(look(&stage).await.is_ok());
     let none = stage.settler.price().await.unwrap();
-    assert!(!none.can_pay(Need::LEAST, Aside::default()));
+    assert!(!none.can_pay(Need::LEAST, GasReservation::default()));
     stage.world.fund(signer(1), COIN);
     stage.pass(2_100).await;
     let some = stage.settler.price().await.unwrap();
-    assert!(some.can_pay(Need::LEAST, Aside::default()), "a top-up is seen by the first request");
+    assert!(
+        some.can_pay(Need::LEAST, GasReservation::default()),
+        "a top-up is seen by the first request"
+    );
 }
 
 /// Without coin nothing is accepted, and no node is asked about the payment.
@@ -238,7 +242,7 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     stage.pass(300).await;
     stage.world.mine();
     // Delivered to another connection before this request looks.
-    stage.ledger.answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
+    stage.ledger.mark_answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
     let end = first.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
     // A request that repeats the waiting one's key does not receive it either.
@@ -252,7 +256,7 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     let second = settle();
     stage.pass(100).await;
     stage.world.mine();
-    stage.ledger.answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
+    stage.ledger.mark_answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
     for end in [first.await.unwrap(), second.await.unwrap()] {
         assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
     }

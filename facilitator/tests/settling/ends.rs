@@ -209,7 +209,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     stage.world.mine();
     let end = settling.await.unwrap();
     let Ok(End::Settled { right: Some(right), .. }) = end else { panic!("{end:?}") };
-    stage.ledger.answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
+    stage.ledger.mark_answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
     drop(right);
     // Its transaction is gone, and another transaction of the same key has used its nonce.
     stage.world.reorganise(1, false);

@@ -1,7 +1,7 @@
 //! Which signer sends which payment.
 
 use alloy_primitives::U256;
-use bursar_facilitator::book::aside::Aside;
+use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::payment::MethodId;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::queue::Limits;
@@ -11,7 +11,7 @@ use crate::withdrawals::{reason, settled};
 
 #[tokio::test(start_paused = true)]
 async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may() {
-    let limits = Limits { in_flight: 2, together: 1, ..Plan::default().limits };
+    let limits = Limits { in_flight: 2, batch_max: 1, ..Plan::default().limits };
     let plan = Plan { signers: 3, limits, wait_ms: 5_000, ..Plan::default() };
     let stage = Stage::with(plan).await;
     let settling: Vec<_> =
@@ -58,11 +58,11 @@ async fn only_the_first_signer_sends_prism_payments() {
 #[tokio::test(start_paused = true)]
 async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
     for poor in [1, 2] {
-        let limits = Limits { together: 1, ..Plan::default().limits };
+        let limits = Limits { batch_max: 1, ..Plan::default().limits };
         let plan = Plan { signers: 2, limits, wait_ms: 3_000, ..Plan::default() };
         let stage = Stage::with(plan).await;
         let price = stage.settler.price().await.unwrap();
-        let one = price.cost(Aside { gas: 240_000, kilobytes: 1 }).unwrap();
+        let one = price.cost(GasReservation { gas: 240_000, kilobytes: 1 }).unwrap();
         stage.world.fund(signer(poor), one + one / U256::from(2));
         let _look = stage.settler.look_up_price().await.unwrap();
         let settling: Vec<_> =
@@ -85,7 +85,7 @@ async fn gas_in_flight_counts_against_the_signers_coin() {
     (plan.config.gas_budget_caller_percent, plan.config.gas_budget_percent) = (100, 100);
     let stage = Stage::with(plan).await;
     let price = stage.settler.price().await.unwrap();
-    let one = price.cost(Aside { gas: 240_000, kilobytes: 1 }).unwrap();
+    let one = price.cost(GasReservation { gas: 240_000, kilobytes: 1 }).unwrap();
     // Enough for one and a half transactions.
     stage.world.fund(signer(1), one + one / U256::from(2));
     stage.pass(2_100).await;
@@ -106,7 +106,7 @@ async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
     plan.config.confirmations = 2;
     let stage = Stage::with(plan).await;
     let price = stage.settler.price().await.unwrap();
-    stage.world.fund(signer(1), price.cost(Aside { gas: 240_000, kilobytes: 1 }).unwrap());
+    stage.world.fund(signer(1), price.cost(GasReservation { gas: 240_000, kilobytes: 1 }).unwrap());
     stage.pass(2_100).await;
     let before = stage.settler.look_up_price().await.unwrap().balances[&signer(1)];
     let first = stage.settling(&stage.pays(1, 10, 1));
@@ -156,7 +156,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     stage.pass(300).await;
     let price = stage.settler.price().await.unwrap();
     // Enough for about three payments, from now on.
-    stage.world.fund(signer(1), price.cost(Aside { gas: 600_000, kilobytes: 1 }).unwrap());
+    stage.world.fund(signer(1), price.cost(GasReservation { gas: 600_000, kilobytes: 1 }).unwrap());
     let _look = stage.settler.look_up_price().await.unwrap();
     stage.keep_mining();
     assert!(settled(&first.await.unwrap()));
@@ -169,7 +169,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     assert!(state.sent.iter().all(|tx| tx.gas_limit <= 600_000));
 }
 
-/// Gas that is set aside is freed once the transaction is accounted for. It counts for the caller that had the payment
+/// Reserved gas is freed once the transaction is accounted for. It counts for the caller that had the payment
 /// accepted.
 #[tokio::test(start_paused = true)]
 async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
@@ -185,7 +185,7 @@ async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
     // Another caller receives the success.
     let end = stage.settle_by(&pay, by(8)).await;
     assert!(settled(&end), "{end:?}");
-    stage.ledger.answered(pay.key, by(8), bursar_core::time::Utc(1)).await.unwrap();
+    stage.ledger.mark_answered(pay.key, by(8), bursar_core::time::Utc(1)).await.unwrap();
     stage.pass(10_000).await;
     assert!(!stage.owed(7).spent_caller.is_zero());
     assert!(stage.owed(8).spent_caller.is_zero());

@@ -11,7 +11,7 @@ use bursar_chain::ports::{BoxFuture, Chain, Clock};
 use bursar_core::json::Value;
 use bursar_desks::service::{Means, ServiceDesk, Signer};
 use bursar_desks::store::Store;
-use bursar_facilitator::book::gas::GasOwed;
+use bursar_facilitator::book::gas::GasUsage;
 use bursar_facilitator::book::ledger::Ledger;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::Payments;
@@ -21,9 +21,9 @@ use bursar_facilitator::metrics::Metrics;
 use bursar_facilitator::network::Served;
 use bursar_facilitator::payment::{MethodId, PaymentKey, Terms};
 use bursar_facilitator::settle::door::{Door, End, Trouble};
-use bursar_facilitator::settle::once::{Repeats, Successes};
 use bursar_facilitator::settle::queue::Limits;
-use bursar_facilitator::settle::settler::{Settler, SettlerDeps, Teller};
+use bursar_facilitator::settle::settler::{Settler, SettlerDeps, SignerSlot};
+use bursar_facilitator::settle::success_rights::{Repeats, SuccessRights};
 use bursar_submit::DeskKey;
 use bursar_x402::settlement::SettlementRequest;
 use bursar_x402::signature::Signature65;
@@ -87,7 +87,7 @@ impl Default for Plan {
     fn default() -> Self {
         let config = NetworkConfig { confirmations: 3, ..NetworkConfig::of(network()) };
         let limits =
-            Limits { together: 50, window_ms: 50, in_flight: 16, gas: u64::MAX, data_gas: 0 };
+            Limits { batch_max: 50, window_ms: 50, in_flight: 16, gas: u64::MAX, data_gas: 0 };
         Self { config, limits, signers: 1, wait_ms: 4_000 }
     }
 }
@@ -154,7 +154,7 @@ impl Stage {
         let any_clock: Arc<dyn Clock> = Arc::clone(&clock) as _;
         let signers: Vec<Address> = (1..=plan.signers).map(signer).collect();
         let follower = Arc::new(Follower::default());
-        let mut tellers = BTreeMap::new();
+        let mut signer_slots = BTreeMap::new();
         for signer in &signers {
             let gas = plan.config.gas();
             let means = Means {
@@ -171,7 +171,7 @@ impl Stage {
             let desk = ServiceDesk::open(key, means, desks.clone(), stopping.clone()).await;
             let desk = desk.unwrap();
             desk.go_on();
-            tellers.insert(*signer, Teller { desk });
+            signer_slots.insert(*signer, SignerSlot { desk });
         }
         let served =
             Arc::new(Served::new(plan.config.clone(), chain, Arc::clone(&any_clock), signers));
@@ -179,7 +179,7 @@ impl Stage {
         let deps = SettlerDeps {
             served,
             ledger: ledger.clone(),
-            tellers,
+            signer_slots,
             limits: plan.limits,
             metrics: Arc::clone(&metrics),
             failpoints: Arc::new(NoFailpoints),
@@ -191,7 +191,7 @@ impl Stage {
             ledger: ledger.clone(),
             payees: BTreeSet::new(),
             wait_ms: plan.wait_ms,
-            successes: Successes::new(Repeats::Duplicate),
+            success_rights: SuccessRights::new(Repeats::Duplicate),
             failpoints: Arc::new(NoFailpoints),
         });
         Self {
@@ -297,8 +297,8 @@ impl Stage {
     }
 
     /// Returns the gas that counts against a caller now.
-    pub(crate) fn owed(&self, caller: u8) -> GasOwed {
-        self.ledger.gas_owed(CHAIN, by(caller).caller, self.clock.now().utc)
+    pub(crate) fn owed(&self, caller: u8) -> GasUsage {
+        self.ledger.gas_usage(CHAIN, by(caller).caller, self.clock.now().utc)
     }
 
     /// Returns the shop's balance, in smallest units.

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolValue;
-use bursar_facilitator::book::aside::Aside;
+use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::payment::Terms;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::door::{End, Trouble};
@@ -277,7 +277,7 @@ async fn a_long_signature_costs_its_signer_more() {
     let long = |bytes: usize| move |signature: Vec<u8>| signature.repeat(bytes.div_ceil(65));
     let price = stage.settler.look_up_price().await.unwrap();
     assert_eq!(price.data_fee, fee * U256::from(2), "with room");
-    let gas = price.cost(Aside { gas: 1_200_000, kilobytes: 0 }).unwrap();
+    let gas = price.cost(GasReservation { gas: 1_200_000, kilobytes: 0 }).unwrap();
     // Enough for three kilobytes, and not for four.
     stage.world.fund(signer(1), gas + fee * U256::from(6));
     stage.pass(2_100).await;
@@ -286,7 +286,7 @@ async fn a_long_signature_costs_its_signer_more() {
     let end = stage.settle(&changed(&stage, 1, long(3_300))).await;
     assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
     assert_eq!(verdict(&stage, &changed(&stage, 1, long(2_200))).await, None);
-    // The amount set aside for it counts against other payments.
+    // The amount reserved for it counts against other payments.
     let settling = stage.settling(&changed(&stage, 1, long(2_200)));
     stage.pass(100).await;
     let open = stage.owed(1).open;

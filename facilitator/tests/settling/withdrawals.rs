@@ -255,7 +255,7 @@ async fn a_charge_after_a_refusal_is_counted_and_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
-    let limits = Limits { in_flight: 1, together: 1, ..Plan::default().limits };
+    let limits = Limits { in_flight: 1, batch_max: 1, ..Plan::default().limits };
     let mut stage = Stage::with(Plan { wait_ms: 1_000, limits, ..Plan::default() }).await;
     let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
     let (first, second) = (stage.settling(&one), stage.settling(&other));
@@ -271,7 +271,7 @@ async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
 /// The coin is gone, or gas has risen, between the acceptance and the first attempt.
 #[tokio::test(start_paused = true)]
 async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason() {
-    let limits = Limits { in_flight: 1, together: 1, ..Plan::default().limits };
+    let limits = Limits { in_flight: 1, batch_max: 1, ..Plan::default().limits };
     for dear in [false, true] {
         let plan = Plan { wait_ms: 6_000, limits, ..Plan::default() };
         let mut stage = Stage::with(plan).await;

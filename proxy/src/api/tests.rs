@@ -21,14 +21,15 @@ use crate::strikes::Strikes;
 #[test]
 fn openapi_document_lists_every_route_and_every_code() {
     let document: Value = serde_json::from_str(include_str!("../../openapi.json")).unwrap();
-    let told: BTreeSet<String> = document["paths"].as_object().unwrap().keys().cloned().collect();
+    let documented: BTreeSet<String> =
+        document["paths"].as_object().unwrap().keys().cloned().collect();
     let source = include_str!("../api.rs");
     let routes = source.split(".route(\"").skip(1);
     let routed: BTreeSet<String> = routes
         .map(|rest| rest.split('"').next().unwrap().to_owned())
         .filter(|path| path != "/metrics")
         .collect();
-    assert_eq!(told, routed);
+    assert_eq!(documented, routed);
     let codes = document["components"]["schemas"]["Code"]["enum"].as_array().unwrap();
     let codes: Vec<&str> = codes.iter().map(|code| code.as_str().unwrap()).collect();
     assert_eq!(codes, Code::all().map(Code::text).collect::<Vec<_>>());
@@ -78,7 +79,7 @@ fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
     let named = Named::read(&header, Version::V1, api.shop.terms()).unwrap();
     let record = Record {
         id: named.id,
-        body: Quote::bare(body).digest,
+        body: Quote::unpriced(body).digest,
         payment: named.digest,
         taken_at: 0,
         ends: 1_500,
@@ -110,7 +111,7 @@ async fn an_owed_stream_stays_owed_while_long_bodies_are_refused() {
     assert!(body.len() > SHORT_BYTES);
     let (header, record) = owed_stream(&api, &body);
     api.seller.parts().keeper.put(&record, None).await.unwrap();
-    let ask = async || {
+    let send = async || {
         let mut headers = HeaderMap::new();
         headers.insert("x-payment", header.parse().unwrap());
         let request = Request::new(Body::from(body.clone()));
@@ -120,12 +121,12 @@ async fn an_owed_stream_stays_owed_while_long_bodies_are_refused() {
         let error: Value = serde_json::from_slice(&text).unwrap();
         (error["error"]["code"].as_str().unwrap().to_owned(), after)
     };
-    let all = u32::try_from(api.queue.available_permits()).unwrap();
-    let full = api.queue.try_acquire_many(all).unwrap();
-    assert_eq!(ask().await, ("busy".to_owned(), true));
+    let all = u32::try_from(api.long_body_permits.available_permits()).unwrap();
+    let full = api.long_body_permits.try_acquire_many(all).unwrap();
+    assert_eq!(send().await, ("busy".to_owned(), true));
     drop(full);
     // The body is priced and the upstream is called, which is unreachable.
-    assert_eq!(ask().await, ("answer_owed".to_owned(), false));
-    api.pricing.close();
-    assert_eq!(ask().await, ("stopping".to_owned(), true));
+    assert_eq!(send().await, ("answer_owed".to_owned(), false));
+    api.pricing_permits.close();
+    assert_eq!(send().await, ("stopping".to_owned(), true));
 }

@@ -8,58 +8,58 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use super::store::{Change, Store, StoreFault};
+use super::store::{Change, Store, StoreError};
 use super::{Answer, Digest, PaymentId, Record, Settlement, Stage};
 
-/// Maximum number of commands per commit.
-const TOGETHER_MAX: usize = 256;
-/// Capacity of the command queue.
-const WAITING_MAX: usize = 8_192;
+/// Maximum number of pending commits that the store applies as one.
+const BATCH_MAX: usize = 256;
+/// Maximum number of queued commits.
+const QUEUE_MAX: usize = 8_192;
 
 /// Access to all payments. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Keeper {
     store: Arc<dyn Store>,
-    commands: mpsc::Sender<Command>,
-    held: Arc<Mutex<HashMap<PaymentId, Work>>>,
+    commits: mpsc::Sender<PendingCommit>,
+    holders: Arc<Mutex<HashMap<PaymentId, Holder>>>,
     /// Payments whose settlement is pending, as stored.
     pending: Arc<Mutex<BTreeMap<PaymentId, Record>>>,
 }
 
-/// A payment that a task works on. The channel closes when the task is done.
+/// The task that holds a payment. The channel closes when it is done.
 #[derive(Debug)]
-struct Work {
+struct Holder {
     body: Digest,
     done: watch::Sender<()>,
 }
 
 #[derive(Debug)]
-struct Command {
+struct PendingCommit {
     changes: Vec<Change>,
-    done: oneshot::Sender<Result<(), StoreFault>>,
+    done: oneshot::Sender<Result<(), StoreError>>,
 }
 
 /// Result of a claim.
 #[derive(Debug)]
 pub enum Claim {
     /// The caller holds the payment until it drops the guard.
-    Mine(Held),
+    Held(PaymentGuard),
     /// Another request with the same body holds it. Wait, then claim again.
-    Busy(watch::Receiver<()>),
+    SameBody(watch::Receiver<()>),
     /// A request with another body holds it.
-    Other,
+    OtherBody,
 }
 
 /// The exclusive right to work on a payment. Dropping it releases the payment.
 #[derive(Debug)]
-pub struct Held {
+pub struct PaymentGuard {
     id: PaymentId,
-    held: Arc<Mutex<HashMap<PaymentId, Work>>>,
+    holders: Arc<Mutex<HashMap<PaymentId, Holder>>>,
 }
 
-impl Drop for Held {
+impl Drop for PaymentGuard {
     fn drop(&mut self) {
-        lock(&self.held).remove(&self.id);
+        lock(&self.holders).remove(&self.id);
     }
 }
 
@@ -72,7 +72,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn load(store: Arc<dyn Store>, writer: &TaskTracker) -> Result<Self, StoreFault> {
+    pub async fn load(store: Arc<dyn Store>, writer: &TaskTracker) -> Result<Self, StoreError> {
         let open = store.open().await?;
         let (taken, pending): (Vec<_>, Vec<_>) =
             open.into_iter().partition(|record| record.stage == Stage::Taken);
@@ -82,24 +82,24 @@ impl Keeper {
                 count,
                 "payments were received but not answered: nothing was charged for them"
             );
-            let forget = taken.iter().map(|record| Change::Forget(record.id)).collect();
-            store.commit(forget).await?;
+            let deletions = taken.iter().map(|record| Change::Forget(record.id)).collect();
+            store.commit(deletions).await?;
         }
-        let (commands, waiting) = mpsc::channel(WAITING_MAX);
-        writer.spawn(write(Arc::clone(&store), waiting));
+        let (commits, queue) = mpsc::channel(QUEUE_MAX);
+        writer.spawn(write(Arc::clone(&store), queue));
         let pending = pending.into_iter().map(|record| (record.id, record)).collect();
-        Ok(Self { store, commands, held: Arc::default(), pending: Arc::new(Mutex::new(pending)) })
+        Ok(Self { store, commits, holders: Arc::default(), pending: Arc::new(Mutex::new(pending)) })
     }
 
     /// Claims the right to work on a payment.
     pub fn claim(&self, id: PaymentId, body: &Digest) -> Claim {
-        let mut held = lock(&self.held);
-        match held.get(&id) {
-            Some(work) if work.body == *body => Claim::Busy(work.done.subscribe()),
-            Some(_other) => Claim::Other,
+        let mut holders = lock(&self.holders);
+        match holders.get(&id) {
+            Some(holder) if holder.body == *body => Claim::SameBody(holder.done.subscribe()),
+            Some(_other) => Claim::OtherBody,
             None => {
-                held.insert(id, Work { body: *body, done: watch::Sender::new(()) });
-                Claim::Mine(Held { id, held: Arc::clone(&self.held) })
+                holders.insert(id, Holder { body: *body, done: watch::Sender::new(()) });
+                Claim::Held(PaymentGuard { id, holders: Arc::clone(&self.holders) })
             }
         }
     }
@@ -108,7 +108,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn find(&self, id: PaymentId) -> Result<Option<Record>, StoreFault> {
+    pub async fn find(&self, id: PaymentId) -> Result<Option<Record>, StoreError> {
         self.store.get(id).await
     }
 
@@ -116,7 +116,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn answer(&self, id: PaymentId) -> Result<Option<Answer>, StoreFault> {
+    pub async fn answer(&self, id: PaymentId) -> Result<Option<Answer>, StoreError> {
         self.store.answer(id).await
     }
 
@@ -124,7 +124,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The store failed, and nothing was changed.
-    pub async fn put(&self, record: &Record, answer: Option<Answer>) -> Result<(), StoreFault> {
+    pub async fn put(&self, record: &Record, answer: Option<Answer>) -> Result<(), StoreError> {
         self.commit(vec![Change::Put(Box::new(record.clone()), answer)]).await?;
         let mut pending = lock(&self.pending);
         if matches!(record.settlement, Settlement::Pending { .. }) {
@@ -139,7 +139,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn forget(&self, id: PaymentId) -> Result<(), StoreFault> {
+    pub async fn delete(&self, id: PaymentId) -> Result<(), StoreError> {
         self.commit(vec![Change::Forget(id)]).await
     }
 
@@ -149,13 +149,13 @@ impl Keeper {
     }
 
     /// Returns the records of payments whose settlement is pending, as stored.
-    pub fn all_pending(&self) -> Vec<Record> {
+    pub fn pending_records(&self) -> Vec<Record> {
         lock(&self.pending).values().cloned().collect()
     }
 
     /// Number of payments that tasks work on now.
     pub fn busy(&self) -> usize {
-        lock(&self.held).len()
+        lock(&self.holders).len()
     }
 
     /// Deletes up to `most` payments that are over and returns their number.
@@ -164,32 +164,37 @@ impl Keeper {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn sweep(&self, now_ms: i64, kept_ms: i64, most: usize) -> Result<usize, StoreFault> {
-        let over = self.store.over(now_ms, kept_ms, most).await?;
+    pub async fn sweep(
+        &self,
+        now_ms: i64,
+        retention_ms: i64,
+        most: usize,
+    ) -> Result<usize, StoreError> {
+        let over = self.store.over(now_ms, retention_ms, most).await?;
         if !over.is_empty() {
             self.commit(over.iter().copied().map(Change::Forget).collect()).await?;
         }
         Ok(over.len())
     }
 
-    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreFault> {
-        let ended = || StoreFault("the writer has ended".to_owned());
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        let ended = || StoreError::Bug("the writer of the store has stopped".to_owned());
         let (done, answer) = oneshot::channel();
-        self.commands.send(Command { changes, done }).await.map_err(|_gone| ended())?;
+        self.commits.send(PendingCommit { changes, done }).await.map_err(|_gone| ended())?;
         answer.await.map_err(|_gone| ended())?
     }
 }
 
-async fn write(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Command>) {
-    while let Some(first) = waiting.recv().await {
-        let mut together = vec![first];
-        while together.len() < TOGETHER_MAX
-            && let Ok(next) = waiting.try_recv()
+async fn write(store: Arc<dyn Store>, mut queue: mpsc::Receiver<PendingCommit>) {
+    while let Some(first) = queue.recv().await {
+        let mut batch = vec![first];
+        while batch.len() < BATCH_MAX
+            && let Ok(next) = queue.try_recv()
         {
-            together.push(next);
+            batch.push(next);
         }
         let (changes, done): (Vec<_>, Vec<_>) =
-            together.into_iter().map(|command| (command.changes, command.done)).unzip();
+            batch.into_iter().map(|commit| (commit.changes, commit.done)).unzip();
         let outcome = store.commit(changes.into_iter().flatten().collect()).await;
         if let Err(fault) = &outcome {
             tracing::error!(%fault, "payments could not be stored");

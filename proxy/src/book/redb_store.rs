@@ -1,15 +1,11 @@
 //! A payment store in a redb file.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
-};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use bursar_rows::{Options, RowFile, StoreError, decode, encode};
+use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
-use super::store::{Change, Store, StoreFault, StoreReply};
+use super::store::{Change, Store, StoreReply};
 use super::{Answer, PaymentId, Record, Settlement, Stage};
 
 type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -24,13 +20,12 @@ const OPEN: Keys = TableDefinition::new("open");
 /// Index of payments by the time at which they were taken, then id.
 const TAKEN: Keys = TableDefinition::new("taken");
 
-/// Size of redb's page cache, in bytes.
-const CACHE_BYTES: usize = 4 << 20;
+const OPTIONS: Options = Options { cache_bytes: 4 << 20, quick_repair: false };
 
 /// A store in a redb file. Clones share it.
 #[derive(Debug, Clone)]
 pub struct RedbStore {
-    db: Arc<Database>,
+    file: RowFile,
 }
 
 impl RedbStore {
@@ -38,88 +33,59 @@ impl RedbStore {
     ///
     /// # Errors
     /// The file cannot be used, or another process has it open.
-    pub fn open_file(path: &Path) -> Result<Self, StoreFault> {
-        let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
-        let store = Self { db: Arc::new(db) };
-        let write = store.db.begin_write().map_err(failed)?;
+    pub fn open_file(path: &Path) -> Result<Self, StoreError> {
+        let file = RowFile::open(path, OPTIONS)?;
         // Creates all tables, so readers need not handle missing ones.
-        written(&write, &[])?;
-        write.commit().map_err(failed)?;
-        Ok(store)
-    }
-
-    /// Runs disk work on a blocking thread.
-    fn work<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Database) -> Result<T, StoreFault> + Send + 'static,
-    ) -> StoreReply<'_, T> {
-        let db = Arc::clone(&self.db);
-        Box::pin(
-            async move { tokio::task::spawn_blocking(move || work(&db)).await.map_err(failed)? },
-        )
-    }
-
-    fn row<T: DeserializeOwned + Send + 'static>(
-        &self,
-        table: Rows,
-        id: PaymentId,
-    ) -> StoreReply<'_, Option<T>> {
-        self.work(move |db| {
-            let read = db.begin_read().map_err(failed)?;
-            let table = read.open_table(table).map_err(failed)?;
-            found(&table, &id.0)
-        })
+        file.write_here(|write| apply_changes(write, &[]))?;
+        Ok(Self { file })
     }
 }
 
 impl Store for RedbStore {
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()> {
-        self.work(move |db| {
-            let mut write = db.begin_write().map_err(failed)?;
-            write.set_durability(Durability::Immediate).map_err(failed)?;
-            // Dropping the transaction without a commit discards it.
-            written(&write, &changes)?;
-            write.commit().map_err(failed)
-        })
+        self.file.write(move |write| apply_changes(write, &changes))
     }
 
     fn get(&self, id: PaymentId) -> StoreReply<'_, Option<Record>> {
-        self.work(move |db| {
-            let read = db.begin_read().map_err(failed)?;
-            let table = read.open_table(PAYMENTS).map_err(failed)?;
-            record(&table, &id.0)
-        })
+        self.file.read(move |read| read_record(&read.open_table(PAYMENTS)?, &id.0))
     }
 
     fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<Answer>> {
-        self.row(ANSWERS, id)
+        self.file.read(move |read| {
+            let table = read.open_table(ANSWERS)?;
+            let row = table.get(&id.0[..])?;
+            row.map(|row| decode(row.value())).transpose()
+        })
     }
 
     fn open(&self) -> StoreReply<'_, Vec<Record>> {
-        self.work(|db| {
-            let read = db.begin_read().map_err(failed)?;
-            let payments = read.open_table(PAYMENTS).map_err(failed)?;
+        self.file.read(|read| {
+            let payments = read.open_table(PAYMENTS)?;
             let mut all = Vec::new();
-            for row in read.open_table(OPEN).map_err(failed)?.iter().map_err(failed)? {
-                let (id, ()) = row.map(|(id, unit)| (id, unit.value())).map_err(failed)?;
-                all.extend(record(&payments, id.value())?);
+            for row in read.open_table(OPEN)?.iter()? {
+                let (id, _unit) = row?;
+                all.extend(read_record(&payments, id.value())?);
             }
             Ok(all)
         })
     }
 
-    fn over(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
-        self.work(move |db| {
-            let read = db.begin_read().map_err(failed)?;
-            let payments = read.open_table(PAYMENTS).map_err(failed)?;
-            let taken = read.open_table(TAKEN).map_err(failed)?;
-            let end = order(now_ms.saturating_sub(kept_ms).saturating_add(1), &PaymentId([0; 32]));
+    fn over(&self, now_ms: i64, retention_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
+        self.file.read(move |read| {
+            let payments = read.open_table(PAYMENTS)?;
+            let taken = read.open_table(TAKEN)?;
+            let end = time_key(
+                now_ms.saturating_sub(retention_ms).saturating_add(1),
+                &PaymentId([0; 32]),
+            );
             let mut all = Vec::new();
-            for row in taken.range::<&[u8]>(..&end[..]).map_err(failed)? {
-                let (key, _unit) = row.map_err(failed)?;
+            for row in taken.range::<&[u8]>(..&end[..])? {
+                let (key, _unit) = row?;
                 let id = key.value().get(8..).unwrap_or_default();
-                let record = record(&payments, id)?;
-                all.extend(record.filter(|one| one.is_over(now_ms, kept_ms)).map(|one| one.id));
+                let record = read_record(&payments, id)?;
+                all.extend(
+                    record.filter(|one| one.is_over(now_ms, retention_ms)).map(|one| one.id),
+                );
                 if all.len() >= most {
                     break;
                 }
@@ -129,37 +95,37 @@ impl Store for RedbStore {
     }
 }
 
-fn written(write: &WriteTransaction, changes: &[Change]) -> Result<(), StoreFault> {
-    let mut payments = write.open_table(PAYMENTS).map_err(failed)?;
-    let mut answers = write.open_table(ANSWERS).map_err(failed)?;
-    let mut open = write.open_table(OPEN).map_err(failed)?;
-    let mut taken = write.open_table(TAKEN).map_err(failed)?;
+fn apply_changes(write: &WriteTransaction, changes: &[Change]) -> Result<(), StoreError> {
+    let mut payments = write.open_table(PAYMENTS)?;
+    let mut answers = write.open_table(ANSWERS)?;
+    let mut open = write.open_table(OPEN)?;
+    let mut taken = write.open_table(TAKEN)?;
     for change in changes {
         match change {
             Change::Put(record, answer) => {
                 let id = &record.id.0[..];
-                payments.insert(id, &encode(record.as_ref())?[..]).map_err(failed)?;
-                taken.insert(&order(record.taken_at, &record.id)[..], ()).map_err(failed)?;
+                payments.insert(id, &encode(record.as_ref())?[..])?;
+                taken.insert(&time_key(record.taken_at, &record.id)[..], ())?;
                 if is_open(record) {
-                    open.insert(id, ()).map_err(failed)?;
+                    open.insert(id, ())?;
                 } else {
-                    open.remove(id).map_err(failed)?;
+                    open.remove(id)?;
                 }
                 if let Some(answer) = answer {
-                    answers.insert(id, &encode(answer)?[..]).map_err(failed)?;
+                    answers.insert(id, &encode(answer)?[..])?;
                 }
                 if !record.kept {
-                    answers.remove(id).map_err(failed)?;
+                    answers.remove(id)?;
                 }
             }
             Change::Forget(id) => {
                 let row = &id.0[..];
-                if let Some(record) = record(&payments, row)? {
-                    taken.remove(&order(record.taken_at, id)[..]).map_err(failed)?;
+                if let Some(record) = read_record(&payments, row)? {
+                    taken.remove(&time_key(record.taken_at, id)[..])?;
                 }
-                payments.remove(row).map_err(failed)?;
-                answers.remove(row).map_err(failed)?;
-                open.remove(row).map_err(failed)?;
+                payments.remove(row)?;
+                answers.remove(row)?;
+                open.remove(row)?;
             }
         }
     }
@@ -172,43 +138,27 @@ fn is_open(record: &Record) -> bool {
 }
 
 /// Returns an index key that sorts by time. Times before 1970 do not occur.
-fn order(at: i64, id: &PaymentId) -> Vec<u8> {
+fn time_key(at: i64, id: &PaymentId) -> Vec<u8> {
     let at = u64::try_from(at).unwrap_or(0);
     [&at.to_be_bytes()[..], &id.0].concat()
 }
 
-fn found<T: DeserializeOwned>(
-    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
-    id: &[u8],
-) -> Result<Option<T>, StoreFault> {
-    let row = table.get(id).map_err(failed)?;
-    row.map(|row| postcard::from_bytes(row.value()).map_err(failed)).transpose()
-}
-
 /// Reads a record. Rows that predate the key or the bound end early: the missing members are read as `None`.
-fn record(
+fn read_record(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     id: &[u8],
-) -> Result<Option<Record>, StoreFault> {
+) -> Result<Option<Record>, StoreError> {
     /// Two absent options, for the key and the bound. A row that lacks only the bound uses the first byte; postcard
     /// ignores the other.
     const NONE: [u8; 2] = [0, 0];
-    let Some(row) = table.get(id).map_err(failed)? else { return Ok(None) };
+    let Some(row) = table.get(id)? else { return Ok(None) };
     let read = match postcard::from_bytes(row.value()) {
         Err(postcard::Error::DeserializeUnexpectedEnd) => {
             postcard::from_bytes(&[row.value(), &NONE].concat())
         }
         read => read,
     };
-    read.map(Some).map_err(failed)
-}
-
-fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreFault> {
-    postcard::to_allocvec(value).map_err(failed)
-}
-
-fn failed(fault: impl std::fmt::Display) -> StoreFault {
-    StoreFault(fault.to_string())
+    read.map(Some).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
 #[cfg(test)]

@@ -13,13 +13,10 @@ pub enum Change {
     Forget(PaymentId),
 }
 
-/// Why the store failed. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct StoreFault(pub String);
+pub use bursar_rows::StoreError;
 
 /// The future result of a store operation.
-pub type StoreReply<'a, T> = BoxFuture<'a, Result<T, StoreFault>>;
+pub type StoreReply<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Stores payments. Every method except [`Store::commit`] is read-only.
 pub trait Store: Send + Sync + std::fmt::Debug {
@@ -38,5 +35,5 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Returns up to `most` payments that are over, oldest first.
     ///
     /// [`Record::is_over`] decides. Times are in milliseconds.
-    fn over(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>>;
+    fn over(&self, now_ms: i64, retention_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>>;
 }

@@ -8,11 +8,11 @@ use super::{Chat, member, wrong};
 use crate::fault::{Code, Fault};
 use crate::tokens::Vocabulary;
 
-const OF_A_MESSAGE: u64 = 3;
-const OF_A_NAME: u64 = 1;
-const OF_THE_ANSWER: u64 = 3;
+const MESSAGE_TOKENS: u64 = 3;
+const NAME_TOKENS: u64 = 1;
+const ANSWER_TOKENS: u64 = 3;
 /// Tokens around the list of tools.
-const OF_TOOLS: u64 = 12;
+const TOOLS_TOKENS: u64 = 12;
 
 /// Token counts of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Chat {
     /// # Errors
     /// [`Fault`] for messages that are malformed or have content without a price.
     pub fn count(&self, vocabulary: Vocabulary, image: Option<u64>) -> Result<Counted, Fault> {
-        let mut counter = Counter { vocabulary, image, sum: OF_THE_ANSWER };
+        let mut counter = Counter { vocabulary, image, sum: ANSWER_TOKENS };
         let messages = self.object.get("messages").and_then(Value::as_array).unwrap_or_default();
         for message in messages {
             let message = message
@@ -46,7 +46,7 @@ impl Chat {
         }
         for key in ["tools", "functions"] {
             if let Some(tools) = member(&self.object, key) {
-                counter.add(OF_TOOLS);
+                counter.add(TOOLS_TOKENS);
                 counter.json(tools);
             }
         }
@@ -79,7 +79,7 @@ impl Counter {
     fn message(&mut self, message: &Object) -> Result<(), Fault> {
         let role = message.get("role").and_then(Value::as_str);
         let role = role.ok_or_else(|| wrong("messages", "has an entry without a role"))?;
-        self.add(OF_A_MESSAGE);
+        self.add(MESSAGE_TOKENS);
         self.text(role);
         for (key, value) in message.iter() {
             match (key, value) {
@@ -95,10 +95,10 @@ impl Counter {
                     ));
                 }
                 ("name", Value::String(name)) => {
-                    self.add(OF_A_NAME);
+                    self.add(NAME_TOKENS);
                     self.text(name);
                 }
-                ("audio", _) => return Err(not_sold("audio")),
+                ("audio", _) => return Err(without_price("audio")),
                 // Some upstreams put these members into the prompt, so they count.
                 (
                     "tool_calls" | "tool_call_id" | "function_call" | "reasoning_content"
@@ -128,14 +128,15 @@ impl Counter {
                 Ok(())
             }
             "image_url" => {
-                let image = self.image.ok_or_else(|| not_sold("images"))?;
+                let image = self.image.ok_or_else(|| without_price("images"))?;
                 self.add(image);
                 only(part, &["type", "image_url"])?;
                 part.get("image_url").map_or(Ok(()), |url| only(url, &["url", "detail"]))
             }
-            _other => {
-                Err(not_sold(&format!("parts of type {}", bursar_core::text::quoted(kind, 32))))
-            }
+            _other => Err(without_price(&format!(
+                "parts of type {}",
+                bursar_core::text::quoted(kind, 32)
+            ))),
         }
     }
 }
@@ -149,12 +150,12 @@ fn only(value: &Value, known: &[&str]) -> Result<(), Fault> {
 
 fn unknown(key: &str) -> Fault {
     let shown = bursar_core::text::quoted(key, 64);
-    let fault = Fault::of(Code::UnsupportedParameter).about("messages");
-    fault.because(format!("{shown} in a message is not sold here"))
+    let fault = Fault::of(Code::UnsupportedParameter).with_param("messages");
+    fault.with_detail(format!("{shown} in a message is not sold here"))
 }
 
-fn not_sold(what: &str) -> Fault {
+fn without_price(what: &str) -> Fault {
     Fault::of(Code::UnsupportedContent)
-        .because(format!("{what} are not sold here"))
-        .about("messages")
+        .with_detail(format!("there is no price for {what}"))
+        .with_param("messages")
 }

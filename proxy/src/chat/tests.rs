@@ -38,9 +38,9 @@ fn a_body_with_only_messages_is_accepted() {
 #[test]
 fn an_answer_without_a_bound_is_bounded_before_it_goes_upstream() {
     let chat = parse(&with(",\"max_tokens\":null,\"seed\":1e2")).unwrap();
-    let body = chat.completed(("max_tokens", 77), Some("m")).unwrap();
+    let body = chat.forward_body(("max_tokens", 77), Some("m")).unwrap();
     assert_eq!(body, with(",\"seed\":1e2,\"max_tokens\":77,\"model\":\"m\""));
-    let body = chat.completed(("max_completion_tokens", 77), None).unwrap();
+    let body = chat.forward_body(("max_completion_tokens", 77), None).unwrap();
     assert_eq!(body, with(",\"seed\":1e2,\"max_completion_tokens\":77"));
 }
 
@@ -48,12 +48,12 @@ fn an_answer_without_a_bound_is_bounded_before_it_goes_upstream() {
 #[test]
 fn the_bound_is_sent_only_under_the_configured_name() {
     let chat = parse(&with(",\"max_completion_tokens\":1,\"model\":\"m\"")).unwrap();
-    let body = chat.completed(("max_tokens", 1), None).unwrap();
+    let body = chat.forward_body(("max_tokens", 1), None).unwrap();
     assert_eq!(body, with(",\"model\":\"m\",\"max_tokens\":1"));
-    assert_eq!(chat.completed(("max_completion_tokens", 1), Some("other")), None, "as it came");
+    assert_eq!(chat.forward_body(("max_completion_tokens", 1), Some("other")), None, "as it came");
     let both = parse(&with(",\"max_completion_tokens\":1,\"max_tokens\":9")).unwrap();
     for name in BOUNDS {
-        let body = both.completed((name, 9), None).unwrap();
+        let body = both.forward_body((name, 9), None).unwrap();
         assert_eq!(body, with(&format!(",\"{name}\":9")));
     }
 }

@@ -6,7 +6,7 @@ use bursar_serve::settings::{Given, HEAD, Key, put, rows};
 use toml::Value;
 
 use super::models::{MODEL, rate};
-use super::values::{Config, Place, Rpc};
+use super::values::{Config, Rpc, SecretUrl};
 use crate::offer::Method;
 use crate::unpaid::{Dollars, SCALE};
 
@@ -38,11 +38,11 @@ fn rpc(given: Given<'_>) -> Result<Rpc, String> {
     }
     let node = |text: &str| {
         let named = text.split_once('=').filter(|(name, _url)| !name.contains('/'));
-        let Some((name, url)) = named else { return Ok((None, Place(text.to_owned()))) };
+        let Some((name, url)) = named else { return Ok((None, SecretUrl(text.to_owned()))) };
         let network = by_text(name.trim()).ok_or_else(|| {
             "the part before = must be a known network, like eip155:8453".to_owned()
         })?;
-        Ok((Some(network.chain), Place(url.trim().to_owned())))
+        Ok((Some(network.chain), SecretUrl(url.trim().to_owned())))
     };
     texts.into_iter().map(node).collect::<Result<_, String>>().map(Rpc::Nodes)
 }
@@ -72,7 +72,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_URL",
         default: "http://127.0.0.1:4402",
         meaning: "The facilitator that verifies and settles payments.",
-        set: |config, given| put(&mut config.facilitator_url, owned(given).map(Place)),
+        set: |config, given| put(&mut config.facilitator_url, owned(given).map(SecretUrl)),
     },
     Key {
         name: "facilitator_api_key_file",
@@ -87,7 +87,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "UPSTREAM_URL",
         default: "https://api.openai.com/v1",
         meaning: "The OpenAI-compatible API that is sold, including `/v1`.",
-        set: |config, given| put(&mut config.upstream_url, owned(given).map(Place)),
+        set: |config, given| put(&mut config.upstream_url, owned(given).map(SecretUrl)),
     },
     Key {
         name: "upstream_api_key_file",
@@ -134,12 +134,12 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         meaning: "The URL of the service for customers, without a path: set it behind an https proxy.",
         set: |config, given| {
             let text = owned(given)?;
-            let bare = |url: &url::Url| {
+            let is_origin = |url: &url::Url| {
                 matches!(url.scheme(), "http" | "https")
                     && (url.path(), url.query(), url.fragment()) == ("/", None, None)
                     && (url.username(), url.password()) == ("", None)
             };
-            let url = url::Url::parse(&text).ok().filter(bare);
+            let url = url::Url::parse(&text).ok().filter(is_origin);
             let url = url.ok_or_else(|| "it must be like https://llm.example".to_owned())?;
             let plain = url.as_str().trim_end_matches('/').to_owned();
             put(&mut config.public_url, Ok(Some(plain)))

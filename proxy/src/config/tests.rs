@@ -27,7 +27,7 @@ impl Folder {
         std::fs::write(self.0.path().join(name), text).unwrap();
     }
 
-    fn load(&self, env: &[(&str, &str)]) -> Result<Config, Unusable> {
+    fn load(&self, env: &[(&str, &str)]) -> Result<Config, SettingsFault> {
         Config::load(Some(&self.0.path().join("proxy.toml")), &reader(env))
     }
 }
@@ -37,17 +37,17 @@ fn reader(env: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
 }
 
 /// Loads a file that sets the wallet address.
-fn file(text: &str) -> Result<Config, Unusable> {
+fn file(text: &str) -> Result<Config, SettingsFault> {
     Folder::with(&format!("{HEAD}{text}")).load(&[])
 }
 
 /// Loads an environment that sets the wallet address.
-fn env(rest: &[(&str, &str)]) -> Result<Config, Unusable> {
+fn env(rest: &[(&str, &str)]) -> Result<Config, SettingsFault> {
     let all = [&[("WALLET_ADDRESS", WALLET)], rest].concat();
     Config::load(None, &reader(&all))
 }
 
-fn told(result: Result<Config, Unusable>) -> String {
+fn error_text(result: Result<Config, SettingsFault>) -> String {
     let fault = result.unwrap_err();
     format!("{fault} {fault:?}")
 }
@@ -109,9 +109,9 @@ fn unknown_proxy_settings_are_rejected() {
         ("models = 7", "models in"),
         ("models.m = \"1\"", "models.\"m\" in"),
     ] {
-        let told = told(file(text));
-        assert!(told.contains(words) && told.contains("proxy.toml"), "{told}");
-        assert!(!told.contains("SECRET"), "{told}");
+        let error = error_text(file(text));
+        assert!(error.contains(words) && error.contains("proxy.toml"), "{error}");
+        assert!(!error.contains("SECRET"), "{error}");
     }
 }
 
@@ -122,8 +122,8 @@ fn prices_are_parsed_as_exact_decimals() {
         "[models.m]\ninput_per_1k = 0.1\noutput_per_1k = \"1\"",
         "[models.m]\ninput_per_1k = \"1\"\noutput_per_1k = 0.1",
     ] {
-        let told = told(file(text));
-        assert!(told.contains("must be in quotes"), "{told}");
+        let error = error_text(file(text));
+        assert!(error.contains("must be in quotes"), "{error}");
     }
     for (text, units) in [
         ("\"0.001\"", 10u128.pow(15)),
@@ -145,10 +145,10 @@ fn prices_are_parsed_as_exact_decimals() {
 fn a_model_needs_both_prices_and_may_set_its_own_bounds() {
     for text in ["[models.m]", "[models.m]\ninput_per_1k = \"1\"", "[models.m]\noutput_per_1k = 1"]
     {
-        let told = told(file(text));
+        let error = error_text(file(text));
         assert!(
-            told.contains("models.\"m\" in") && told.contains("set input_per_1k and"),
-            "{told}"
+            error.contains("models.\"m\" in") && error.contains("set input_per_1k and"),
+            "{error}"
         );
     }
     let config = file(
@@ -191,25 +191,25 @@ fn default_model_must_be_sold() {
     const TABLE: &str = "[models.m]\ninput_per_1k = 1\noutput_per_1k = 1\n";
     assert!(file(&format!("default_model = \"m\"\n{TABLE}")).is_ok());
     assert!(file("default_model = \"any\"").is_ok());
-    let told = told(file(&format!("default_model = \"x\"\n{TABLE}")));
-    assert!(told.contains("default_model: it is not sold"), "{told}");
+    let error = error_text(file(&format!("default_model = \"x\"\n{TABLE}")));
+    assert!(error.contains("default_model: it is not sold"), "{error}");
 }
 
 #[test]
 fn wallet_address_is_required_and_must_not_be_the_token() {
-    let told_none = told(Config::load(None, &|_none| None));
-    assert!(told_none.contains("WALLET_ADDRESS: set it"), "{told_none}");
+    let error_none = error_text(Config::load(None, &|_none| None));
+    assert!(error_none.contains("WALLET_ADDRESS: set it"), "{error_none}");
     let coin = by_chain(ChainId(8453)).unwrap().stablecoin.address.to_string();
-    let told_token = told(Config::load(None, &reader(&[("WALLET_ADDRESS", &coin)])));
-    assert!(told_token.contains("it is the token"), "{told_token}");
+    let error_token = error_text(Config::load(None, &reader(&[("WALLET_ADDRESS", &coin)])));
+    assert!(error_token.contains("it is the token"), "{error_token}");
     // The token of any accepted network.
     let robinhood = by_chain(ChainId(4663)).unwrap().stablecoin.address.to_string();
     let both = [("WALLET_ADDRESS", robinhood.as_str()), ("NETWORK", "base, 4663")];
-    assert!(told(Config::load(None, &reader(&both))).contains("it is the token"));
+    assert!(error_text(Config::load(None, &reader(&both))).contains("it is the token"));
     for wrong in ["0x", "0x0000000000000000000000000000000000000000", &WALLET.replace("0x2", "0x3")]
     {
-        let told = told(Config::load(None, &reader(&[("WALLET_ADDRESS", wrong)])));
-        assert!(told.contains("WALLET_ADDRESS in the environment"), "{told}");
+        let error = error_text(Config::load(None, &reader(&[("WALLET_ADDRESS", wrong)])));
+        assert!(error.contains("WALLET_ADDRESS in the environment"), "{error}");
     }
 }
 
@@ -227,17 +227,17 @@ fn an_unknown_asset_requires_its_signing_settings() {
     assert_eq!((terms.name.as_str(), terms.version.as_str()), ("EURC", "2"));
     for missing in ["ASSET_DECIMALS", "ASSET_NAME", "ASSET_VERSION"] {
         let some: Vec<_> = all.into_iter().filter(|(name, _)| *name != missing).collect();
-        let told = told(env(&some));
-        assert!(told.contains(&format!("{}: the asset", missing.to_lowercase())), "{told}");
+        let error = error_text(env(&some));
+        assert!(error.contains(&format!("{}: the asset", missing.to_lowercase())), "{error}");
     }
     // Permit2 signs in its own EIP-712 domain.
     let permit = [all[0], all[1], ("ASSET_TRANSFER", "permit2")];
     let config = env(&permit).unwrap();
     assert_eq!(config.terms().unwrap()[0].method, Method::Permit2);
-    assert!(told(env(&[all[0], ("ASSET_TRANSFER", "permit2")])).contains("asset_decimals"));
+    assert!(error_text(env(&[all[0], ("ASSET_TRANSFER", "permit2")])).contains("asset_decimals"));
     assert!(env(&[("ASSET_TRANSFER", "prism")]).is_err());
     let several = [&all[..], &[("NETWORK", "base,4663")]].concat();
-    assert!(told(env(&several)).contains("ASSET: an asset is on one network"));
+    assert!(error_text(env(&several)).contains("ASSET: an asset is on one network"));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn networks_are_one_or_a_list_and_each_is_offered_once() {
     for wrong in
         ["network = []", "network = \"solana\"", "network = [\"base\", \"\"]", "network = 8453"]
     {
-        assert!(told(file(wrong)).contains("network in"), "{wrong}");
+        assert!(error_text(file(wrong)).contains("network in"), "{wrong}");
     }
     assert!(env(&[("NETWORK", "none")]).is_err());
 }
@@ -288,9 +288,9 @@ fn nodes_are_assigned_to_networks_with_public_ones_as_default() {
         (vec![("RPC_URL", "off, https://a.test/SECRET")], "RPC_URL"),
         (vec![("RPC_URL", many.as_str())], "at most 8"),
     ] {
-        let told = told(env(&given));
-        assert!(told.contains(word) && told.contains("RPC_URL"), "{given:?}: {told}");
-        assert!(!told.contains("SECRET"), "{told}");
+        let error = error_text(env(&given));
+        assert!(error.contains(word) && error.contains("RPC_URL"), "{given:?}: {error}");
+        assert!(!error.contains("SECRET"), "{error}");
     }
     let private = ("RPC_URL", "http://10.0.0.9:8545");
     assert!(env(&[private]).is_err());
@@ -305,7 +305,7 @@ fn unpaid_limits_are_exact_amounts_above_zero() {
     assert_eq!(config.unpaid.per_payer, unit / U256::from(1_000_000));
     assert_eq!(config.unpaid.total, unit * U256::from(100), "by default");
     for wrong in ["0", "0.0", "-1", "1e3", "many"] {
-        assert!(told(set(wrong)).contains("PROXY_MAX_UNPAID_USD_PER_PAYER"), "{wrong}");
+        assert!(error_text(set(wrong)).contains("PROXY_MAX_UNPAID_USD_PER_PAYER"), "{wrong}");
     }
     assert!(env(&[("PROXY_MAX_UNPAID_USD", "0")]).is_err());
 }
@@ -317,19 +317,19 @@ fn plain_http_is_limited_to_loopback_unless_allowed() {
             assert!(env(&[(variable, here)]).is_ok(), "{variable} {here}");
         }
         let there = (variable, "http://model.test/v1?key=SECRET");
-        let told_plain = told(env(&[there]));
-        assert!(told_plain.contains(variable) && told_plain.contains("allow_plain_http"));
-        assert!(!told_plain.contains("SECRET"), "{told_plain}");
+        let error_plain = error_text(env(&[there]));
+        assert!(error_plain.contains(variable) && error_plain.contains("allow_plain_http"));
+        assert!(!error_plain.contains("SECRET"), "{error_plain}");
         let allowed = ("PROXY_ALLOW_PLAIN_HTTP", "true");
-        assert!(told(env(&[there, allowed])).contains(variable), "a public name needs https");
+        assert!(error_text(env(&[there, allowed])).contains(variable), "a public name needs https");
         for private in ["http://10.0.0.7:8000/v1", "http://model:8000/v1", "http://[fd00::7]/v1"] {
             assert!(env(&[(variable, private)]).is_err(), "{private}");
             assert!(env(&[(variable, private), allowed]).is_ok(), "{private}");
         }
         for wrong in ["model.test/SECRET", "ftp://model.test/SECRET", "https://u:SECRET@model.test"]
         {
-            let told = told(env(&[(variable, wrong), ("PROXY_ALLOW_PLAIN_HTTP", "true")]));
-            assert!(told.contains(variable) && !told.contains("SECRET"), "{told}");
+            let error = error_text(env(&[(variable, wrong), ("PROXY_ALLOW_PLAIN_HTTP", "true")]));
+            assert!(error.contains(variable) && !error.contains("SECRET"), "{error}");
         }
     }
     assert!(file("allow_plain_http = \"yes\"").is_err());
@@ -339,20 +339,20 @@ fn plain_http_is_limited_to_loopback_unless_allowed() {
 fn max_timeout_seconds_must_exceed_the_longest_answer() {
     // 300 seconds for an answer and 90 for settlement.
     assert!(env(&[("PROXY_MAX_TIMEOUT_SECONDS", "390")]).is_ok());
-    let told_short = told(env(&[("PROXY_MAX_TIMEOUT_SECONDS", "389")]));
+    let error_short = error_text(env(&[("PROXY_MAX_TIMEOUT_SECONDS", "389")]));
     assert!(
-        told_short.contains("max_timeout_seconds") && told_short.contains("390"),
-        "{told_short}"
+        error_short.contains("max_timeout_seconds") && error_short.contains("390"),
+        "{error_short}"
     );
-    assert!(told(env(&[("PROXY_UPSTREAM_MS", "510001")])).contains("set it to 601"));
+    assert!(error_text(env(&[("PROXY_UPSTREAM_MS", "510001")])).contains("set it to 601"));
     assert!(env(&[("PROXY_UPSTREAM_MS", "510000")]).is_ok());
 }
 
 #[test]
 fn completion_tokens_must_not_exceed_max_completion_tokens() {
     assert!(file("completion_tokens = 7\nmax_completion_tokens = 7").is_ok());
-    let told = told(file("completion_tokens = 8\nmax_completion_tokens = 7"));
-    assert!(told.contains("completion_tokens: it is more than"), "{told}");
+    let error = error_text(file("completion_tokens = 8\nmax_completion_tokens = 7"));
+    assert!(error.contains("completion_tokens: it is more than"), "{error}");
     assert_eq!(file("bound_field = \"max_tokens\"").unwrap().bound_field, "max_tokens");
     assert!(file("bound_field = \"max_output_tokens\"").is_err());
 }
@@ -366,18 +366,18 @@ fn keys_are_read_from_the_environment_or_else_from_their_files() {
     folder.write("f.key", "fk-of-the-file");
     let config = folder.load(&[]).unwrap();
     assert_eq!(key_of(&config), Some("sk-of-the-file"));
-    assert_eq!(config.facilitator_header().unwrap().unwrap(), "Bearer fk-of-the-file");
+    assert_eq!(config.facilitator_authorization().unwrap().unwrap(), "Bearer fk-of-the-file");
     let both = [("UPSTREAM_API_KEY", "sk-of-env"), ("FACILITATOR_API_KEY", "fk-of-env")];
     let config = folder.load(&both).unwrap();
     assert_eq!(key_of(&config), Some("sk-of-env"));
-    let header = config.facilitator_header().unwrap().unwrap();
+    let header = config.facilitator_authorization().unwrap().unwrap();
     assert!(header == "Bearer fk-of-env" && header.is_sensitive());
     for wrong in ["", " \n", "two\nlines", &"k".repeat(SECRET_BYTES_MAX + 1)] {
         folder.write("upstream.key", wrong);
-        assert!(told(folder.load(&[])).contains("UPSTREAM_API_KEY:"), "{wrong:?}");
+        assert!(error_text(folder.load(&[])).contains("UPSTREAM_API_KEY:"), "{wrong:?}");
     }
     std::fs::remove_file(folder.0.path().join("upstream.key")).unwrap();
-    assert!(told(folder.load(&[])).contains("upstream.key"));
+    assert!(error_text(folder.load(&[])).contains("upstream.key"));
 }
 
 #[test]
@@ -385,19 +385,19 @@ fn secrets_appear_neither_in_errors_nor_in_debug_output() {
     let keys = [("UPSTREAM_API_KEY", "sk-SECRET"), ("FACILITATOR_API_KEY", "fk-SECRET")];
     let config = env(&keys).unwrap();
     assert_eq!(key_of(&config), Some("sk-SECRET"));
-    let header = config.facilitator_header().unwrap();
+    let header = config.facilitator_authorization().unwrap();
     let shown = format!("{config:?} {header:?}");
     assert!(!shown.contains("SECRET"), "{shown}");
     for variable in ["UPSTREAM_API_KEY", "FACILITATOR_API_KEY"] {
-        let told = told(env(&[(variable, "sk-SECRET\nand more")]));
-        assert!(told.contains(variable) && !told.contains("SECRET"), "{told}");
+        let error = error_text(env(&[(variable, "sk-SECRET\nand more")]));
+        assert!(error.contains(variable) && !error.contains("SECRET"), "{error}");
     }
     // A key as the value of another setting.
     for variable in table::SERVICE.iter().map(|key| key.variable) {
         if let Err(fault) = env(&[(variable, "sk-SECRET")]) {
-            let told = format!("{fault} {fault:?}");
+            let error = format!("{fault} {fault:?}");
             // The error names the file that a setting refers to, so that the operator can find it.
-            assert!(variable.ends_with("_FILE") || !told.contains("SECRET"), "{told}");
+            assert!(variable.ends_with("_FILE") || !error.contains("SECRET"), "{error}");
         }
     }
 }
@@ -435,8 +435,8 @@ fn public_url_must_be_an_http_origin() {
         "https://user@llm.example",
         "ftp://llm.example",
     ] {
-        let told = told(env(&[("PROXY_PUBLIC_URL", wrong)]));
-        assert!(told.contains("PROXY_PUBLIC_URL"), "{told}");
+        let error = error_text(env(&[("PROXY_PUBLIC_URL", wrong)]));
+        assert!(error.contains("PROXY_PUBLIC_URL"), "{error}");
     }
 }
 

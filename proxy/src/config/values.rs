@@ -15,7 +15,7 @@ use secrecy::SecretString;
 use super::models::Model;
 use crate::offer::Method;
 use crate::price::Rate;
-use crate::unpaid::{Bounds, Dollars, SCALE};
+use crate::unpaid::{Dollars, SCALE, UnpaidLimits};
 
 /// The default upstream.
 pub const DEFAULT_UPSTREAM: &str = "https://api.openai.com/v1";
@@ -32,10 +32,10 @@ pub struct Config {
     /// The public URL of the service. `None` uses the host of each request.
     pub public_url: Option<String>,
     pub store: PathBuf,
-    pub upstream_url: Place,
+    pub upstream_url: SecretUrl,
     pub upstream_key: Option<SecretString>,
     pub upstream_key_file: Option<PathBuf>,
-    pub facilitator_url: Place,
+    pub facilitator_url: SecretUrl,
     pub facilitator_key: Option<SecretString>,
     pub facilitator_key_file: Option<PathBuf>,
     /// Nodes that must know a pending settlement's transaction, in order of use.
@@ -66,7 +66,7 @@ pub struct Config {
     pub max_timeout_seconds: u64,
     pub in_flight: usize,
     /// Limits on unpaid sales.
-    pub unpaid: Bounds,
+    pub unpaid: UnpaidLimits,
     pub rate_per_minute: u32,
     pub trusted_proxies: IpRanges,
     pub drain_ms: u64,
@@ -81,10 +81,10 @@ impl Default for Config {
             metrics_listen: Some(here(4022)),
             public_url: None,
             store: PathBuf::from("proxy.redb"),
-            upstream_url: Place(DEFAULT_UPSTREAM.to_owned()),
+            upstream_url: SecretUrl(DEFAULT_UPSTREAM.to_owned()),
             upstream_key: None,
             upstream_key_file: None,
-            facilitator_url: Place(DEFAULT_FACILITATOR.to_owned()),
+            facilitator_url: SecretUrl(DEFAULT_FACILITATOR.to_owned()),
             facilitator_key: None,
             facilitator_key_file: None,
             rpc: Rpc::Default,
@@ -110,7 +110,7 @@ impl Default for Config {
             upstream_idle_ms: 60_000,
             max_timeout_seconds: 600,
             in_flight: 1_024,
-            unpaid: Bounds { per_payer: dollars(10), total: dollars(100) },
+            unpaid: UnpaidLimits { per_payer: dollars(10), total: dollars(100) },
             rate_per_minute: 300,
             trusted_proxies: IpRanges::default(),
             drain_ms: 30_000,
@@ -133,22 +133,22 @@ pub enum Rpc {
     /// No nodes: pending settlements are not accepted.
     Off,
     /// The operator's nodes, each for the network that it names, or for the only one.
-    Nodes(Vec<(Option<ChainId>, Place)>),
+    Nodes(Vec<(Option<ChainId>, SecretUrl)>),
 }
 
 /// A URL from the settings. It may contain a key, so `Debug` redacts it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Place(pub(crate) String);
+pub struct SecretUrl(pub(crate) String);
 
-impl fmt::Debug for Place {
+impl fmt::Debug for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Place([redacted])")
+        f.write_str("SecretUrl([redacted])")
     }
 }
 
 /// Why settings are invalid.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum SettingsFault {
     #[error(transparent)]
     Config(#[from] ConfigFault),
     #[error("{key}: {why}.")]

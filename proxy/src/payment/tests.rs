@@ -52,17 +52,17 @@ fn payment(version: Version, method: Method) -> Value {
     }
 }
 
-fn read(payment: &Value, version: Version, offers: &[Offer]) -> Result<Payment, Unpaid> {
+fn read(payment: &Value, version: Version, offers: &[Offer]) -> Result<Payment, PaymentError> {
     Payment::read(&header::encode(&payment.to_string()), version, offers, &SPAN)
 }
 
 /// Returns why a payment buys nothing, or `None` if it is accepted.
-fn unfit(payment: &Value, version: Version, method: Method) -> Option<String> {
+fn rejection_of(payment: &Value, version: Version, method: Method) -> Option<String> {
     let read = read(payment, version, &[offer(1, method), offer(8453, method)]);
     match read {
-        Ok(payment) => payment.unfit.map(|unfit| unfit.reason),
-        Err(Unpaid::Unfit(unfit)) => Some(unfit.reason),
-        Err(Unpaid::Unreadable(fault)) => Some(fault.code.text().to_owned()),
+        Ok(payment) => payment.rejection.map(|rejection| rejection.reason),
+        Err(PaymentError::Rejected(rejection)) => Some(rejection.reason),
+        Err(PaymentError::Unreadable(fault)) => Some(fault.code.text().to_owned()),
     }
 }
 
@@ -103,7 +103,7 @@ fn a_payment_is_accepted_only_if_it_expires_within_the_span() {
             ("18446744073709551616", late.clone()),
         ] {
             let payment = with(payment(version, method), ends, at);
-            assert_eq!(unfit(&payment, version, method), reason, "{at}");
+            assert_eq!(rejection_of(&payment, version, method), reason, "{at}");
         }
         let good = read(&payment(version, method), version, &[offer(8453, method)]).unwrap();
         assert_eq!((good.ends, good.payer), (1_500, PAYER.parse().unwrap()));
@@ -132,7 +132,11 @@ fn a_payment_for_other_terms_is_rejected() {
             ("/x402Version", json!(3 - version.number()), "invalid_x402_version"),
         ] {
             let payment = with(good.clone(), pointer, other);
-            assert_eq!(unfit(&payment, version, method).as_deref(), Some(reason), "{pointer}");
+            assert_eq!(
+                rejection_of(&payment, version, method).as_deref(),
+                Some(reason),
+                "{pointer}"
+            );
         }
     }
     let permit = with(
@@ -140,7 +144,7 @@ fn a_payment_for_other_terms_is_rejected() {
         "/payload/permit2Authorization/permitted/token",
         OTHER,
     );
-    let reason = unfit(&permit, Version::V1, Method::Permit2);
+    let reason = rejection_of(&permit, Version::V1, Method::Permit2);
     assert_eq!(reason.as_deref(), Some("permit2_token_mismatch"));
     // The terms that version 2 accepts differ, while the signed terms match the offer.
     let good = payment(Version::V2, Method::Eip3009);
@@ -153,14 +157,18 @@ fn a_payment_for_other_terms_is_rejected() {
         ("/accepted/network", json!("nowhere"), "unsupported_network"),
     ] {
         let payment = with(good.clone(), pointer, other);
-        assert_eq!(unfit(&payment, Version::V2, Method::Eip3009).as_deref(), Some(reason));
+        assert_eq!(rejection_of(&payment, Version::V2, Method::Eip3009).as_deref(), Some(reason));
     }
     let extra = with(good, "/accepted", {
         let mut accepted = payment(Version::V2, Method::Eip3009)["accepted"].clone();
         accepted["extra"] = json!({ "name": "USD Coin", "more": 1 });
         accepted
     });
-    assert_eq!(unfit(&extra, Version::V2, Method::Eip3009), None, "it may say more");
+    assert_eq!(
+        rejection_of(&extra, Version::V2, Method::Eip3009),
+        None,
+        "it may have more members"
+    );
 }
 
 /// A second reading of one payload would be a second payment.
@@ -171,7 +179,7 @@ fn a_payload_with_unsigned_or_missing_members_is_rejected() {
         for pointer in ["/payload", within.as_str()] {
             let mut payment = payment(version, method);
             payment.pointer_mut(pointer).unwrap()["more"] = json!("1");
-            let reason = unfit(&payment, version, method);
+            let reason = rejection_of(&payment, version, method);
             assert_eq!(reason.as_deref(), Some("invalid_payment_header"), "{pointer}");
         }
         let known = match method {
@@ -185,13 +193,13 @@ fn a_payload_with_unsigned_or_missing_members_is_rejected() {
             }
             let mut payment = payment(version, method);
             payment.pointer_mut(&within).unwrap().as_object_mut().unwrap().remove(*member);
-            let reason = unfit(&payment, version, method);
+            let reason = rejection_of(&payment, version, method);
             assert_eq!(reason.as_deref(), Some("invalid_payment_header"), "{member}");
         }
         // The payload of the other method.
         let other = if method == Method::Eip3009 { Method::Permit2 } else { Method::Eip3009 };
         let swapped = with(payment(version, method), "/payload", payload(other));
-        let reason = unfit(&swapped, version, method);
+        let reason = rejection_of(&swapped, version, method);
         assert_eq!(reason.as_deref(), Some("invalid_payment_header"));
     }
 }
@@ -204,7 +212,7 @@ fn a_payment_id_depends_on_network_token_payer_and_nonce_only() {
             let text = header::encode(&payment.to_string());
             let terms = [Arc::clone(&offer(8453, method).terms)];
             let named = Named::read(&text, version, &terms).unwrap();
-            assert_eq!(named, Named { id: read.id, digest: read.digest }, "found by its name");
+            assert_eq!(named, Named { id: read.id, digest: read.digest }, "found by its identity");
             (read.id, read.digest)
         };
         let first = payment(Version::V1, method);
@@ -244,13 +252,13 @@ fn facilitator_request_contains_the_payment_and_its_offer() {
     for (version, method) in ALL {
         let payment = payment(version, method);
         let offers = [offer(1, method), offer(8453, method)];
-        let asked = read(&payment, version, &offers).unwrap().question;
-        let asked: Value = serde_json::from_str(&asked).unwrap();
-        assert_eq!(asked["x402Version"], version.number());
-        assert_eq!(asked["paymentPayload"], payment);
-        let wanted = offers[1].requirements(version).to_compact();
-        let wanted: Value = serde_json::from_str(&wanted).unwrap();
-        assert_eq!(asked["paymentRequirements"], wanted);
+        let request = read(&payment, version, &offers).unwrap().question;
+        let request: Value = serde_json::from_str(&request).unwrap();
+        assert_eq!(request["x402Version"], version.number());
+        assert_eq!(request["paymentPayload"], payment);
+        let expected = offers[1].requirements(version).to_compact();
+        let expected: Value = serde_json::from_str(&expected).unwrap();
+        assert_eq!(request["paymentRequirements"], expected);
     }
 }
 

@@ -18,12 +18,12 @@ impl Budget {
         Self { left: Arc::new(AtomicUsize::new(bytes)) }
     }
 
-    pub(super) fn take(&self, bytes: usize) -> bool {
-        let take = |left: usize| left.checked_sub(bytes);
-        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+    pub(super) fn reserve(&self, bytes: usize) -> bool {
+        let subtract = |left: usize| left.checked_sub(bytes);
+        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, subtract).is_ok()
     }
 
-    pub(super) fn give(&self, bytes: usize) {
+    pub(super) fn release(&self, bytes: usize) {
         self.left.fetch_add(bytes, Ordering::AcqRel);
     }
 }

@@ -2,11 +2,11 @@
 
 use bursar_core::networks::{ChainId, by_chain};
 
-use super::{Refused, Seller, Sold, Step, end};
+use super::{PaymentRefusal, Seller, Sold, Step, end};
 use crate::book::{Answer, Record, Settlement, Stage};
-use crate::facilitator::{About, Outcome, Verdict};
+use crate::facilitator::{SaleContext, SettleOutcome, Verdict};
 use crate::fault::Code;
-use crate::unpaid::Debt;
+use crate::unpaid::UnpaidGuard;
 
 /// Number of attempts to reach the facilitator.
 const TRIES: u32 = 3;
@@ -20,76 +20,76 @@ impl Seller {
         mut record: Record,
         answer: Answer,
         request_id: Option<String>,
-        debt: Option<Debt>,
+        unpaid: Option<UnpaidGuard>,
     ) -> Step<Sold> {
         let earned = !record.settlement.is_good();
         // A stored answer is not written again.
         let mut new = (!record.kept).then(|| answer.clone());
         record.kept = true;
-        let mut owed = None;
+        let mut remaining = None;
         if earned {
-            owed = self.settle(&mut record, new.take(), debt).await?;
+            remaining = self.settle(&mut record, new.take(), unpaid).await?;
         }
         record.stage = Stage::Paid;
         self.stored(self.0.keeper.put(&record, new).await)?;
-        owed.into_iter().for_each(Debt::keep);
+        remaining.into_iter().for_each(UnpaidGuard::keep);
         self.0.failpoints.pass("paid");
-        self.sold(&record, "whole", earned);
+        self.count_sale(&record, "whole", earned);
         Ok(Sold::whole(&record, answer, request_id))
     }
 
     /// Settles for a stream that is about to start, and stores the result.
-    pub(super) async fn settle_stream(&self, record: &mut Record, debt: Option<Debt>) -> Step<()> {
-        let owed = self.settle(record, None, debt).await?;
+    pub(super) async fn settle_stream(
+        &self,
+        record: &mut Record,
+        unpaid: Option<UnpaidGuard>,
+    ) -> Step<()> {
+        let remaining = self.settle(record, None, unpaid).await?;
         self.stored(self.0.keeper.put(record, None).await)?;
-        owed.into_iter().for_each(Debt::keep);
+        remaining.into_iter().for_each(UnpaidGuard::keep);
         self.0.failpoints.pass("paid");
-        self.sold(record, "streamed", true);
+        self.count_sale(record, "streamed", true);
         Ok(())
     }
 
     /// Requests the settlement. That it is requested is on disk before the request. Unless it is settled or pending,
     /// nothing is delivered and the record remains, so the same request can settle again.
     ///
-    /// Returns the debt that remains while the settlement is pending. Without a debt, a pending settlement does not
+    /// Returns the guard that remains while the settlement is pending. Without a guard, a pending settlement does not
     /// count.
     async fn settle(
         &self,
         record: &mut Record,
         answer: Option<Answer>,
-        debt: Option<Debt>,
-    ) -> Step<Option<Debt>> {
+        unpaid: Option<UnpaidGuard>,
+    ) -> Step<Option<UnpaidGuard>> {
         let before = std::mem::replace(&mut record.settlement, Settlement::Asked);
         self.stored(self.0.keeper.put(record, answer).await)?;
         self.0.failpoints.pass("asking");
-        let last = self.ask(record, before).await;
+        let outcome = self.request_settlement(record, before).await;
         self.0.failpoints.pass("settled");
-        match (&record.settlement, debt) {
+        match (&record.settlement, unpaid) {
             (Settlement::Settled { .. }, _paid) => return Ok(None),
-            (Settlement::Pending { .. }, Some(debt)) => return Ok(Some(debt)),
+            (Settlement::Pending { .. }, Some(unpaid)) => return Ok(Some(unpaid)),
             (Settlement::Pending { .. }, None) => {
                 record.settlement = Settlement::Asked;
                 self.stored(self.0.keeper.put(record, None).await)?;
-                return end(Refused::of(Code::UnpaidLimit, record));
+                return end(PaymentRefusal::of(Code::UnpaidLimit, record));
             }
             (Settlement::Open | Settlement::Asked | Settlement::Failed { .. }, _undelivered) => {}
         }
         let facilitator = self.0.facilitator.label();
-        let code = match (&record.settlement, last) {
+        let code = match (&record.settlement, outcome) {
             (
                 Settlement::Failed { .. } | Settlement::Open,
-                Outcome::Unasked(why) | Outcome::Declined(why),
+                SettleOutcome::NotProcessed(why) | SettleOutcome::Declined(why),
             ) => {
                 tracing::warn!(facilitator, %why, "a payment could not be settled");
                 Code::FacilitatorUnavailable
             }
             (Settlement::Failed { .. }, _) => Code::SettlementFailed,
             (_, outcome) => {
-                tracing::warn!(
-                    facilitator,
-                    ?outcome,
-                    "it is not known whether a payment was settled"
-                );
+                tracing::warn!(facilitator, ?outcome, "the outcome of a settlement is unknown");
                 Code::SettlementUnknown
             }
         };
@@ -98,27 +98,27 @@ impl Seller {
         if code == Code::SettlementFailed {
             self.0.strikes.add(record.payer, self.0.clock.mono_ms());
         }
-        end(Refused::of(code, record))
+        end(PaymentRefusal::of(code, record))
     }
 
     /// Requests the settlement and retries if the facilitator was not reached. Requests a pending one once more, as
     /// official servers do, because most blocks arrive within that time. Stores the result in the record.
-    async fn ask(&self, record: &mut Record, before: Settlement) -> Outcome {
+    async fn request_settlement(&self, record: &mut Record, before: Settlement) -> SettleOutcome {
         let mut outcome = self.settle_once(record).await;
         for _again in 1..TRIES {
-            if !matches!(outcome, Outcome::Unasked(_)) {
+            if !matches!(outcome, SettleOutcome::NotProcessed(_)) {
                 break;
             }
             let wake = self.0.clock.mono_ms().saturating_add(PAUSE_MS);
             self.0.clock.sleep_until(wake).await;
             outcome = self.settle_once(record).await;
         }
-        record.settlement = before.told(&outcome);
-        if matches!(outcome, Outcome::Pending { .. }) {
-            self.ask_again(record).await;
+        record.settlement = before.after(&outcome);
+        if matches!(outcome, SettleOutcome::Pending { .. }) {
+            self.request_again(record).await;
         }
         if matches!(record.settlement, Settlement::Pending { .. })
-            && !self.is_still_good(record).await
+            && !self.pending_counts(record).await
         {
             record.settlement = Settlement::Asked;
         }
@@ -127,13 +127,13 @@ impl Seller {
 
     /// Requests a pending settlement again. A new pending answer replaces the old one, so its transaction must be
     /// known, too.
-    async fn ask_again(&self, record: &mut Record) {
+    async fn request_again(&self, record: &mut Record) {
         let outcome = self.settle_once(record).await;
         let before = match &outcome {
-            Outcome::Pending { .. } => Settlement::Asked,
+            SettleOutcome::Pending { .. } => Settlement::Asked,
             _other => record.settlement.clone(),
         };
-        record.settlement = before.told(&outcome);
+        record.settlement = before.after(&outcome);
     }
 
     /// Whether a pending settlement still counts: only while its payment verifies.
@@ -141,48 +141,50 @@ impl Seller {
     /// If it does not, either the money has moved, which the facilitator reports when asked again, or there is
     /// nothing left to move. A transaction of the second kind stays pending until its block is final. Without this
     /// check, a payer who empties the account first would receive many answers and pay for none.
-    async fn is_still_good(&self, record: &mut Record) -> bool {
-        let Some(about) = about(record) else { return true };
-        let verdict = self.0.facilitator.verify(&record.question, about).await;
-        if !matches!(verdict, Verdict::Bad { .. }) {
+    async fn pending_counts(&self, record: &mut Record) -> bool {
+        let Some(context) = context_of(record) else { return true };
+        let verdict = self.0.facilitator.verify(&record.question, context).await;
+        if !matches!(verdict, Verdict::Invalid { .. }) {
             return true;
         }
-        self.ask_again(record).await;
+        self.request_again(record).await;
         !matches!(record.settlement, Settlement::Pending { .. })
     }
 
     /// Sends one settle request. Removes the hash of a pending answer if no node knows it.
-    async fn settle_once(&self, record: &Record) -> Outcome {
-        let Some(about) = about(record) else {
-            return Outcome::Unknown("the payment is on a network that is not known".to_owned());
+    async fn settle_once(&self, record: &Record) -> SettleOutcome {
+        let Some(context) = context_of(record) else {
+            return SettleOutcome::Unknown(
+                "the payment is on a network that is not known".to_owned(),
+            );
         };
-        let mut outcome = self.0.facilitator.settle(&record.question, about).await;
-        if let Outcome::Pending { hash, .. } = &mut outcome
+        let mut outcome = self.0.facilitator.settle(&record.question, context).await;
+        if let SettleOutcome::Pending { hash, .. } = &mut outcome
             && let Some(named) = *hash
             // A delivered answer cannot be taken back.
             && !record.stage.is_delivered()
-            && !self.0.nodes.know(about.network.chain, named).await
+            && !self.0.nodes.knows_transaction(context.network.chain, named).await
         {
             *hash = None;
         }
         self.0.metrics.settlement(match &outcome {
-            Outcome::Settled { .. } => "settled",
-            Outcome::Pending { .. } => "pending",
-            Outcome::Failed { .. } => "failed",
-            Outcome::Elsewhere { .. } => "elsewhere",
-            Outcome::Declined(_) => "declined",
-            Outcome::Unasked(_) => "unasked",
-            Outcome::Unknown(_) => "unknown",
+            SettleOutcome::Settled { .. } => "settled",
+            SettleOutcome::Pending { .. } => "pending",
+            SettleOutcome::Failed { .. } => "failed",
+            SettleOutcome::SettledForOther { .. } => "elsewhere",
+            SettleOutcome::Declined(_) => "declined",
+            SettleOutcome::NotProcessed(_) => "unasked",
+            SettleOutcome::Unknown(_) => "unknown",
         });
         outcome
     }
 
-    /// Looks up the outcome of a pending settlement. `over` means that the payment has expired.
-    pub async fn reconcile(&self, mut record: Record, over: bool) {
+    /// Looks up the outcome of a pending settlement. `expired` means that the payment has expired.
+    pub async fn reconcile(&self, mut record: Record, expired: bool) {
         let outcome = self.settle_once(&record).await;
         let before = record.settlement.clone();
-        record.settlement = before.clone().told(&outcome);
-        if over && let Settlement::Pending { receipt } = &record.settlement {
+        record.settlement = before.clone().after(&outcome);
+        if expired && let Settlement::Pending { receipt } = &record.settlement {
             record.settlement = if record.stage.is_delivered() {
                 Settlement::Failed { receipt: receipt.clone() }
             } else {
@@ -195,17 +197,17 @@ impl Seller {
             return;
         }
         match self.0.keeper.put(&record, None).await {
-            Ok(()) => self.reconciled(&record, &outcome),
+            Ok(()) => self.count_reconciled(&record, &outcome),
             Err(fault) => tracing::error!(%fault, "the end of a settlement could not be stored"),
         }
     }
 
     /// Counts the outcome of a pending settlement after it is on disk. If it could not be stored, it is found again.
-    fn reconciled(&self, record: &Record, outcome: &Outcome) {
+    fn count_reconciled(&self, record: &Record, outcome: &SettleOutcome) {
         match &record.settlement {
             Settlement::Pending { .. } => return,
             Settlement::Settled { .. } => {
-                self.0.metrics.earned(record.network, record.asset, &record.amount);
+                self.0.metrics.add_revenue(record.network, record.asset, &record.amount);
             }
             Settlement::Failed { .. } => {
                 if record.stage.is_delivered() {
@@ -223,10 +225,10 @@ impl Seller {
     }
 
     /// Counts and logs a sale. `earned` means that it was settled just now.
-    fn sold(&self, record: &Record, result: &'static str, earned: bool) {
+    fn count_sale(&self, record: &Record, result: &'static str, earned: bool) {
         self.0.metrics.chat(result);
         if earned && matches!(record.settlement, Settlement::Settled { .. }) {
-            self.0.metrics.earned(record.network, record.asset, &record.amount);
+            self.0.metrics.add_revenue(record.network, record.asset, &record.amount);
         }
         tracing::info!(
             payer = %record.payer, network = record.network, amount = %record.amount, result,
@@ -235,7 +237,7 @@ impl Seller {
     }
 }
 
-fn about(record: &Record) -> Option<About> {
+fn context_of(record: &Record) -> Option<SaleContext> {
     let network = by_chain(ChainId(record.network))?;
-    Some(About { network, payer: record.payer, key: record.key })
+    Some(SaleContext { network, payer: record.payer, key: record.key })
 }

@@ -8,11 +8,11 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::budget::{Budget, READ_MS};
-use super::{Head, KEPT_BYTES_MAX, Order, Seller, Sold, Step, Streamed};
-use crate::book::keeper::Held;
+use super::{AnswerHead, KEPT_BYTES_MAX, Order, PaidStream, Seller, Sold, Step};
+use crate::book::keeper::PaymentGuard;
 use crate::book::{Answer, Record, Stage};
 use crate::fault::{Code, Fault};
-use crate::upstream::Begun;
+use crate::upstream::UpstreamResponse;
 use crate::usage;
 use crate::wait::within;
 
@@ -22,10 +22,10 @@ const CHUNKS: usize = 8;
 const TAIL_BYTES: usize = 8 << 10;
 
 /// The exclusive right to the payment, and a permit.
-pub(super) type Rights = (Held, OwnedSemaphorePermit);
+pub(super) type SaleGuards = (PaymentGuard, OwnedSemaphorePermit);
 
 /// The sending side of a customer's stream.
-struct Reader {
+struct ChunkSender {
     chunks: mpsc::Sender<Bytes>,
     /// Set at the end of the answer. Otherwise the end of the chunks is not the end of the answer, and the connection
     /// is cut.
@@ -33,24 +33,24 @@ struct Reader {
 }
 
 /// Copy of a stream.
-struct Copy {
+struct StreamCopy {
     budget: Budget,
-    taken: usize,
+    reserved: usize,
     bytes: Vec<u8>,
     /// Whether `bytes` is the whole stream so far, not only its end.
     whole: bool,
 }
 
-impl Copy {
+impl StreamCopy {
     fn new(budget: Budget) -> Self {
-        Self { budget, taken: 0, bytes: Vec::new(), whole: true }
+        Self { budget, reserved: 0, bytes: Vec::new(), whole: true }
     }
 
     fn add(&mut self, chunk: &[u8]) {
         if self.whole {
             let fits = self.bytes.len().saturating_add(chunk.len()) <= KEPT_BYTES_MAX;
-            if fits && self.budget.take(chunk.len()) {
-                self.taken = self.taken.saturating_add(chunk.len());
+            if fits && self.budget.reserve(chunk.len()) {
+                self.reserved = self.reserved.saturating_add(chunk.len());
             } else {
                 self.whole = false;
             }
@@ -64,90 +64,90 @@ impl Copy {
     }
 }
 
-impl Drop for Copy {
+impl Drop for StreamCopy {
     fn drop(&mut self) {
-        self.budget.give(self.taken);
+        self.budget.release(self.reserved);
     }
 }
 
 /// How a stream ended.
-enum End {
+enum StreamEnd {
     Complete,
     Broken(Fault),
     /// The customer has left, and the stream is too long to store.
-    Pointless,
+    Abandoned,
 }
 
 impl Seller {
     /// Starts to send the stream and continues in a separate task.
-    pub(super) async fn begin_stream(
+    pub(super) async fn start_stream(
         &self,
         order: &Order,
         mut record: Record,
-        begun: Begun,
-        rights: Rights,
+        response: UpstreamResponse,
+        guards: SaleGuards,
     ) -> Step<Sold> {
         record.stage = Stage::Streaming;
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.failpoints.pass("streaming");
         let (chunks, pieces) = mpsc::channel(CHUNKS);
         let complete = Arc::new(AtomicBool::new(false));
-        let reader = Reader { chunks, complete: Arc::clone(&complete) };
-        let streamed = Streamed {
-            head: Head::of(
+        let sender = ChunkSender { chunks, complete: Arc::clone(&complete) };
+        let stream = PaidStream {
+            head: AnswerHead::of(
                 &record,
-                (begun.status, begun.content_type.clone()),
-                begun.request_id.clone(),
+                (response.status, response.content_type.clone()),
+                response.request_id.clone(),
             ),
             chunks: pieces,
             complete,
         };
         let (seller, order) = (self.clone(), order.clone());
         let tasks = self.0.tasks.clone();
-        tasks.spawn(async move { seller.pass_on(&order, record, begun, rights, reader).await });
-        Ok(Sold::Stream(streamed))
+        tasks.spawn(async move { seller.forward(&order, record, response, guards, sender).await });
+        Ok(Sold::Stream(stream))
     }
 
-    async fn pass_on(
+    async fn forward(
         &self,
         order: &Order,
         mut record: Record,
-        mut begun: Begun,
-        rights: Rights,
-        reader: Reader,
+        mut response: UpstreamResponse,
+        guards: SaleGuards,
+        sender: ChunkSender,
     ) {
-        let mut copy = Copy::new(self.0.budget.clone());
-        let mut reader = Some(reader);
+        let mut copy = StreamCopy::new(self.0.budget.clone());
+        let mut customer = Some(sender);
         let mut filter = self.0.upstream.filter();
-        let mut next = filter.pass(&std::mem::take(&mut begun.first));
+        let mut next = filter.pass(&std::mem::take(&mut response.first));
         let mut ended = None;
         let end = loop {
             copy.add(&next);
             // The filter may hold back a whole chunk that could be the start of the upstream's key.
-            if let Some(reads) = &reader
+            if let Some(sender) = &customer
                 && !next.is_empty()
                 && !matches!(
-                    within(&*self.0.clock, READ_MS, reads.chunks.send(next)).await,
+                    within(&*self.0.clock, READ_MS, sender.chunks.send(next)).await,
                     Some(Ok(()))
                 )
             {
                 self.0.metrics.streams_left.inc();
-                reader = None;
+                customer = None;
             }
-            if reader.is_none() && !copy.whole {
-                break End::Pointless;
+            if customer.is_none() && !copy.whole {
+                break StreamEnd::Abandoned;
             }
             if let Some(end) = ended {
                 break end;
             }
-            next = match self.0.upstream.next(&mut begun.rest).await {
+            next = match self.0.upstream.next_chunk(&mut response.rest).await {
                 Ok(Some(chunk)) => filter.pass(&chunk),
                 Ok(None) => {
-                    ended = Some(End::Complete);
+                    ended = Some(StreamEnd::Complete);
                     filter.end()
                 }
                 Err(fault) => {
-                    ended = Some(End::Broken(fault));
+                    ended = Some(StreamEnd::Broken(fault));
                     filter.end()
                 }
             };
@@ -156,23 +156,23 @@ impl Seller {
         let quote = &order.quote;
         let prompt = quote.estimate.prompt_tokens;
         record.usage = usage::of_stream(&copy.bytes, copy.whole, prompt, quote.vocabulary);
-        self.used(order, &record);
+        self.count_usage(order, &record);
         let (stage, answer) = match end {
             // The upstream reported an error within the stream.
-            End::Complete if usage::has_error(&copy.bytes) => {
+            StreamEnd::Complete if usage::has_error(&copy.bytes) => {
                 self.broken(&record, "upstream_error");
                 (Stage::Broken, None)
             }
-            End::Complete if copy.whole => {
+            StreamEnd::Complete if copy.whole => {
                 let body = std::mem::take(&mut copy.bytes);
-                let content_type = begun.content_type.clone();
-                (Stage::Paid, Some(Answer { status: begun.status, content_type, body }))
+                let content_type = response.content_type.clone();
+                (Stage::Paid, Some(Answer { status: response.status, content_type, body }))
             }
-            End::Complete | End::Pointless => (Stage::Paid, None),
-            End::Broken(fault) => {
+            StreamEnd::Complete | StreamEnd::Abandoned => (Stage::Paid, None),
+            StreamEnd::Broken(fault) => {
                 self.broken(&record, fault.code.text());
-                if let Some(reads) = &reader {
-                    let send = reads.chunks.send(broken_frame());
+                if let Some(sender) = &customer {
+                    let send = sender.chunks.send(broken_frame());
                     let _left = within(&*self.0.clock, READ_MS, send).await;
                 }
                 (Stage::Broken, None)
@@ -183,10 +183,10 @@ impl Seller {
             tracing::error!(%fault, "the end of a stream could not be stored");
         }
         // The customer sees the end only after it is on disk, so a repeat of the request receives the same.
-        if let Some(reader) = reader {
-            reader.complete.store(true, Ordering::Release);
+        if let Some(sender) = customer {
+            sender.complete.store(true, Ordering::Release);
         }
-        drop(rights);
+        drop(guards);
     }
 
     fn broken(&self, record: &Record, code: &'static str) {
@@ -203,7 +203,7 @@ fn broken_frame() -> Bytes {
     let code = Code::StreamBroken;
     let frame = json!({
         "error": {
-            "message": code.says(), "type": code.kind(), "param": null, "code": code.text(),
+            "message": code.message(), "type": code.kind(), "param": null, "code": code.text(),
         },
     });
     Bytes::from(format!("\n\ndata: {frame}\n\n"))
@@ -216,11 +216,11 @@ mod tests {
     #[test]
     fn a_stream_copy_is_whole_or_an_end_and_releases_its_budget() {
         let budget = Budget::of(KEPT_BYTES_MAX + 100);
-        let mut first = Copy::new(budget.clone());
+        let mut first = StreamCopy::new(budget.clone());
         first.add(&vec![1; KEPT_BYTES_MAX]);
         assert!(first.whole && first.bytes.len() == KEPT_BYTES_MAX);
         // One byte over the budget.
-        let mut second = Copy::new(budget.clone());
+        let mut second = StreamCopy::new(budget.clone());
         second.add(&[2; 100]);
         assert!(second.whole);
         second.add(&[3; 1]);
@@ -234,11 +234,11 @@ mod tests {
         assert!(first.bytes.ends_with(&[4; 1_000]));
         drop((first, second));
         // The end is cut only when it is longer than twice its limit.
-        let mut third = Copy::new(Budget::of(0));
+        let mut third = StreamCopy::new(Budget::of(0));
         third.add(&vec![5; 2 * TAIL_BYTES]);
         assert_eq!(third.bytes.len(), 2 * TAIL_BYTES);
         third.add(&[6; 1]);
         assert_eq!(third.bytes.len(), TAIL_BYTES);
-        assert!(budget.take(KEPT_BYTES_MAX + 100) && !budget.take(1));
+        assert!(budget.reserve(KEPT_BYTES_MAX + 100) && !budget.reserve(1));
     }
 }

@@ -46,7 +46,7 @@ fn models_in_the_table_have_their_own_prices_and_bounds() {
         "[models.m]\ninput_per_1k = \"0.00015\"\noutput_per_1k = \"0.0006\"\nmax_completion_tokens = 500\n\
          [models.large]\ninput_per_1k = \"2\"\noutput_per_1k = \"8\"\ncompletion_tokens = 10\nimage_tokens = 765\n",
     );
-    // 9 x 0.15 + 500 x 0.6, rounded up. The usual bound is limited to the model's maximum.
+    // 9 x 0.15 + 500 x 0.6, rounded up. The default bound is limited to the model's maximum.
     assert_eq!(amount(&shop, ""), 302);
     assert_eq!(quote(&shop, ",\"max_tokens\":501").unwrap_err().code, Code::TooManyTokens);
     let other = Bytes::from(BODY.replace("\"m\"", "\"x\"") + "}");
@@ -79,7 +79,7 @@ fn oversized_requests_are_refused_and_every_network_is_offered() {
     assert_eq!(quote(&shop, ",\"max_tokens\":32769").unwrap_err().code, Code::TooManyTokens);
 }
 
-fn owed(body: &Bytes, model: Option<&str>, bound: Option<u64>) -> Record {
+fn owed_record(body: &Bytes, model: Option<&str>, bound: Option<u64>) -> Record {
     Record {
         id: crate::book::PaymentId([1; 32]),
         body: Sha256::digest(body).into(),
@@ -112,21 +112,21 @@ fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
     let open =
         Bytes::from(BODY.replace("\"model\":\"m\",", "") + ",\"stream\":true,\"mirostat\":1}");
     assert_eq!(shop.quote(&open, &"r".into()).unwrap_err().code, Code::UnsupportedParameter);
-    let quoted = shop.owed(&open, &owed(&open, Some("m"), Some(77))).unwrap();
+    let quoted = shop.quote_owed(&open, &owed_record(&open, Some("m"), Some(77))).unwrap();
     let sent: serde_json::Value = serde_json::from_slice(&quoted.forward).unwrap();
     assert_eq!((&sent["model"], &sent["max_completion_tokens"]), (&"m".into(), &77.into()));
-    assert_eq!((&sent["mirostat"], quoted.stream, quoted.listed), (&1.into(), true, false));
+    assert_eq!((&sent["mirostat"], quoted.stream, quoted.in_table), (&1.into(), true, false));
     assert_eq!((quoted.bound, quoted.estimate.prompt_tokens), (Some(77), 9));
     let digest: Digest = Sha256::digest(&open).into();
     assert_eq!((quoted.digest, quoted.estimate.model.as_deref()), (digest, Some("m")));
-    let unnamed = shop.owed(&open, &owed(&open, None, Some(77))).unwrap().forward;
+    let unnamed = shop.quote_owed(&open, &owed_record(&open, None, Some(77))).unwrap().forward;
     assert!(!unnamed.windows(7).any(|window| window == b"\"model\""), "none was paid for");
-    // Without a stored bound, the body's counts, or else the usual one, limited to the model's maximum.
+    // Without a stored bound, the body's counts, or else the default one, limited to the model's maximum.
     let named = Bytes::from(format!("{BODY},\"max_tokens\":33,\"n\":2}}"));
     for (body, model, bound) in
         [(&named, Some("m"), 33), (&open, Some("m"), 5_000), (&open, Some("other"), 10)]
     {
-        let quoted = shop.owed(body, &owed(body, model, None)).unwrap();
+        let quoted = shop.quote_owed(body, &owed_record(body, model, None)).unwrap();
         assert_eq!(quoted.bound, Some(bound));
         let sent: serde_json::Value = serde_json::from_slice(&quoted.forward).unwrap();
         assert_eq!(sent["max_completion_tokens"], bound);
@@ -137,12 +137,15 @@ fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
     let seen =
         Bytes::from(format!("{{\"messages\":[{{\"role\":\"user\",\"content\":[{image}]}}]}}"));
     let counts = |shop: &Shop| {
-        let quoted = shop.owed(&seen, &owed(&seen, Some("m"), Some(7))).unwrap();
+        let quoted = shop.quote_owed(&seen, &owed_record(&seen, Some("m"), Some(7))).unwrap();
         quoted.estimate.prompt_tokens
     };
     let table = "[models.m]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"\nimage_tokens = 765\n";
     assert_eq!((counts(&shop), counts(&self::shop(table))), (7, 7 + 765));
     // A body that cannot be bounded is not sent.
     let odd = Bytes::from_static(b"{\"messages\":[],\"stream\":true}");
-    assert_eq!(shop.owed(&odd, &owed(&odd, None, Some(7))).unwrap_err().code, Code::InvalidRequest);
+    assert_eq!(
+        shop.quote_owed(&odd, &owed_record(&odd, None, Some(7))).unwrap_err().code,
+        Code::InvalidRequest
+    );
 }

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn unpaid(per_payer: u64, total: u64) -> Unpaid {
-    Unpaid::new(Bounds { per_payer: U256::from(per_payer), total: U256::from(total) })
+    Unpaid::new(UnpaidLimits { per_payer: U256::from(per_payer), total: U256::from(total) })
 }
 
 fn id(n: u64) -> PaymentId {
@@ -16,22 +16,22 @@ fn sales_are_admitted_up_to_the_unpaid_limits() {
     let unpaid = unpaid(10, 15);
     let payer = Address::repeat_byte(1);
     let first = unpaid.reserve(id(1), payer, U256::from(10)).unwrap();
-    assert_eq!(unpaid.reserve(id(2), payer, U256::from(1)).unwrap_err(), OverBound::Payer);
+    assert_eq!(unpaid.reserve(id(2), payer, U256::from(1)).unwrap_err(), OverLimit::Payer);
     let other = Address::repeat_byte(2);
-    assert_eq!(unpaid.reserve(id(3), other, U256::from(6)).unwrap_err(), OverBound::Total);
+    assert_eq!(unpaid.reserve(id(3), other, U256::from(6)).unwrap_err(), OverLimit::Total);
     let second = unpaid.reserve(id(3), other, U256::from(5)).unwrap();
-    assert_eq!(unpaid.reserve(id(4), other, U256::MAX).unwrap_err(), OverBound::Payer);
+    assert_eq!(unpaid.reserve(id(4), other, U256::MAX).unwrap_err(), OverLimit::Payer);
     drop(first);
     assert_eq!(unpaid.total(), U256::from(5));
     second.keep();
     assert_eq!(unpaid.total(), U256::from(5), "it was delivered");
-    // The same sale counts once, and dropping its second debt changes nothing.
+    // The same sale counts once, and dropping its second guard changes nothing.
     drop(unpaid.reserve(id(3), other, U256::from(5)).unwrap());
     assert_eq!(unpaid.total(), U256::from(5));
     unpaid.end(id(3));
     unpaid.end(id(3));
     assert_eq!(unpaid.total(), U256::ZERO);
-    assert!(unpaid.lock().payers.is_empty(), "payers without a debt take no memory");
+    assert!(unpaid.lock().payers.is_empty(), "payers without unpaid sales take no memory");
 }
 
 #[derive(Debug, Clone)]
@@ -56,10 +56,10 @@ proptest! {
     #[test]
     fn unpaid_total_is_exact_and_never_exceeds_a_limit(steps in proptest::collection::vec(step(), 1..200)) {
         let unpaid = unpaid(100, 150);
-        let mut held: Vec<(Debt, u64, u8, u64)> = Vec::new();
+        let mut held: Vec<(UnpaidGuard, u64, u8, u64)> = Vec::new();
         let mut kept: Vec<(u64, u8, u64)> = Vec::new();
         for (n, step) in (0u64..).zip(steps) {
-            let sums = |held: &[(Debt, u64, u8, u64)], kept: &[(u64, u8, u64)], of: Option<u8>| {
+            let sums = |held: &[(UnpaidGuard, u64, u8, u64)], kept: &[(u64, u8, u64)], of: Option<u8>| {
                 let counts = |payer: u8| of.is_none_or(|of| of == payer);
                 let held = held.iter().filter(|(_, _, payer, _)| counts(*payer)).map(|one| one.3);
                 let kept = kept.iter().filter(|(_, payer, _)| counts(*payer)).map(|one| one.2);
@@ -69,14 +69,14 @@ proptest! {
                 Step::Reserve { payer, amount } => {
                     let fits = sums(&held, &kept, Some(payer)) + amount <= 100
                         && sums(&held, &kept, None) + amount <= 150;
-                    let got = unpaid.reserve(id(n), Address::repeat_byte(payer), U256::from(amount));
-                    prop_assert_eq!(got.is_ok(), fits);
-                    held.extend(got.ok().map(|debt| (debt, n, payer, amount)));
+                    let reserved = unpaid.reserve(id(n), Address::repeat_byte(payer), U256::from(amount));
+                    prop_assert_eq!(reserved.is_ok(), fits);
+                    held.extend(reserved.ok().map(|guard| (guard, n, payer, amount)));
                 }
                 Step::Drop(at) if !held.is_empty() => drop(held.remove(at % held.len())),
                 Step::Keep(at) if !held.is_empty() => {
-                    let (debt, n, payer, amount) = held.remove(at % held.len());
-                    debt.keep();
+                    let (guard, n, payer, amount) = held.remove(at % held.len());
+                    guard.keep();
                     kept.push((n, payer, amount));
                 }
                 Step::End(at) if !kept.is_empty() => {
@@ -94,7 +94,7 @@ proptest! {
 fn simultaneous_sales_do_not_exceed_an_unpaid_limit() {
     let unpaid = unpaid(1_000, 2_500);
     let barrier = std::sync::Barrier::new(16);
-    let granted: Vec<(u8, Vec<Debt>)> = std::thread::scope(|scope| {
+    let granted: Vec<(u8, Vec<UnpaidGuard>)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..16u64)
             .map(|thread| {
                 let (unpaid, barrier) = (&unpaid, &barrier);
@@ -113,7 +113,7 @@ fn simultaneous_sales_do_not_exceed_an_unpaid_limit() {
     });
     let count = |of: Option<u8>| {
         let of = granted.iter().filter(|(payer, _)| of.is_none_or(|of| of == *payer));
-        of.map(|(_, debts)| debts.len()).sum::<usize>()
+        of.map(|(_, guards)| guards.len()).sum::<usize>()
     };
     assert_eq!(count(None), 2_500 / 7);
     assert!((0..4).all(|payer| count(Some(payer)) <= 1_000 / 7));

@@ -7,6 +7,5 @@
 
 pub mod memory;
 pub mod redb_store;
-pub mod rows;
 pub mod service;
 pub mod store;

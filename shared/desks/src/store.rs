@@ -1,6 +1,7 @@
 //! The storage interface for outboxes. One suite (`tests/conformance.rs`) tests every implementation.
 
 use bursar_chain::ports::BoxFuture;
+use bursar_rows::{StoreError, WorkError};
 use bursar_submit::{Desk, DeskKey, Event, Outcome, SubmissionId};
 
 /// An outbox and its version.
@@ -25,7 +26,13 @@ pub enum StoreFault {
     NonceTaken(u64),
     /// The result of the commit is unknown. If it was stored after all, the next commit is a conflict and shows that.
     #[error("the store failed: {0}")]
-    Failed(String),
+    Failed(#[from] StoreError),
+}
+
+impl WorkError for StoreFault {
+    fn is_of_file(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
 }
 
 /// The future result of a store operation.

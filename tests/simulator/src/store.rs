@@ -162,8 +162,8 @@ impl Store for WorldStore {
     }
 
     fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
-        let io = |error: std::io::Error| StoreError(error.to_string());
-        let full = || StoreError("No space left on device".to_owned());
+        let io = |error: std::io::Error| StoreError::from(error);
+        let full = || StoreError::DiskFull("No space left on device".to_owned());
         self.faults.hit("journal.before_commit").map_err(io)?;
         if self.faults.plant() == Some(Plant::SignedFirst) {
             self.sign_first(&batch);

@@ -11,7 +11,7 @@ use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::ports::BoxFuture;
 use bursar_proxy::book::keeper::Keeper;
 use bursar_proxy::book::redb_store::RedbStore;
-use bursar_proxy::book::store::{Change, Store, StoreFault, StoreReply};
+use bursar_proxy::book::store::{Change, Store, StoreError, StoreReply};
 use bursar_proxy::book::{Answer, PaymentId, Record, SaleKey, Settlement, Stage as Progress};
 use bursar_proxy::fault::Code;
 use bursar_proxy::metrics::Metrics;
@@ -56,7 +56,7 @@ impl Store for Gated {
         })
     }
 
-    fn get(&self, id: PaymentId) -> BoxFuture<'_, Result<Option<Record>, StoreFault>> {
+    fn get(&self, id: PaymentId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
         self.inner.get(id)
     }
 
@@ -392,7 +392,7 @@ impl Store for Full {
             ))
         };
         if self.full.load(Ordering::SeqCst) && changes.iter().any(is_end) {
-            return Box::pin(async { Err(StoreFault("the disk is full".to_owned())) });
+            return Box::pin(async { Err(StoreError::DiskFull("the disk is full".to_owned())) });
         }
         self.inner.commit(changes)
     }

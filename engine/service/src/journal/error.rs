@@ -1,5 +1,8 @@
 //! Why the journal cannot be used.
 
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+
 use super::store::StoreError;
 
 /// An error of the journal.
@@ -14,4 +17,16 @@ pub enum JournalError {
     HeadUnmet,
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Reports a failed read to the operator, by what helps against it.
+pub fn read_fault(error: &StoreError) -> Fault {
+    match error {
+        StoreError::DiskFull(_) => Fault::new(Code::DiskFull).with_detail(error),
+        StoreError::Corrupt(text) => Fault::because(Code::JournalDamaged, text.clone()),
+        StoreError::Io(text) => {
+            Fault::because(Code::DataFolder, format!("The journal cannot be read: {text}"))
+        }
+        StoreError::Bug(text) => Fault::because(Code::InternalError, text.clone()),
+    }
 }

@@ -236,7 +236,7 @@ impl<S: Store> Store for FaultyStore<S> {
                 self.commits_left = left;
                 self.inner.commit(batch)
             }
-            None => Err(StoreError("No space left on device".to_owned())),
+            None => Err(StoreError::DiskFull("No space left on device".to_owned())),
         }
     }
 

@@ -37,7 +37,7 @@ impl Journal {
                     Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.and(paid)))),
                     // No decision depends on the rows, so go on. They stay out of date until they are rebuilt.
                     Err(failure) => {
-                        tracing::warn!(failure = failure.0, "earlier payments are not known");
+                        tracing::warn!(%failure, "earlier payments are not known");
                         self.waiting.payees_lost = true;
                     }
                 }
@@ -104,7 +104,7 @@ pub(crate) fn rows_say(reader: &dyn Reader, tally: &Tally) -> Result<bool, Store
 
 /// The error of a reader whose rows are behind the head.
 pub(super) fn behind() -> StoreError {
-    StoreError(BEHIND.to_owned())
+    StoreError::Bug(BEHIND.to_owned())
 }
 
 /// The bytes of a row's key.

@@ -6,7 +6,6 @@
 //! file. A crash at any point leaves each row in at least one of the files.
 
 mod batches;
-mod error;
 mod history;
 mod levels;
 mod look;
@@ -21,7 +20,6 @@ use bursar_domain::payees::{Paid, Payee, Tally};
 use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadableDatabase};
 
-use self::error::failed;
 use self::history::{Load, history_beside};
 use self::levels::Levels;
 pub use self::look::look;
@@ -94,12 +92,12 @@ impl RedbStore {
         if beside.exists() && std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
             return Err(batches::apart());
         }
-        let short = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
-        let mut places = vec![Place::of(path).map_err(failed)?];
+        let short = Database::builder().set_cache_size(CACHE_BYTES).create(path)?;
+        let mut places = vec![Place::of(path)?];
         let mut long = None;
         if beside.exists() {
             long = Some(history::open(&beside)?);
-            places.push(Place::of(&beside).map_err(failed)?);
+            places.push(Place::of(&beside)?);
         }
         let mut opened = Self::of(short, long, failpoints)?;
         (opened.beside, opened.places) = (Some(beside), places);
@@ -118,7 +116,7 @@ impl RedbStore {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
         let long = history::over(long)?;
-        Self::of(builder.create_with_backend(short).map_err(failed)?, Some(long), failpoints)
+        Self::of(builder.create_with_backend(short)?, Some(long), failpoints)
     }
 
     /// Sets when and how rows move to the history.
@@ -134,10 +132,10 @@ impl RedbStore {
         failpoints: Arc<dyn Failpoints>,
     ) -> Result<Self, StoreError> {
         let (mut tables, carried) = match &long {
-            Some(long) => history::standing(&long.begin_read().map_err(failed)?)?,
+            Some(long) => history::standing(&long.begin_read()?)?,
             None => Default::default(),
         };
-        let read = short.begin_read().map_err(failed)?;
+        let read = short.begin_read()?;
         let number = batches::load(&read, carried, &mut tables)?;
         drop(read);
         Ok(Self {
@@ -160,9 +158,12 @@ impl RedbStore {
         if let Some(known) = &self.levels.now().history {
             return Ok(Arc::clone(known));
         }
-        let path = self.beside.as_ref().ok_or_else(|| failed("there is no place for a history"))?;
+        let path = self
+            .beside
+            .as_ref()
+            .ok_or_else(|| StoreError::Bug("there is no place for a history".to_owned()))?;
         let made = Arc::new(history::create(path, &*self.failpoints)?);
-        self.places.push(Place::of(path).map_err(failed)?);
+        self.places.push(Place::of(path)?);
         self.levels.change().history = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -171,7 +172,9 @@ impl RedbStore {
     fn receive(&mut self, wait: bool) -> Result<(), StoreError> {
         match self.carrier.take() {
             Some(carrier) if wait || carrier.is_finished() => {
-                carrier.join().map_err(|_panic| failed("what carries over panicked"))??;
+                carrier
+                    .join()
+                    .map_err(|_panic| StoreError::Bug("what carries over panicked".to_owned()))??;
                 self.arrived();
             }
             still => self.carrier = still,
@@ -228,7 +231,7 @@ impl RedbStore {
             history::carry(&db, &load, &*failpoints)
         };
         let thread = std::thread::Builder::new().name("journal-history".to_owned());
-        self.carrier = Some(thread.spawn(work).map_err(failed)?);
+        self.carrier = Some(thread.spawn(work)?);
         Ok(())
     }
 
@@ -299,7 +302,7 @@ impl Store for RedbStore {
 
     fn commit(&mut self, mut batch: Batch) -> Result<(), StoreError> {
         self.receive(false)?;
-        self.failpoints.hit("journal.before_commit").map_err(failed)?;
+        self.failpoints.hit("journal.before_commit")?;
         if batch.payees_anew {
             // One row per payee is too many for the short file.
             self.carry_now(Some((&std::mem::take(&mut batch.payees), batch.head)))?;
@@ -311,10 +314,10 @@ impl Store for RedbStore {
         self.dropped = self.carried;
         // A commit to a file that was moved or deleted is lost at the next start.
         for place in &self.places {
-            place.check().map_err(failed)?;
+            place.check()?;
         }
         self.levels.change().active.apply(batch);
-        self.failpoints.hit("journal.after_commit").map_err(failed)?;
+        self.failpoints.hit("journal.after_commit")?;
         self.carry_over()
     }
 
@@ -324,7 +327,10 @@ impl Store for RedbStore {
 
     fn begin_copy(&mut self) -> Result<Option<PathBuf>, StoreError> {
         self.receive(true)?;
-        let beside = self.beside.as_ref().ok_or_else(|| failed("this journal is not in files"))?;
+        let beside = self
+            .beside
+            .as_ref()
+            .ok_or_else(|| StoreError::Bug("this journal is not in files".to_owned()))?;
         let history = self.levels.now().history.is_some().then(|| beside.clone());
         self.copying = Copying::Yes;
         Ok(history)
@@ -334,10 +340,15 @@ impl Store for RedbStore {
         let copying = std::mem::replace(&mut self.copying, Copying::No);
         let Some(to) = to else { return Ok(()) };
         if copying != Copying::Yes {
-            return Err(failed("the journal was carried over meanwhile: try again"));
+            return Err(StoreError::Io(
+                "the journal was carried over meanwhile: try again".to_owned(),
+            ));
         }
-        let short = self.places.first().ok_or_else(|| failed("this journal is not in files"))?;
+        let short = self
+            .places
+            .first()
+            .ok_or_else(|| StoreError::Bug("this journal is not in files".to_owned()))?;
         // Between two commits the file is complete, like after a crash.
-        copy_owner_only(short.path(), to).map_err(failed)
+        copy_owner_only(short.path(), to).map_err(StoreError::from)
     }
 }

@@ -11,10 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::head::Head;
 
-/// Why the store failed. After a failed commit the content of the disk is unknown.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct StoreError(pub String);
+pub use bursar_rows::StoreError;
 
 /// The changes of one commit, which is atomic.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -146,7 +143,7 @@ pub trait Store: Send + fmt::Debug {
     /// # Errors
     /// The store does not use files, or a load in progress failed.
     fn begin_copy(&mut self) -> Result<Option<PathBuf>, StoreError> {
-        Err(StoreError("this journal is not in files".to_owned()))
+        Err(StoreError::Bug("this journal is not in files".to_owned()))
     }
 
     /// Copies the short file to `to`, if one is given, and allows changes to the history again.
@@ -192,12 +189,12 @@ pub(super) fn id_key(id: RequestId) -> Vec<u8> {
 
 pub(super) fn decode_record(bytes: &[u8]) -> Result<Request, StoreError> {
     postcard::from_bytes(bytes)
-        .map_err(|error| StoreError(format!("a request's record is damaged: {error}")))
+        .map_err(|error| StoreError::Corrupt(format!("a request's record is damaged: {error}")))
 }
 
 pub(super) fn decode_settlement(bytes: &[u8]) -> Result<Settlement, StoreError> {
     postcard::from_bytes(bytes)
-        .map_err(|error| StoreError(format!("a settlement's record is damaged: {error}")))
+        .map_err(|error| StoreError::Corrupt(format!("a settlement's record is damaged: {error}")))
 }
 
 const SNAPSHOT_VERSION: u8 = 6;

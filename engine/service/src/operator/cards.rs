@@ -37,7 +37,7 @@ impl Beside {
         let mut card = cards::card(state, request, moment)?;
         match self.reader.paid(&Payee::of(request)) {
             Ok(paid) => card.paid_before = Some(Paid::told(paid)),
-            Err(failure) => card.paid_before_unknown_reason = Some(failure.0),
+            Err(failure) => card.paid_before_unknown_reason = Some(failure.to_string()),
         }
         match self.balance(request) {
             Ok(balance) => card.balance = Some(balance),

@@ -26,7 +26,7 @@ use super::dialogue::Dialogue;
 use super::support::Done;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
-use crate::journal::{Reader, StoreError};
+use crate::journal::{Reader, StoreError, read_fault};
 use crate::receipts;
 
 /// Rows shown without `--limit`.
@@ -293,5 +293,5 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
 }
 
 fn damaged(error: StoreError) -> Fault {
-    Fault::because(Code::JournalDamaged, error.0)
+    read_fault(&error)
 }

@@ -24,6 +24,7 @@ use super::support::frame_budget::keep_what_fits;
 use super::support::{Done, act, describe};
 use crate::context::EngineContext;
 use crate::core::Answered;
+use crate::journal::read_fault;
 use crate::lanes::payments::execute;
 
 /// How many decided requests `--all` shows.
@@ -45,7 +46,7 @@ pub(super) async fn list(
     let mut requests: Vec<_> = waiting(&view.state, &moment).iter().map(described).collect();
     if order.all {
         let recent = engine.core.reader().latest(RECENT);
-        let recent = recent.map_err(|error| Fault::because(Code::JournalDamaged, error.0))?;
+        let recent = recent.map_err(|error| read_fault(&error))?;
         let decided = recent.iter().filter(|request| !view.state.held.contains_key(&request.id));
         requests.extend(decided.map(|request| describe::request(request, None, &moment)));
     }

@@ -5,7 +5,7 @@ use bursar_serve::logs::LogFormat;
 use bursar_serve::settings::{Key, put};
 
 use crate::config::settings::Config;
-use crate::settle::once::Repeats;
+use crate::settle::success_rights::Repeats;
 
 /// Keys of the service.
 pub(in crate::config) const SERVICE: &[Key<Config>] = &[

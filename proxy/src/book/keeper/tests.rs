@@ -49,16 +49,18 @@ async fn a_payment_has_one_holder_and_other_claims_wait_or_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (keeper, _writer) = keeper(&folder).await;
     let id = PaymentId([1; 32]);
-    let Claim::Mine(held) = keeper.claim(id, &[1; 32]) else { panic!() };
+    let Claim::Held(guard) = keeper.claim(id, &[1; 32]) else { panic!() };
     assert_eq!(keeper.busy(), 1);
-    let Claim::Busy(mut done) = keeper.claim(id, &[1; 32]) else { panic!("the same body waits") };
-    assert!(matches!(keeper.claim(id, &[2; 32]), Claim::Other), "another body does not");
+    let Claim::SameBody(mut done) = keeper.claim(id, &[1; 32]) else {
+        panic!("the same body waits")
+    };
+    assert!(matches!(keeper.claim(id, &[2; 32]), Claim::OtherBody), "another body does not");
     let other = keeper.claim(PaymentId([2; 32]), &[1; 32]);
-    assert!(matches!(other, Claim::Mine(_)) && keeper.busy() == 2);
+    assert!(matches!(other, Claim::Held(_)) && keeper.busy() == 2);
     assert!(futures::poll!(std::pin::pin!(done.changed())).is_pending());
-    drop(held);
+    drop(guard);
     assert!(done.changed().await.is_err(), "the wait ends with the work");
-    assert!(matches!(keeper.claim(id, &[2; 32]), Claim::Mine(_)));
+    assert!(matches!(keeper.claim(id, &[2; 32]), Claim::Held(_)));
     drop(other);
     assert_eq!(keeper.busy(), 0);
 }
@@ -78,7 +80,7 @@ async fn loading_deletes_taken_payments_and_finds_pending_ones() {
     let second = keeper(&folder).await;
     assert_eq!(second.0.find(taken.id).await.unwrap(), None);
     assert_eq!(second.0.find(owed.id).await.unwrap(), Some(owed));
-    assert_eq!(second.0.all_pending(), std::slice::from_ref(&on_its_way));
+    assert_eq!(second.0.pending_records(), std::slice::from_ref(&on_its_way));
     // It is no longer pending once the outcome is stored.
     let settled = Settlement::Settled { receipt: "{}".to_owned() };
     second.0.put(&Record { settlement: settled, ..on_its_way }, None).await.unwrap();
@@ -101,7 +103,7 @@ async fn a_sweep_deletes_expired_payments_and_returns_their_number() {
     assert_eq!(keeper.find(PaymentId([3; 32])).await.unwrap(), None);
     assert!(keeper.find(PaymentId([4; 32])).await.unwrap().is_some(), "it is young");
     assert!(keeper.find(PaymentId([9; 32])).await.unwrap().is_some(), "it is pending");
-    keeper.forget(PaymentId([4; 32])).await.unwrap();
+    keeper.delete(PaymentId([4; 32])).await.unwrap();
     assert_eq!(keeper.find(PaymentId([4; 32])).await.unwrap(), None);
 }
 
@@ -112,7 +114,7 @@ struct Broken(std::sync::atomic::AtomicUsize);
 impl Store for Broken {
     fn commit(&self, _changes: Vec<Change>) -> StoreReply<'_, ()> {
         self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-        Box::pin(async { Err(StoreFault("the disk is full".to_owned())) })
+        Box::pin(async { Err(StoreError::DiskFull("the disk is full".to_owned())) })
     }
 
     fn get(&self, _id: PaymentId) -> StoreReply<'_, Option<Record>> {
@@ -140,12 +142,12 @@ async fn a_failed_commit_fails_every_caller_and_changes_nothing() {
     let puts = (2..6).map(|n| record(n, Stage::Paid, pending()));
     let puts = puts.map(|one| async { keeper.put(&{ one }, None).await });
     let all = futures::future::join_all(puts).await;
-    assert_eq!(all, vec![Err(StoreFault("the disk is full".to_owned())); 4]);
+    assert_eq!(all, vec![Err(StoreError::DiskFull("the disk is full".to_owned())); 4]);
     assert_eq!(store.0.load(std::sync::atomic::Ordering::SeqCst), 1, "they share one");
     // The set of pending payments is unchanged.
     let settled = Settlement::Settled { receipt: "{}".to_owned() };
     assert!(keeper.put(&record(1, Stage::Paid, settled), None).await.is_err());
     assert_eq!(keeper.pending(), [PaymentId([1; 32])]);
-    assert!(keeper.forget(PaymentId([1; 32])).await.is_err());
+    assert!(keeper.delete(PaymentId([1; 32])).await.is_err());
     assert!(keeper.sweep(0, 0, 9).await.is_err());
 }

@@ -91,15 +91,16 @@ async fn read_without(bytes: usize, read: impl FnOnce(Record) -> Record) {
     let new = record(1, 5, Settlement::Pending { receipt: "{}".to_owned() });
     let mut row = postcard::to_allocvec(&new).unwrap();
     row.truncate(row.len() - bytes);
-    {
-        let db = Database::create(&path).unwrap();
-        let write = db.begin_write().unwrap();
+    let file = RowFile::open(&path, OPTIONS).unwrap();
+    let written = file.write_here(|write| {
         let id = &new.id.0[..];
-        write.open_table(PAYMENTS).unwrap().insert(id, &row[..]).unwrap();
-        write.open_table(OPEN).unwrap().insert(id, ()).unwrap();
-        write.open_table(TAKEN).unwrap().insert(&order(5, &new.id)[..], ()).unwrap();
-        write.commit().unwrap();
-    }
+        write.open_table(PAYMENTS)?.insert(id, &row[..])?;
+        write.open_table(OPEN)?.insert(id, ())?;
+        write.open_table(TAKEN)?.insert(&time_key(5, &new.id)[..], ())?;
+        Ok::<_, StoreError>(())
+    });
+    written.unwrap();
+    drop(file);
     let store = RedbStore::open_file(&path).unwrap();
     let old = read(new.clone());
     assert_eq!(store.get(new.id).await.unwrap(), Some(old.clone()));
@@ -125,9 +126,11 @@ async fn deleting_a_payment_removes_its_rows_from_every_table() {
     assert_eq!(store.open().await.unwrap().len(), 2, "both are looked at when it starts");
     let forget = [1, 2].map(|n| Change::Forget(PaymentId([n; 32])));
     store.commit(forget.to_vec()).await.unwrap();
-    let read = store.db.begin_read().unwrap();
-    let rows =
-        [PAYMENTS, ANSWERS].map(|rows| read.open_table(rows).unwrap().iter().unwrap().count());
-    let keys = [OPEN, TAKEN].map(|keys| read.open_table(keys).unwrap().iter().unwrap().count());
-    assert_eq!((rows, keys), ([0, 0], [0, 0]));
+    let counts = store.file.read_here(|read| {
+        let rows =
+            [PAYMENTS, ANSWERS].map(|rows| read.open_table(rows).unwrap().iter().unwrap().count());
+        let keys = [OPEN, TAKEN].map(|keys| read.open_table(keys).unwrap().iter().unwrap().count());
+        Ok((rows, keys))
+    });
+    assert_eq!(counts, Ok(([0, 0], [0, 0])));
 }

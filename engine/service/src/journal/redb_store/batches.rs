@@ -2,10 +2,10 @@
 
 use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
 
-use super::error::{existing, failed};
 use crate::journal::store::{Batch, StoreError};
 use crate::journal::tables::Tables;
 use bursar_chain::failpoints::Failpoints;
+use bursar_rows::existing;
 
 /// Commits by number.
 const BATCHES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("batches");
@@ -25,17 +25,18 @@ pub(super) fn load(
     tables: &mut Tables,
 ) -> Result<u64, StoreError> {
     let Some(batches) = existing(read.open_table(BATCHES))? else {
-        return match (carried, read.list_tables().map_err(failed)?.next()) {
+        return match (carried, read.list_tables()?.next()) {
             (0, None) => Ok(0),
-            (0, Some(table)) => {
-                Err(StoreError(format!("its table {:?} has another version", table.name())))
-            }
+            (0, Some(table)) => Err(StoreError::Corrupt(format!(
+                "its table {:?} has another version",
+                table.name()
+            ))),
             (_, _) => Err(apart()),
         };
     };
     let mut last = None::<u64>;
-    for row in batches.iter().map_err(failed)? {
-        let (number, bytes) = row.map_err(failed)?;
+    for row in batches.iter()? {
+        let (number, bytes) = row?;
         let number = number.value();
         let follows = match last {
             None => number <= carried.saturating_add(1),
@@ -47,7 +48,7 @@ pub(super) fn load(
         last = Some(number);
         if number > carried {
             let batch = decode(bytes.value())
-                .ok_or_else(|| StoreError(format!("commit {number} is damaged")))?;
+                .ok_or_else(|| StoreError::Corrupt(format!("commit {number} is damaged")))?;
             tables.apply(batch);
         }
     }
@@ -56,7 +57,7 @@ pub(super) fn load(
 
 /// The error for two files that do not belong together.
 pub(super) fn apart() -> StoreError {
-    StoreError(
+    StoreError::Corrupt(
         "it and journal-history.redb are from different times, or one is missing: restore both from the same backup"
             .to_owned(),
     )
@@ -70,23 +71,23 @@ pub(super) fn append(
     dropped: Option<u64>,
     failpoints: &dyn Failpoints,
 ) -> Result<(), StoreError> {
-    let mut write = db.begin_write().map_err(failed)?;
-    write.set_durability(Durability::Immediate).map_err(failed)?;
+    let mut write = db.begin_write()?;
+    write.set_durability(Durability::Immediate)?;
     // Without quick repair a restart after a crash scans the file. It is short, so the page map is cheap.
     write.set_quick_repair(true);
     {
-        let mut batches = write.open_table(BATCHES).map_err(failed)?;
+        let mut batches = write.open_table(BATCHES)?;
         if let Some(carried) = dropped {
-            batches.retain_in(..=carried, |_number, _batch| false).map_err(failed)?;
+            batches.retain_in(..=carried, |_number, _batch| false)?;
         }
-        batches.insert(number, encode(batch)?.as_slice()).map_err(failed)?;
+        batches.insert(number, encode(batch)?.as_slice())?;
     }
-    failpoints.hit("journal.before_sync").map_err(failed)?;
-    write.commit().map_err(failed)
+    failpoints.hit("journal.before_sync")?;
+    write.commit().map_err(StoreError::from)
 }
 
 fn encode(batch: &Batch) -> Result<Vec<u8>, StoreError> {
-    postcard::to_extend(batch, vec![VERSION]).map_err(failed)
+    postcard::to_extend(batch, vec![VERSION]).map_err(|error| StoreError::Bug(error.to_string()))
 }
 
 fn decode(bytes: &[u8]) -> Option<Batch> {

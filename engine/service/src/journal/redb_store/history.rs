@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use bursar_domain::payees::Tally;
 use bursar_domain::{Request, Settlement};
+use bursar_rows::existing;
 use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition};
 
-use super::error::{existing, failed};
 use super::payees::{self, PAYEES};
 use crate::journal::head::Head;
 use crate::journal::store::{
@@ -28,30 +28,30 @@ const CACHE_BYTES: usize = 8 << 20;
 
 /// Opens the existing file.
 pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
-    Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(failed)
+    Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(StoreError::from)
 }
 
 /// Opens or creates the history on a storage backend.
 pub(super) fn over(disk: impl redb::StorageBackend) -> Result<Database, StoreError> {
     let mut builder = Database::builder();
-    builder.set_cache_size(CACHE_BYTES).create_with_backend(disk).map_err(failed)
+    builder.set_cache_size(CACHE_BYTES).create_with_backend(disk).map_err(StoreError::from)
 }
 
 /// Creates the file atomically, readable only for its owner.
 pub(super) fn create(path: &Path, failpoints: &dyn Failpoints) -> Result<Database, StoreError> {
     let new = path.with_extension("redb.new");
     match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         Ok(()) | Err(_) => {}
     }
-    super::place::create_owner_only(&new).map_err(failed)?;
-    let db = Database::builder().set_cache_size(CACHE_BYTES).create(&new).map_err(failed)?;
-    failpoints.hit("journal.history_created").map_err(failed)?;
-    std::fs::rename(&new, path).map_err(failed)?;
+    super::place::create_owner_only(&new)?;
+    let db = Database::builder().set_cache_size(CACHE_BYTES).create(&new)?;
+    failpoints.hit("journal.history_created")?;
+    std::fs::rename(&new, path)?;
     if let Some(folder) = path.parent() {
-        std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        std::fs::File::open(folder).and_then(|folder| folder.sync_all())?;
     }
-    failpoints.hit("journal.history_renamed").map_err(failed)?;
+    failpoints.hit("journal.history_renamed")?;
     Ok(db)
 }
 
@@ -59,11 +59,11 @@ pub(super) fn create(path: &Path, failpoints: &dyn Failpoints) -> Result<Databas
 pub(super) fn standing(read: &ReadTransaction) -> Result<(Tables, u64), StoreError> {
     let mut tables = Tables::default();
     if let Some(bytes) = meta(read, "head")? {
-        let damaged = || StoreError("the recorded head is damaged".to_owned());
+        let damaged = || StoreError::Corrupt("the recorded head is damaged".to_owned());
         tables.head = decode_head(&bytes).ok_or_else(damaged)?;
     }
     if let Some(bytes) = meta(read, "seal")? {
-        let damaged = || StoreError("the recorded seal is damaged".to_owned());
+        let damaged = || StoreError::Corrupt("the recorded seal is damaged".to_owned());
         let Head { seq, hash: tag } = decode_head(&bytes).ok_or_else(damaged)?;
         tables.seal = Some(Seal { seq, tag });
     }
@@ -82,7 +82,7 @@ pub(super) fn snapshot(read: &ReadTransaction) -> Result<Option<Snapshot>, Store
 
 fn meta(read: &ReadTransaction, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(table) = existing(read.open_table(META))? else { return Ok(None) };
-    let value = table.get(key).map_err(failed)?;
+    let value = table.get(key)?;
     Ok(value.map(|value| value.value().to_vec()))
 }
 
@@ -102,14 +102,14 @@ pub(super) fn carry(
     load: &Load<'_>,
     failpoints: &dyn Failpoints,
 ) -> Result<(), StoreError> {
-    failpoints.hit("journal.before_carry").map_err(failed)?;
-    let mut write = db.begin_write().map_err(failed)?;
-    write.set_durability(Durability::Immediate).map_err(failed)?;
+    failpoints.hit("journal.before_carry")?;
+    let mut write = db.begin_write()?;
+    write.set_durability(Durability::Immediate)?;
     write.set_quick_repair(true);
     put(&write, load)?;
-    failpoints.hit("journal.before_carry_sync").map_err(failed)?;
-    write.commit().map_err(failed)?;
-    failpoints.hit("journal.after_carry").map_err(failed)
+    failpoints.hit("journal.before_carry_sync")?;
+    write.commit()?;
+    failpoints.hit("journal.after_carry").map_err(StoreError::from)
 }
 
 fn put(write: &redb::WriteTransaction, load: &Load<'_>) -> Result<(), StoreError> {
@@ -117,47 +117,47 @@ fn put(write: &redb::WriteTransaction, load: &Load<'_>) -> Result<(), StoreError
     for (table, rows) in
         [(ENTRIES, &tables.entries), (RECORDS, &tables.records), (SETTLEMENTS, &tables.settlements)]
     {
-        let mut table = write.open_table(table).map_err(failed)?;
+        let mut table = write.open_table(table)?;
         for (seq, bytes) in rows {
-            table.insert(seq, bytes.as_slice()).map_err(failed)?;
+            table.insert(seq, bytes.as_slice())?;
         }
     }
-    let mut meta = write.open_table(META).map_err(failed)?;
-    let mut index = write.open_table(INDEX).map_err(failed)?;
-    let forgotten = meta.get("forgotten").map_err(failed)?.map(|day| day.value().to_vec());
+    let mut meta = write.open_table(META)?;
+    let mut index = write.open_table(INDEX)?;
+    let forgotten = meta.get("forgotten")?.map(|day| day.value().to_vec());
     if forgotten.as_deref() != Some(tables.forgotten.to_be_bytes().as_slice()) {
         let days = signed_before(tables.forgotten);
-        index.retain_in(days.range(), |_key, _seq| false).map_err(failed)?;
-        meta.insert("forgotten", tables.forgotten.to_be_bytes().as_slice()).map_err(failed)?;
+        index.retain_in(days.range(), |_key, _seq| false)?;
+        meta.insert("forgotten", tables.forgotten.to_be_bytes().as_slice())?;
     }
     for (key, seq) in &tables.index {
-        index.insert(key.as_slice(), seq).map_err(failed)?;
+        index.insert(key.as_slice(), seq)?;
     }
-    let mut rows = write.open_table(PAYEES).map_err(failed)?;
+    let mut rows = write.open_table(PAYEES)?;
     let mut through = tables.payees_through;
     match load.payees {
         Some((tally, head)) => {
-            rows.retain(|_payee, _paid| false).map_err(failed)?;
+            rows.retain(|_payee, _paid| false)?;
             payees::insert(&mut rows, tally)?;
             through = head;
         }
         None => payees::insert(&mut rows, &tables.payees)?,
     }
-    meta.insert("payees", encode_head(through).as_slice()).map_err(failed)?;
-    meta.insert("head", encode_head(tables.head).as_slice()).map_err(failed)?;
+    meta.insert("payees", encode_head(through).as_slice())?;
+    meta.insert("head", encode_head(tables.head).as_slice())?;
     if let Some(Seal { seq, tag: hash }) = tables.seal {
-        meta.insert("seal", encode_head(Head { seq, hash }).as_slice()).map_err(failed)?;
+        meta.insert("seal", encode_head(Head { seq, hash }).as_slice())?;
     }
     if let Some(snapshot) = &tables.snapshot {
-        meta.insert("snapshot", encode_snapshot(snapshot).as_slice()).map_err(failed)?;
+        meta.insert("snapshot", encode_snapshot(snapshot).as_slice())?;
     }
-    meta.insert("carried", load.through.to_be_bytes().as_slice()).map_err(failed)?;
+    meta.insert("carried", load.through.to_be_bytes().as_slice())?;
     Ok(())
 }
 
 pub(super) fn entry(read: &ReadTransaction, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(None) };
-    let value = table.get(seq).map_err(failed)?;
+    let value = table.get(seq)?;
     Ok(value.map(|value| value.value().to_vec()))
 }
 
@@ -168,8 +168,8 @@ pub(super) fn read_after(
     visit: &mut Visit<'_>,
 ) -> Result<Option<u64>, StoreError> {
     let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(Some(seq)) };
-    for row in table.range(seq.saturating_add(1)..).map_err(failed)? {
-        let (at, bytes) = row.map_err(failed)?;
+    for row in table.range(seq.saturating_add(1)..)? {
+        let (at, bytes) = row?;
         seq = at.value();
         if !visit(bytes.value()) {
             return Ok(None);
@@ -180,12 +180,12 @@ pub(super) fn read_after(
 
 pub(super) fn indexed(read: &ReadTransaction, key: &[u8]) -> Result<Option<u64>, StoreError> {
     let Some(index) = existing(read.open_table(INDEX))? else { return Ok(None) };
-    Ok(index.get(key).map_err(failed)?.map(|seq| seq.value()))
+    Ok(index.get(key)?.map(|seq| seq.value()))
 }
 
 pub(super) fn record(read: &ReadTransaction, seq: u64) -> Result<Option<Request>, StoreError> {
     let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(None) };
-    let bytes = records.get(seq).map_err(failed)?;
+    let bytes = records.get(seq)?;
     bytes.map(|bytes| decode_record(bytes.value())).transpose()
 }
 
@@ -194,7 +194,7 @@ pub(super) fn settlement(
     seq: u64,
 ) -> Result<Option<Settlement>, StoreError> {
     let Some(settlements) = existing(read.open_table(SETTLEMENTS))? else { return Ok(None) };
-    let bytes = settlements.get(seq).map_err(failed)?;
+    let bytes = settlements.get(seq)?;
     bytes.map(|bytes| decode_settlement(bytes.value())).transpose()
 }
 

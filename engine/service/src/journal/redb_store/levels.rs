@@ -7,9 +7,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use bursar_core::ids::RequestId;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
+use bursar_rows::existing;
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
-use super::error::{existing, failed};
 use super::{history, payees};
 use crate::journal::payees::behind;
 use crate::journal::store::{
@@ -45,7 +45,7 @@ impl Now {
     }
 
     fn began(&self) -> Result<Option<ReadTransaction>, StoreError> {
-        self.history.as_ref().map(|db| db.begin_read().map_err(failed)).transpose()
+        self.history.as_ref().map(|db| db.begin_read().map_err(StoreError::from)).transpose()
     }
 }
 
@@ -184,13 +184,13 @@ impl Reader for Levels {
                 None => None,
             };
             let mut rows = match &table {
-                Some(table) => Some(table.range((Bound::Unbounded, below)).map_err(failed)?.rev()),
+                Some(table) => Some(table.range((Bound::Unbounded, below))?.rev()),
                 None => None,
             };
             let mut next_far = || match rows.as_mut().and_then(Iterator::next) {
                 Some(row) => {
-                    let (seq, bytes) = row.map_err(failed)?;
-                    Ok(Some((seq.value(), bytes.value().to_vec())))
+                    let (seq, bytes) = row?;
+                    Ok::<_, StoreError>(Some((seq.value(), bytes.value().to_vec())))
                 }
                 None => Ok(None),
             };

@@ -1,11 +1,11 @@
 //! A read-only check of a journal that no engine has open.
 
+use bursar_rows::StoreError;
 use std::path::Path;
 
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::batches;
-use super::error::failed;
 use super::history::{self, history_beside};
 use crate::journal::codec;
 use crate::journal::error::JournalError;
@@ -72,5 +72,5 @@ pub fn look(path: &Path) -> Result<(), JournalError> {
 
 fn read(path: &Path) -> Result<Option<ReadTransaction>, JournalError> {
     let Ok(db) = Database::builder().open_read_only(path) else { return Ok(None) };
-    Ok(Some(db.begin_read().map_err(failed)?))
+    Ok(Some(db.begin_read().map_err(StoreError::from)?))
 }

@@ -1,9 +1,9 @@
 //! The history's table of payees.
 
 use bursar_domain::payees::{Paid, Payee, Tally};
+use bursar_rows::existing;
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition};
 
-use super::error::{existing, failed};
 use crate::journal::payees::{decode_paid, decode_payee, encode_paid, encode_payee};
 use crate::journal::store::{StoreError, VisitPaid};
 
@@ -15,7 +15,7 @@ pub(super) fn insert(
 ) -> Result<(), StoreError> {
     for (payee, paid) in tally {
         let (key, row) = (encode_payee(payee), encode_paid(paid));
-        rows.insert(key.as_slice(), row.as_slice()).map_err(failed)?;
+        rows.insert(key.as_slice(), row.as_slice())?;
     }
     Ok(())
 }
@@ -23,14 +23,14 @@ pub(super) fn insert(
 /// Returns a payee's row; `None` also if it is damaged.
 pub(super) fn one(read: &ReadTransaction, payee: &Payee) -> Result<Option<Paid>, StoreError> {
     let Some(payees) = existing(read.open_table(PAYEES))? else { return Ok(None) };
-    let bytes = payees.get(encode_payee(payee).as_slice()).map_err(failed)?;
+    let bytes = payees.get(encode_payee(payee).as_slice())?;
     Ok(bytes.and_then(|bytes| decode_paid(bytes.value())))
 }
 
 pub(super) fn all(read: &ReadTransaction, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
     let Some(table) = existing(read.open_table(PAYEES))? else { return Ok(()) };
-    for row in table.iter().map_err(failed)? {
-        let (key, bytes) = row.map_err(failed)?;
+    for row in table.iter()? {
+        let (key, bytes) = row?;
         if let Some(payee) = decode_payee(key.value()) {
             visit(payee, decode_paid(bytes.value()));
         }

@@ -9,37 +9,37 @@ const ENTRIES_MAX: usize = 16_384;
 
 /// A map whose entries expire after a fixed time.
 #[derive(Debug)]
-pub struct Memory<K, V> {
+pub struct TtlMap<K, V> {
     ttl_ms: u64,
     // Held for a single lookup.
-    known: Mutex<HashMap<K, (u64, V)>>,
+    entries: Mutex<HashMap<K, (u64, V)>>,
 }
 
-impl<K: Eq + Hash, V: Clone> Memory<K, V> {
+impl<K: Eq + Hash, V: Clone> TtlMap<K, V> {
     /// Creates an empty map whose entries expire after `ttl_ms`.
     pub fn new(ttl_ms: u64) -> Self {
-        Self { ttl_ms, known: Mutex::default() }
+        Self { ttl_ms, entries: Mutex::default() }
     }
 
     /// Returns the value of a key unless it has expired.
     pub fn get(&self, key: &K, now_ms: u64) -> Option<V> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, value) = known.get(key)?;
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, value) = entries.get(key)?;
         (now_ms.saturating_sub(*at) < self.ttl_ms).then(|| value.clone())
     }
 
     /// Stores a value, which expires `ttl_ms` after `now_ms`.
-    pub fn learn(&self, key: K, value: V, now_ms: u64) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= ENTRIES_MAX && !known.contains_key(&key) {
-            known.clear();
+    pub fn insert(&self, key: K, value: V, now_ms: u64) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= ENTRIES_MAX && !entries.contains_key(&key) {
+            entries.clear();
         }
-        known.insert(key, (now_ms, value));
+        entries.insert(key, (now_ms, value));
     }
 
     /// Removes the value of a key.
-    pub fn forget(&self, key: &K) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    pub fn remove(&self, key: &K) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
 
@@ -49,15 +49,15 @@ mod tests {
 
     #[test]
     fn cached_values_expire_and_their_number_is_bounded() {
-        let memory = Memory::new(100);
-        memory.learn(1, "a", 50);
-        assert_eq!(memory.get(&1, 149), Some("a"));
-        assert_eq!(memory.get(&1, 150), None);
+        let map = TtlMap::new(100);
+        map.insert(1, "a", 50);
+        assert_eq!(map.get(&1, 149), Some("a"));
+        assert_eq!(map.get(&1, 150), None);
         for key in 0..ENTRIES_MAX + 10 {
-            memory.learn(key, "b", 200);
+            map.insert(key, "b", 200);
         }
-        assert!(memory.known.lock().unwrap().len() <= ENTRIES_MAX);
-        memory.forget(&ENTRIES_MAX);
-        assert_eq!(memory.get(&ENTRIES_MAX, 200), None);
+        assert!(map.entries.lock().unwrap().len() <= ENTRIES_MAX);
+        map.remove(&ENTRIES_MAX);
+        assert_eq!(map.get(&ENTRIES_MAX, 200), None);
     }
 }

@@ -15,7 +15,7 @@ const BLOCKS_BEFORE: u64 = 50;
 const BLOCKS_RECENT: u64 = 600;
 
 /// Blocks per log query: public nodes accept so many.
-const BLOCKS_TOGETHER: u64 = 1_000;
+const BLOCKS_PER_QUERY: u64 = 1_000;
 
 /// The block in which a transaction carried out a payment. `None` if it did not, or if no node knows it.
 ///
@@ -26,14 +26,14 @@ pub(super) async fn prove(
     payment: &Payment,
     hash: B256,
 ) -> Result<Option<u64>, ChainFault> {
-    Ok(match look(settler, payment, hash).await? {
-        Look::Proven(block) => Some(block),
-        Look::Unknown | Look::Other => None,
+    Ok(match check_transaction(settler, payment, hash).await? {
+        ProofStatus::Proven(block) => Some(block),
+        ProofStatus::Unknown | ProofStatus::Other => None,
     })
 }
 
 /// Whether a transaction carried out a payment.
-enum Look {
+enum ProofStatus {
     /// The node has no receipt of it.
     Unknown,
     /// It did not carry out the payment.
@@ -42,10 +42,14 @@ enum Look {
     Proven(u64),
 }
 
-async fn look(settler: &Settler, payment: &Payment, hash: B256) -> Result<Look, ChainFault> {
+async fn check_transaction(
+    settler: &Settler,
+    payment: &Payment,
+    hash: B256,
+) -> Result<ProofStatus, ChainFault> {
     let served = &settler.served;
-    let Some(receipt) = served.chain.receipt(hash).await? else { return Ok(Look::Unknown) };
-    let Some(sent) = served.chain.transaction(hash).await? else { return Ok(Look::Unknown) };
+    let Some(receipt) = served.chain.receipt(hash).await? else { return Ok(ProofStatus::Unknown) };
+    let Some(sent) = served.chain.transaction(hash).await? else { return Ok(ProofStatus::Unknown) };
     let carrier = Carrier {
         ours: settler.is_signer(sent.from),
         to: sent.to,
@@ -54,7 +58,7 @@ async fn look(settler: &Settler, payment: &Payment, hash: B256) -> Result<Look, 
     };
     let method = registry::method(payment.method);
     let proven = method.is_proven(&served.place, &payment.terms, &carrier);
-    Ok(if proven { Look::Proven(receipt.block_number) } else { Look::Other })
+    Ok(if proven { ProofStatus::Proven(receipt.block_number) } else { ProofStatus::Other })
 }
 
 /// The hash and block of the transaction in which the money moved. Searches from shortly before `since` to the newest
@@ -75,20 +79,20 @@ pub(super) async fn find(
     // From the newest block backwards, because the transaction is probably recent.
     let mut to_block = head;
     loop {
-        let from_block = begin.max(to_block.saturating_sub(BLOCKS_TOGETHER - 1));
-        let wanted = LogFilter {
+        let from_block = begin.max(to_block.saturating_sub(BLOCKS_PER_QUERY - 1));
+        let filter = LogFilter {
             from_block,
             to_block,
             addresses: vec![trace.contract],
             events: vec![trace.event],
             indexed: trace.indexed.clone(),
         };
-        for found in served.chain.logs(wanted).await? {
-            match look(settler, payment, found.tx_hash).await? {
-                Look::Proven(block) => return Ok(Some((found.tx_hash, block))),
-                Look::Other => {}
+        for found in served.chain.logs(filter).await? {
+            match check_transaction(settler, payment, found.tx_hash).await? {
+                ProofStatus::Proven(block) => return Ok(Some((found.tx_hash, block))),
+                ProofStatus::Other => {}
                 // The node returned the event, so the missing receipt is a gap in its data and not an answer.
-                Look::Unknown => return Err(ChainFault::Unavailable { tried: Vec::new() }),
+                ProofStatus::Unknown => return Err(ChainFault::Unavailable { tried: Vec::new() }),
             }
         }
         if from_block <= begin {

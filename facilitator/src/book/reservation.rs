@@ -2,13 +2,13 @@
 
 /// Gas and data that are reserved for payments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Aside {
+pub struct GasReservation {
     pub gas: u64,
     /// Data in units of 1,000 bytes, rounded up for each payment. Some networks charge a fee for it.
     pub kilobytes: u64,
 }
 
-impl Aside {
+impl GasReservation {
     /// Adds; saturates.
     pub fn add(&mut self, other: Self) {
         self.gas = self.gas.saturating_add(other.gas);

@@ -19,7 +19,7 @@ pub enum Repeats {
 
 /// The rights that requests hold now, by payment.
 #[derive(Debug, Clone, Default)]
-pub struct Successes {
+pub struct SuccessRights {
     // Held for a single lookup.
     held: Arc<Mutex<HashMap<PaymentKey, AskedBy>>>,
     repeats: Repeats,
@@ -27,17 +27,17 @@ pub struct Successes {
 
 /// The right of one request to the success of one payment. Dropping it frees the success for the next request.
 #[derive(Debug)]
-pub struct Right {
+pub struct SuccessRight {
     /// `None` for a request that repeats the holder's key: it receives the success along with the holder.
-    holds: Option<Successes>,
+    holds: Option<SuccessRights>,
     pub key: PaymentKey,
     pub by: AskedBy,
 }
 
-impl Drop for Right {
+impl Drop for SuccessRight {
     fn drop(&mut self) {
-        if let Some(successes) = &self.holds {
-            successes.held().remove(&self.key);
+        if let Some(success_rights) = &self.holds {
+            success_rights.held().remove(&self.key);
         }
     }
 }
@@ -46,26 +46,26 @@ impl Drop for Right {
 #[derive(Debug)]
 pub enum Share {
     /// The success. It counts as returned once it was written.
-    Own(Right),
+    Own(SuccessRight),
     /// The success along with the request that holds the right, whose key it repeats.
-    Along(Right),
+    WithHolder(SuccessRight),
     /// The success again: the request repeats the one that received it, or repeats are allowed.
     Again,
     /// Nothing, because another request has the success.
     None,
 }
 
-impl Successes {
+impl SuccessRights {
     /// Creates the table without any rights.
     pub fn new(repeats: Repeats) -> Self {
         Self { held: Arc::default(), repeats }
     }
 
     /// Takes the right for the request that had the payment accepted. `None` if another request holds it.
-    pub fn take(&self, key: PaymentKey, by: AskedBy) -> Option<Right> {
+    pub fn take(&self, key: PaymentKey, by: AskedBy) -> Option<SuccessRight> {
         match self.share_of(key, by) {
             Share::Own(right) => Some(right),
-            Share::Along(_) | Share::Again | Share::None => None,
+            Share::WithHolder(_) | Share::Again | Share::None => None,
         }
     }
 
@@ -98,9 +98,11 @@ impl Successes {
         match held.get(&key) {
             None => {
                 held.insert(key, by);
-                Share::Own(Right { holds: Some(self.clone()), key, by })
+                Share::Own(SuccessRight { holds: Some(self.clone()), key, by })
             }
-            Some(holder) if by.repeats(holder) => Share::Along(Right { holds: None, key, by }),
+            Some(holder) if by.repeats(holder) => {
+                Share::WithHolder(SuccessRight { holds: None, key, by })
+            }
             Some(_another) => Share::None,
         }
     }
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn one_request_holds_the_success_until_its_response_ends() {
-        let all = Successes::default();
+        let all = SuccessRights::default();
         let open = record(by(1), false);
         let first = all.share(&open, by(0));
         assert!(matches!(first, Share::Own(_)));
@@ -176,11 +178,11 @@ mod tests {
 
     #[test]
     fn repeat_of_the_holders_key_shares_the_success_and_keeps_the_holders_right() {
-        let all = Successes::default();
+        let all = SuccessRights::default();
         let open = record(by(0), false);
         let first = all.take(open.payment.key(), by(1));
         let along = all.share(&open, by(1));
-        assert!(matches!(along, Share::Along(_)));
+        assert!(matches!(along, Share::WithHolder(_)));
         assert!(all.would_share(&open, by(1)) && !all.would_share(&open, by(2)));
         drop(along);
         assert!(matches!(all.share(&open, by(2)), Share::None), "the first still holds it");
@@ -190,7 +192,7 @@ mod tests {
 
     #[test]
     fn written_success_is_returned_again_to_the_same_idempotency_key_only() {
-        let all = Successes::default();
+        let all = SuccessRights::default();
         let answered = record(by(1), true);
         assert!(matches!(all.share(&answered, by(1)), Share::Again));
         assert!(matches!(all.share(&answered, by(2)), Share::None));
@@ -198,7 +200,7 @@ mod tests {
         let keyless = record(by(0), true);
         assert!(matches!(all.share(&keyless, by(0)), Share::None));
         assert!(all.would_share(&answered, by(1)) && !all.would_share(&answered, by(0)));
-        let every = Successes::new(Repeats::Success);
+        let every = SuccessRights::new(Repeats::Success);
         assert!(matches!(every.share(&keyless, by(0)), Share::Again));
         assert!(every.would_share(&keyless, by(0)));
     }

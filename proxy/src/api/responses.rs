@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 
 use crate::fault::{Code, Fault};
 use crate::offer::Challenge;
-use crate::sell::{Head, Refused, Streamed};
-use crate::upstream::Side;
+use crate::sell::{AnswerHead, PaidStream, PaymentRefusal};
+use crate::upstream::Passthrough;
 
 const REQUIRED: HeaderName = HeaderName::from_static("payment-required");
 const RECEIPT: HeaderName = HeaderName::from_static("payment-response");
@@ -40,14 +40,14 @@ pub(super) fn challenge(status: StatusCode, challenge: Challenge, usd: &str) -> 
 }
 
 /// A refusal without the result of a payment.
-pub(super) fn fault(fault: &Fault) -> Response {
+pub(super) fn error(fault: &Fault) -> Response {
     envelope(fault, None)
 }
 
 /// A refusal of a request that reaches no route: a code for its kind, with the edge's own status and text.
 pub(super) fn edge(why: Refusal) -> Response {
     let code = match why {
-        Refusal::Busy => return fault(&Fault::of(Code::Busy)),
+        Refusal::Busy => return error(&Fault::of(Code::Busy)),
         Refusal::BodyTooLarge => Code::TooLarge,
         Refusal::Malformed | Refusal::Length | Refusal::HeadTooLarge | Refusal::Timeout => {
             Code::InvalidRequest
@@ -63,14 +63,14 @@ pub(super) fn edge(why: Refusal) -> Response {
 }
 
 /// A refusal of a request with a payment.
-pub(super) fn refused(refused: &Refused, version: Version) -> Response {
+pub(super) fn refusal(refusal: &PaymentRefusal, version: Version) -> Response {
     let mut x402 = Map::new();
-    x402.insert("charged".to_owned(), json!(refused.charged.text()));
-    let receipt = refused.receipt.as_deref();
+    x402.insert("charged".to_owned(), json!(refusal.charged.text()));
+    let receipt = refusal.receipt.as_deref();
     if let Some(receipt) = receipt.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
         x402.insert("receipt".to_owned(), receipt);
     }
-    let mut response = envelope(&refused.fault, Some(Value::Object(x402)));
+    let mut response = envelope(&refusal.fault, Some(Value::Object(x402)));
     if let Some(receipt) = receipt {
         put_receipt(response.headers_mut(), version, receipt);
     }
@@ -102,18 +102,18 @@ fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
     response
 }
 
-/// A paid whole answer. `out` runs before the last byte is sent.
+/// A paid whole answer. `before_end` runs before the last byte is sent.
 pub(super) fn whole(
-    head: Head,
+    head: AnswerHead,
     version: Version,
     body: Vec<u8>,
-    out: Option<impl Future<Output = ()> + Send + 'static>,
+    before_end: Option<impl Future<Output = ()> + Send + 'static>,
 ) -> Response {
-    let Some(out) = out else { return paid(head, version, Body::from(body)) };
+    let Some(before_end) = before_end else { return paid(head, version, Body::from(body)) };
     let mut first = Bytes::from(body);
     let last = first.split_off(first.len().saturating_sub(1));
     let pieces = stream::iter([first]).chain(stream::once(async move {
-        out.await;
+        before_end.await;
         last
     }));
     paid(head, version, Body::from_stream(pieces.map(Ok::<_, Infallible>)))
@@ -121,8 +121,8 @@ pub(super) fn whole(
 
 /// A paid stream. If the chunks end before the answer does, the connection is cut, because a normal end would look
 /// like the end of the answer.
-pub(super) fn stream(streamed: Streamed, version: Version) -> Response {
-    let Streamed { head, mut chunks, complete } = streamed;
+pub(super) fn stream(paid_stream: PaidStream, version: Version) -> Response {
+    let PaidStream { head, mut chunks, complete } = paid_stream;
     let pieces = stream::poll_fn(move |context| {
         chunks.poll_recv(context).map(|piece| match piece {
             Some(piece) => Some(Ok(piece)),
@@ -136,24 +136,24 @@ pub(super) fn stream(streamed: Streamed, version: Version) -> Response {
     response
 }
 
-fn paid(head: Head, version: Version, body: Body) -> Response {
+fn paid(head: AnswerHead, version: Version, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status(head.status);
     let headers = response.headers_mut();
     put_receipt(headers, version, &head.receipt);
     put(headers, PRICE, &head.usd);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
-    said(headers, head.content_type, head.request_id);
+    put_upstream_headers(headers, head.content_type, head.request_id);
     response
 }
 
 /// An unpaid response of the upstream.
-pub(super) fn side(side: Side) -> Response {
-    let mut response = Response::new(Body::from(side.body));
-    *response.status_mut() = status(side.status);
+pub(super) fn passthrough(upstream: Passthrough) -> Response {
+    let mut response = Response::new(Body::from(upstream.body));
+    *response.status_mut() = status(upstream.status);
     let headers = response.headers_mut();
-    said(headers, side.content_type, None);
-    if let Some(after) = side.retry_after {
+    put_upstream_headers(headers, upstream.content_type, None);
+    if let Some(after) = upstream.retry_after {
         put(headers, header::RETRY_AFTER, &after);
     }
     response
@@ -167,7 +167,11 @@ fn put_receipt(headers: &mut HeaderMap, version: Version, receipt: &str) {
     }
 }
 
-fn said(headers: &mut HeaderMap, content_type: Option<String>, request_id: Option<String>) {
+fn put_upstream_headers(
+    headers: &mut HeaderMap,
+    content_type: Option<String>,
+    request_id: Option<String>,
+) {
     put(headers, header::CONTENT_TYPE, content_type.as_deref().unwrap_or("application/json"));
     if let Some(id) = request_id {
         put(headers, REQUEST, &id);
