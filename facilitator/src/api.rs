@@ -2,9 +2,9 @@
 //! without access, and faults of the facilitator.
 
 mod access;
-mod answers;
 mod catalogue;
 mod delivery;
+mod responses;
 mod state;
 
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::book::record::AskedBy;
+use crate::health::ServiceHealth;
 use crate::metrics::{Metrics, Route};
-use crate::reason::{Reason, Refused};
-use crate::settle::door::{End, Trouble};
-use crate::standing::Standing;
-use crate::verify::Fault;
+use crate::reason::{Reason, Rejection};
+use crate::settle::door::{SettleError, SettleOutcome};
+use crate::verify::VerifyError;
 use access::Caller;
 pub use catalogue::Catalogue;
 pub use state::Api;
@@ -57,13 +57,13 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/contracts", get(contracts))
         .route("/openapi.json", get(openapi))
         .fallback(|| async {
-            answers::error(
+            responses::error(
                 StatusCode::NOT_FOUND,
                 "There is nothing at this path: see /openapi.json.",
             )
         })
         .method_not_allowed_fallback(|| async {
-            answers::error(
+            responses::error(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "This path does not support this method: see /openapi.json.",
             )
@@ -74,103 +74,115 @@ pub fn router(api: Arc<Api>) -> Router {
 /// Responses to requests that reach no route.
 pub fn refuse() -> Refuse {
     Refuse::new(|refused| {
-        let response = answers::error(refused.why.status(), refused.why.text());
-        if refused.why == Refusal::Busy { answers::later(response) } else { response }
+        let response = responses::error(refused.why.status(), refused.why.text());
+        if refused.why == Refusal::Busy { responses::with_retry_after(response) } else { response }
     })
 }
 
 /// The routes for Prometheus and the operator, on a separate listener.
-pub fn metrics_router(metrics: Arc<Metrics>, standing: Arc<Standing>) -> Router {
+pub fn metrics_router(metrics: Arc<Metrics>, health: Arc<ServiceHealth>) -> Router {
     let text = move || async move {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         ([(header::CONTENT_TYPE, kind)], metrics.text())
     };
-    let report = move || async move { answers::with(StatusCode::OK, standing.report()) };
+    let report = move || async move { responses::with_status(StatusCode::OK, health.report()) };
     Router::new().route("/metrics", get(text)).route("/status", get(report))
 }
 
 /// A body, unless it was too long or incomplete.
-type Got = Result<Bytes, BytesRejection>;
+type BodyResult = Result<Bytes, BytesRejection>;
 
 async fn verify(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    body: Got,
+    body: BodyResult,
 ) -> Response {
-    let begun = api.clock.mono_ms();
-    let (result, answer) = match read(body, &caller, &headers) {
-        Err(unread) => unread.answer(Route::verify),
-        Ok((request, by)) => match api.door.verify(&request, by).await {
-            Ok(payer) => ("good", answers::good(payer)),
-            Err(Fault::Refused(refused)) => (refused.reason.text(), answers::bad(&refused)),
-            Err(Fault::Malformed(fault)) => Unread::Malformed(fault).answer(Route::verify),
-            Err(fault @ (Fault::Chain(_) | Fault::Store(_))) => {
+    let started_ms = api.clock.mono_ms();
+    let (result, response) = match parse(body, &caller, &headers) {
+        Err(error) => error.response(Route::verify),
+        Ok((request, by)) => match api.settlement.verify(&request, by).await {
+            Ok(payer) => ("good", responses::valid(payer)),
+            Err(VerifyError::Rejected(rejection)) => {
+                (rejection.reason.text(), responses::invalid(&rejection))
+            }
+            Err(VerifyError::Malformed(fault)) => {
+                RequestError::Malformed(fault).response(Route::verify)
+            }
+            Err(fault @ (VerifyError::Chain(_) | VerifyError::Store(_))) => {
                 tracing::warn!(%fault, "a payment could not be verified");
                 let reason = Reason::UnexpectedVerify;
-                let refused = Refused::from(reason);
+                let rejection = Rejection::from(reason);
                 (
                     reason.text(),
-                    answers::later(answers::with(
+                    responses::with_retry_after(responses::with_status(
                         StatusCode::SERVICE_UNAVAILABLE,
-                        answers::bad_body(&refused),
+                        responses::invalid_body(&rejection),
                     )),
                 )
             }
         },
     };
-    api.metrics.answered(Route::verify, result, api.clock.mono_ms().saturating_sub(begun));
-    answer
+    api.metrics.answered(Route::verify, result, api.clock.mono_ms().saturating_sub(started_ms));
+    response
 }
 
 async fn settle(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    body: Got,
+    body: BodyResult,
 ) -> Response {
     if api.stopping.is_cancelled() {
         let text = "This facilitator is stopping: try again, here or at another one.";
-        return answers::later(answers::error(StatusCode::SERVICE_UNAVAILABLE, text));
+        return responses::with_retry_after(responses::error(
+            StatusCode::SERVICE_UNAVAILABLE,
+            text,
+        ));
     }
-    let begun = api.clock.mono_ms();
-    let (result, answer) = match read(body, &caller, &headers) {
-        Err(unread) => unread.answer(Route::settle),
-        Ok((request, by)) => match api.door.settle(&request, by).await {
-            Ok(mut end) => {
-                let mut told = answers::end(&request, &end);
-                if let End::Settled { right, .. } = &mut end
+    let started_ms = api.clock.mono_ms();
+    let (result, response) = match parse(body, &caller, &headers) {
+        Err(error) => error.response(Route::settle),
+        Ok((request, by)) => match api.settlement.settle(&request, by).await {
+            Ok(mut outcome) => {
+                let mut answer = responses::settled(&request, &outcome);
+                if let SettleOutcome::Settled { right, .. } = &mut outcome
                     && let Some(right) = right.take()
                 {
-                    delivery::record(&api, right, &mut told.1);
+                    delivery::record(&api, right, &mut answer.1);
                 }
-                let took_ms = api.clock.mono_ms().saturating_sub(begun);
-                let asked = &request.asked;
+                let took_ms = api.clock.mono_ms().saturating_sub(started_ms);
+                let required = &request.requirements;
                 tracing::info!(
-                    network = %text::quoted(&asked.network, 64), pay_to = %asked.pay_to,
-                    amount = %asked.amount, asset = %asked.asset, result = told.0, end = ?end,
+                    network = %text::quoted(&required.network, 64), pay_to = %required.pay_to,
+                    amount = %required.amount, asset = %required.asset, result = answer.0, end = ?outcome,
                     took_ms, "settle"
                 );
-                told
+                answer
             }
-            Err(Trouble::Malformed(fault)) => Unread::Malformed(fault).answer(Route::settle),
-            Err(trouble) => {
-                tracing::warn!(%trouble, "a payment could not be accepted");
+            Err(SettleError::Malformed(fault)) => {
+                RequestError::Malformed(fault).response(Route::settle)
+            }
+            Err(error) => {
+                tracing::warn!(trouble = %error, "a payment could not be accepted");
                 let reason = Reason::UnexpectedSettle;
-                let body = answers::failed_body(&request, &Refused::from(reason));
+                let body = responses::settle_failure_body(&request, &Rejection::from(reason));
                 (
                     reason.text(),
-                    answers::later(answers::with(StatusCode::SERVICE_UNAVAILABLE, body)),
+                    responses::with_retry_after(responses::with_status(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        body,
+                    )),
                 )
             }
         },
     };
-    api.metrics.answered(Route::settle, result, api.clock.mono_ms().saturating_sub(begun));
-    answer
+    api.metrics.answered(Route::settle, result, api.clock.mono_ms().saturating_sub(started_ms));
+    response
 }
 
 /// Why a request could not be read.
-enum Unread {
+enum RequestError {
     Body(BytesRejection),
     Json(json::JsonError),
     Malformed(X402Error),
@@ -184,9 +196,9 @@ enum Unread {
     },
 }
 
-impl Unread {
+impl RequestError {
     /// The answer: a verdict for an unsupported version, otherwise an error.
-    fn answer(self, route: Route) -> (&'static str, Response) {
+    fn response(self, route: Route) -> (&'static str, Response) {
         let mut status = StatusCode::BAD_REQUEST;
         let why = match self {
             Self::Body(fault) => {
@@ -194,12 +206,13 @@ impl Unread {
                 format!("The body could not be read: {}.", fault.body_text())
             }
             Self::Version { network, short } => {
-                let refused = Refused::from(Reason::Version);
+                let rejection = Rejection::from(Reason::Version);
                 let answer = match route {
-                    Route::verify => answers::bad(&refused),
+                    Route::verify => responses::invalid(&rejection),
                     Route::settle => {
-                        let body = answers::failed_body_of(network.as_deref(), &refused);
-                        answers::failure(short, body)
+                        let body =
+                            responses::settle_failure_body_of(network.as_deref(), &rejection);
+                        responses::settle_failure(short, body)
                     }
                 };
                 return (Reason::Version.text(), answer);
@@ -210,24 +223,24 @@ impl Unread {
                 format!("The body is not a valid request: {}.", fault.reason())
             }
         };
-        ("malformed", answers::malformed(status, route, &why))
+        ("malformed", responses::malformed(status, route, &why))
     }
 }
 
-fn read(
-    body: Got,
+fn parse(
+    body: BodyResult,
     caller: &Caller,
     headers: &HeaderMap,
-) -> Result<(SettlementRequest, AskedBy), Unread> {
-    let by = caller.asks(headers).map_err(Unread::Key)?;
-    let body = body.map_err(Unread::Body)?;
-    let body = json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(Unread::Json)?;
+) -> Result<(SettlementRequest, AskedBy), RequestError> {
+    let by = caller.origin(headers).map_err(RequestError::Key)?;
+    let body = body.map_err(RequestError::Body)?;
+    let body = json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(RequestError::Json)?;
     let request = SettlementRequest::parse(&body).map_err(|fault| match fault {
-        SettlementFault::Malformed(fault) => Unread::Malformed(fault),
+        SettlementFault::Malformed(fault) => RequestError::Malformed(fault),
         SettlementFault::Version => {
-            let asked = |key| body.get("paymentRequirements")?.get(key);
-            let network = asked("network").and_then(json::Value::as_str).map(str::to_owned);
-            Unread::Version { network, short: asked("extra").is_none() }
+            let requirement = |key| body.get("paymentRequirements")?.get(key);
+            let network = requirement("network").and_then(json::Value::as_str).map(str::to_owned);
+            RequestError::Version { network, short: requirement("extra").is_none() }
         }
     })?;
     Ok((request, by))
@@ -244,34 +257,34 @@ async fn supported(State(api): State<Arc<Api>>, Query(query): Query<View>) -> Re
         Some("summary") => api.catalogue.summary(),
         Some(_other) => {
             let text = "The only other view is /supported?view=summary.";
-            return answers::error(StatusCode::BAD_REQUEST, text);
+            return responses::error(StatusCode::BAD_REQUEST, text);
         }
     };
-    answers::with(StatusCode::OK, body)
+    responses::with_status(StatusCode::OK, body)
 }
 
 async fn health(State(api): State<Arc<Api>>) -> Response {
-    answers::with(StatusCode::OK, api.catalogue.health(api.standing.is_degraded()))
+    responses::with_status(StatusCode::OK, api.catalogue.health(api.health.is_degraded()))
 }
 
 /// The process answers.
 async fn livez() -> Response {
-    answers::with(StatusCode::OK, serde_json::json!({ "status": "alive" }))
+    responses::with_status(StatusCode::OK, serde_json::json!({ "status": "alive" }))
 }
 
-/// Reports whether payments can be settled, with the checks of [`Standing`].
+/// Reports whether payments can be settled, with the checks of [`ServiceHealth`].
 async fn readyz(State(api): State<Arc<Api>>) -> Response {
-    let ready = api.standing.is_ready() && !api.stopping.is_cancelled();
-    let mut body = api.standing.checks();
+    let ready = api.health.is_ready() && !api.stopping.is_cancelled();
+    let mut body = api.health.checks();
     body["status"] = Value::from(if ready { "ready" } else { "not ready" });
     if ready {
-        return answers::with(StatusCode::OK, body);
+        return responses::with_status(StatusCode::OK, body);
     }
-    answers::later(answers::with(StatusCode::SERVICE_UNAVAILABLE, body))
+    responses::with_retry_after(responses::with_status(StatusCode::SERVICE_UNAVAILABLE, body))
 }
 
 async fn contracts(State(api): State<Arc<Api>>) -> Response {
-    answers::with(StatusCode::OK, api.catalogue.contracts())
+    responses::with_status(StatusCode::OK, api.catalogue.contracts())
 }
 
 async fn openapi() -> Response {
@@ -287,7 +300,7 @@ mod tests {
     #[test]
     fn openapi_document_lists_every_route_and_every_code() {
         let document: Value = serde_json::from_str(include_str!("../openapi.json")).unwrap();
-        let told: BTreeSet<String> =
+        let documented: BTreeSet<String> =
             document["paths"].as_object().unwrap().keys().cloned().collect();
         let source = include_str!("api.rs").split("mod tests").next().unwrap();
         let routed: BTreeSet<String> = source
@@ -296,12 +309,12 @@ mod tests {
             .map(|rest| rest.split('"').next().unwrap().to_owned())
             .filter(|path| !["/metrics", "/status"].contains(&path.as_str()))
             .collect();
-        assert_eq!(told, routed);
+        assert_eq!(documented, routed);
         let codes = &document["components"]["schemas"]["Reason"]["enum"];
         let codes: Vec<&str> =
             codes.as_array().unwrap().iter().map(|code| code.as_str().unwrap()).collect();
-        let ours: Vec<&str> = Reason::ALL.iter().map(|reason| reason.text()).collect();
-        assert_eq!(codes, ours);
+        let known: Vec<&str> = Reason::ALL.iter().map(|reason| reason.text()).collect();
+        assert_eq!(codes, known);
         assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
     }
 }

@@ -96,7 +96,7 @@ impl Check {
             return;
         }
         let open = match RedbPayments::open_file(&config.store) {
-            Ok((payments, _desks)) => payments.open().await,
+            Ok((payments, _outboxes)) => payments.open().await,
             Err(fault) => Err(fault),
         };
         let open = match open {
@@ -199,8 +199,8 @@ impl Check {
             Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
         }
         // If the contract is missing, `contracts` has reported that already.
-        let asked = prism::knows(network.prism, signer);
-        if let Ok(answer) = chain.call(asked.to, asked.data, BlockTag::Latest).await
+        let question = prism::is_facilitator_call(network.prism, signer);
+        if let Ok(answer) = chain.call(question.to, question.data, BlockTag::Latest).await
             && !answer.is_empty()
             && answer.iter().all(|byte| *byte == 0)
         {

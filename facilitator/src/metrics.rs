@@ -26,20 +26,20 @@ pub enum Route {
 
 /// The labels of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Answered {
+pub struct AnswerLabels {
     pub route: Route,
     /// `good`, or the reason code.
     pub result: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
+struct RouteLabel {
     route: Route,
 }
 
 /// The labels of a signer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct OfSigner {
+pub struct SignerLabels {
     /// The CAIP-2 id.
     pub network: String,
     pub signer: String,
@@ -47,7 +47,7 @@ pub struct OfSigner {
 
 /// The label of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct OfNetwork {
+pub struct NetworkLabel {
     /// The CAIP-2 id.
     pub network: String,
 }
@@ -56,31 +56,32 @@ pub struct OfNetwork {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    answers: Family<Answered, Counter>,
-    seconds: Family<Asked, Histogram>,
+    answers: Family<AnswerLabels, Counter>,
+    seconds: Family<RouteLabel, Histogram>,
     /// Payments that have not ended.
     pub open: Gauge<i64, AtomicI64>,
     /// How long the oldest queued payment has waited for a transaction.
     pub oldest_queued: Gauge<f64, AtomicU64>,
     /// The balance of each signer in whole coins; rounded, for display only.
-    pub balance: Family<OfSigner, Gauge<f64, AtomicU64>>,
+    pub balance: Family<SignerLabels, Gauge<f64, AtomicU64>>,
     /// 1 if a signer has less than `min_signer_balance`.
-    pub balance_low: Family<OfSigner, Gauge<i64, AtomicI64>>,
+    pub balance_low: Family<SignerLabels, Gauge<i64, AtomicI64>>,
     /// How long the oldest transaction of a signer has waited for a block.
-    pub oldest_unmined: Family<OfSigner, Gauge<f64, AtomicU64>>,
+    pub oldest_unmined: Family<SignerLabels, Gauge<f64, AtomicU64>>,
     /// 1 if a node of the network answered at the last probe.
-    pub node_up: Family<OfNetwork, Gauge<i64, AtomicI64>>,
-    gas_spent: Family<OfNetwork, Counter<f64, AtomicU64>>,
-    reorganised: Family<OfNetwork, Counter>,
-    charged_after_refusal: Family<OfNetwork, Counter>,
+    pub node_up: Family<NetworkLabel, Gauge<i64, AtomicI64>>,
+    gas_spent: Family<NetworkLabel, Counter<f64, AtomicU64>>,
+    reorganised: Family<NetworkLabel, Counter>,
+    charged_after_refusal: Family<NetworkLabel, Counter>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("facilitator");
-        let answers = Family::<Answered, Counter>::default();
+        let answers = Family::<AnswerLabels, Counter>::default();
         registry.register("answers", "Responses by route and result", answers.clone());
-        let seconds = Family::<Asked, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        let seconds =
+            Family::<RouteLabel, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         registry.register("answer_seconds", "Duration of responses", seconds.clone());
         let open = Gauge::default();
         registry.register("open_payments", "Open payments", open.clone());
@@ -139,31 +140,31 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts an answer and its duration in milliseconds.
-    #[expect(clippy::float_arithmetic, reason = "seconds for looking at, no money")]
+    #[expect(clippy::float_arithmetic, reason = "seconds for display, not money")]
     pub fn answered(&self, route: Route, result: &'static str, took_ms: u64) {
-        self.answers.get_or_create(&Answered { route, result }).inc();
+        self.answers.get_or_create(&AnswerLabels { route, result }).inc();
         let seconds = u32::try_from(took_ms).map_or(f64::MAX, f64::from) / 1_000.0;
-        self.seconds.get_or_create(&Asked { route }).observe(seconds);
+        self.seconds.get_or_create(&RouteLabel { route }).observe(seconds);
     }
 
     /// Counts gas that was paid, in wei.
     pub fn gas_spent(&self, network: &Network, wei: U256) {
-        self.gas_spent.get_or_create(&of(network)).inc_by(coins(wei));
+        self.gas_spent.get_or_create(&network_label(network)).inc_by(coins(wei));
     }
 
     /// Counts a settled payment that a reorganisation undid.
     pub fn reorganised(&self, network: &Network) {
-        self.reorganised.get_or_create(&of(network)).inc();
+        self.reorganised.get_or_create(&network_label(network)).inc();
     }
 
     /// How many settled payments reorganisations undid since the start.
     pub fn reorganised_count(&self, network: &Network) -> u64 {
-        self.reorganised.get_or_create(&of(network)).get()
+        self.reorganised.get_or_create(&network_label(network)).get()
     }
 
     /// Counts a payment that was settled although it had been refused.
     pub fn charged_after_refusal(&self, network: &Network) {
-        self.charged_after_refusal.get_or_create(&of(network)).inc();
+        self.charged_after_refusal.get_or_create(&network_label(network)).inc();
     }
 
     /// The metrics as text, as Prometheus reads it.
@@ -175,12 +176,12 @@ impl Metrics {
     }
 }
 
-fn of(network: &Network) -> OfNetwork {
-    OfNetwork { network: network.caip2() }
+fn network_label(network: &Network) -> NetworkLabel {
+    NetworkLabel { network: network.caip2() }
 }
 
 /// Converts wei to whole coins, for display only.
-#[expect(clippy::float_arithmetic, reason = "for looking at, no money")]
+#[expect(clippy::float_arithmetic, reason = "for display, not money")]
 pub fn coins(wei: U256) -> f64 {
     let micro = wei / U256::from(1_000_000_000_000_u64);
     let micro = u64::try_from(micro).unwrap_or(u64::MAX);

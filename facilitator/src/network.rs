@@ -9,9 +9,9 @@ use bursar_chain::simulate::Simulator;
 use bursar_core::networks::{MULTICALL3, Network};
 
 use crate::config::NetworkConfig;
-use crate::exact::place::Place;
+use crate::exact::contracts::Contracts;
 use crate::exact::registry;
-use crate::node::Node;
+use crate::node::NodeBatcher;
 use crate::payment::MethodId;
 use crate::ttl_map::TtlMap;
 
@@ -24,11 +24,11 @@ const DOMAIN_TTL_MS: u64 = 15 * 60_000;
 
 /// Everything that serving a network needs.
 #[derive(Debug)]
-pub struct Served {
+pub struct NetworkContext {
     pub config: NetworkConfig,
-    pub place: Place,
+    pub contracts: Contracts,
     pub chain: Arc<dyn Chain>,
-    pub node: Node,
+    pub node: NodeBatcher,
     pub clock: Arc<dyn Clock>,
     /// Accounts that pay gas. Simulations use the first as their sender.
     pub signers: Vec<Address>,
@@ -41,7 +41,7 @@ pub struct Served {
     multicall: AtomicBool,
 }
 
-impl Served {
+impl NetworkContext {
     /// Creates the network without asking any node.
     pub fn new(
         config: NetworkConfig,
@@ -49,7 +49,7 @@ impl Served {
         clock: Arc<dyn Clock>,
         signers: Vec<Address>,
     ) -> Self {
-        let place = Place {
+        let contracts = Contracts {
             chain: config.chain(),
             multicall3: MULTICALL3,
             permit2: config.permit2,
@@ -57,8 +57,8 @@ impl Served {
             prism: config.prism,
         };
         Self {
-            place,
-            node: Node::new(Arc::clone(&chain), Arc::clone(&clock)),
+            contracts,
+            node: NodeBatcher::new(Arc::clone(&chain), Arc::clone(&clock)),
             chain,
             clock,
             signers,
@@ -73,7 +73,7 @@ impl Served {
     /// The only signer that may send payments of a method; `None` if every signer may. It is the first signer, which
     /// simulations use as their sender.
     pub fn only_sender(&self, method: MethodId) -> Option<Address> {
-        if registry::method(method).takes_any_caller() {
+        if registry::method(method).allows_any_sender() {
             None
         } else {
             self.signers.first().copied()
@@ -81,7 +81,7 @@ impl Served {
     }
 
     /// The network's row in the table of networks.
-    pub fn row(&self) -> &'static Network {
+    pub fn spec(&self) -> &'static Network {
         self.config.network
     }
 
@@ -93,7 +93,7 @@ impl Served {
         if self.multicall.load(Ordering::Relaxed) {
             return Ok(true);
         }
-        let code = self.chain.code_at(self.place.multicall3, BlockTag::Latest).await?;
+        let code = self.chain.code_at(self.contracts.multicall3, BlockTag::Latest).await?;
         self.multicall.store(!code.is_empty(), Ordering::Relaxed);
         Ok(!code.is_empty())
     }
@@ -105,8 +105,8 @@ impl Served {
 
     /// Whether a token is trusted to run no code but its own. The network's dollar token and the tokens of the settings
     /// are.
-    pub fn knows_token(&self, token: Address) -> bool {
-        token == self.row().stablecoin.address || self.config.tokens.contains(&token)
+    pub fn trusts_token(&self, token: Address) -> bool {
+        token == self.spec().stablecoin.address || self.config.tokens.contains(&token)
     }
 
     /// The current time in Unix seconds.

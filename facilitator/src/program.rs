@@ -40,7 +40,7 @@ enum Command {
     Status,
     /// Print the manual of the settings, as Markdown
     Settings,
-    /// Keys that pay gas
+    /// Manage the keys that pay gas
     #[command(subcommand)]
     Key(Key),
 }
@@ -104,7 +104,7 @@ async fn status(config: &Config) -> anyhow::Result<serde_json::Value> {
     };
     let client = Client::new(STATUS_MS).map_err(anyhow::Error::msg)?;
     let target = Target::parse(&format!("http://{address}/status"), Plain::Anywhere)
-        .map_err(|fault| anyhow::anyhow!("{address} cannot be asked: {fault:?}"))?;
+        .map_err(|fault| anyhow::anyhow!("cannot send a request to {address}: {fault:?}"))?;
     let reply = client.get(&target, STATUS_BYTES_MAX).await.map_err(|fault| {
         anyhow::anyhow!(
             "no facilitator answers at {address} ({fault}): start it, or choose its settings file"

@@ -109,7 +109,7 @@ impl fmt::Display for Reason {
 /// A verdict against a payment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {message}")]
-pub struct Refused {
+pub struct Rejection {
     pub reason: Reason,
     /// For people; no code depends on it.
     pub message: String,
@@ -119,15 +119,15 @@ pub struct Refused {
     pub settled_in: Option<B256>,
 }
 
-impl Refused {
+impl Rejection {
     /// Creates a refusal with a message of its own.
-    pub fn because(reason: Reason, message: impl Into<String>) -> Self {
+    pub fn with_message(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), payer: None, settled_in: None }
     }
 
     /// Adds the payer.
     #[must_use]
-    pub fn of(mut self, payer: Address) -> Self {
+    pub fn for_payer(mut self, payer: Address) -> Self {
         self.payer = Some(payer);
         self
     }
@@ -141,9 +141,9 @@ impl Refused {
     }
 }
 
-impl From<Reason> for Refused {
+impl From<Reason> for Rejection {
     fn from(reason: Reason) -> Self {
-        Self::because(reason, reason.sentence())
+        Self::with_message(reason, reason.sentence())
     }
 }
 

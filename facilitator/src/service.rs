@@ -11,14 +11,14 @@ use bursar_chain::follower::Follower;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::{Plain, RpcChain, RpcConfig};
 use bursar_core::networks::{ChainId, Gas};
-use bursar_desks::redb_store::RedbStore;
-use bursar_desks::service::{Means, ServiceDesk};
-use bursar_desks::store::Store;
+use bursar_outbox::redb_store::RedbStore;
+use bursar_outbox::service::{OutboxDeps, ServiceOutbox};
+use bursar_outbox::store::Store;
 use bursar_serve::access::Access;
 use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, listen};
 use bursar_serve::program::file_limit;
-use bursar_submit::DeskKey;
+use bursar_submit::OutboxKey;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,21 +29,21 @@ use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::{OpenWork, Payments};
 use crate::config::{Config, NetworkConfig};
+use crate::health::ServiceHealth;
 use crate::keys::KeyRing;
 use crate::metrics::Metrics;
-use crate::network::Served;
-use crate::settle::door::Door;
+use crate::network::NetworkContext;
+use crate::settle::door::SettlementService;
 use crate::settle::queue::Limits;
 use crate::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use crate::settle::success_rights::SuccessRights;
-use crate::standing::Standing;
 use crate::upkeep;
 
 /// Maximum number of nonces in use per outbox, including transactions that are mined but not final.
 const WINDOW: usize = 256;
 
 /// How many times `max_gas_price_gwei` a no-op transaction may offer to use up the nonce of a withdrawn one.
-const NOTHING_CEILING: u128 = 4;
+const NOOP_CEILING_FACTOR: u128 = 4;
 
 /// Maximum number of connections to nodes. `node` batches several questions into one exchange.
 const OUTBOUND: usize = 64;
@@ -74,14 +74,14 @@ pub struct Running {
     pub metrics_address: Option<SocketAddr>,
     settlers: Vec<Arc<Settler>>,
     servers: TaskTracker,
-    answers: TaskTracker,
+    deliveries: TaskTracker,
     /// Cancelled when no new payments are accepted.
     draining: CancellationToken,
     /// Cancels background work.
     stopping: CancellationToken,
     /// Cancelled when the store cannot be written.
     broken: CancellationToken,
-    desks: TaskTracker,
+    outboxes: TaskTracker,
     drain_ms: u64,
     clock: Arc<dyn Clock>,
 }
@@ -129,7 +129,7 @@ impl Running {
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let unusable =
             |why: String| StartFault::Store { path: config.store.display().to_string(), why };
-        let (payments, desks_store) =
+        let (payments, outbox_store) =
             RedbPayments::open_file(&config.store).map_err(|fault| unusable(fault.to_string()))?;
         let broken = payments.broken();
         let payments: Arc<dyn Payments> = Arc::new(payments);
@@ -142,31 +142,31 @@ impl Running {
             None => None,
         };
         let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
-        let desks = TaskTracker::new();
+        let outboxes = TaskTracker::new();
         let metrics = Arc::new(Metrics::default());
-        let standing = Arc::new(Standing::default());
+        let health = Arc::new(ServiceHealth::default());
         let signers: BTreeMap<ChainId, Vec<Address>> =
             keys.iter().map(|(chain, ring)| (*chain, ring.addresses().collect())).collect();
         let catalogue = Catalogue::of(&config, &signers);
         let mut settlers = BTreeMap::new();
         for (chain, ring) in keys {
             let Some(network) = config.networks.get(&chain) else { continue };
-            let build = Build {
+            let builder = SettlerBuilder {
                 config: &config,
                 network,
                 clock: &clock,
-                store: &desks_store,
+                store: &outbox_store,
                 ledger: &ledger,
-                desks: &desks,
+                outboxes: &outboxes,
                 stopping: &stopping,
                 failpoints: &failpoints,
                 metrics: &metrics,
             };
-            let settler = build.settler(ring, of_chain(&open, chain)).await?;
+            let settler = builder.settler(ring, open_work_on(&open, chain)).await?;
             settlers.insert(chain, settler);
         }
         let all: Vec<_> = settlers.values().cloned().collect();
-        let door = Door {
+        let settlement = SettlementService {
             settlers,
             ledger: ledger.clone(),
             payees: config.pay_to.clone(),
@@ -180,16 +180,16 @@ impl Running {
             config.rate_per_minute,
             Arc::clone(&clock),
         );
-        let answers = TaskTracker::new();
+        let deliveries = TaskTracker::new();
         let api = Arc::new(Api {
-            door,
+            settlement,
             catalogue,
             metrics: Arc::clone(&metrics),
             access,
             clock: Arc::clone(&clock),
             stopping: draining.clone(),
-            answers: answers.clone(),
-            standing: Arc::clone(&standing),
+            deliveries: deliveries.clone(),
+            health: Arc::clone(&health),
         });
         let servers = TaskTracker::new();
         let bounds = Bounds {
@@ -200,7 +200,7 @@ impl Running {
         http::serve([listener], api::router(api), edge(bounds), &servers, &draining);
         let metrics_address = match metrics_listener {
             Some((listener, address)) => {
-                let app = api::metrics_router(Arc::clone(&metrics), Arc::clone(&standing));
+                let app = api::metrics_router(Arc::clone(&metrics), Arc::clone(&health));
                 http::serve([listener], app, edge(Bounds::metrics()), &servers, &draining);
                 Some(address)
             }
@@ -211,21 +211,21 @@ impl Running {
             ledger,
             payments,
             metrics,
-            standing,
+            health,
             clock: Arc::clone(&clock),
             retention_days: config.retention_days,
         };
-        desks.spawn(upkeep.run(stopping.clone()));
+        outboxes.spawn(upkeep.run(stopping.clone()));
         Ok(Self {
             address,
             metrics_address,
             settlers: all,
             servers,
-            answers,
+            deliveries,
             draining,
             stopping,
             broken,
-            desks,
+            outboxes,
             drain_ms: config.drain_ms,
             clock,
         })
@@ -241,10 +241,10 @@ impl Running {
         self.draining.cancel();
         self.servers.close();
         let end = self.clock.mono_ms().saturating_add(self.drain_ms);
-        self.answers.close();
+        self.deliveries.close();
         let all = async {
             self.servers.wait().await;
-            self.answers.wait().await;
+            self.deliveries.wait().await;
         };
         // cancel-safe: both only wait.
         tokio::select! {
@@ -258,31 +258,31 @@ impl Running {
             settler.tasks.close();
             settler.tasks.wait().await;
         }
-        self.desks.close();
-        self.desks.wait().await;
+        self.outboxes.close();
+        self.outboxes.wait().await;
     }
 }
 
-fn of_chain(open: &OpenWork, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {
+fn open_work_on(open: &OpenWork, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {
     let records = open.records.iter().filter(|record| record.payment.chain == chain);
     let batches = open.batches.iter().filter(|batch| batch.chain == chain);
     (records.cloned().collect(), batches.cloned().collect())
 }
 
 /// What a network's settler is built from.
-struct Build<'a> {
+struct SettlerBuilder<'a> {
     config: &'a Config,
     network: &'a NetworkConfig,
     clock: &'a Arc<dyn Clock>,
     store: &'a RedbStore,
     ledger: &'a Ledger,
-    desks: &'a TaskTracker,
+    outboxes: &'a TaskTracker,
     stopping: &'a CancellationToken,
     failpoints: &'a Arc<dyn Failpoints>,
     metrics: &'a Arc<Metrics>,
 }
 
-impl Build<'_> {
+impl SettlerBuilder<'_> {
     async fn settler(
         &self,
         ring: KeyRing,
@@ -290,7 +290,7 @@ impl Build<'_> {
     ) -> Result<Arc<Settler>, StartFault> {
         let chain: Arc<dyn Chain> = Arc::new(chain_of(self.network, self.clock)?);
         let signers: Vec<Address> = ring.addresses().collect();
-        let served = Served::new(
+        let network_context = NetworkContext::new(
             self.network.clone(),
             Arc::clone(&chain),
             Arc::clone(self.clock),
@@ -300,29 +300,29 @@ impl Build<'_> {
         let follower = Arc::new(Follower::default());
         let mut signer_slots = BTreeMap::new();
         for signer in signers {
-            let means = Means {
+            let means = OutboxDeps {
                 store: Arc::new(self.store.clone()) as Arc<dyn Store>,
                 chain: Arc::clone(&chain),
                 signer: Arc::clone(&ring) as _,
                 clock: Arc::clone(self.clock),
                 // A no-op transaction may outbid the call that it withdraws.
                 gas: Gas {
-                    ceiling: self.network.max_gas_price.saturating_mul(NOTHING_CEILING),
+                    ceiling: self.network.max_gas_price.saturating_mul(NOOP_CEILING_FACTOR),
                     ..self.network.gas()
                 },
                 window: WINDOW,
                 follower: Arc::clone(&follower),
                 failpoints: Arc::clone(self.failpoints),
             };
-            let key = DeskKey { chain: self.network.chain(), signer };
+            let key = OutboxKey { chain: self.network.chain(), signer };
             let opened =
-                ServiceDesk::open(key, means, self.desks.clone(), self.stopping.clone()).await;
-            let desk = opened.map_err(|fault| StartFault::Store {
+                ServiceOutbox::open(key, means, self.outboxes.clone(), self.stopping.clone()).await;
+            let outbox = opened.map_err(|fault| StartFault::Store {
                 path: self.config.store.display().to_string(),
                 why: fault.to_string(),
             })?;
-            desk.go_on();
-            signer_slots.insert(signer, SignerSlot { desk });
+            outbox.go_on();
+            signer_slots.insert(signer, SignerSlot { outbox });
         }
         let limits = Limits {
             batch_max: self.config.batch_calls,
@@ -331,9 +331,9 @@ impl Build<'_> {
             gas: u64::MAX,
             data_gas: 0,
         };
-        let served = Arc::new(served);
+
         let deps = SettlerDeps {
-            served,
+            network: Arc::new(network_context),
             ledger: self.ledger.clone(),
             signer_slots,
             limits,

@@ -8,8 +8,8 @@ use bursar_submit::Call;
 use bursar_submit::fees::batch_gas;
 
 use crate::exact::contract_call::ContractCall;
+use crate::exact::contracts::Contracts;
 use crate::exact::method::Method;
-use crate::exact::place::Place;
 use crate::exact::registry;
 use crate::payment::Payment;
 
@@ -30,7 +30,7 @@ pub const GAS_MAX: u64 = 1 << 24;
 /// Whether a payment can share a transaction. One that fails or wastes gas must not spoil the others. This depends on
 /// the payer's code and on the token's: only known tokens may share.
 pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool {
-    registry::method(payment.method).takes_any_caller()
+    registry::method(payment.method).allows_any_sender()
         && !payment.contract_payer
         && payment.deployment.is_none()
         && is_known(payment.terms.token)
@@ -46,7 +46,7 @@ pub fn are_distinguishable(one: &Payment, other: &Payment) -> bool {
 
 /// Gas limit of a transaction with these payments. `None` if it exceeds [`GAS_MAX`]. Never from `eth_estimateGas`,
 /// which is satisfied when the outer call succeeds.
-pub fn gas(place: &Place, payments: &[&Payment], cap_contract: u64) -> Option<u64> {
+pub fn gas(contracts: &Contracts, payments: &[&Payment], cap_contract: u64) -> Option<u64> {
     let work = match payments {
         [only] if only.deployment.is_some() => {
             BASE_GAS.checked_add(DEPLOYMENT_GAS)?.checked_add(cap_contract)?
@@ -62,7 +62,7 @@ pub fn gas(place: &Place, payments: &[&Payment], cap_contract: u64) -> Option<u6
             batch_gas(&several.iter().map(used).collect::<Vec<_>>())?
         }
     };
-    let bytes = u64::try_from(call(place, payments, 0).data.len()).ok()?;
+    let bytes = u64::try_from(call(contracts, payments, 0).data.len()).ok()?;
     let all = work.checked_add(bytes.checked_mul(BYTE_GAS)?)?;
     (all <= GAS_MAX).then_some(all)
 }
@@ -95,8 +95,9 @@ pub fn kilobytes(payment: &Payment) -> u64 {
 
 /// The call of the transaction: the method's own call for one payment, Multicall3 for several. A wallet is also
 /// deployed through Multicall3, because the payer names what is called, and our accounts must not call that themselves.
-pub fn call(place: &Place, payments: &[&Payment], gas_limit: u64) -> Call {
-    let transfer = |payment: &Payment| registry::method(payment.method).transfer(place, payment);
+pub fn call(contracts: &Contracts, payments: &[&Payment], gas_limit: u64) -> Call {
+    let transfer =
+        |payment: &Payment| registry::method(payment.method).transfer(contracts, payment);
     let ContractCall { to, data } = match payments {
         [only] => match &only.deployment {
             None => transfer(only),
@@ -104,22 +105,25 @@ pub fn call(place: &Place, payments: &[&Payment], gas_limit: u64) -> Call {
                 let deploys =
                     ContractCall { to: deployment.factory, data: deployment.data.clone() };
                 // It may be deployed already; only the transfer decides.
-                together(place, [(deploys, true), (transfer(only), false)])
+                together(contracts, [(deploys, true), (transfer(only), false)])
             }
         },
-        several => together(place, several.iter().map(|payment| (transfer(payment), true))),
+        several => together(contracts, several.iter().map(|payment| (transfer(payment), true))),
     };
     Call { to, value: U256::ZERO, data, gas_limit }
 }
 
-fn together(place: &Place, calls: impl IntoIterator<Item = (ContractCall, bool)>) -> ContractCall {
+fn together(
+    contracts: &Contracts,
+    calls: impl IntoIterator<Item = (ContractCall, bool)>,
+) -> ContractCall {
     let each = calls.into_iter().map(|(call, may_fail)| IMulticall3::Call3 {
         target: call.to,
         allowFailure: may_fail,
         callData: call.data,
     });
     let data = IMulticall3::aggregate3Call { calls: each.collect() }.abi_encode();
-    ContractCall { to: place.multicall3, data: Bytes::from(data) }
+    ContractCall { to: contracts.multicall3, data: Bytes::from(data) }
 }
 
 #[cfg(test)]
@@ -131,8 +135,8 @@ mod tests {
 
     const CAP: u64 = 600_000;
 
-    fn place() -> Place {
-        Place {
+    fn contracts() -> Contracts {
+        Contracts {
             chain: ChainId(8453),
             multicall3: MULTICALL3,
             permit2: Address::repeat_byte(6),
@@ -178,15 +182,15 @@ mod tests {
             (MethodId::Permit2, 8_192),
         ] {
             let one = payment(method, signature);
-            let shared = call(&place(), &[&one, &one], 0).data.len();
-            let alone = call(&place(), &[&one], 0).data.len();
+            let shared = call(&contracts(), &[&one, &one], 0).data.len();
+            let alone = call(&contracts(), &[&one], 0).data.len();
             let most = KILOBYTE * usize::try_from(kilobytes(&one)).unwrap();
             assert!(alone <= most && shared <= 2 * most, "{method:?}: {alone}, {shared}, {most}");
         }
     }
 
     fn gas_of(payments: &[&Payment]) -> Option<u64> {
-        gas(&place(), payments, CAP)
+        gas(&contracts(), payments, CAP)
     }
 
     #[test]
@@ -204,7 +208,7 @@ mod tests {
         assert_eq!(gas_of(&all), None);
         assert!(gas_of(all.get(..40).unwrap()).unwrap() <= GAS_MAX);
         let one = payment(MethodId::Eip3009, 100);
-        assert_eq!(gas(&place(), &[&one], GAS_MAX), None);
+        assert_eq!(gas(&contracts(), &[&one], GAS_MAX), None);
     }
 
     #[test]
@@ -233,7 +237,7 @@ mod tests {
         let deployment = Some(Deployment { factory, data: Bytes::from_static(&[1, 2]) });
         let made = payment(MethodId::Eip3009, 65);
         let made = Payment { deployment, ..made };
-        let call = call(&place(), &[&made], 1);
+        let call = call(&contracts(), &[&made], 1);
         assert_eq!(call.to, MULTICALL3);
         let calls = IMulticall3::aggregate3Call::abi_decode_validate(&call.data).unwrap().calls;
         let each: Vec<_> = calls.iter().map(|call| (call.target, call.allowFailure)).collect();

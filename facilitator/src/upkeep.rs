@@ -12,22 +12,22 @@ use tokio_util::sync::CancellationToken;
 use crate::book::ledger::Ledger;
 use crate::book::reservation::GasReservation;
 use crate::book::store::Payments;
-use crate::metrics::{Metrics, OfNetwork, OfSigner, coins};
+use crate::health::{NetworkHealth, ServiceHealth};
+use crate::metrics::{Metrics, NetworkLabel, SignerLabels, coins};
 use crate::settle::door::OPEN_MAX;
 use crate::settle::price::Need;
 use crate::settle::settler::Settler;
-use crate::standing::{NetworkStanding, Standing};
 
 /// Time between probes, in milliseconds.
-const LOOK_MS: u64 = 5_000;
+const PROBE_MS: u64 = 5_000;
 /// Old records are deleted once per this many probes.
-const FORGET_EVERY: u64 = 6;
+const PRUNE_EVERY: u64 = 6;
 /// A network counts as stalled after this many milliseconds without a new block, if payments wait for one.
 const NO_BLOCK_MS: u64 = 120_000;
 /// Maximum number of records per deletion, so that the writer is not blocked for long.
-const FORGET_MAX: usize = 1_000;
+const PRUNE_MAX: usize = 1_000;
 /// Maximum number of deletions in a row.
-const FORGET_TIMES: usize = 20;
+const PRUNE_TIMES: usize = 20;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Upkeep {
     pub(crate) ledger: Ledger,
     pub(crate) payments: Arc<dyn Payments>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) health: Arc<ServiceHealth>,
     pub(crate) clock: Arc<dyn Clock>,
     /// How long records are kept; 0: forever.
     pub(crate) retention_days: u32,
@@ -47,19 +47,19 @@ type Blocks = BTreeMap<ChainId, (u64, u64)>;
 
 impl Upkeep {
     pub(crate) async fn run(self, stopping: CancellationToken) {
-        let mut looks: u64 = 0;
+        let mut probes: u64 = 0;
         let mut blocks = Blocks::new();
         loop {
             // cancel-safe: nothing of it is half done.
             tokio::select! {
                 () = stopping.cancelled() => return,
-                () = self.look(&mut blocks) => {}
+                () = self.probe(&mut blocks) => {}
             }
-            if looks.is_multiple_of(FORGET_EVERY) {
-                self.forget().await;
+            if probes.is_multiple_of(PRUNE_EVERY) {
+                self.prune().await;
             }
-            looks = looks.wrapping_add(1);
-            let wake = self.clock.mono_ms().saturating_add(LOOK_MS);
+            probes = probes.wrapping_add(1);
+            let wake = self.clock.mono_ms().saturating_add(PROBE_MS);
             // cancel-safe: both only wait.
             tokio::select! {
                 () = stopping.cancelled() => return,
@@ -68,60 +68,66 @@ impl Upkeep {
         }
     }
 
-    async fn look(&self, blocks: &mut Blocks) {
+    async fn probe(&self, blocks: &mut Blocks) {
         let now = self.clock.utc();
         let (open, oldest) = self.ledger.backlog();
         self.metrics.open.set(i64::try_from(open).unwrap_or(i64::MAX));
         self.metrics.oldest_queued.set(oldest.map_or(0.0, |then| seconds(now, then)));
         let mut networks = BTreeMap::new();
         for settler in &self.settlers {
-            self.look_at_desks(settler, now);
-            let chain = settler.served.place.chain;
-            networks.insert(chain, self.network(settler, blocks, open > 0).await);
+            self.probe_outboxes(settler, now);
+            let chain = settler.network.contracts.chain;
+            networks.insert(chain, self.probe_network(settler, blocks, open > 0).await);
         }
         // A failed store ends the process; until then it is reported.
         let store = self.payments.probe().await.is_ok();
-        self.standing.found(store, (open, open < OPEN_MAX), networks);
+        self.health.update(store, (open, open < OPEN_MAX), networks);
     }
 
-    fn look_at_desks(&self, settler: &Settler, now: Utc) {
+    fn probe_outboxes(&self, settler: &Settler, now: Utc) {
         for (signer, slot) in &settler.signer_slots {
-            let desk = slot.desk.desk();
-            let unmined = desk.open.values().filter(|one| one.newest().is_some());
-            let waits = unmined.filter(|one| matches!(one.place, bursar_submit::Place::Waiting));
-            let oldest = waits.filter_map(|one| Some(one.attempts.first()?.at)).min();
+            let outbox = slot.outbox.outbox();
+            let unmined = outbox.open.values().filter(|one| one.newest().is_some());
+            let waiting = unmined.filter(|one| matches!(one.place, bursar_submit::Place::Waiting));
+            let oldest = waiting.filter_map(|one| Some(one.attempts.first()?.at)).min();
             let age = oldest.map_or(0.0, |then| seconds(now, then));
-            self.metrics.oldest_unmined.get_or_create(&of(settler, *signer)).set(age);
+            self.metrics.oldest_unmined.get_or_create(&signer_labels(settler, *signer)).set(age);
         }
     }
 
-    async fn network(
+    async fn probe_network(
         &self,
         settler: &Settler,
         blocks: &mut Blocks,
         is_waiting: bool,
-    ) -> NetworkStanding {
-        let looked = settler.look_up_price().await;
-        let network = settler.served.row().caip2();
-        self.metrics.node_up.get_or_create(&OfNetwork { network }).set(i64::from(looked.is_ok()));
-        let chain = settler.served.place.chain;
-        let owed = self.ledger.gas_usage(chain, B256::ZERO, self.clock.utc());
-        let mut standing =
-            NetworkStanding { spent_today: owed.spent_total, ..NetworkStanding::default() };
-        let price = match looked {
+    ) -> NetworkHealth {
+        let result = settler.look_up_price().await;
+        let network = settler.network.spec().caip2();
+        self.metrics
+            .node_up
+            .get_or_create(&NetworkLabel { network })
+            .set(i64::from(result.is_ok()));
+        let chain = settler.network.contracts.chain;
+        let usage = self.ledger.gas_usage(chain, B256::ZERO, self.clock.utc());
+        let mut health =
+            NetworkHealth { spent_today: usage.spent_total, ..NetworkHealth::default() };
+        let price = match result {
             Ok(price) => price,
             Err(fault) => {
-                tracing::warn!(%fault, "the balances of the signers are not known");
-                return standing;
+                tracing::warn!(%fault, "could not read the signers' balances");
+                return health;
             }
         };
         for (signer, wei) in &price.balances {
-            let label = of(settler, *signer);
-            let low = *wei < settler.served.config.min_signer_balance;
+            let label = signer_labels(settler, *signer);
+            let low = *wei < settler.network.config.min_signer_balance;
             self.metrics.balance.get_or_create(&label).set(coins(*wei));
             self.metrics.balance_low.get_or_create(&label).set(i64::from(low));
             if low {
-                tracing::warn!(%signer, network = %label.network, "a signer is short of coin");
+                tracing::warn!(
+                    %signer, network = %label.network,
+                    "a signer's balance is below min_signer_balance: fund it"
+                );
             }
         }
         let mono_ms = self.clock.mono_ms();
@@ -129,26 +135,26 @@ impl Upkeep {
         if *block != price.block || !is_waiting {
             (*block, *since_ms) = (price.block, mono_ms);
         }
-        standing.node = true;
-        standing.block = price.block;
-        standing.blocks_come = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
-        standing.coin = price.can_pay(Need::LEAST, GasReservation::default());
-        standing.signers = price.balances.clone();
-        standing
+        health.node = true;
+        health.block = price.block;
+        health.blocks_advance = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
+        health.coin = price.can_pay(Need::LEAST, GasReservation::default());
+        health.signers = price.balances.clone();
+        health
     }
 
-    async fn forget(&self) {
+    async fn prune(&self) {
         if self.retention_days == 0 {
             return;
         }
         let kept_ms = i64::from(self.retention_days).saturating_mul(DAY_MS);
         let before = self.clock.utc().plus_ms(kept_ms.saturating_neg());
-        for _some in 0..FORGET_TIMES {
-            match self.payments.prune(before, FORGET_MAX).await {
+        for _some in 0..PRUNE_TIMES {
+            match self.payments.prune(before, PRUNE_MAX).await {
                 Ok(0) => return,
-                Ok(count) => tracing::info!(count, "old payments were forgotten"),
+                Ok(count) => tracing::info!(count, "deleted old payments"),
                 Err(fault) => {
-                    tracing::warn!(%fault, "old payments could not be forgotten");
+                    tracing::warn!(%fault, "could not delete old payments");
                     return;
                 }
             }
@@ -156,11 +162,11 @@ impl Upkeep {
     }
 }
 
-fn of(settler: &Settler, signer: alloy_primitives::Address) -> OfSigner {
-    OfSigner { network: settler.served.row().caip2(), signer: signer.to_string() }
+fn signer_labels(settler: &Settler, signer: alloy_primitives::Address) -> SignerLabels {
+    SignerLabels { network: settler.network.spec().caip2(), signer: signer.to_string() }
 }
 
-#[expect(clippy::float_arithmetic, reason = "seconds for looking at, no money")]
+#[expect(clippy::float_arithmetic, reason = "seconds for display, not money")]
 fn seconds(now: Utc, then: Utc) -> f64 {
     let ms = u32::try_from(now.since_ms(then).max(0)).unwrap_or(u32::MAX);
     f64::from(ms) / 1_000.0

@@ -16,25 +16,25 @@ use crate::exact::SCHEME;
 use crate::exact::domain::{self, Domain};
 use crate::exact::evidence::Evidence;
 use crate::exact::method::Method;
-use crate::exact::payload::{self, Unread};
+use crate::exact::payload::{self, ReadError};
 use crate::exact::registry::{self, METHODS};
 use crate::exact::terms_check::check_time;
-use crate::network::Served;
-use crate::node::Hurry;
+use crate::network::NetworkContext;
+use crate::node::Priority;
 use crate::payment::{MethodId, Payment, PaymentKey, Terms};
-use crate::reason::{Reason, Refused};
+use crate::reason::{Reason, Rejection};
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
 
 /// Why a payment was not verified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum VerifyError {
     /// The request is invalid.
     #[error(transparent)]
     Malformed(#[from] X402Error),
     /// The payment is rejected.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Rejected(#[from] Rejection),
     /// No node answers.
     #[error(transparent)]
     Chain(#[from] ChainFault),
@@ -43,24 +43,24 @@ pub enum Fault {
     Store(String),
 }
 
-impl From<Unread> for Fault {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::Malformed(fault) => Self::Malformed(fault),
-            Unread::Refused(refused) => Self::Refused(refused),
+impl From<ReadError> for VerifyError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Malformed(fault) => Self::Malformed(fault),
+            ReadError::Rejected(rejection) => Self::Rejected(rejection),
         }
     }
 }
 
-impl From<Reason> for Fault {
+impl From<Reason> for VerifyError {
     fn from(reason: Reason) -> Self {
-        Self::Refused(reason.into())
+        Self::Rejected(reason.into())
     }
 }
 
 /// The contents of a request, before any node is asked.
 #[derive(Debug, Clone)]
-pub struct Read {
+pub struct ParsedPayment {
     pub method: &'static dyn Method,
     pub terms: Terms,
     pub signature: Unwrapped,
@@ -68,7 +68,7 @@ pub struct Read {
     claimed: Option<B256>,
 }
 
-impl Read {
+impl ParsedPayment {
     /// The key of the payment on a network.
     pub fn key(&self, chain: ChainId) -> PaymentKey {
         PaymentKey::of(chain, self.method.id(), &self.terms)
@@ -78,16 +78,16 @@ impl Read {
 /// The network that a request is for.
 ///
 /// # Errors
-/// [`Refused`]: the scheme or the network is not served, or the payment's differs from the required one.
-pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Refused> {
-    let asked = &request.asked;
-    if asked.scheme != SCHEME {
+/// [`Rejection`]: the scheme or the network is not served, or the payment's differs from the required one.
+pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Rejection> {
+    let requirements = &request.requirements;
+    if requirements.scheme != SCHEME {
         return Err(Reason::UnsupportedScheme.into());
     }
-    if request.paid_scheme.as_ref().is_some_and(|paid| *paid != asked.scheme) {
+    if request.paid_scheme.as_ref().is_some_and(|paid| *paid != requirements.scheme) {
         return Err(Reason::SchemeMismatch.into());
     }
-    let row = networks::by_text(&asked.network).ok_or(Reason::UnsupportedNetwork)?;
+    let row = networks::by_text(&requirements.network).ok_or(Reason::UnsupportedNetwork)?;
     let paid = request.paid_network.as_deref().map(networks::by_text);
     match paid {
         Some(Some(paid)) if paid.chain == row.chain => Ok(row.chain),
@@ -99,27 +99,27 @@ pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Refused> {
 /// Checks whether a payment is accepted now: token, amount, time and deployment. Asks no node.
 ///
 /// # Errors
-/// [`Refused`].
-pub fn admit(served: &Served, read: &Read) -> Result<(), Refused> {
-    let of = |reason: Reason| Refused::from(reason).of(read.terms.payer);
-    if !served.config.takes_token(read.terms.token) {
-        return Err(of(Reason::AssetNotServed));
+/// [`Rejection`].
+pub fn admit(network: &NetworkContext, parsed: &ParsedPayment) -> Result<(), Rejection> {
+    let reject = |reason: Reason| Rejection::from(reason).for_payer(parsed.terms.payer);
+    if !network.config.takes_token(parsed.terms.token) {
+        return Err(reject(Reason::AssetNotServed));
     }
-    if read.terms.amount.is_zero() {
+    if parsed.terms.amount.is_zero() {
         // It would cost the signer gas and move nothing.
-        return Err(of(Reason::TooLittle));
+        return Err(reject(Reason::TooLittle));
     }
-    let least = served.config.min_amount.get(&read.terms.token).copied().unwrap_or_default();
-    if read.terms.amount < least {
-        return Err(of(Reason::BelowMinimum));
+    let least = network.config.min_amount.get(&parsed.terms.token).copied().unwrap_or_default();
+    if parsed.terms.amount < least {
+        return Err(reject(Reason::BelowMinimum));
     }
-    check_time(&read.terms, served.now_seconds()).map_err(of)?;
-    if let Some(deployment) = &read.signature.deployment {
-        if !read.method.takes_contract_payers() {
-            return Err(of(Reason::InvalidSignature));
+    check_time(&parsed.terms, network.now_seconds()).map_err(reject)?;
+    if let Some(deployment) = &parsed.signature.deployment {
+        if !parsed.method.allows_contract_payers() {
+            return Err(reject(Reason::InvalidSignature));
         }
-        if !served.config.eip6492_factories.contains(&deployment.factory) {
-            return Err(of(Reason::FactoryNotAllowed));
+        if !network.config.eip6492_factories.contains(&deployment.factory) {
+            return Err(reject(Reason::FactoryNotAllowed));
         }
     }
     Ok(())
@@ -129,40 +129,47 @@ pub fn admit(served: &Served, read: &Read) -> Result<(), Refused> {
 /// is decided by [`admit`], and whether it can be carried out by [`check`].
 ///
 /// # Errors
-/// [`Fault`], never of the chain.
-pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault> {
-    let asked = &request.asked;
-    let fits = |method: &&&'static dyn Method| method.fits(&request.payload, asked);
-    let method = METHODS.iter().find(fits).ok_or(Reason::UnsupportedPayload)?;
+/// [`VerifyError`], never of the chain.
+pub fn parse(
+    network: &NetworkContext,
+    request: &SettlementRequest,
+) -> Result<ParsedPayment, VerifyError> {
+    let requirements = &request.requirements;
+    let matches = |method: &&&'static dyn Method| method.matches(&request.payload, requirements);
+    let method = METHODS.iter().find(matches).ok_or(Reason::UnsupportedPayload)?;
     // With both members, another reader might take this for a different payment.
     let both = ["authorization", "permit2Authorization"];
     if both.iter().all(|key| request.payload.get(key).is_some()) {
         return Err(Reason::UnsupportedPayload.into());
     }
     let signed = payload::signature(&request.payload)?;
-    let terms = method.read(&served.place, &request.payload, asked)?;
-    let of = |reason: Reason| Fault::Refused(Refused::from(reason).of(terms.payer));
-    let signature = signature::unwrap(&signed).ok_or_else(|| of(Reason::InvalidSignature))?;
-    let claimed = claimed(served.place.chain, asked);
-    Ok(Read { method: *method, terms, signature, claimed })
+    let terms = method.parse_terms(&network.contracts, &request.payload, requirements)?;
+    let reject =
+        |reason: Reason| VerifyError::Rejected(Rejection::from(reason).for_payer(terms.payer));
+    let signature = signature::unwrap(&signed).ok_or_else(|| reject(Reason::InvalidSignature))?;
+    let claimed = claimed_separator(network.contracts.chain, requirements);
+    Ok(ParsedPayment { method: *method, terms, signature, claimed })
 }
 
 /// The payment that a request signs. Does not check whether it can be carried out.
 ///
 /// # Errors
-/// [`Fault`].
-pub async fn signed_payment(served: &Served, read: &Read) -> Result<Payment, Fault> {
-    let separator = separator(served, read).await?;
-    Ok(signed(served, read, separator)?.0)
+/// [`VerifyError`].
+pub async fn signed_payment(
+    network: &NetworkContext,
+    parsed: &ParsedPayment,
+) -> Result<Payment, VerifyError> {
+    let separator = domain_separator(network, parsed).await?;
+    Ok(compose_payment(network, parsed, separator)?.0)
 }
 
 /// Whether a request contains exactly this payment: the same terms, signed. Asks no node.
-pub fn is_same(read: &Read, known: &Payment) -> bool {
-    let inner = &read.signature.inner;
+pub fn is_same_payment(parsed: &ParsedPayment, known: &Payment) -> bool {
+    let inner = &parsed.signature.inner;
     // Another signature over the same terms is as good, if it can be verified without a node.
     let is_signed = *inner == known.signature
         || signature::signer(&known.digest, inner) == Some(known.terms.payer);
-    read.terms == known.terms && is_signed
+    parsed.terms == known.terms && is_signed
 }
 
 /// Whether a payment was signed by its payer's key. Asks no node, so it is false for contract wallets.
@@ -172,7 +179,7 @@ pub fn is_signed_by_key(payment: &Payment) -> bool {
 
 /// A payment that passed all checks, and the payer's balance.
 #[derive(Debug, Clone)]
-pub struct Good {
+pub struct Verified {
     pub payment: Payment,
     /// The payer's balance, in the smallest unit of the token.
     pub balance: U256,
@@ -183,61 +190,71 @@ pub struct Good {
 /// Checks whether a payment can be carried out now.
 ///
 /// # Errors
-/// [`Fault`].
-pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Good, Fault> {
-    let separator = separator(served, read).await?;
-    let (mut payment, by_key) = signed(served, read, separator)?;
-    let mut answer = question::ask(served, &payment, hurry).await?;
+/// [`VerifyError`].
+pub async fn check(
+    network: &NetworkContext,
+    parsed: &ParsedPayment,
+    priority: Priority,
+) -> Result<Verified, VerifyError> {
+    let separator = domain_separator(network, parsed).await?;
+    let (mut payment, by_key) = compose_payment(network, parsed, separator)?;
+    let mut answer = question::ask(network, &payment, priority).await?;
     if payment.deployment.is_some() && !answer.has_code {
         // This payment may deploy the wallet. Later signatures then have no deployment data, and a cached "no code"
         // would reject them.
-        served.codes.remove(&payment.terms.payer);
+        network.codes.remove(&payment.terms.payer);
     } else {
-        served.codes.insert(payment.terms.payer, answer.has_code, served.clock.mono_ms());
+        network.codes.insert(payment.terms.payer, answer.has_code, network.clock.mono_ms());
     }
     if answer.has_code && (payment.deployment.is_some() || !payment.contract_payer) {
         // The payer turned out to be a contract, so it is simulated as one. A deployed wallet is not deployed again,
         // because some factories then use up all their gas.
         payment.contract_payer = true;
         payment.deployment = None;
-        answer = question::ask(served, &payment, hurry).await?;
+        answer = question::ask(network, &payment, priority).await?;
     }
-    let payment = judge(served, read, payment, (separator, by_key), &answer)?;
-    let cap = served.config.gas_cap_contract;
-    let Some(gas) = transaction::gas(&served.place, &[&payment], cap) else {
-        return Err(Refused::from(Reason::Simulation).of(payment.terms.payer).into());
+    let payment = judge(network, parsed, payment, (separator, by_key), &answer)?;
+    let cap = network.config.gas_cap_contract;
+    let Some(gas) = transaction::gas(&network.contracts, &[&payment], cap) else {
+        return Err(Rejection::from(Reason::Simulation).for_payer(payment.terms.payer).into());
     };
-    Ok(Good { payment, balance: answer.payer_has.unwrap_or_default(), gas })
+    Ok(Verified { payment, balance: answer.payer_balance.unwrap_or_default(), gas })
 }
 
 /// Checks again whether a verified payment can be carried out.
 ///
 /// # Errors
-/// [`Fault`].
-pub async fn check_again(served: &Served, payment: &Payment) -> Result<(), Fault> {
-    check_time(&payment.terms, served.now_seconds())?;
-    let answer = question::ask(served, payment, Hurry::Patient).await?;
+/// [`VerifyError`].
+pub async fn check_again(network: &NetworkContext, payment: &Payment) -> Result<(), VerifyError> {
+    check_time(&payment.terms, network.now_seconds())?;
+    let answer = question::ask(network, payment, Priority::Batched).await?;
     let method = registry::method(payment.method);
     if answer.has_code && !payment.contract_payer {
         // The account has got code since. A new request for the payment is judged as a contract's.
-        return Err(Refused::from(Reason::TransactionFailed).of(payment.terms.payer).into());
+        return Err(Rejection::from(Reason::TransactionFailed)
+            .for_payer(payment.terms.payer)
+            .into());
     }
-    judge_transfer(method, payment, &answer).map_err(Fault::from)
+    judge_transfer(method, payment, &answer).map_err(VerifyError::from)
 }
 
 /// The payment, and whether the payer's key certainly signed it. Fails if the signature is certainly not the payer's.
-fn signed(served: &Served, read: &Read, separator: B256) -> Result<(Payment, bool), Fault> {
-    let Read { method, terms, signature, .. } = read;
-    let digest = domain::digest(separator, method.struct_hash(&served.place, terms));
+fn compose_payment(
+    network: &NetworkContext,
+    parsed: &ParsedPayment,
+    separator: B256,
+) -> Result<(Payment, bool), VerifyError> {
+    let ParsedPayment { method, terms, signature, .. } = parsed;
+    let digest = domain::digest(separator, method.struct_hash(&network.contracts, terms));
     let by_key = signature::signer(&digest, &signature.inner) == Some(terms.payer);
-    let has_code = served.codes.get(&terms.payer, served.clock.mono_ms());
-    let may_be_a_contract = method.takes_contract_payers()
+    let has_code = network.codes.get(&terms.payer, network.clock.mono_ms());
+    let may_be_a_contract = method.allows_contract_payers()
         && (signature.deployment.is_some() || has_code != Some(false));
     if !by_key && !may_be_a_contract {
-        return Err(refused_signature(read, separator).into());
+        return Err(signature_rejection(parsed, separator).into());
     }
     let payment = Payment {
-        chain: served.place.chain,
+        chain: network.contracts.chain,
         method: method.id(),
         terms: terms.clone(),
         digest,
@@ -251,47 +268,47 @@ fn signed(served: &Served, read: &Read, separator: B256) -> Result<(Payment, boo
 
 /// The likely reason for a wrong signature of a payer without code. It is another domain, or a wallet that is not
 /// deployed, because a key's signature has at most 65 bytes.
-fn refused_signature(read: &Read, separator: B256) -> Refused {
-    let elsewhere = read.method.id() == MethodId::Eip3009
-        && read.claimed.is_some_and(|claimed| claimed != separator);
-    let of_a_wallet = read.method.takes_contract_payers() && read.signature.inner.len() > 65;
+fn signature_rejection(parsed: &ParsedPayment, separator: B256) -> Rejection {
+    let elsewhere = parsed.method.id() == MethodId::Eip3009
+        && parsed.claimed.is_some_and(|claimed| claimed != separator);
+    let of_a_wallet = parsed.method.allows_contract_payers() && parsed.signature.inner.len() > 65;
     let reason = match (of_a_wallet, elsewhere) {
         (true, _any) => Reason::Undeployed,
         (false, true) => Reason::NameMismatch,
         (false, false) => Reason::InvalidSignature,
     };
-    Refused::from(reason).of(read.terms.payer)
+    Rejection::from(reason).for_payer(parsed.terms.payer)
 }
 
 /// Judges a payment by the chain's answers.
 fn judge(
-    served: &Served,
-    read: &Read,
+    network: &NetworkContext,
+    parsed: &ParsedPayment,
     mut payment: Payment,
     (separator, by_key): (B256, bool),
     answer: &question::Answer,
-) -> Result<Payment, Fault> {
+) -> Result<Payment, VerifyError> {
     let payer = payment.terms.payer;
     payment.contract_payer = answer.has_code || payment.deployment.is_some() && !by_key;
     let has_code = payment.contract_payer;
-    if let Some(told) = answer.separator
-        && read.method.domain(&served.place) == Domain::Token
-        && told != separator
+    if let Some(reported) = answer.separator
+        && parsed.method.domain(&network.contracts) == Domain::Token
+        && reported != separator
     {
         // The token changed its domain, or our table is wrong. The token's own answer counts.
-        served.domains.insert(payment.terms.token, told, served.clock.mono_ms());
-        return Err(Refused::from(Reason::NameMismatch).of(payer).into());
+        network.domains.insert(payment.terms.token, reported, network.clock.mono_ms());
+        return Err(Rejection::from(Reason::NameMismatch).for_payer(payer).into());
     }
     if !by_key && !has_code {
-        return Err(refused_signature(read, separator).into());
+        return Err(signature_rejection(parsed, separator).into());
     }
-    match judge_transfer(read.method, &payment, answer) {
+    match judge_transfer(parsed.method, &payment, answer) {
         Ok(()) => Ok(payment),
-        Err(refused) => {
+        Err(rejection) => {
             // A contract wallet decides itself whether it has signed. A caller without a valid signature may learn
             // about the token and the network. It must not learn about the payment, in particular not that it was
             // settled.
-            let unsigned = !by_key && answer.vouched != Some(true);
+            let unsigned = !by_key && answer.signature_confirmed != Some(true);
             let open = [
                 Reason::NotDeployed,
                 Reason::NotEip3009,
@@ -299,10 +316,10 @@ fn judge(
                 Reason::Permit2Proxy,
                 Reason::PrismUnavailable,
             ];
-            if unsigned && !open.contains(&refused.reason) {
-                return Err(Refused::from(Reason::InvalidSignature).of(payer).into());
+            if unsigned && !open.contains(&rejection.reason) {
+                return Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into());
             }
-            Err(refused.into())
+            Err(rejection.into())
         }
     }
 }
@@ -311,70 +328,77 @@ fn judge_transfer(
     method: &dyn Method,
     payment: &Payment,
     answer: &question::Answer,
-) -> Result<(), Refused> {
+) -> Result<(), Rejection> {
     let terms = &payment.terms;
-    let because = |reason: Reason| Refused::from(reason).of(terms.payer);
+    let reject = |reason: Reason| Rejection::from(reason).for_payer(terms.payer);
     if answer.exhausted {
-        return Err(because(Reason::Simulation));
+        return Err(reject(Reason::Simulation));
     }
-    if answer.payer_has.is_none() && answer.payee_had.is_none() {
-        return Err(because(Reason::NotDeployed));
+    if answer.payer_balance.is_none() && answer.payee_before.is_none() {
+        return Err(reject(Reason::NotDeployed));
     }
-    let silent = Bytes::new();
-    let revert = answer.failure.as_ref().unwrap_or(&silent);
-    let evidence = Evidence { balance: answer.payer_has, facts: &answer.facts, revert };
-    if let Some(reason) = method.lacks(&evidence) {
-        return Err(because(reason));
+    let no_revert = Bytes::new();
+    let revert = answer.failure.as_ref().unwrap_or(&no_revert);
+    let evidence = Evidence { balance: answer.payer_balance, facts: &answer.facts, revert };
+    if let Some(reason) = method.missing_contract(&evidence) {
+        return Err(reject(reason));
     }
     if answer.failure.is_some() {
         let reason = method.diagnose(terms, &evidence);
-        let mut refused = because(reason);
+        let mut rejection = reject(reason);
         if !revert.is_empty() {
             let why = bursar_chain::revert::reason(revert);
-            refused.message = format!("{} ({})", refused.message, bursar_core::text::visible(&why));
+            rejection.message =
+                format!("{} ({})", rejection.message, bursar_core::text::visible(&why));
         }
-        return Err(refused);
+        return Err(rejection);
     }
     // If the balances around the transfer are known, the payee must have received exactly the amount. A token that does
     // nothing, or keeps a part, also succeeds.
-    let arrives = method.arrives(terms, &evidence);
-    let expected = if terms.payer == terms.payee { U256::ZERO } else { arrives };
-    if let (Some(before), Some(after)) = (answer.payee_had, answer.payee_has)
+    let received = method.amount_received(terms, &evidence);
+    let expected = if terms.payer == terms.payee { U256::ZERO } else { received };
+    if let (Some(before), Some(after)) = (answer.payee_before, answer.payee_after)
         && after.checked_sub(before) != Some(expected)
     {
-        return Err(because(Reason::NotMoved));
+        return Err(reject(Reason::NotMoved));
     }
     Ok(())
 }
 
 /// The EIP-712 domain that a payment must be signed under.
-async fn separator(served: &Served, read: &Read) -> Result<B256, Fault> {
-    let token = match read.method.domain(&served.place) {
+async fn domain_separator(
+    network: &NetworkContext,
+    parsed: &ParsedPayment,
+) -> Result<B256, VerifyError> {
+    let token = match parsed.method.domain(&network.contracts) {
         Domain::Known(separator) => return Ok(separator),
-        Domain::Token => read.terms.token,
+        Domain::Token => parsed.terms.token,
     };
-    let coin = &served.row().stablecoin;
-    let now = served.clock.mono_ms();
-    if let Some(known) = served.domains.get(&token, now) {
+    let coin = &network.spec().stablecoin;
+    let now = network.clock.mono_ms();
+    if let Some(known) = network.domains.get(&token, now) {
         return Ok(known);
     }
     if token == coin.address {
         return Ok(coin.domain_separator);
     }
-    if let Some(told) = question::separator(served, token).await? {
-        served.domains.insert(token, told, now);
-        return Ok(told);
+    if let Some(reported) = question::separator(network, token).await? {
+        network.domains.insert(token, reported, now);
+        return Ok(reported);
     }
     // A claim of a request counts for that request alone. Cached, it would let a stranger decide about later requests.
-    match read.claimed {
+    match parsed.claimed {
         Some(claimed) => Ok(claimed),
-        None => Err(Refused::from(Reason::MissingDomain).of(read.terms.payer).into()),
+        None => Err(Rejection::from(Reason::MissingDomain).for_payer(parsed.terms.payer).into()),
     }
 }
 
 /// The separator of the domain that `extra` claims, if it is complete.
-fn claimed(chain: ChainId, asked: &bursar_x402::settlement::Asked) -> Option<B256> {
-    let (name, version) = (asked.extra.name.clone()?, asked.extra.version.clone()?);
-    let domain = bursar_x402::TokenDomain { name, version, chain, contract: asked.asset };
+fn claimed_separator(
+    chain: ChainId,
+    requirements: &bursar_x402::settlement::Requirements,
+) -> Option<B256> {
+    let (name, version) = (requirements.extra.name.clone()?, requirements.extra.version.clone()?);
+    let domain = bursar_x402::TokenDomain { name, version, chain, contract: requirements.asset };
     Some(domain.separator())
 }

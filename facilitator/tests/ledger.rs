@@ -70,7 +70,7 @@ async fn ledger(file: &Path) -> Ledger {
     // The previous ledger releases the file once its writer has ended.
     let store = loop {
         match RedbPayments::open_file(file) {
-            Ok((store, _desks)) => break store,
+            Ok((store, _outboxes)) => break store,
             Err(_open) => tokio::task::yield_now().await,
         }
     };
@@ -116,20 +116,20 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     // The success went to another caller than the one that had the payment accepted. The latter pays for the gas.
     let by = AskedBy { caller: OTHER, idempotency: None };
     book.mark_answered(record(1).payment.key(), by, NOW).await.unwrap();
-    let kept = book.of_batch(&sent).await.unwrap();
-    assert_eq!((kept[0].gas_of, kept[0].asked), (CALLER, by));
+    let records = book.of_batch(&sent).await.unwrap();
+    assert_eq!((records[0].gas_of, records[0].asked), (CALLER, by));
     drop(book);
     let book = ledger(&file).await;
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected);
     assert_eq!(book.gas_usage(CHAIN, OTHER, NOW).caller, GasReservation::default());
     let spent = GasSpent { chain: CHAIN, day: 3, caller: CALLER, wei: U256::from(77) };
     book.close(&sent, vec![spent]).await.unwrap();
-    let owed = book.gas_usage(CHAIN, CALLER, NOW);
-    assert_eq!((owed.open, owed.total), (of(100, 1), of(100, 1)));
-    assert_eq!((owed.spent_caller, owed.spent_total), (U256::from(77), U256::from(77)));
+    let usage = book.gas_usage(CHAIN, CALLER, NOW);
+    assert_eq!((usage.open, usage.total), (of(100, 1), of(100, 1)));
+    assert_eq!((usage.spent_caller, usage.spent_total), (U256::from(77), U256::from(77)));
     drop(book);
-    let owed = ledger(&file).await.gas_usage(CHAIN, CALLER, NOW);
-    assert_eq!((owed.open, owed.spent_total), (of(100, 1), U256::from(77)));
+    let usage = ledger(&file).await.gas_usage(CHAIN, CALLER, NOW);
+    assert_eq!((usage.open, usage.spent_total), (of(100, 1), U256::from(77)));
 }
 
 #[tokio::test]
@@ -159,26 +159,26 @@ async fn a_change_meant_for_a_replaced_payment_does_not_move_the_new_one() {
 async fn claimed_room_counts_until_the_last_request_releases_it() {
     let folder = tempfile::tempdir().unwrap();
     let book = ledger(&folder.path().join("facilitator.redb")).await;
-    let look = |payment: &Payment| {
+    let claim_of = |payment: &Payment| {
         let mut seen = None;
-        let claim = book.claim(payment, (CALLER, of(100, 1)), NOW, |owed: &Usage| {
-            seen = Some(*owed);
+        let claim = book.claim(payment, (CALLER, of(100, 1)), NOW, |usage: &Usage| {
+            seen = Some(*usage);
             Ok::<_, ()>(())
         });
         (seen.unwrap(), claim.unwrap())
     };
     let (one, other) = (payment(1, 1), payment(2, 2));
-    let (seen, first) = look(&one);
+    let (seen, first) = claim_of(&one);
     assert_eq!((seen.count, seen.amount, seen.gas.open), (0, U256::ZERO, of(0, 0)));
-    let (seen, again) = look(&one);
+    let (seen, again) = claim_of(&one);
     assert_eq!((seen.count, seen.gas.open), (0, of(0, 0)), "the same payment");
     drop(first);
-    let (seen, third) = look(&other);
+    let (seen, third) = claim_of(&other);
     assert_eq!((seen.count, seen.amount), (1, U256::from(10)));
     assert_eq!((seen.gas.open, seen.gas.caller), (of(100, 1), of(100, 1)));
     drop(third);
     drop(again);
-    let (seen, _claim) = look(&other);
+    let (seen, _claim) = claim_of(&other);
     assert_eq!((seen.count, seen.gas.open), (0, of(0, 0)), "all was let go");
     let refused = book.claim(&one, (CALLER, of(100, 1)), NOW, |_owed: &Usage| Err::<(), _>("no"));
     assert_eq!(refused.err(), Some("no"));
@@ -194,17 +194,17 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     let claim = book
         .claim(&one.payment, (CALLER, of(100, 1)), NOW, |_owed: &Usage| Ok::<_, ()>(()))
         .unwrap();
-    let taken = book.accept(one.clone()).await.unwrap();
+    let accepted = book.accept(one.clone()).await.unwrap();
     drop(claim);
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1));
-    let Lookup::Open(_record, mut progress) = taken.known else { panic!("it is open") };
+    let Lookup::Open(_record, mut progress) = accepted.lookup else { panic!("it is open") };
     assert_eq!(*progress.borrow(), Progress::Open);
     assert_eq!(book.backlog(), (1, Some(Utc(1))));
     let second = book.accept(one.clone()).await.unwrap();
     assert!(!second.new);
     book.set_outcomes(vec![(one.payment.key(), settled(), 2)]).await.unwrap();
-    let told = progress.wait_for(|progress| *progress != Progress::Open).await.unwrap();
-    assert_eq!(*told, Progress::Ended(settled()));
+    let ended = progress.wait_for(|progress| *progress != Progress::Open).await.unwrap();
+    assert_eq!(*ended, Progress::Ended(settled()));
     assert_eq!(book.backlog(), (0, None));
     let Some(Lookup::Ended(ended)) = book.find(one.payment.key()).await.unwrap() else {
         panic!("it has ended")

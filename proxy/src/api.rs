@@ -27,9 +27,9 @@ use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
 use crate::models_list::ModelsList;
 use crate::offer::Challenge;
-use crate::payment::{Named, Payment, PaymentError, Rejection};
-use crate::sell::{Order, Seller, Sold};
-use crate::shop::{Quote, Shop};
+use crate::payment::{Payment, PaymentError, PaymentIdentity, Rejection};
+use crate::pricing::{Pricing, Quote};
+use crate::sell::{Order, SaleOutcome, Seller};
 use crate::wait::within;
 
 /// Seconds that a payment must remain valid beyond the longest answer: for settlement and clock differences.
@@ -50,7 +50,7 @@ const MODELS_WAITING: usize = 256;
 /// State shared by all requests.
 #[derive(Debug)]
 pub struct Api {
-    pub shop: Shop,
+    pub pricing: Pricing,
     pub seller: Seller,
     pub metrics: Arc<Metrics>,
     pub access: Access,
@@ -68,15 +68,20 @@ pub struct Api {
 
 impl Api {
     /// Creates the state. The bounds follow from the settings and the number of cores.
-    pub fn new(shop: Shop, seller: Seller, access: Access, stopping: CancellationToken) -> Self {
+    pub fn new(
+        pricing: Pricing,
+        seller: Seller,
+        access: Access,
+        stopping: CancellationToken,
+    ) -> Self {
         let parts = seller.parts();
         let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
         let models = ModelsList::new(Arc::clone(&clock), parts.tasks.clone());
-        let payment_permits = shop.config().in_flight.saturating_mul(WAITING_PER_SALE);
+        let payment_permits = pricing.config().in_flight.saturating_mul(WAITING_PER_SALE);
         let payment_permits = Arc::new(Semaphore::new(payment_permits));
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self {
-            shop,
+            pricing,
             seller,
             metrics,
             access,
@@ -93,7 +98,7 @@ impl Api {
 
 /// Returns the routes that customers can reach.
 pub fn router(api: Arc<Api>) -> Router {
-    let limit = api.shop.config().body_bytes;
+    let limit = api.pricing.config().body_bytes;
     let guarded = Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
@@ -154,7 +159,7 @@ async fn answer(
     headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Fault> {
-    let body = body.map_err(|fault| body_fault(&fault, api.shop.config().body_bytes))?;
+    let body = body.map_err(|fault| body_fault(&fault, api.pricing.config().body_bytes))?;
     let resource = resource(api, headers);
     let Some((text, version)) = payment_header(headers)? else {
         let quote = price(api, body, resource).await?;
@@ -167,7 +172,7 @@ async fn answer(
     }
     let quote = price(api, body, resource).await?;
     let now = u64::try_from(api.clock.utc().0).unwrap_or(0) / 1_000;
-    let longest = api.shop.config().upstream_ms.div_ceil(1_000);
+    let longest = api.pricing.config().upstream_ms.div_ceil(1_000);
     let until = now.saturating_add(longest).saturating_add(SPARE_SECONDS);
     // No payment needs to last longer, and its record must be stored until it expires.
     let span = until..=now.saturating_add(EXPIRY_AHEAD_SECONDS_MAX);
@@ -178,7 +183,7 @@ async fn answer(
             return Ok(reject_payment(api, &quote, &rejection));
         }
     };
-    let named = Named { id: payment.id, digest: payment.digest };
+    let named = PaymentIdentity { id: payment.id, digest: payment.digest };
     serve(api, Order { quote, named, payment: Some(payment) }, version).await
 }
 
@@ -189,7 +194,9 @@ async fn repeated_order(
     body: &Bytes,
 ) -> Result<Option<Order>, Fault> {
     // An unreadable payment is refused later, when the price is known.
-    let Ok(named) = Named::read(text, version, api.shop.terms()) else { return Ok(None) };
+    let Ok(named) = PaymentIdentity::read(text, version, api.pricing.terms()) else {
+        return Ok(None);
+    };
     let quote = unpriced_quote(body).await?;
     let known = api.seller.known(named, &quote.digest).await;
     let known = known.map_err(|fault| {
@@ -224,7 +231,7 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
     let permit = Arc::clone(&api.payment_permits).try_acquire_owned();
     let permit = permit.map_err(|_none| Fault::of(Code::Busy))?;
     let quote = order.quote.clone();
-    // A separate task, so the sale continues if this request ends: the payment may be in flight.
+    // A separate task, so the sale continues if this request expires_at: the payment may be in flight.
     let seller = api.seller.clone();
     let sale = seller.parts().tasks.clone().spawn(async move {
         let sold = seller.sell(order).await;
@@ -233,17 +240,17 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
     });
     let sold = sale.await.map_err(|_ended| Fault::of(Code::Stopping))?;
     Ok(match sold {
-        Sold::Whole { head, body, delete_when_sent } => {
+        SaleOutcome::Whole { head, body, delete_when_sent } => {
             let before_end = delete_when_sent.map(|id| {
                 let seller = api.seller.clone();
                 async move { seller.delete_sent_answer(id).await }
             });
             responses::whole(head, version, body, before_end)
         }
-        Sold::Stream(stream) => responses::stream(stream, version),
-        Sold::UpstreamRefusal(response) => responses::passthrough(response),
-        Sold::PaymentRejected(rejection) => reject_payment(api, &quote, &rejection),
-        Sold::Refused(refusal) => {
+        SaleOutcome::Stream(stream) => responses::stream(stream, version),
+        SaleOutcome::UpstreamRefusal(response) => responses::passthrough(response),
+        SaleOutcome::PaymentRejected(rejection) => reject_payment(api, &quote, &rejection),
+        SaleOutcome::Refused(refusal) => {
             api.metrics.chat(refusal.fault.code.text());
             responses::refusal(&refusal, version)
         }
@@ -252,33 +259,33 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
 
 async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote, Fault> {
     if body.len() > SHORT_BYTES {
-        return price_long_body(api, move |shop| shop.quote(&body, &resource)).await;
+        return price_long_body(api, move |pricing| pricing.quote(&body, &resource)).await;
     }
-    let request = api.shop.parse(&body)?;
+    let request = api.pricing.parse(&body)?;
     request.vocabulary().load().await;
-    api.shop.price(request, &body, &resource)
+    api.pricing.price(request, &body, &resource)
 }
 
 /// Returns the quote of an owed stream, as it was paid.
 async fn owed_quote(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Fault> {
     if body.len() > SHORT_BYTES {
-        return price_long_body(api, move |shop| shop.quote_owed(&body, &record)).await;
+        return price_long_body(api, move |pricing| pricing.quote_owed(&body, &record)).await;
     }
-    api.shop.vocabulary_of(&record).load().await;
-    api.shop.quote_owed(&body, &record)
+    api.pricing.vocabulary_of(&record).load().await;
+    api.pricing.quote_owed(&body, &record)
 }
 
 /// Prices a long body on a blocking thread, through a bounded queue. It takes milliseconds that other requests should
 /// not wait for, and it is not paid yet.
 async fn price_long_body(
     api: &Arc<Api>,
-    price: impl FnOnce(&Shop) -> Result<Quote, Fault> + Send + 'static,
+    price: impl FnOnce(&Pricing) -> Result<Quote, Fault> + Send + 'static,
 ) -> Result<Quote, Fault> {
     let _queued = api.long_body_permits.try_acquire().map_err(|_full| Fault::of(Code::Busy))?;
     let _permit =
         api.pricing_permits.acquire().await.map_err(|_closed| Fault::of(Code::Stopping))?;
     let api = Arc::clone(api);
-    let quote = tokio::task::spawn_blocking(move || price(&api.shop));
+    let quote = tokio::task::spawn_blocking(move || price(&api.pricing));
     quote.await.map_err(|_ended| Fault::of(Code::Stopping))?
 }
 
@@ -338,7 +345,7 @@ fn body_fault(fault: &BytesRejection, most: usize) -> Fault {
 /// Returns the URL of the resource: the configured public URL, or the host that the customer used.
 fn resource(api: &Api, headers: &HeaderMap) -> Arc<str> {
     const PATH: &str = "/v1/chat/completions";
-    let config = api.shop.config();
+    let config = api.pricing.config();
     if let Some(url) = &config.public_url {
         return format!("{url}{PATH}").into();
     }
@@ -364,7 +371,7 @@ async fn models(State(api): State<Arc<Api>>) -> Response {
 }
 
 async fn health(State(api): State<Arc<Api>>) -> Response {
-    let networks: Vec<_> = api.shop.config().networks.iter().map(|row| row.caip2()).collect();
+    let networks: Vec<_> = api.pricing.config().networks.iter().map(|row| row.caip2()).collect();
     let body = json!({
         "status": "healthy", "version": env!("CARGO_PKG_VERSION"), "networks": networks,
     });

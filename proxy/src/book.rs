@@ -19,7 +19,7 @@
 //! after a crash either nothing was charged, or the answer is stored or owed. If the upstream later answers an owed
 //! stream with a whole body, the record becomes `Paid` directly.
 
-pub mod keeper;
+pub mod ledger;
 pub mod redb_store;
 pub mod sale_key;
 pub mod store;
@@ -185,11 +185,11 @@ pub struct Record {
     /// When the payment was taken, in milliseconds of Unix time.
     pub taken_at: i64,
     /// When the payment expires and can no longer be settled, in Unix seconds.
-    pub ends: u64,
+    pub expires_at: u64,
     pub stage: Stage,
     pub settlement: Settlement,
     /// The facilitator request as JSON, so that it is identical after a restart.
-    pub question: String,
+    pub facilitator_request: String,
     pub model: Option<String>,
     /// Amount in the asset's smallest unit, decimal.
     pub amount: String,
@@ -201,7 +201,7 @@ pub struct Record {
     pub payer: Address,
     pub usage: Option<Usage>,
     /// Whether the answer is stored.
-    pub kept: bool,
+    pub answer_stored: bool,
     /// Sent with every facilitator request about the payment. Rows that predate keys end before this member.
     pub key: Option<SaleKey>,
     /// The paid bound on one answer, in tokens. Must stay the last member: rows that predate it end here.
@@ -210,7 +210,7 @@ pub struct Record {
 
 /// An answer as it was sent, without the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct StoredAnswer {
     pub status: u16,
     pub content_type: Option<String>,
     pub body: Vec<u8>,
@@ -246,7 +246,7 @@ impl Record {
             Stage::Answered => NextStep::Settle,
             // The process that streamed it has ended, so no task streams it now.
             Stage::Owed | Stage::Streaming => NextStep::Stream,
-            Stage::Paid if self.kept => NextStep::Replay,
+            Stage::Paid if self.answer_stored => NextStep::Replay,
             Stage::Paid => NextStep::AnswerDeleted,
             Stage::Broken => NextStep::Broken,
         }
@@ -255,7 +255,8 @@ impl Record {
     /// Whether the record can be deleted. Answers are stored for `retention_ms`, payments until they expire, and
     /// pending settlements until they end. Both arguments are in milliseconds.
     pub fn is_over(&self, now_ms: i64, retention_ms: i64) -> bool {
-        let expires_at_ms = i64::try_from(self.ends).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let expires_at_ms =
+            i64::try_from(self.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000);
         let is_pending = matches!(self.settlement, Settlement::Pending { .. });
         !is_pending && now_ms >= self.taken_at.saturating_add(retention_ms).max(expires_at_ms)
     }
@@ -270,16 +271,16 @@ mod tests {
         assert_eq!(format!("{:?}", SaleKey([0xab; 16])), "SaleKey([redacted])");
     }
 
-    fn record(stage: Stage, kept: bool) -> Record {
+    fn record(stage: Stage, answer_stored: bool) -> Record {
         Record {
             id: PaymentId([1; 32]),
             body: [2; 32],
             payment: [3; 32],
             taken_at: 1_000,
-            ends: 5,
+            expires_at: 5,
             stage,
             settlement: Settlement::Open,
-            question: String::new(),
+            facilitator_request: String::new(),
             model: None,
             amount: "1".to_owned(),
             usd: "0.000001".to_owned(),
@@ -287,7 +288,7 @@ mod tests {
             asset: Address::ZERO,
             payer: Address::ZERO,
             usage: None,
-            kept,
+            answer_stored,
             key: None,
             bound: None,
         }

@@ -8,7 +8,7 @@ use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Object, Value};
 use bursar_core::networks::{Network, by_text};
 use bursar_outbound::{Asked, Bytes, Client, HeaderMap, HeaderValue, Method, Target, Unanswered};
-use bursar_x402::settlement::REPEATED;
+use bursar_x402::settlement::REPEATED_HEADER;
 
 use crate::book::sale_key::SaleKey;
 use crate::wait::within;
@@ -114,16 +114,18 @@ impl Facilitator {
     }
 
     /// Verifies a payment. A timeout returns [`Verdict::Unavailable`].
-    pub async fn verify(&self, question: &str, context: SaleContext) -> Verdict {
-        match self.send((Method::POST, "verify"), question, context.key, VERIFY_MS).await {
+    pub async fn verify(&self, facilitator_request: &str, context: SaleContext) -> Verdict {
+        match self.send((Method::POST, "verify"), facilitator_request, context.key, VERIFY_MS).await
+        {
             Ok(answer) => verdict(answer.status, &answer.body, context),
             Err(Unanswered::Unreached(why) | Unanswered::Lost(why)) => Verdict::Unavailable(why),
         }
     }
 
     /// Settles a payment. A timeout returns [`SettleOutcome::Unknown`].
-    pub async fn settle(&self, question: &str, context: SaleContext) -> SettleOutcome {
-        match self.send((Method::POST, "settle"), question, context.key, SETTLE_MS).await {
+    pub async fn settle(&self, facilitator_request: &str, context: SaleContext) -> SettleOutcome {
+        match self.send((Method::POST, "settle"), facilitator_request, context.key, SETTLE_MS).await
+        {
             Ok(answer) => outcome(&answer, context),
             Err(Unanswered::Unreached(why)) => SettleOutcome::NotProcessed(why),
             Err(Unanswered::Lost(why)) => SettleOutcome::Unknown(why),
@@ -150,12 +152,12 @@ impl Facilitator {
     async fn send(
         &self,
         (method, path): (Method, &str),
-        question: &str,
+        facilitator_request: &str,
         key: Option<SaleKey>,
         wait_ms: u64,
     ) -> Result<FacilitatorAnswer, Unanswered> {
         let target = self.base.below(&[path]);
-        let body = Bytes::copy_from_slice(question.as_bytes());
+        let body = Bytes::copy_from_slice(facilitator_request.as_bytes());
         let mut headers = self.headers.clone();
         if let Some(key) = key.and_then(|key| HeaderValue::from_str(&key.text()).ok()) {
             headers.insert(IDEMPOTENCY_KEY, key);
@@ -169,7 +171,7 @@ impl Facilitator {
                 let why = "it answers 429: too many requests";
                 return Err(Unanswered::Unreached(why.to_owned()));
             }
-            let repeated = response.headers.contains_key(REPEATED);
+            let repeated = response.headers.contains_key(REPEATED_HEADER);
             let body = response.whole(ANSWER_BYTES_MAX).await.map_err(Unanswered::Lost)?;
             let value = json::parse_few(&body, DEPTH_MAX, 4_096);
             let value = value.map_err(|fault| {

@@ -92,12 +92,12 @@ impl Offer {
     }
 
     /// Returns the body of `/verify` and `/settle` for a payment, as JSON.
-    pub fn question(&self, version: Version, payment: &Value) -> String {
-        let question = Object::new()
+    pub fn facilitator_request(&self, version: Version, payment: &Value) -> String {
+        let facilitator_request = Object::new()
             .with("x402Version", version.number())
             .with("paymentPayload", payment.clone())
             .with("paymentRequirements", self.requirements(version));
-        question.to_compact()
+        facilitator_request.to_compact()
     }
 
     /// Returns the amount in dollars as a plain decimal. One token counts as one dollar.
@@ -248,10 +248,10 @@ mod tests {
         );
         // The request contains the payment as it came, and the requirements.
         let payment = parse(b"{\"a\":[1]}", 8).unwrap();
-        let question = permit.question(Version::V1, &payment);
+        let facilitator_request = permit.facilitator_request(Version::V1, &payment);
         let rest = permit.requirements(Version::V1).to_compact();
         assert_eq!(
-            question,
+            facilitator_request,
             format!(
                 "{{\"x402Version\":1,\"paymentPayload\":{{\"a\":[1]}},\"paymentRequirements\":{rest}}}"
             )

@@ -26,9 +26,9 @@ pub struct Payment {
     pub version: Version,
     pub payer: Address,
     /// When the payment expires and can no longer be settled, in Unix seconds.
-    pub ends: u64,
+    pub expires_at: u64,
     /// The facilitator request, as JSON.
-    pub question: String,
+    pub facilitator_request: String,
     /// The offer that it accepts.
     pub offer: Offer,
     /// Why it buys nothing now. It may have bought something before: that answer is returned at any current price.
@@ -37,7 +37,7 @@ pub struct Payment {
 
 /// The identity of the payment in a header, without any check of its terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Named {
+pub struct PaymentIdentity {
     pub id: PaymentId,
     /// Digest of the signed payload.
     pub digest: Digest,
@@ -118,15 +118,15 @@ impl Payment {
             digest: Sha256::digest(payload.to_compact()).into(),
             version,
             payer: signed.from,
-            ends: signed.expires_at,
-            question: offer.question(version, &value),
+            expires_at: signed.expires_at,
+            facilitator_request: offer.facilitator_request(version, &value),
             offer: offer.clone(),
             rejection,
         })
     }
 }
 
-impl Named {
+impl PaymentIdentity {
     /// Reads the identity of a payment from its header alone. So a paid answer is found even if its price, model or
     /// network is no longer offered. Version 1 names no asset, so `terms` supply it.
     ///
@@ -206,9 +206,7 @@ const PERMIT2: [&str; 6] = ["from", "permitted", "spender", "nonce", "deadline",
 fn only_known_members(object: &Object, place: &str, known: &[&str]) -> Result<(), X402Error> {
     match object.iter().find(|(key, _value)| !known.contains(key)) {
         None => Ok(()),
-        Some(_other) => {
-            Err(Fields::new(object, place).refuse("", "has a field that is not signed"))
-        }
+        Some(_other) => Err(Fields::new(object, place).error("", "has a field that is not signed")),
     }
 }
 

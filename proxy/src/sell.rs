@@ -15,17 +15,17 @@ use bursar_outbound::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
-use crate::book::keeper::{Claim, Keeper, PaymentGuard};
+use crate::book::ledger::{Claim, Ledger, PaymentGuard};
 use crate::book::store::StoreError;
-use crate::book::{Answer, Digest, NextStep, PaymentId, Record, SaleKey, Settlement, Stage};
+use crate::book::{Digest, NextStep, PaymentId, Record, SaleKey, Settlement, Stage, StoredAnswer};
 use crate::facilitator::{Facilitator, SaleContext, Verdict};
 use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
 use crate::node::Nodes;
-use crate::payment::{Named, Payment, Rejection};
-use crate::shop::Quote;
-use crate::strikes::Strikes;
-use crate::unpaid::{self, Dollars, Unpaid, UnpaidGuard};
+use crate::payment::{Payment, PaymentIdentity, Rejection};
+use crate::penalties::PayerPenalties;
+use crate::pricing::Quote;
+use crate::unpaid::{self, Dollars, UnpaidGuard, UnpaidSales};
 use crate::upstream::{Passthrough, Upstream, UpstreamReply, UpstreamResponse};
 use crate::usage;
 use crate::wait::within;
@@ -39,27 +39,27 @@ pub const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Sells answers. Clones share the state.
 #[derive(Debug, Clone)]
-pub struct Seller(Arc<Parts>);
+pub struct Seller(Arc<SellerDeps>);
 
 /// Dependencies of a sale.
 #[derive(Debug)]
-pub struct Parts {
-    pub keeper: Keeper,
+pub struct SellerDeps {
+    pub ledger: Ledger,
     pub facilitator: Facilitator,
     /// Nodes that must know the transaction of a pending settlement.
     pub nodes: Nodes,
-    /// Unpaid sales: delivered with a pending settlement, or in progress.
-    pub unpaid: Unpaid,
+    /// UnpaidSales sales: delivered with a pending settlement, or in progress.
+    pub unpaid: UnpaidSales,
     pub upstream: Upstream,
     pub metrics: Arc<Metrics>,
     pub clock: Arc<dyn Clock>,
     pub failpoints: Arc<dyn Failpoints>,
     /// How long an identical request waits for the one in progress, in milliseconds.
-    pub patience_ms: u64,
+    pub repeat_wait_ms: u64,
     pub budget: Budget,
     /// Permits for sales in progress. Each is held from the verified payment to the end of the answer.
-    pub places: Arc<Semaphore>,
-    pub strikes: Strikes,
+    pub sale_permits: Arc<Semaphore>,
+    pub penalties: PayerPenalties,
     /// Sales and streams, which continue without their customers. The service waits for them when it stops.
     pub tasks: TaskTracker,
 }
@@ -68,14 +68,14 @@ pub struct Parts {
 #[derive(Debug, Clone)]
 pub struct Order {
     pub quote: Quote,
-    pub named: Named,
+    pub named: PaymentIdentity,
     /// The payment for this body at current prices. `None` for a repeat, which can only receive what was paid before.
     pub payment: Option<Payment>,
 }
 
 /// Result of a sale for the customer.
 #[derive(Debug)]
-pub enum Sold {
+pub enum SaleOutcome {
     Whole {
         head: AnswerHead,
         body: Vec<u8>,
@@ -114,9 +114,9 @@ impl AnswerHead {
     }
 }
 
-impl Sold {
-    fn whole(record: &Record, answer: Answer, request_id: Option<String>) -> Self {
-        let Answer { status, content_type, body } = answer;
+impl SaleOutcome {
+    fn whole(record: &Record, answer: StoredAnswer, request_id: Option<String>) -> Self {
+        let StoredAnswer { status, content_type, body } = answer;
         let delete_when_sent = (body.len() > KEPT_BYTES_MAX).then_some(record.id);
         Self::Whole {
             head: AnswerHead::of(record, (status, content_type), request_id),
@@ -180,27 +180,27 @@ impl PaymentRefusal {
     }
 }
 
-impl From<PaymentRefusal> for Sold {
+impl From<PaymentRefusal> for SaleOutcome {
     fn from(refusal: PaymentRefusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
 /// Result of a step. The error ends the sale early with the customer's result.
-type Step<T> = Result<T, Box<Sold>>;
+type Step<T> = Result<T, Box<SaleOutcome>>;
 
-fn end<T>(sold: impl Into<Sold>) -> Step<T> {
+fn end<T>(sold: impl Into<SaleOutcome>) -> Step<T> {
     Err(Box::new(sold.into()))
 }
 
 impl Seller {
     /// Creates a seller.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: SellerDeps) -> Self {
         Self(Arc::new(parts))
     }
 
     /// Returns the dependencies.
-    pub fn parts(&self) -> &Parts {
+    pub fn parts(&self) -> &SellerDeps {
         &self.0
     }
 
@@ -208,19 +208,23 @@ impl Seller {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn known(&self, named: Named, body: &Digest) -> Result<Option<Record>, StoreError> {
-        let record = self.0.keeper.find(named.id).await?;
+    pub async fn known(
+        &self,
+        named: PaymentIdentity,
+        body: &Digest,
+    ) -> Result<Option<Record>, StoreError> {
+        let record = self.0.ledger.find(named.id).await?;
         Ok(record.filter(|record| {
             record.stage != Stage::Taken && record.next_step(body, &named.digest) != NextStep::Spent
         }))
     }
 
     /// Sells an answer: once per payment, however often it is requested.
-    pub async fn sell(&self, order: Order) -> Sold {
+    pub async fn sell(&self, order: Order) -> SaleOutcome {
         let id = order.named.id;
         let started_ms = self.0.clock.mono_ms();
         loop {
-            match self.0.keeper.claim(id, &order.quote.digest) {
+            match self.0.ledger.claim(id, &order.quote.digest) {
                 Claim::Held(guard) => {
                     return self.continue_sale(&order, guard).await.unwrap_or_else(|sold| *sold);
                 }
@@ -229,7 +233,7 @@ impl Seller {
                 }
                 Claim::SameBody(mut done) => {
                     let waited = self.0.clock.mono_ms().saturating_sub(started_ms);
-                    let left = self.0.patience_ms.saturating_sub(waited);
+                    let left = self.0.repeat_wait_ms.saturating_sub(waited);
                     // The channel only ever closes; nothing is sent on it.
                     if within(&*self.0.clock, left, done.changed()).await.is_none() {
                         return PaymentRefusal {
@@ -246,26 +250,26 @@ impl Seller {
 
     /// Deletes a long answer that was delivered up to its last byte.
     pub async fn delete_sent_answer(&self, id: PaymentId) {
-        let keeper = &self.0.keeper;
-        let Ok(Some(record)) = keeper.find(id).await else { return };
+        let ledger = &self.0.ledger;
+        let Ok(Some(record)) = ledger.find(id).await else { return };
         // Another task holds the payment and may need the answer. The sweep deletes it later.
-        let Claim::Held(_held) = keeper.claim(id, &record.body) else { return };
-        let Ok(Some(mut record)) = keeper.find(id).await else { return };
-        record.kept = false;
-        if let Err(fault) = keeper.put(&record, None).await {
+        let Claim::Held(_held) = ledger.claim(id, &record.body) else { return };
+        let Ok(Some(mut record)) = ledger.find(id).await else { return };
+        record.answer_stored = false;
+        if let Err(fault) = ledger.put(&record, None).await {
             tracing::warn!(%fault, "a long answer could not be deleted");
         }
     }
 
     /// Continues a sale whose payment this task holds.
-    async fn continue_sale(&self, order: &Order, guard: PaymentGuard) -> Step<Sold> {
+    async fn continue_sale(&self, order: &Order, guard: PaymentGuard) -> Step<SaleOutcome> {
         let id = order.named.id;
-        let known = self.stored(self.0.keeper.find(id).await)?;
+        let known = self.stored(self.0.ledger.find(id).await)?;
         let Some(record) = known else { return self.sell_new(order, None, guard).await };
         match record.next_step(&order.quote.digest, &order.named.digest) {
             NextStep::Serve => self.sell_new(order, record.key, guard).await,
             NextStep::Settle => {
-                let answer = self.stored(self.0.keeper.answer(id).await)?;
+                let answer = self.stored(self.0.ledger.answer(id).await)?;
                 let Some(answer) = answer else {
                     return end(PaymentRefusal::of(Code::AnswerNotKept, &record));
                 };
@@ -275,12 +279,12 @@ impl Seller {
             }
             NextStep::Stream => self.resume_stream(order, record, guard).await,
             NextStep::Replay => {
-                let answer = self.stored(self.0.keeper.answer(id).await)?;
+                let answer = self.stored(self.0.ledger.answer(id).await)?;
                 let Some(answer) = answer else {
                     return end(PaymentRefusal::of(Code::AnswerNotKept, &record));
                 };
                 self.0.metrics.chat("replayed");
-                Ok(Sold::whole(&record, answer, None))
+                Ok(SaleOutcome::whole(&record, answer, None))
             }
             // A refusal for another request must not reveal the payment's state.
             NextStep::Spent => end(PaymentRefusal::uncharged(Fault::of(Code::PaymentSpent))),
@@ -295,25 +299,25 @@ impl Seller {
         order: &Order,
         key: Option<SaleKey>,
         guard: PaymentGuard,
-    ) -> Step<Sold> {
+    ) -> Step<SaleOutcome> {
         let Some(payment) = &order.payment else {
             return end(PaymentRefusal::uncharged(Fault::of(Code::AnswerNotKept)));
         };
         if let Some(rejection) = &payment.rejection {
-            return end(Sold::PaymentRejected(rejection.clone()));
+            return end(SaleOutcome::PaymentRejected(rejection.clone()));
         }
-        if self.0.strikes.is_out(payment.payer, self.0.clock.mono_ms()) {
+        if self.0.penalties.is_locked_out(payment.payer, self.0.clock.mono_ms()) {
             let fault = Fault::of(Code::TooManyRequests);
             return end(PaymentRefusal::uncharged(
                 fault.with_detail("too many payments of this payer failed"),
             ));
         }
-        if self.0.places.available_permits() == 0 {
+        if self.0.sale_permits.available_permits() == 0 {
             return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
         }
         let mut record = self.record_of(&order.quote, payment, self.key_or_new(key)?);
         // The key is on disk before the first request that contains it.
-        self.stored(self.0.keeper.put(&record, None).await)?;
+        self.stored(self.0.ledger.put(&record, None).await)?;
         self.0.failpoints.pass("taken");
         let (permit, unpaid) = match self.admit(&record, payment).await {
             Ok(admitted) => admitted,
@@ -330,7 +334,7 @@ impl Seller {
             UpstreamReply::Refusal(response) => {
                 self.release(&record).await;
                 self.0.metrics.chat("refused_upstream");
-                Ok(Sold::UpstreamRefusal(response))
+                Ok(SaleOutcome::UpstreamRefusal(response))
             }
             UpstreamReply::Success(response) if response.is_stream => {
                 record.stage = Stage::Owed;
@@ -384,14 +388,14 @@ impl Seller {
     /// penalty.
     async fn end_with_penalty<T>(&self, record: &Record, fault: Fault) -> Step<T> {
         if fault.code != Code::UpstreamUnavailable && fault.code != Code::UpstreamKey {
-            self.0.strikes.add(record.payer, self.0.clock.mono_ms());
+            self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
         self.release(record).await;
         end(PaymentRefusal::uncharged(fault))
     }
 
     fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.0.places).try_acquire_owned().ok()
+        Arc::clone(&self.0.sale_permits).try_acquire_owned().ok()
     }
 
     /// Resumes a stream that is charged, or may be, and of which nothing was sent.
@@ -400,7 +404,7 @@ impl Seller {
         order: &Order,
         mut record: Record,
         guard: PaymentGuard,
-    ) -> Step<Sold> {
+    ) -> Step<SaleOutcome> {
         let Some(permit) = self.try_permit() else {
             let paid = record.settlement.is_good();
             return end(PaymentRefusal::of(
@@ -436,10 +440,10 @@ impl Seller {
             payer: payment.payer,
             key: record.key,
         };
-        match self.0.facilitator.verify(&payment.question, context).await {
+        match self.0.facilitator.verify(&payment.facilitator_request, context).await {
             Verdict::Valid => Ok(()),
             Verdict::Invalid { reason, message } => {
-                end(Sold::PaymentRejected(Rejection { reason, message }))
+                end(SaleOutcome::PaymentRejected(Rejection { reason, message }))
             }
             Verdict::Unavailable(why) => {
                 tracing::warn!(facilitator = self.0.facilitator.label(), %why, "no verdict");
@@ -461,17 +465,17 @@ impl Seller {
         reply
     }
 
-    async fn read_whole(&self, response: UpstreamResponse) -> Result<Answer, Fault> {
+    async fn read_whole(&self, response: UpstreamResponse) -> Result<StoredAnswer, Fault> {
         let (status, content_type) = (response.status, response.content_type.clone());
         let body = self.0.upstream.read_body(response, ANSWER_BYTES_MAX).await?;
         if !usage::is_answer(&body) {
             tracing::warn!(status, "the upstream's answer is an error or not a JSON object");
             return Err(Fault::of(Code::UpstreamBroken));
         }
-        Ok(Answer { status, content_type, body })
+        Ok(StoredAnswer { status, content_type, body })
     }
 
-    fn set_answered(&self, order: &Order, record: &mut Record, answer: &Answer) {
+    fn set_answered(&self, order: &Order, record: &mut Record, answer: &StoredAnswer) {
         let quote = &order.quote;
         record.stage = Stage::Answered;
         record.usage =
@@ -492,10 +496,10 @@ impl Seller {
             body: quote.digest,
             payment: payment.digest,
             taken_at: self.0.clock.utc().0,
-            ends: payment.ends,
+            expires_at: payment.expires_at,
             stage: Stage::Taken,
             settlement: Settlement::Open,
-            question: payment.question.clone(),
+            facilitator_request: payment.facilitator_request.clone(),
             model: quote.estimate.model.clone(),
             amount: payment.offer.amount.to_string(),
             usd: payment.offer.usd(),
@@ -503,7 +507,7 @@ impl Seller {
             asset: payment.offer.terms.asset,
             payer: payment.payer,
             usage: None,
-            kept: false,
+            answer_stored: false,
             key: Some(key),
             bound: quote.bound,
         }
@@ -511,7 +515,7 @@ impl Seller {
 
     /// Deletes an uncharged payment, so that it can be used again. If the record remains, the next start deletes it.
     async fn release(&self, record: &Record) {
-        if let Err(fault) = self.0.keeper.delete(record.id).await {
+        if let Err(fault) = self.0.ledger.delete(record.id).await {
             tracing::error!(%fault, "a payment that bought nothing could not be released");
         }
     }

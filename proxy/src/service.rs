@@ -19,17 +19,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api};
-use crate::book::keeper::Keeper;
+use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbStore;
 use crate::book::store::StoreError;
 use crate::config::{Config, SettingsFault};
 use crate::facilitator::Facilitator;
 use crate::metrics::Metrics;
 use crate::node::Nodes;
-use crate::sell::{Budget, Parts, READ_MS, Seller};
-use crate::shop::Shop;
-use crate::strikes::Strikes;
-use crate::unpaid::Unpaid;
+use crate::penalties::PayerPenalties;
+use crate::pricing::Pricing;
+use crate::sell::{Budget, READ_MS, Seller, SellerDeps};
+use crate::unpaid::UnpaidSales;
 use crate::upkeep;
 use crate::upstream::Upstream;
 
@@ -135,13 +135,13 @@ impl Running {
         };
         let writer = TaskTracker::new();
         let store = RedbStore::open_file(&config.store).map_err(store_fault)?;
-        let keeper = Keeper::load(Arc::new(store), &writer).await.map_err(store_fault)?;
-        let unpaid = Unpaid::new(config.unpaid);
-        keeper.pending_records().iter().for_each(|record| unpaid.load(record));
+        let ledger = Ledger::load(Arc::new(store), &writer).await.map_err(store_fault)?;
+        let unpaid = UnpaidSales::new(config.unpaid);
+        ledger.pending_records().iter().for_each(|record| unpaid.load(record));
         let (servers, sales, upkeep) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
         let metrics = Arc::new(Metrics::default());
-        let seller = Seller::new(Parts {
-            keeper,
+        let seller = Seller::new(SellerDeps {
+            ledger,
             facilitator: facilitator_of(&config, &clock)?,
             nodes: nodes_of(&config, &clock)?,
             unpaid,
@@ -149,10 +149,10 @@ impl Running {
             metrics: Arc::clone(&metrics),
             clock: Arc::clone(&clock),
             failpoints,
-            patience_ms: config.upstream_ms.saturating_add(REPEAT_WAIT_MS),
+            repeat_wait_ms: config.upstream_ms.saturating_add(REPEAT_WAIT_MS),
             budget: Budget::of(STREAM_COPIES_BYTES),
-            places: Arc::new(Semaphore::new(config.in_flight)),
-            strikes: Strikes::default(),
+            sale_permits: Arc::new(Semaphore::new(config.in_flight)),
+            penalties: PayerPenalties::default(),
             tasks: sales.clone(),
         });
         let (listener, address) = listen(config.listen).await?;
@@ -183,8 +183,8 @@ impl Running {
             Arc::clone(&clock),
         );
         let (terms, drain_ms) = (config.terms()?, config.drain_ms);
-        let shop = Shop::new(config, terms);
-        let api = Api::new(shop, seller.clone(), access, stopping.clone());
+        let pricing = Pricing::new(config, terms);
+        let api = Api::new(pricing, seller.clone(), access, stopping.clone());
         http::serve([listener], api::router(Arc::new(api)), edge(bounds), &servers, &stopping);
         upkeep.spawn(upkeep::reconcile_pending(seller.clone(), stopping.clone()));
         upkeep.spawn(upkeep::delete_old(seller.clone(), stopping.clone()));
@@ -216,7 +216,7 @@ impl Running {
             servers.wait().await;
             sales.wait().await;
             upkeep.wait().await;
-            // Drops the last keeper, so the writer ends.
+            // Drops the last ledger, so the writer ends.
             drop(seller);
             writer.wait().await;
         };

@@ -31,7 +31,7 @@ pub enum OverLimit {
 
 /// The unpaid sales. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Unpaid {
+pub struct UnpaidSales {
     limits: UnpaidLimits,
     // Held for a single update.
     open: Arc<Mutex<Open>>,
@@ -46,16 +46,16 @@ struct Open {
 
 /// A sale that counts as unpaid until this is dropped.
 ///
-/// If it is [kept](UnpaidGuard::keep), it counts until [`Unpaid::end`].
+/// If it is [kept](UnpaidGuard::keep), it counts until [`UnpaidSales::end`].
 #[derive(Debug)]
 pub struct UnpaidGuard {
     id: PaymentId,
-    unpaid: Unpaid,
+    unpaid: UnpaidSales,
     kept: bool,
 }
 
 impl UnpaidGuard {
-    /// Keeps the sale counted until [`Unpaid::end`]: its answer is delivered while its settlement is pending.
+    /// Keeps the sale counted until [`UnpaidSales::end`]: its answer is delivered while its settlement is pending.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -74,7 +74,7 @@ pub fn price_of(record: &Record) -> Option<Dollars> {
     parse_decimal(&record.usd, SCALE).ok()
 }
 
-impl Unpaid {
+impl UnpaidSales {
     /// Creates the limits without any sale.
     pub fn new(limits: UnpaidLimits) -> Self {
         Self { limits, open: Arc::default() }

@@ -4,7 +4,7 @@ use futures::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::book::PaymentId;
-use crate::book::keeper::Claim;
+use crate::book::ledger::Claim;
 use crate::sell::Seller;
 
 /// Interval between lookups of pending settlements.
@@ -25,15 +25,15 @@ pub(crate) async fn reconcile_pending(seller: Seller, stopping: CancellationToke
     loop {
         let parts = seller.parts();
         // Each payment is claimed before it is written, so a record has one writer.
-        let lookups = stream::iter(parts.keeper.pending())
+        let lookups = stream::iter(parts.ledger.pending())
             .for_each_concurrent(CONCURRENCY, |id| reconcile(&seller, id));
         // cancel-safe: unfinished work is on disk, or starts again at the next interval.
         tokio::select! {
             () = stopping.cancelled() => return,
             () = lookups => {}
         }
-        parts.metrics.busy.set(i64::try_from(parts.keeper.busy()).unwrap_or(i64::MAX));
-        let pending = parts.keeper.pending().len();
+        parts.metrics.busy.set(i64::try_from(parts.ledger.busy()).unwrap_or(i64::MAX));
+        let pending = parts.ledger.pending().len();
         parts.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
         if !sleep_unless_stopping(&seller, RECONCILE_MS, &stopping).await {
             return;
@@ -68,12 +68,12 @@ async fn sleep_unless_stopping(seller: &Seller, ms: u64, stopping: &Cancellation
 
 async fn reconcile(seller: &Seller, id: PaymentId) {
     let parts = seller.parts();
-    let Ok(Some(record)) = parts.keeper.find(id).await else { return };
+    let Ok(Some(record)) = parts.ledger.find(id).await else { return };
     // The task that holds the payment writes it. Retry at the next interval.
-    let Claim::Held(_held) = parts.keeper.claim(id, &record.body) else { return };
-    let Ok(Some(record)) = parts.keeper.find(id).await else { return };
+    let Claim::Held(_held) = parts.ledger.claim(id, &record.body) else { return };
+    let Ok(Some(record)) = parts.ledger.find(id).await else { return };
     let now = u64::try_from(parts.clock.utc().0).unwrap_or(0) / 1_000;
-    let expired = now > record.ends.saturating_add(LATE_SECONDS);
+    let expired = now > record.expires_at.saturating_add(LATE_SECONDS);
     seller.reconcile(record, expired).await;
 }
 
@@ -81,7 +81,7 @@ async fn sweep(seller: &Seller) {
     let parts = seller.parts();
     let now = parts.clock.utc().0;
     loop {
-        match parts.keeper.sweep(now, RETENTION_MS, SWEEP_MAX).await {
+        match parts.ledger.sweep(now, RETENTION_MS, SWEEP_MAX).await {
             // The rest is recent, or still needed.
             Ok(deleted) if deleted < SWEEP_MAX => return,
             Ok(_many) => {}

@@ -1,10 +1,10 @@
 //! The signer of a test's service.
 
 use alloy_primitives::{Address, B256, keccak256};
-use bursar_chain::courier::SignEnd;
 use bursar_chain::ports::BoxFuture;
-use bursar_desks::service::Signer;
-use bursar_submit::DeskKey;
+use bursar_chain::tx_driver::SignEnd;
+use bursar_outbox::service::Signer;
+use bursar_submit::OutboxKey;
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 
@@ -32,7 +32,7 @@ impl ServiceKey {
 }
 
 impl Signer for ServiceKey {
-    fn sign(&self, _key: DeskKey, digest: B256) -> BoxFuture<'_, SignEnd> {
+    fn sign(&self, _key: OutboxKey, digest: B256) -> BoxFuture<'_, SignEnd> {
         let (scalars, id) = self.0.sign_prehash_recoverable(digest.as_slice()).expect("signed");
         let (r, s) = scalars.split_bytes();
         let (r, s) = (B256::from_slice(&r), B256::from_slice(&s));

@@ -76,7 +76,7 @@ fn crates_depend_only_on_the_crates_they_may() {
         ("bursar-chain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-outbound"]),
         ("bursar-rows", &[]),
         (
-            "bursar-desks",
+            "bursar-outbox",
             &["bursar-core", "bursar-x402", "bursar-submit", "bursar-chain", "bursar-rows"],
         ),
         ("bursar-heap", &[]),
@@ -105,7 +105,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-submit",
                 "bursar-outbound",
                 "bursar-chain",
-                "bursar-desks",
+                "bursar-outbox",
                 "bursar-rows",
                 "bursar-serve",
             ],
@@ -236,7 +236,7 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
     only_in("SigningKey", &["engine/service/src/vault"]);
     only_in("Slip::issue", &["engine/service/src/core.rs"]);
     only_in("Slip::for_attempt", &["engine/service/src/core.rs"]);
-    only_in("&mut Desk", &["shared/chain/submit/src/apply.rs"]);
+    only_in("&mut Outbox", &["shared/chain/submit/src/apply.rs"]);
     only_in("reqwest", &["shared/outbound/src"]);
     only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
     only_in("axum::", &["engine/service/src/agent_api"]);
@@ -246,7 +246,7 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
     only_in("MutatedRules", &["engine/service/src/rules.rs"]);
     // A card is for the operator: agents learn neither balances nor other payees.
     only_in("card::Card", &["shared/core/src", "engine/service/src/operator", "tui/src"]);
-    only_in("Beside", &["engine/service/src/operator"]);
+    only_in("CardContext", &["engine/service/src/operator"]);
     only_in(".cached_balances(", &["engine/service/src/operator"]);
 }
 
@@ -300,7 +300,7 @@ fn restricted_names_occur_only_in_their_shared_service_modules() {
 /// Unsafe code is one call in one crate.
 #[test]
 fn unsafe_code_is_in_one_crate() {
-    let services = ["facilitator/src", "proxy/src", "shared/desks/src", "shared/serve/src"];
+    let services = ["facilitator/src", "proxy/src", "shared/outbox/src", "shared/serve/src"];
     let heap = ["shared/heap/src"].into_iter().flat_map(sources);
     let code = wallet().into_iter().chain(services.into_iter().flat_map(sources)).chain(heap);
     only_in_of(&code.collect::<Vec<_>>(), "unsafe {", &["shared/heap/src/lib.rs"]);
@@ -309,7 +309,7 @@ fn unsafe_code_is_in_one_crate() {
 #[test]
 fn chain_ids_and_addresses_occur_only_in_the_network_table() {
     let products = wallet().into_iter().chain(sources("facilitator/src"));
-    let others = ["proxy/src", "shared/desks/src", "shared/serve/src"];
+    let others = ["proxy/src", "shared/outbox/src", "shared/serve/src"];
     let shared = others.into_iter().flat_map(sources);
     for path in products.chain(shared) {
         let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();

@@ -17,7 +17,7 @@ const CRATES: &[&str] = &[
     "shared/outbound",
     "shared/chain",
     "shared/chain/submit",
-    "shared/desks",
+    "shared/outbox",
     "shared/rows",
     "shared/serve",
     "engine/domain",

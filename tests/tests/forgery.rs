@@ -9,7 +9,7 @@ use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
-use bursar_domain::event::{Asked, Event};
+use bursar_domain::event::{Event, RequestDraft};
 use bursar_domain::identity::Identity;
 use bursar_domain::{PaymentAsk, State};
 use bursar_engine::journal::{Batch, Head, MemoryStore, Seal, Snapshot, Store};
@@ -45,7 +45,7 @@ fn forged_cheque(state: &State) -> (RequestId, Event) {
     let paying = state.wallet.as_ref().unwrap().addresses.values().next().unwrap();
     let id = RequestId::from_bytes([0x42; 16]);
     let coin = bursar_core::networks::by_chain(BASE).unwrap().stablecoin;
-    let asked = Asked {
+    let asked = RequestDraft {
         id,
         agent: agent.id.clone(),
         label: paying.label.clone(),

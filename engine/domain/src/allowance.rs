@@ -67,7 +67,7 @@ impl WindowStart {
         }
         // Not "now": a late first request must not delay the next day.
         let mut next = Self::at(moment, moment.day_start);
-        let disagrees = self.is_of_boot(moment) && {
+        let disagrees = self.is_same_boot(moment) && {
             // Lower bound of the boot clock's reading at the end of this allowance. `next` began no earlier than
             // that, and no later than now, whatever the wall clock was set to.
             let over = self.boot_ms.saturating_add(lasted.saturating_sub(ALLOWANCE_BOOT_SLACK_MS));
@@ -96,7 +96,7 @@ impl WindowStart {
         Some((running.utc.plus_ms(ALLOWANCE_LASTS_MS), running.day))
     }
 
-    fn is_of_boot(&self, moment: &Moment) -> bool {
+    fn is_same_boot(&self, moment: &Moment) -> bool {
         !self.boot_id.is_empty() && moment.boottime_ms > 0 && self.boot_id == moment.boot_id
     }
 }

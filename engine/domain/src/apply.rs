@@ -13,7 +13,7 @@ use bursar_x402::authorization::Authorization;
 
 use crate::agents::{Agent, Commission, PolicyRecord, Refusals, Usage};
 use crate::allowance::{Window, WindowStart};
-use crate::event::{AddressAdded, Asked, Entry, Event};
+use crate::event::{AddressAdded, Entry, Event, RequestDraft};
 use crate::requests::{Approver, Deadline, Request, Status};
 use crate::settlement::Settlement;
 use crate::state::State;
@@ -21,7 +21,7 @@ use crate::wallets::{PayingAddress, Seed, Wallet};
 
 /// The record that an entry changed, as it is afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Touched {
+pub enum ChangedRecord {
     Request(Arc<Request>),
     Settlement(Arc<Settlement>),
 }
@@ -29,15 +29,15 @@ pub enum Touched {
 /// Applies one journal entry and returns the record that it changed.
 ///
 /// The journal's index keeps that record, including requests that are finished and leave the state.
-pub fn apply(state: &mut State, entry: &Entry) -> Option<Touched> {
+pub fn apply(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
     state.seq = entry.seq;
     state.clock = state.clock.max(entry.at);
-    let touched = apply_event(state, entry);
+    let changed = apply_event(state, entry);
     forget_lapsed(state);
-    touched
+    changed
 }
 
-fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
+fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
     let at = entry.at;
     match &entry.event {
         Event::WalletCreated { name, wallet_id } => {
@@ -113,11 +113,13 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         }
         Event::Frozen => state.frozen = Some(at),
         Event::Thawed => state.frozen = None,
-        Event::SendOrdered(send) => Arc::make_mut(&mut state.desks).ordered(send, at),
-        Event::Desk { key, event } => Arc::make_mut(&mut state.desks).happened(key, event, at),
+        Event::SendOrdered(send) => Arc::make_mut(&mut state.outboxes).add_send(send, at),
+        Event::Outbox { key, event } => {
+            Arc::make_mut(&mut state.outboxes).apply_event(key, event, at)
+        }
         Event::JournalAccepted => {
             state.wallet_noted = 0;
-            Arc::make_mut(&mut state.desks).accepted(at);
+            Arc::make_mut(&mut state.outboxes).drop_unsigned(at);
             // Accepting a journal does not accept the unsigned authorizations in it. They stay spent.
             let signed = |request: &Request| {
                 matches!(request.status, Status::Authorized { signature: Some(_), .. })
@@ -126,7 +128,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
                 state.authorized.values().filter(|request| !signed(request)).cloned().collect();
             for request in dropped {
                 state.authorized.remove(&request.id);
-                close(state, &request);
+                count_closed(state, &request);
             }
             let left = &state.authorized;
             state.lapses.retain(|(_at, id)| left.contains_key(id));
@@ -135,10 +137,10 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             let request = request(asked, entry, authorized(terms, at, Approver::Policy));
             with_agent(state, &asked.agent, |agent| agent.usage.count(at, asked.ask.padding));
             spend(state, &request.agent, request.ask.usd);
-            return Some(Touched::Request(await_redemption(state, request)));
+            return Some(ChangedRecord::Request(await_redemption(state, request)));
         }
         Event::PaymentHeld { asked, reason, deadline } => {
-            return Some(Touched::Request(hold(state, asked, entry, *reason, deadline)));
+            return Some(ChangedRecord::Request(hold(state, asked, entry, *reason, deadline)));
         }
         Event::PaymentRefused { asked, refusal } => {
             with_agent(state, &asked.agent, |agent| {
@@ -146,37 +148,43 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
                 agent.usage.count(at, asked.ask.padding);
             });
             let status = Status::Refused { refusal: refusal.clone(), at };
-            return Some(Touched::Request(Arc::new(request(asked, entry, status))));
+            return Some(ChangedRecord::Request(Arc::new(request(asked, entry, status))));
         }
         Event::PaymentApproved { id, terms, by } => {
             let mut request = release(state, id)?;
             spend(state, &request.agent, request.ask.usd);
             request.status = authorized(terms, at, Approver::Operator(*by));
-            return Some(Touched::Request(await_redemption(state, request)));
+            return Some(ChangedRecord::Request(await_redemption(state, request)));
         }
         Event::PaymentDenied { id, reason, by, told_until } => {
             let mut request = release(state, id)?;
             let (reason, told_until) = (reason.clone(), told_until.clone());
             request.status = Status::Denied { reason, at, by: *by, told_until };
-            return Some(Touched::Request(Arc::new(request)));
+            return Some(ChangedRecord::Request(Arc::new(request)));
         }
         Event::PaymentExpired { id, told_until } => {
             let mut request = release(state, id)?;
             request.status = Status::Expired { at, told_until: told_until.clone() };
-            return Some(Touched::Request(Arc::new(request)));
+            return Some(ChangedRecord::Request(Arc::new(request)));
         }
         Event::PaymentRejected { id, refusal } => {
             let mut request = release(state, id)?;
             request.status = Status::Refused { refusal: refusal.clone(), at };
-            return Some(Touched::Request(Arc::new(request)));
+            return Some(ChangedRecord::Request(Arc::new(request)));
         }
         Event::SettingChanged { to, .. } => to.apply(Arc::make_mut(&mut state.settings)),
         Event::SettlementReported { settlement, .. } => {
-            return Some(Touched::Settlement(follow(state, Arc::new((**settlement).clone()))));
+            return Some(ChangedRecord::Settlement(track_settlement(
+                state,
+                Arc::new((**settlement).clone()),
+            )));
         }
         Event::SettlementChecked { id, found } => {
             let known = Arc::make_mut(&mut state.settling).remove(id)?;
-            return Some(Touched::Settlement(follow(state, Arc::new(known.checked(found)))));
+            return Some(ChangedRecord::Settlement(track_settlement(
+                state,
+                Arc::new(known.checked(found)),
+            )));
         }
         Event::AgentDeleted { agent } => {
             Arc::make_mut(&mut state.retired).insert(agent.clone());
@@ -210,7 +218,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             if let Status::Authorized { signature: slot, .. } = &mut request.status {
                 *slot = Some(*signature);
             }
-            return Some(Touched::Request(Arc::new(request.clone())));
+            return Some(ChangedRecord::Request(Arc::new(request.clone())));
         }
     }
     None
@@ -273,7 +281,7 @@ fn with_agent(state: &mut State, id: &AgentId, change: impl FnOnce(&mut Agent)) 
     }
 }
 
-fn request(asked: &Asked, entry: &Entry, status: Status) -> Request {
+fn request(asked: &RequestDraft, entry: &Entry, status: Status) -> Request {
     Request {
         id: asked.id,
         seq: entry.seq,
@@ -302,7 +310,7 @@ fn spend(state: &mut State, agent: &AgentId, usd: Usd) {
 
 fn hold(
     state: &mut State,
-    asked: &Asked,
+    asked: &RequestDraft,
     entry: &Entry,
     reason: HoldReason,
     deadline: &Deadline,
@@ -327,7 +335,7 @@ fn release(state: &mut State, id: &RequestId) -> Option<Request> {
 }
 
 /// Keeps a settlement in the state while its chain lookup is pending.
-fn follow(state: &mut State, settlement: Arc<Settlement>) -> Arc<Settlement> {
+fn track_settlement(state: &mut State, settlement: Arc<Settlement>) -> Arc<Settlement> {
     let settling = Arc::make_mut(&mut state.settling);
     if settlement.pending_since().is_some() {
         settling.insert(settlement.id, Arc::clone(&settlement));
@@ -346,7 +354,7 @@ fn await_redemption(state: &mut State, request: Request) -> Arc<Request> {
     request
 }
 
-fn close(state: &mut State, request: &Request) {
+fn count_closed(state: &mut State, request: &Request) {
     with_agent(state, &request.agent, |agent| agent.open = agent.open.saturating_sub(1));
 }
 
@@ -359,7 +367,7 @@ fn forget_lapsed(state: &mut State) {
         }
         state.lapses.remove(&(lapses_at, id));
         if let Some(lapsed) = state.authorized.remove(&id) {
-            close(state, &lapsed);
+            count_closed(state, &lapsed);
         }
     }
 }

@@ -4,8 +4,8 @@ use bursar_core::codes::Code;
 use bursar_core::time::Moment;
 
 use crate::agents::{Agent, Commission};
-use crate::assess::payments::{Question, Verdict, assess, clock_is_off};
-use crate::due::renewed;
+use crate::assess::payments::{PaymentContext, Verdict, assess, clock_is_off};
+use crate::due::renewal_if_due;
 use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::requests::Request;
@@ -54,14 +54,14 @@ pub(crate) fn fresh_verdict(
     request: &Request,
 ) -> (Vec<Event>, Result<(), Refusal>) {
     let mut events = Vec::new();
-    let mut judge = || {
+    let mut evaluate = || {
         let gone = Refusal::new(Code::AgentNotCommissioned);
         let agent = state.agents.get(&request.agent).ok_or(gone.clone())?;
         let commission = may_work(state, agent)?;
         let policy = state.policy_of(agent).ok_or(gone)?;
-        let (renewals, spent) = renewed(agent, commission, moment);
+        let (renewals, spent) = renewal_if_due(agent, commission, moment);
         events = renewals;
-        let verdict = assess(&Question {
+        let verdict = assess(&PaymentContext {
             ask: &request.ask,
             from: request.from,
             policy,
@@ -81,6 +81,6 @@ pub(crate) fn fresh_verdict(
             Verdict::Refuse(refusal) => Err(refusal),
         }
     };
-    let verdict = judge();
+    let verdict = evaluate();
     (events, verdict)
 }

@@ -13,17 +13,17 @@ use crate::requests::{Request, Status};
 use crate::state::State;
 
 /// Below this amount the operator need not type it, unless the setting is lower.
-pub const TYPED_FROM: Usd = Usd::dollars(5);
+pub const DEFAULT_TYPED_FROM: Usd = Usd::dollars(5);
 
 /// Returns the label of an address of this wallet.
-pub fn own(state: &State, address: Address) -> Option<Name> {
+pub fn own_label(state: &State, address: Address) -> Option<Name> {
     let mut known = state.wallet.as_ref()?.addresses.values();
     known.find(|known| known.address == address).map(|known| known.label.clone())
 }
 
 /// Returns the current label of the paying address: its old label may belong to another address now.
 fn label_now(state: &State, request: &Request) -> Name {
-    own(state, request.from).unwrap_or_else(|| request.label.clone())
+    own_label(state, request.from).unwrap_or_else(|| request.label.clone())
 }
 
 /// Returns the paying address's balance before and after the payment, in the request's asset.
@@ -64,12 +64,12 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     let digest = card::digest(&terms, *reason, policy.version);
     // A tenth of the policy's largest payment: above that, an accidental approval is expensive.
     let tenth = Usd(payments.per_request.0.checked_div(10).unwrap_or(0));
-    let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(TYPED_FROM));
+    let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_TYPED_FROM));
     Some(Card {
         id: request.id,
         terms,
         hold: *reason,
-        obstacle: obstacle(state, request, moment).map(|refusal| refusal.told()),
+        obstacle: obstacle(state, request, moment).map(|refusal| refusal.describe()),
         policy: policy.name.clone(),
         policy_version: policy.version,
         agent_name: agent.name.clone(),
@@ -86,7 +86,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         expires_in_seconds: deadline.left_ms(moment).div_ceil(1000),
         type_amount: request.ask.usd >= typed_from,
         digest,
-        payee_label: own(state, request.ask.payee),
+        payee_label: own_label(state, request.ask.payee),
         // The caller that shows the card adds these: no decision may depend on them.
         paid_before: None,
         paid_before_unknown_reason: None,

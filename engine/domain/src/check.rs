@@ -16,8 +16,8 @@ pub struct Violation(pub String);
 /// # Errors
 /// Returns the first invariant that does not hold.
 pub fn check(state: &State) -> Result<(), Violation> {
-    queue(state)?;
-    authorized(state)
+    check_held(state)?;
+    check_authorized(state)
 }
 
 /// Checks the held requests, what they reserve, and the outboxes.
@@ -26,7 +26,7 @@ pub fn check(state: &State) -> Result<(), Violation> {
 ///
 /// # Errors
 /// Returns the first invariant that does not hold.
-pub fn queue(state: &State) -> Result<(), Violation> {
+pub fn check_held(state: &State) -> Result<(), Violation> {
     for agent in state.agents.values() {
         let held = state.held.values().filter(|request| request.agent == agent.id);
         let sum = held.map(|request| request.ask.usd.0).try_fold(0u64, u64::checked_add);
@@ -43,10 +43,10 @@ pub fn queue(state: &State) -> Result<(), Violation> {
             )));
         }
     }
-    for desk in state.desks.busy() {
-        let holders = desk.open.values().filter(|one| one.nonce.is_some()).count();
-        if holders != desk.held().len() {
-            return Err(Violation(format!("two submissions of {:?} hold one nonce", desk.key)));
+    for outbox in state.outboxes.busy() {
+        let holders = outbox.open.values().filter(|one| one.nonce.is_some()).count();
+        if holders != outbox.held().len() {
+            return Err(Violation(format!("two submissions of {:?} hold one nonce", outbox.key)));
         }
     }
     for (id, request) in state.held.iter() {
@@ -60,7 +60,7 @@ pub fn queue(state: &State) -> Result<(), Violation> {
     Ok(())
 }
 
-fn authorized(state: &State) -> Result<(), Violation> {
+fn check_authorized(state: &State) -> Result<(), Violation> {
     if state.lapses.len() != state.authorized.len() {
         return Err(Violation("authorizations and their expiry times do not match".to_owned()));
     }

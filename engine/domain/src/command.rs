@@ -7,16 +7,16 @@ use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::Moment;
-use bursar_submit::DeskKey;
+use bursar_submit::OutboxKey;
 use bursar_x402::signature::Signature65;
 
 use crate::agents::Credential;
-use crate::desks::Send;
 use crate::event::AddressAdded;
 use crate::idempotency::Prior;
 use crate::identity::Identity;
+use crate::outboxes::Send;
 use crate::requests::{PaymentAsk, Request};
-use crate::settlement::{Check, News, Settlement, Stage};
+use crate::settlement::{Check, ReportContent, Settlement, Stage};
 
 /// One command, decided at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,17 +92,17 @@ pub enum Action {
     },
     Set(Setting),
     /// Records an unlock. `noted` is the entry that the wallet file now names.
-    NoteOpened {
+    RecordUnlock {
         noted: Option<u64>,
     },
     /// Records a password change.
-    NotePassword,
+    RecordPasswordChange,
     /// Records a wrong password.
-    NoteRefused,
+    RecordWrongPassword,
     /// Records an engine start.
-    NoteStarted,
+    RecordStart,
     /// Records that this journal was restored from a backup.
-    NoteRestored,
+    RecordRestore,
     /// Records the deletion of the wallet, whose file is removed next. The password was entered again.
     DeleteWallet {
         /// The wallet file is already gone, so no password can be checked.
@@ -141,12 +141,12 @@ pub enum Action {
     /// The operator sends money from an address of the wallet.
     Send(Box<Send>),
     /// An input for an outbox.
-    Desk {
-        key: DeskKey,
+    Outbox {
+        key: OutboxKey,
         input: Box<bursar_submit::Input>,
     },
     /// The engine started or the wallet was unlocked: resume the open submissions of this outbox.
-    ResumeDesk(DeskKey),
+    ResumeOutbox(OutboxKey),
     /// Time has passed: expire the holds and renew the allowances that are due.
     Tick,
     /// The wallet was unlocked or the agents thawed: sign authorized requests that are still unsigned.
@@ -159,15 +159,15 @@ pub struct Report {
     pub agent: AgentId,
     pub identity: Identity,
     pub id: RequestId,
-    pub news: News,
+    pub content: ReportContent,
     /// Whether the settings require a chain lookup of a settled payment.
-    pub look: bool,
-    pub known: Known,
+    pub check_chain: bool,
+    pub known: ReportContext,
 }
 
 /// What the indexes know about a report. The core looks it up before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Known {
+pub struct ReportContext {
     pub request: Option<Request>,
     pub settlement: Option<Settlement>,
     /// The reply to an earlier, identical report.

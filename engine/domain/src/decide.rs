@@ -1,7 +1,7 @@
 //! Turns a command into events, effects and a reply. This file lists every case; the files below implement them.
 
 mod agents;
-mod desks;
+mod outboxes;
 mod payments;
 mod policies;
 mod settlements;
@@ -10,7 +10,7 @@ mod wallets;
 use bursar_core::codes::Code;
 
 use crate::command::{Action, Command};
-use crate::decision::{Decision, needs_open_wallet};
+use crate::decision::{Decision, require_unlocked};
 use crate::due::renewals;
 use crate::event::Event;
 use crate::refusal::Refusal;
@@ -45,7 +45,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::DeleteAddress { label } => wallets::delete_address(state, command, label),
         Action::SetNetwork { chain, enabled } => {
             if *enabled {
-                needs_open_wallet(command)?;
+                require_unlocked(command)?;
             }
             Ok(if state.network_enabled(*chain) == *enabled {
                 Decision::done(Vec::new())
@@ -61,7 +61,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
                 ));
             }
             if setting.loosens(&state.settings) {
-                needs_open_wallet(command)?;
+                require_unlocked(command)?;
             }
             let mut after = (*state.settings).clone();
             setting.apply(&mut after);
@@ -71,25 +71,27 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
         }
         // No seal covers entries added to a journal that does not match the wallet.
-        Action::NoteOpened { noted } if command.unlocked && command.trusted => {
+        Action::RecordUnlock { noted } if command.unlocked && command.trusted => {
             let mut events = vec![Event::WalletOpened { noted: *noted }];
             events.extend(renewals(state, &command.moment));
             Ok(Decision::done(events))
         }
-        Action::NotePassword if command.unlocked && command.trusted => {
+        Action::RecordPasswordChange if command.unlocked && command.trusted => {
             Ok(Decision::done(vec![Event::PasswordChanged]))
         }
-        Action::NoteOpened { .. } | Action::NotePassword => Ok(Decision::done(Vec::new())),
-        Action::NoteRefused => {
+        Action::RecordUnlock { .. } | Action::RecordPasswordChange => {
+            Ok(Decision::done(Vec::new()))
+        }
+        Action::RecordWrongPassword => {
             let times = state.passwords_refused.saturating_add(1);
             Ok(Decision::done(vec![Event::PasswordRefused { times }]))
         }
         // Before there is a wallet, a start is not worth an entry.
-        Action::NoteStarted => Ok(Decision::done(match state.wallet {
+        Action::RecordStart => Ok(Decision::done(match state.wallet {
             Some(_) => vec![Event::EngineStarted],
             None => Vec::new(),
         })),
-        Action::NoteRestored => Ok(Decision::done(wallets::restored(state, &command.moment))),
+        Action::RecordRestore => Ok(Decision::done(wallets::restored(state, &command.moment))),
         Action::DeleteWallet { lost } => wallets::delete(state, command, *lost),
         Action::RecoverWallet(found) => wallets::recover(state, command, found),
         Action::Freeze => Ok(Decision::done(match state.frozen {
@@ -97,12 +99,12 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             None => vec![Event::Frozen],
         })),
         Action::Thaw => {
-            needs_open_wallet(command)?;
+            require_unlocked(command)?;
             let events = if state.frozen.is_some() { vec![Event::Thawed] } else { Vec::new() };
             Ok(Decision::done(events))
         }
         Action::AcceptJournal => {
-            needs_open_wallet(command)?;
+            require_unlocked(command)?;
             let mut events = vec![Event::JournalAccepted];
             let now = command.moment.utc;
             events.extend(
@@ -122,9 +124,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Checked { id, tx_hash, found } => {
             Ok(settlements::checked(state, *id, *tx_hash, found))
         }
-        Action::Send(send) => desks::send(state, command, send),
-        Action::Desk { key, input } => desks::desk(state, command, key, input),
-        Action::ResumeDesk(key) => Ok(desks::resume(state, command, key)),
+        Action::Send(send) => outboxes::send(state, command, send),
+        Action::Outbox { key, input } => outboxes::apply_input(state, command, key, input),
+        Action::ResumeOutbox(key) => Ok(outboxes::resume(state, command, key)),
         Action::Tick => Ok(payments::tick(state, command)),
         Action::Reissue => Ok(payments::reissue(state, command)),
     }

@@ -2,7 +2,7 @@
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_submit::DeskKey;
+use bursar_submit::OutboxKey;
 
 use crate::command::Command;
 use crate::event::Event;
@@ -24,7 +24,7 @@ pub enum Effect {
     /// Sign the terms of this authorized request.
     Sign(RequestId),
     /// Perform this action for an outbox.
-    Desk(DeskKey, bursar_submit::Action),
+    Outbox(OutboxKey, bursar_submit::Action),
 }
 
 /// The reply to the caller.
@@ -54,6 +54,6 @@ impl Decision {
 }
 
 /// Refuses a locked wallet: loosening a rule needs the key that seals the journal.
-pub(crate) fn needs_open_wallet(command: &Command) -> Result<(), Refusal> {
+pub(crate) fn require_unlocked(command: &Command) -> Result<(), Refusal> {
     if command.unlocked { Ok(()) } else { Err(Refusal::new(Code::WalletLocked)) }
 }

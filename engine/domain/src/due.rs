@@ -11,23 +11,23 @@ use crate::requests::{Deadline, Request};
 use crate::state::State;
 
 /// Returns the event that ends an undecided request.
-pub(crate) fn end(id: RequestId, moment: &Moment) -> Event {
+pub(crate) fn expiry(id: RequestId, moment: &Moment) -> Event {
     Event::PaymentExpired { id, told_until: Deadline::after(moment) }
 }
 
 /// Returns the event that ends a held request, if its deadline has passed.
-pub(crate) fn expired(request: &Request, moment: &Moment) -> Option<Event> {
-    request.is_over(moment).then(|| end(request.id, moment))
+pub(crate) fn expiry_if_due(request: &Request, moment: &Moment) -> Option<Event> {
+    request.is_over(moment).then(|| expiry(request.id, moment))
 }
 
 /// Returns the renewals of all allowances that are due.
 pub(crate) fn renewals(state: &State, moment: &Moment) -> Vec<Event> {
     let given = state.agents.values().filter_map(|agent| Some((agent, agent.commission.as_ref()?)));
-    given.flat_map(|(agent, commission)| renewed(agent, commission, moment).0).collect()
+    given.flat_map(|(agent, commission)| renewal_if_due(agent, commission, moment).0).collect()
 }
 
 /// Returns the renewal if it is due, and the amount spent after it.
-pub(crate) fn renewed(
+pub(crate) fn renewal_if_due(
     agent: &Agent,
     commission: &Commission,
     moment: &Moment,

@@ -8,15 +8,15 @@ use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::Utc;
-use bursar_submit::DeskKey;
+use bursar_submit::OutboxKey;
 use bursar_x402::authorization::Authorization;
 use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::Credential;
 use crate::allowance::WindowStart;
-use crate::desks::Send;
 use crate::identity::Identity;
+use crate::outboxes::Send;
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, PaymentAsk};
 use crate::settlement::{Check, Settlement};
@@ -69,7 +69,7 @@ pub enum Event {
         label: Name,
         start: Option<WindowStart>,
         /// The policy and address that it used until then.
-        before: Option<Given>,
+        before: Option<Assignment>,
     },
     AgentSuspended {
         agent: AgentId,
@@ -90,16 +90,16 @@ pub enum Event {
     /// The operator accepted a journal that did not match the wallet at unlock.
     JournalAccepted,
     PaymentAuthorized {
-        asked: Box<Asked>,
+        asked: Box<RequestDraft>,
         terms: Authorization,
     },
     PaymentHeld {
-        asked: Box<Asked>,
+        asked: Box<RequestDraft>,
         reason: HoldReason,
         deadline: Deadline,
     },
     PaymentRefused {
-        asked: Box<Asked>,
+        asked: Box<RequestDraft>,
         refusal: Refusal,
     },
     PaymentApproved {
@@ -145,8 +145,8 @@ pub enum Event {
     /// The operator sends money from the wallet. The outbox events that put it on the chain follow.
     SendOrdered(Box<Send>),
     /// A transaction of an outbox changed.
-    Desk {
-        key: DeskKey,
+    Outbox {
+        key: OutboxKey,
         event: bursar_submit::Event,
     },
     /// The agent was deleted; its records remain.
@@ -220,7 +220,7 @@ impl LockCause {
 
 /// The names of an agent's policy and paying address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Given {
+pub struct Assignment {
     pub policy: Name,
     pub label: Name,
 }
@@ -238,7 +238,7 @@ pub struct AddressAdded {
 
 /// A payment request as received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct RequestDraft {
     pub id: RequestId,
     pub agent: AgentId,
     pub label: Name,

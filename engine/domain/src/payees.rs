@@ -14,7 +14,7 @@ use bursar_core::text;
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
 
-use crate::apply::{Touched, apply};
+use crate::apply::{ChangedRecord, apply};
 use crate::event::{Entry, Event};
 use crate::requests::Request;
 use crate::state::State;
@@ -61,7 +61,7 @@ impl Paid {
     }
 
     /// Converts the totals for a card; all zero for a payee that was never paid.
-    pub fn told(paid: Option<Self>) -> PaidBefore {
+    pub fn for_card(paid: Option<Self>) -> PaidBefore {
         PaidBefore {
             times: paid.map_or(0, |paid| paid.times),
             approved: paid.map_or(0, |paid| paid.approved),
@@ -75,7 +75,7 @@ impl Paid {
 /// Returns the payment that an entry authorized, if any.
 ///
 /// Held, denied, refused and expired requests are not payments, and neither is the record of a signature.
-pub fn payment(entry: &Entry, touched: Option<&Touched>) -> Option<(Payee, Paid)> {
+pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee, Paid)> {
     let approved = match &entry.event {
         Event::PaymentAuthorized { .. } => 0,
         Event::PaymentApproved { .. } => 1,
@@ -104,7 +104,7 @@ pub fn payment(entry: &Entry, touched: Option<&Touched>) -> Option<(Payee, Paid)
         | Event::SettlementChecked { .. }
         | Event::PaymentSigned { .. }
         | Event::SendOrdered(_)
-        | Event::Desk { .. }
+        | Event::Outbox { .. }
         | Event::AgentDeleted { .. }
         | Event::AddressRenamed { .. }
         | Event::AddressDeleted { .. }
@@ -117,7 +117,7 @@ pub fn payment(entry: &Entry, touched: Option<&Touched>) -> Option<(Payee, Paid)
         | Event::EngineStarted
         | Event::RestoreDated { .. } => return None,
     };
-    let Some(Touched::Request(request)) = touched else { return None };
+    let Some(ChangedRecord::Request(request)) = changed else { return None };
     let paid = Paid { times: 1, approved, first: entry.at, last: entry.at, usd: request.ask.usd };
     Some((Payee::of(request), paid))
 }
@@ -137,14 +137,14 @@ impl Count {
 
     /// Applies the next entry and counts its payment.
     pub fn next(&mut self, entry: &Entry) {
-        let touched = apply(&mut self.state, entry);
-        count(&mut self.tally, entry, touched.as_ref());
+        let changed = apply(&mut self.state, entry);
+        count(&mut self.tally, entry, changed.as_ref());
     }
 }
 
 /// Adds the payment that an entry authorized, if any, to the tally.
-pub fn count(tally: &mut Tally, entry: &Entry, touched: Option<&Touched>) {
-    if let Some((payee, paid)) = payment(entry, touched) {
+pub fn count(tally: &mut Tally, entry: &Entry, changed: Option<&ChangedRecord>) {
+    if let Some((payee, paid)) = payment(entry, changed) {
         tally.entry(payee).and_modify(|known| *known = known.and(paid)).or_insert(paid);
     }
 }

@@ -41,7 +41,7 @@ impl Refusal {
 
 impl Refusal {
     /// Returns the sentence with the amounts, for the operator, who may know the limits.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         match (self.requested, self.bound) {
             (Some(asked), Some(left)) => {
                 let sentence = self.sentence().trim_end_matches('.');

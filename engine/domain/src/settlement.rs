@@ -99,11 +99,11 @@ pub enum Check {
 ///
 /// An agent's report alone completes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum SettlementStatus {
     /// The agent reported that it was sent.
     Submitted,
     /// The agent reported that it was settled; our own lookup has not found it, or not yet.
-    Reported,
+    SettledByReport,
     /// Our own lookup ended: the reported transaction is not this payment or does not exist.
     Refuted,
     /// The agent reported a failure, or the chain shows one.
@@ -155,26 +155,26 @@ impl Check {
 
 /// The kind of an agent's report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reported {
+pub enum ReportKind {
     Submitted,
     Settled,
     Failed,
 }
 
-impl Reported {
+impl ReportKind {
     fn stage(self) -> Stage {
         match self {
-            Reported::Submitted => Stage::Submitted,
-            Reported::Settled => Stage::Settled,
-            Reported::Failed => Stage::Failed,
+            ReportKind::Submitted => Stage::Submitted,
+            ReportKind::Settled => Stage::Settled,
+            ReportKind::Failed => Stage::Failed,
         }
     }
 }
 
 /// An agent's report about one of its own payments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct News {
-    pub event: Reported,
+pub struct ReportContent {
+    pub kind: ReportKind,
     pub tx_hash: Option<B256>,
     pub error: Option<String>,
 }
@@ -218,11 +218,11 @@ impl Settlement {
 
     /// Returns the settlement after a report; `None` if the report changes nothing.
     ///
-    /// `look` enables the chain lookup of a settled payment.
-    pub fn after(&self, news: &News, now: Utc, look: bool) -> Option<Self> {
-        let to = news.event.stage();
+    /// `check_chain` enables the chain lookup of a settled payment.
+    pub fn after(&self, content: &ReportContent, now: Utc, check_chain: bool) -> Option<Self> {
+        let to = content.kind.stage();
         let fresh = self.reports == 0;
-        let other_hash = news.tx_hash.is_some() && news.tx_hash != self.tx_hash;
+        let other_hash = content.tx_hash.is_some() && content.tx_hash != self.tx_hash;
         // The lookup's result overrides every report about the same transaction.
         let final_now = match self.check {
             Check::Verified { .. } => true,
@@ -239,13 +239,13 @@ impl Settlement {
         }
         let mut next = self.clone();
         next.stage = to;
-        next.tx_hash = news.tx_hash.or(self.tx_hash);
-        next.error = if to == Stage::Failed { news.error.clone() } else { None };
+        next.tx_hash = content.tx_hash.or(self.tx_hash);
+        next.error = if to == Stage::Failed { content.error.clone() } else { None };
         next.reported = now;
         next.reports = self.reports.saturating_add(1);
         if to == Stage::Settled {
             next.settled = self.settled.or(Some(now));
-            let findable = look && next.tx_hash.is_some();
+            let findable = check_chain && next.tx_hash.is_some();
             next.check = if findable { Check::Pending { since: now } } else { Check::Off };
         }
         Some(next)
@@ -266,14 +266,14 @@ impl Settlement {
         Self { stage, check: found.clone(), ..self.clone() }
     }
 
-    /// Returns the standing that operator and agent see.
-    pub fn standing(&self) -> Standing {
+    /// Returns the status that operator and agent see.
+    pub fn status(&self) -> SettlementStatus {
         match self.stage {
-            Stage::Submitted => Standing::Submitted,
-            Stage::Failed => Standing::Failed,
-            Stage::Settled if self.check.refutes() => Standing::Refuted,
-            Stage::Settled => Standing::Reported,
-            Stage::Verified => Standing::Verified,
+            Stage::Submitted => SettlementStatus::Submitted,
+            Stage::Failed => SettlementStatus::Failed,
+            Stage::Settled if self.check.refutes() => SettlementStatus::Refuted,
+            Stage::Settled => SettlementStatus::SettledByReport,
+            Stage::Verified => SettlementStatus::Verified,
         }
     }
 
@@ -296,7 +296,7 @@ impl Settlement {
     }
 
     /// Returns whether the lookup has lasted as long as it may.
-    pub fn is_given_up(&self, now: Utc) -> bool {
+    pub fn has_timed_out(&self, now: Utc) -> bool {
         self.pending_since().is_some_and(|since| now.since_ms(since) >= CHECK_LASTS_MS)
     }
 }

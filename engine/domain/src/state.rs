@@ -14,7 +14,7 @@ use bursar_core::time::{LocalDay, Moment, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::{Agent, PolicyRecord};
-use crate::desks::Desks;
+use crate::outboxes::Outboxes;
 use crate::requests::Request;
 use crate::settlement::Settlement;
 use crate::wallets::Wallet;
@@ -56,7 +56,7 @@ pub struct State {
     /// Settlements with a pending chain lookup.
     pub settling: Arc<BTreeMap<RequestId, Arc<Settlement>>>,
     /// Outboxes, their transactions, and the operator's sends.
-    pub desks: Arc<Desks>,
+    pub outboxes: Arc<Outboxes>,
 }
 
 impl State {
@@ -93,7 +93,7 @@ impl State {
             authorized: BTreeMap::new(),
             lapses: BTreeSet::new(),
             settling: Arc::clone(&self.settling),
-            desks: Arc::clone(&self.desks),
+            outboxes: Arc::clone(&self.outboxes),
         }
     }
 

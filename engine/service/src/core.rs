@@ -19,13 +19,13 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
-use bursar_domain::apply::Touched;
+use bursar_domain::apply::ChangedRecord;
 use bursar_domain::settlement::Stage;
 use bursar_domain::{
     Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, Status, check,
 };
 
-use bursar_submit::{Action as DeskAction, DeskKey};
+use bursar_submit::{Action as OutboxAction, OutboxKey};
 use bursar_x402::Echo;
 use bursar_x402::signature::Signature65;
 
@@ -128,7 +128,7 @@ impl Core {
         let found = if cfg!(debug_assertions) {
             check::check(&self.state)
         } else {
-            check::queue(&self.state)
+            check::check_held(&self.state)
         };
         found.map_err(|violation| self.broken(&violation))
     }
@@ -211,8 +211,10 @@ impl Core {
         &self,
         drafts: &[Result<Draft, Refusal>],
     ) -> Result<Option<Committed>, JournalError> {
-        let wanted =
-            drafts.iter().flatten().any(|draft| !draft.slips.is_empty() || draft.signs_at_a_desk());
+        let wanted = drafts
+            .iter()
+            .flatten()
+            .any(|draft| !draft.slips.is_empty() || draft.signs_at_an_outbox());
         if !wanted {
             return Ok(None);
         }
@@ -256,7 +258,7 @@ impl Core {
         let stops_somebody = events.iter().any(stops);
         let mut touched = Vec::new();
         for event in events {
-            if let Some(Touched::Request(request)) = self.record(event, moment)? {
+            if let Some(ChangedRecord::Request(request)) = self.record(event, moment)? {
                 touched.push(request);
             }
         }
@@ -269,13 +271,13 @@ impl Core {
                 .iter()
                 .filter_map(|effect| match effect {
                     Effect::Sign(id) => Some(*id),
-                    Effect::Desk(..) => None,
+                    Effect::Outbox(..) => None,
                 })
                 .collect(),
             work: effects
                 .into_iter()
                 .filter_map(|effect| match effect {
-                    Effect::Desk(key, action) => Some((key, action)),
+                    Effect::Outbox(key, action) => Some((key, action)),
                     Effect::Sign(_) => None,
                 })
                 .collect(),
@@ -305,7 +307,11 @@ impl Core {
         Ok(action)
     }
 
-    fn record(&mut self, event: Event, moment: &Moment) -> Result<Option<Touched>, JournalError> {
+    fn record(
+        &mut self,
+        event: Event,
+        moment: &Moment,
+    ) -> Result<Option<ChangedRecord>, JournalError> {
         // The journal's time never goes back, even if the machine's clock does.
         let at = moment.utc.max(self.state.clock);
         let new = matches!(
@@ -324,13 +330,13 @@ impl Core {
         let mut touched = self.rules.apply(&mut self.state, &entry);
         self.journal.note_payment(&entry, touched.as_ref());
         match &mut touched {
-            Some(Touched::Request(request)) => {
+            Some(ChangedRecord::Request(request)) => {
                 if let Some(echo) = echo {
                     Arc::make_mut(request).ask.echo = echo;
                 }
                 *request = self.journal.note(request, new)?;
             }
-            Some(Touched::Settlement(settlement)) => {
+            Some(ChangedRecord::Settlement(settlement)) => {
                 self.journal.note_settlement(settlement)?;
                 if reported {
                     self.journal.note_paid(settlement)?;
@@ -401,10 +407,10 @@ impl Core {
             proof.filter(|_proof| !stopped).and_then(|proof| Slip::issue(proof, request, epoch))
         };
         // A freeze stops agents. The operator's transfers continue.
-        let work = |(desk, action): (DeskKey, DeskAction)| {
+        let work = |(outbox, action): (OutboxKey, OutboxAction)| {
             let slip = match &action {
-                DeskAction::Sign { id, attempt, .. } => proof.and_then(|proof| {
-                    let at = self.state.desks.get(&desk);
+                OutboxAction::Sign { id, attempt, .. } => proof.and_then(|proof| {
+                    let at = self.state.outboxes.get(&outbox);
                     Slip::for_attempt(proof, &at, *id, *attempt, epoch)
                 }),
                 _no_signature => None,
@@ -494,15 +500,15 @@ impl Core {
 struct Draft {
     answer: Result<Answered, Refusal>,
     slips: Vec<RequestId>,
-    work: Vec<(DeskKey, DeskAction)>,
+    work: Vec<(OutboxKey, OutboxAction)>,
     must_be_durable: bool,
     /// The action stops agents: once it is answered, no slip issued before it may be signed.
     stops_somebody: bool,
 }
 
 impl Draft {
-    fn signs_at_a_desk(&self) -> bool {
-        self.work.iter().any(|(_desk, action)| matches!(action, DeskAction::Sign { .. }))
+    fn signs_at_an_outbox(&self) -> bool {
+        self.work.iter().any(|(_outbox, action)| matches!(action, OutboxAction::Sign { .. }))
     }
 }
 

@@ -31,8 +31,8 @@ use crate::edition::Edition;
 use crate::endpoints;
 use crate::funds::Funds;
 use crate::journal::{Carry, JournalError, RedbStore, Store, StoreError, create_owner_only};
-use crate::lanes::courier::{self, Courier};
 use crate::lanes::payments::{self, Execution};
+use crate::lanes::tx_driver::{self, TxDriver};
 use crate::operator::wallet::lock::lock;
 use crate::operator::wallet::open::open_with;
 use crate::ports::{NoFailpoints, Ports, Signer, SystemDisk, SystemRandom};
@@ -162,7 +162,7 @@ impl Engine {
             let (core, ports) = (context.core.clone(), context.ports.clone());
             context.tasks.spawn(payments::follow(core, ports.clone(), context.stopping.clone()));
             let (execution, stopping) = (context.execution.clone(), context.stopping.clone());
-            context.tasks.spawn(courier::run(Courier { execution, ports, stopping }));
+            context.tasks.spawn(tx_driver::run(TxDriver { execution, ports, stopping }));
         }
         Ok((Self { context, control: tokio::sync::Mutex::new(None), _lock: lock }, turns))
     }
@@ -218,7 +218,7 @@ impl Engine {
     /// Records the start, so that the journal shows when an earlier engine crashed: a regular stop locks the wallet
     /// before. For programs that serve; a single command does not call it.
     pub async fn note_started(&self) {
-        if let Err(fault) = self.context.core.act(Action::NoteStarted).await {
+        if let Err(fault) = self.context.core.act(Action::RecordStart).await {
             // Later calls return the reason to their callers.
             tracing::warn!(code = %fault.code, "the start is not in the journal");
         }

@@ -1,5 +1,5 @@
 //! The lanes: the steps of a request that reach the outside. A lane sends its results to the core as actions, and the
 //! domain decides what follows.
 
-pub mod courier;
 pub mod payments;
+pub mod tx_driver;

@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_core::json::{Object, Value};
 use bursar_core::text;
 use bursar_domain::requests::Approver;
-use bursar_domain::settlement::{Settlement, Standing};
+use bursar_domain::settlement::{Settlement, SettlementStatus};
 use bursar_domain::{Request, State, Status};
 
 /// The version of the receipt format.
@@ -25,7 +25,7 @@ pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>
     if let Some(reason) = rejection(request) {
         receipt.insert("rejection", Object::new().with("reason", reason));
     }
-    if let Some(known) = settlement.filter(|known| known.standing() == Standing::Failed) {
+    if let Some(known) = settlement.filter(|known| known.status() == SettlementStatus::Failed) {
         let said = known.error.as_deref().or(known.check.detail());
         let reason = said.unwrap_or("the agent reported a failure");
         receipt.insert("failure", Object::new().with("reason", reason));
@@ -34,18 +34,19 @@ pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>
 }
 
 fn status(request: &Request, settlement: Option<&Settlement>) -> &'static str {
-    match (&request.status, settlement.map(Settlement::standing)) {
+    match (&request.status, settlement.map(Settlement::status)) {
         (Status::Held { .. }, _) => "payment-required",
         (Status::Refused { .. } | Status::Denied { .. } | Status::Expired { .. }, _) => {
             "payment-rejected"
         }
         (Status::Authorized { .. }, None) => "payment-verified",
-        (Status::Authorized { .. }, Some(Standing::Submitted | Standing::Reported)) => {
-            "payment-submitted"
-        }
-        (Status::Authorized { .. }, Some(Standing::Refuted)) => "payment-refuted",
-        (Status::Authorized { .. }, Some(Standing::Failed)) => "payment-failed",
-        (Status::Authorized { .. }, Some(Standing::Verified)) => "payment-completed",
+        (
+            Status::Authorized { .. },
+            Some(SettlementStatus::Submitted | SettlementStatus::SettledByReport),
+        ) => "payment-submitted",
+        (Status::Authorized { .. }, Some(SettlementStatus::Refuted)) => "payment-refuted",
+        (Status::Authorized { .. }, Some(SettlementStatus::Failed)) => "payment-failed",
+        (Status::Authorized { .. }, Some(SettlementStatus::Verified)) => "payment-completed",
     }
 }
 
@@ -103,7 +104,7 @@ fn payment(request: &Request) -> Object {
 }
 
 fn settled(known: &Settlement) -> Object {
-    let at = known.settled.filter(|_at| known.standing() == Standing::Verified);
+    let at = known.settled.filter(|_at| known.status() == SettlementStatus::Verified);
     let verification = known.check.text().map_or(Value::Null, |status| {
         let block = known.check.block().map_or(Value::Null, Value::from);
         let detail = known.check.detail().map_or(Value::Null, Value::from);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bursar_domain::apply::Touched;
+use bursar_domain::apply::ChangedRecord;
 use bursar_domain::{Command, Decision, Entry, Refusal, State};
 
 /// Rules with a planted mutation.
@@ -15,7 +15,7 @@ pub trait MutatedRules: Send + Sync + fmt::Debug {
     fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal>;
 
     /// Stands in for [`bursar_domain::apply`].
-    fn apply(&self, state: &mut State, entry: &Entry) -> Option<Touched>;
+    fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord>;
 }
 
 /// The rules of a core. The default, which production has, calls the functions of the domain.
@@ -42,7 +42,7 @@ impl Rules {
     }
 
     /// Changes the state by one entry; nothing else writes the state.
-    pub fn apply(&self, state: &mut State, entry: &Entry) -> Option<Touched> {
+    pub fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         match &self.mutated {
             None => bursar_domain::apply(state, entry),
             Some(mutated) => mutated.apply(state, entry),

@@ -12,7 +12,7 @@ use bursar_core::limits::SNAPSHOT_EVERY;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
-use bursar_domain::event::Asked;
+use bursar_domain::event::RequestDraft;
 use bursar_domain::identity::Identity;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Action, Event, PaymentAsk, Request, State, Status};
@@ -318,7 +318,7 @@ fn signed_asks_are_forgotten_only_if_a_chain_agrees_with_the_clock() {
 
 fn refused(request: &Request) -> Event {
     let Request { id, agent, label, from, identity, ask, .. } = request.clone();
-    let asked = Box::new(Asked { id, agent, label, from, identity, ask });
+    let asked = Box::new(RequestDraft { id, agent, label, from, identity, ask });
     Event::PaymentRefused { asked, refusal: Code::LimitReached.into() }
 }
 

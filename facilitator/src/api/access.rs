@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bursar_serve::access::Refusal;
 
-use crate::api::answers;
+use crate::api::responses;
 use crate::api::state::Api;
 use crate::book::record::AskedBy;
 
@@ -26,7 +26,7 @@ impl Caller {
     ///
     /// # Errors
     /// What is wrong with the key.
-    pub(super) fn asks(&self, headers: &HeaderMap) -> Result<AskedBy, &'static str> {
+    pub(super) fn origin(&self, headers: &HeaderMap) -> Result<AskedBy, &'static str> {
         let mut keys = headers.get_all("idempotency-key").iter();
         let idempotency = match (keys.next(), keys.next()) {
             (None, _none) => None,
@@ -56,11 +56,11 @@ pub(super) async fn guard(
         Err(Refusal::NoKey) => {
             let text =
                 "Send an API key of this facilitator, as Authorization: Bearer or as X-API-Key.";
-            answers::error(StatusCode::UNAUTHORIZED, text)
+            responses::error(StatusCode::UNAUTHORIZED, text)
         }
         Err(Refusal::TooMany) => {
             let text = "Too many requests: wait for Retry-After seconds.";
-            answers::later(answers::error(StatusCode::TOO_MANY_REQUESTS, text))
+            responses::with_retry_after(responses::error(StatusCode::TOO_MANY_REQUESTS, text))
         }
     }
 }
@@ -80,14 +80,14 @@ mod tests {
     #[test]
     fn idempotency_key_repeats_a_request_of_the_same_caller_only() {
         let (one, other) = (Caller(B256::repeat_byte(1)), Caller(B256::repeat_byte(2)));
-        let by = |caller: &Caller, keys: &[&str]| caller.asks(&headers(keys)).unwrap();
+        let by = |caller: &Caller, keys: &[&str]| caller.origin(&headers(keys)).unwrap();
         assert!(by(&one, &["a"]).repeats(&by(&one, &["a"])));
         assert!(!by(&one, &["a"]).repeats(&by(&one, &["b"])));
         assert!(!by(&one, &["a"]).repeats(&by(&other, &["a"])));
         assert!(!by(&one, &[]).repeats(&by(&one, &[])), "without a key nothing is repeated");
         let long = "k".repeat(256);
         for odd in [&[""][..], &[long.as_str()], &["a", "a"]] {
-            assert!(one.asks(&headers(odd)).is_err());
+            assert!(one.origin(&headers(odd)).is_err());
         }
     }
 }

@@ -6,7 +6,7 @@ use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, MULTICALL3};
 use serde_json::{Map, Value, json};
 
-use crate::api::answers::Body;
+use crate::api::responses::Body;
 use crate::config::Config;
 use crate::exact::SCHEME;
 use crate::exact::registry::METHODS;
@@ -35,13 +35,15 @@ impl Catalogue {
             let first = network.network.v1_names.first();
             all.extend(first.map(|name| kinds(1, (*name).to_owned())));
         }
-        let by_chain: Map<String, Value> =
-            signers.iter().map(|(chain, who)| (format!("eip155:{chain}"), json!(who))).collect();
-        let mut everybody: Vec<&Address> = signers.values().flatten().collect();
-        everybody.sort();
-        everybody.dedup();
+        let by_chain: Map<String, Value> = signers
+            .iter()
+            .map(|(chain, signers)| (format!("eip155:{chain}"), json!(signers)))
+            .collect();
+        let mut all_signers: Vec<&Address> = signers.values().flatten().collect();
+        all_signers.sort();
+        all_signers.dedup();
         let mut signers_of = by_chain.clone();
-        signers_of.insert("eip155:*".to_owned(), json!(everybody));
+        signers_of.insert("eip155:*".to_owned(), json!(all_signers));
         let methods: Map<String, Value> =
             METHODS.iter().map(|method| (method.id().text().to_owned(), json!(true))).collect();
         let mut capabilities = methods.clone();
@@ -56,14 +58,14 @@ impl Catalogue {
             .collect();
         let mut contracts = Map::new();
         for network in &served {
-            let told = json!({
+            let addresses = json!({
                 "prism": network.prism, "permit2": network.permit2,
                 "exactPermit2Proxy": network.exact_permit2_proxy, "multicall3": MULTICALL3,
             });
             // Older clients look up either name.
-            contracts.insert(network.network.caip2(), told.clone());
+            contracts.insert(network.network.caip2(), addresses.clone());
             if let Some(name) = network.network.v1_names.first() {
-                contracts.insert((*name).to_owned(), told);
+                contracts.insert((*name).to_owned(), addresses);
             }
         }
         Self {

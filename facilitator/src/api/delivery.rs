@@ -13,19 +13,19 @@ pub(super) fn record(api: &Arc<Api>, right: SuccessRight, response: &mut Respons
     let (delivery, delivered) = delivery();
     response.extensions_mut().insert(delivery);
     let shared = Arc::clone(api);
-    api.answers.spawn(async move {
+    api.deliveries.spawn(async move {
         if !delivered.await {
             tracing::info!(
                 "a success did not reach its connection: the next request may receive it"
             );
             return;
         }
-        shared.door.failpoints.pass("settle.before answered");
+        shared.settlement.failpoints.pass("settle.before answered");
         let at = shared.clock.utc();
-        if let Err(fault) = shared.door.ledger.mark_answered(right.key, right.by, at).await {
-            tracing::error!(%fault, "the note of a returned success could not be stored");
+        if let Err(fault) = shared.settlement.ledger.mark_answered(right.key, right.by, at).await {
+            tracing::error!(%fault, "could not store that a success was returned");
         }
-        shared.door.failpoints.pass("settle.after answered");
+        shared.settlement.failpoints.pass("settle.after answered");
         // Only now may another request check whether it was returned.
         drop(right);
     });

@@ -8,20 +8,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::catalogue::Catalogue;
+use crate::health::ServiceHealth;
 use crate::metrics::Metrics;
-use crate::settle::door::Door;
-use crate::standing::Standing;
+use crate::settle::door::SettlementService;
 
 /// The state that all requests share.
 #[derive(Debug)]
 pub struct Api {
-    pub door: Door,
+    pub settlement: SettlementService,
     pub catalogue: Catalogue,
     pub metrics: Arc<Metrics>,
     pub access: Access,
     pub clock: Arc<dyn Clock>,
     pub stopping: CancellationToken,
-    pub standing: Arc<Standing>,
+    pub health: Arc<ServiceHealth>,
     /// Tasks that record whether successes were written.
-    pub answers: TaskTracker,
+    pub deliveries: TaskTracker,
 }

@@ -264,7 +264,11 @@ mod tests {
         assert_eq!(book.usage(CHAIN, caller(7), 5).total.gas, 100);
         book.hold(key(1), CHAIN, caller(8), of(50));
         book.close(old, &[]);
-        assert_eq!(book.usage(CHAIN, caller(8), 5).open.gas, 50, "the old one was another");
+        assert_eq!(
+            book.usage(CHAIN, caller(8), 5).open.gas,
+            50,
+            "closing the old transaction does not release it"
+        );
         book.assign(key(1), Some(new));
         book.end(&key(1), true);
         book.close(new, &[]);
@@ -300,7 +304,11 @@ mod tests {
         book.assign(key(1), Some(new));
         book.end(&key(1), false);
         book.close(old, &[]);
-        assert_eq!(book.usage(CHAIN, caller(7), 5).open.gas, 100, "the old one was another");
+        assert_eq!(
+            book.usage(CHAIN, caller(7), 5).open.gas,
+            100,
+            "closing the old transaction does not release it"
+        );
         book.close(new, &[]);
         assert_eq!(book.usage(CHAIN, caller(7), 5), GasUsage::default());
     }

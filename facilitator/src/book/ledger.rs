@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_desks::store::StoreFault;
+use bursar_outbox::store::StoreFault;
 use bursar_rows::StoreError;
 use bursar_submit::SubmissionId;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -54,7 +54,7 @@ impl Lookup {
 /// The result of accepting a payment.
 #[derive(Debug, Clone)]
 pub struct Accepted {
-    pub known: Lookup,
+    pub lookup: Lookup,
     /// Whether this call accepted it.
     pub new: bool,
 }
@@ -280,7 +280,7 @@ impl Ledger {
                     // It has already ended.
                     None => self.find(key).await?.ok_or_else(stopped)?,
                 };
-                Ok(Accepted { known, new: true })
+                Ok(Accepted { lookup: known, new: true })
             }
             ChangeResult::Conflict(existing) => {
                 let known = match self.shared.find_open(&key) {
@@ -291,7 +291,7 @@ impl Ledger {
                     }
                     None => Lookup::Ended(existing),
                 };
-                Ok(Accepted { known, new: false })
+                Ok(Accepted { lookup: known, new: false })
             }
         }
     }
@@ -460,7 +460,7 @@ pub fn day_of(now: Utc) -> i64 {
 }
 
 fn stopped() -> StoreFault {
-    StoreError::Bug("the ledger has ended".to_owned()).into()
+    StoreError::Bug("the ledger has stopped".to_owned()).into()
 }
 
 async fn run_writer(shared: Arc<Shared>, mut queue: mpsc::Receiver<Command>) {

@@ -5,8 +5,8 @@ use std::path::Path;
 use alloy_primitives::{B256, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_desks::redb_store::RedbStore;
-use bursar_desks::store::{StoreFault, StoreReply};
+use bursar_outbox::redb_store::RedbStore;
+use bursar_outbox::store::{StoreFault, StoreReply};
 use bursar_rows::{Options, RowFile, StoreError, decode, encode, existing};
 use bursar_submit::SubmissionId;
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
@@ -160,44 +160,44 @@ fn apply_changes(
     let mut tables = Tables::of(write)?;
     let mut batches = write.open_table(BATCHES)?;
     let mut gas = write.open_table(GAS)?;
-    let mut outcomes = Vec::new();
+    let mut results = Vec::new();
     for change in changes {
         match change {
-            Change::Accepted(new) => outcomes.push(tables.insert_new(new)?),
+            Change::Accepted(new) => results.push(tables.insert_new(new)?),
             Change::Found { record, batch } => {
-                let taken = tables.insert_new(record)?;
-                if taken.is_kept() {
+                let result = tables.insert_new(record)?;
+                if result.is_kept() {
                     put_batch(&mut batches, batch)?;
                 }
-                outcomes.push(taken);
+                results.push(result);
             }
-            Change::Reopened(again) => {
-                let known = tables.record(again.payment.key())?;
+            Change::Reopened(updated) => {
+                let known = tables.record(updated.payment.key())?;
                 let is_settled = |known: &Record| matches!(known.state, State::Settled { .. });
-                outcomes.push(match known {
+                results.push(match known {
                     Some(known) if is_settled(&known) => {
                         let Record { asked, answered, .. } = known;
-                        tables.put_merged(Record { asked, answered, ..(**again).clone() })?
+                        tables.put_merged(Record { asked, answered, ..(**updated).clone() })?
                     }
                     Some(known) => ChangeResult::Conflict(Box::new(known)),
                     // The record was pruned meanwhile.
-                    None => tables.put_merged((**again).clone())?,
+                    None => tables.put_merged((**updated).clone())?,
                 });
             }
             Change::Batched { batch, digests } => {
                 let records = tables.all(&batch.payments)?;
                 let mut each = records.iter().zip(digests);
-                let gone = |(known, digest): &(&Record, &B256)| {
+                let is_other = |(known, digest): &(&Record, &B256)| {
                     known.state != State::Queued || known.payment.digest != **digest
                 };
-                let left = each.find(gone).map(|(known, _digest)| known.clone());
-                if left.is_none() {
+                let other = each.find(is_other).map(|(known, _digest)| known.clone());
+                if other.is_none() {
                     for known in records {
                         tables.put(&Record { state: State::Sent { batch: batch.id }, ..known })?;
                     }
                     put_batch(&mut batches, batch)?;
                 }
-                outcomes.push(outcome(left));
+                results.push(result_of(other));
             }
             Change::Watched(batch) => put_batch(&mut batches, batch)?,
             Change::Moved { key, digest, from, state, attempts } => {
@@ -209,7 +209,7 @@ fn apply_changes(
                     let (state, attempts) = (state.clone(), *attempts);
                     tables.put(&Record { state, attempts, ..known })?;
                 }
-                outcomes.push(outcome(other));
+                results.push(result_of(other));
             }
             Change::Answered { key, by, at } => {
                 if let Some(known) = tables.record(*key)? {
@@ -232,10 +232,10 @@ fn apply_changes(
             }
         }
     }
-    Ok(outcomes)
+    Ok(results)
 }
 
-fn outcome(conflict: Option<Record>) -> ChangeResult {
+fn result_of(conflict: Option<Record>) -> ChangeResult {
     conflict.map_or(ChangeResult::Kept, |record| ChangeResult::Conflict(Box::new(record)))
 }
 

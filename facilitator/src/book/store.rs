@@ -3,7 +3,7 @@
 use alloy_primitives::{B256, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_desks::store::StoreReply;
+use bursar_outbox::store::StoreReply;
 use bursar_submit::SubmissionId;
 
 use crate::book::batch::Batch;

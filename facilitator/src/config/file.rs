@@ -30,7 +30,7 @@ pub(super) fn apply(config: &mut Config, file: &Path) -> Result<(), ConfigFault>
 }
 
 fn apply_networks(config: &mut Config, networks: &Table) -> Result<(), Wrong> {
-    let mut met: BTreeMap<ChainId, &str> = BTreeMap::new();
+    let mut seen: BTreeMap<ChainId, &str> = BTreeMap::new();
     for (name, value) in networks {
         let wrong = |why| Wrong { key: format!("networks.{name}"), why };
         let chain = by_text(name).map(|row| row.chain);
@@ -41,7 +41,7 @@ fn apply_networks(config: &mut Config, networks: &Table) -> Result<(), Wrong> {
                 served()
             )));
         };
-        if let Some(other) = met.insert(network.chain(), name) {
+        if let Some(other) = seen.insert(network.chain(), name) {
             return Err(wrong(format!(
                 "networks.{other} is the same network: keep one of the two"
             )));

@@ -24,7 +24,7 @@ impl Config {
         }
         config.apply_environment(env)?;
         if let Some(folder) = file.and_then(Path::parent) {
-            config.place_paths(folder);
+            config.resolve_paths(folder);
         }
         config.read_api_keys_file()?;
         config.check()?;
@@ -44,14 +44,14 @@ impl Config {
         Ok(())
     }
 
-    fn place_paths(&mut self, folder: &Path) {
+    fn resolve_paths(&mut self, folder: &Path) {
         // Joining an absolute path returns it unchanged.
-        let place = |path: &mut PathBuf| *path = folder.join(&*path);
-        place(&mut self.store);
-        self.api_keys_file.iter_mut().for_each(place);
+        let resolve = |path: &mut PathBuf| *path = folder.join(&*path);
+        resolve(&mut self.store);
+        self.api_keys_file.iter_mut().for_each(resolve);
         for network in self.networks.values_mut() {
-            network.signers.iter_mut().for_each(place);
-            network.password_file.iter_mut().for_each(place);
+            network.signers.iter_mut().for_each(resolve);
+            network.password_file.iter_mut().for_each(resolve);
         }
     }
 

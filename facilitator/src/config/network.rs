@@ -85,11 +85,11 @@ pub struct NetworkConfig {
 
 /// Default ceiling of the gas price on a layer 2, in wei. A thousand times the usual price, and enough for a local
 /// chain, which starts at 1 gwei.
-const CEILING_OF_LAYER_2: u128 = 5_000_000_000;
+const L2_GAS_PRICE_CEILING: u128 = 5_000_000_000;
 
 fn default_ceiling(network: &Network) -> u128 {
     match network.gas.model {
-        FeeModel::OpStack | FeeModel::Arbitrum => network.gas.ceiling.min(CEILING_OF_LAYER_2),
+        FeeModel::OpStack | FeeModel::Arbitrum => network.gas.ceiling.min(L2_GAS_PRICE_CEILING),
         // SKALE's coin is a prepaid credit without a price.
         FeeModel::Eip1559 | FeeModel::Legacy | FeeModel::Free => network.gas.ceiling,
     }

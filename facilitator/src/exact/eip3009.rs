@@ -5,17 +5,17 @@ use alloy_sol_types::{SolCall, SolEvent, SolStruct};
 use bursar_chain::ports::Log;
 use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
-use bursar_x402::settlement::Asked;
+use bursar_x402::settlement::Requirements;
 use bursar_x402::typed_data::TransferWithAuthorization;
 
-use crate::exact::carrier::Carrier;
 use crate::exact::contract_call::ContractCall;
+use crate::exact::contracts::Contracts;
 use crate::exact::domain::Domain;
-use crate::exact::erc20::{IErc20, moves};
+use crate::exact::erc20::{IErc20, is_transfer_of};
 use crate::exact::evidence::Evidence;
-use crate::exact::method::{Method, Trace};
-use crate::exact::payload::{Unread, read_authorization};
-use crate::exact::place::Place;
+use crate::exact::method::{Method, SettlementEvent};
+use crate::exact::mined_transaction::MinedTransaction;
+use crate::exact::payload::{ReadError, read_authorization};
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature;
@@ -45,7 +45,7 @@ alloy_sol_types::sol! {
 }
 
 /// Whether an event is a transfer of the token from the payer to any address.
-fn leaves(terms: &Terms, log: &Log) -> bool {
+fn is_transfer_from_payer(terms: &Terms, log: &Log) -> bool {
     let [event, from, _to] = log.topics.as_slice() else { return false };
     log.address == terms.token
         && *event == IErc20::Transfer::SIGNATURE_HASH
@@ -62,22 +62,29 @@ impl Method for Eip3009 {
     }
 
     /// Matches a nonce of 32 bytes.
-    fn fits(&self, payload: &Object, _asked: &Asked) -> bool {
+    fn matches(&self, payload: &Object, _requirements: &Requirements) -> bool {
         let terms = payload.get("authorization").and_then(|terms| terms.as_object());
         terms.is_some_and(|terms| {
             Fields::new(terms, "").word("nonce").is_ok_and(|word| word.is_some())
         })
     }
 
-    fn read(&self, _place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread> {
-        read_authorization(payload, asked, |signed| signed.required("nonce", signed.word("nonce")?))
+    fn parse_terms(
+        &self,
+        _place: &Contracts,
+        payload: &Object,
+        requirements: &Requirements,
+    ) -> Result<Terms, ReadError> {
+        read_authorization(payload, requirements, |signed| {
+            signed.required("nonce", signed.word("nonce")?)
+        })
     }
 
-    fn domain(&self, _place: &Place) -> Domain {
+    fn domain(&self, _place: &Contracts) -> Domain {
         Domain::Token
     }
 
-    fn struct_hash(&self, _place: &Place, terms: &Terms) -> B256 {
+    fn struct_hash(&self, _place: &Contracts, terms: &Terms) -> B256 {
         TransferWithAuthorization {
             from: terms.payer,
             to: terms.payee,
@@ -89,15 +96,15 @@ impl Method for Eip3009 {
         .eip712_hash_struct()
     }
 
-    fn takes_contract_payers(&self) -> bool {
+    fn allows_contract_payers(&self) -> bool {
         true
     }
 
-    fn takes_any_caller(&self) -> bool {
+    fn allows_any_sender(&self) -> bool {
         true
     }
 
-    fn transfer(&self, _place: &Place, payment: &Payment) -> ContractCall {
+    fn transfer(&self, _place: &Contracts, payment: &Payment) -> ContractCall {
         let Terms { token, payer, payee, amount, nonce, valid_after, valid_before } =
             &payment.terms;
         // Signatures of 65 bytes are passed in parts, because not every token supports the other form.
@@ -128,17 +135,17 @@ impl Method for Eip3009 {
         ContractCall { to: *token, data: data.into() }
     }
 
-    fn facts(&self, _place: &Place, terms: &Terms) -> Vec<ContractCall> {
+    fn facts(&self, _place: &Contracts, terms: &Terms) -> Vec<ContractCall> {
         let used = IEip3009::authorizationStateCall { authorizer: terms.payer, nonce: terms.nonce };
         vec![ContractCall { to: terms.token, data: used.abi_encode().into() }]
     }
 
-    fn lacks(&self, _evidence: &Evidence<'_>) -> Option<Reason> {
+    fn missing_contract(&self, _evidence: &Evidence<'_>) -> Option<Reason> {
         // It needs only the token, whose balances are read anyway.
         None
     }
 
-    fn arrives(&self, terms: &Terms, _evidence: &Evidence<'_>) -> U256 {
+    fn amount_received(&self, terms: &Terms, _evidence: &Evidence<'_>) -> U256 {
         terms.amount
     }
 
@@ -146,12 +153,12 @@ impl Method for Eip3009 {
         match evidence.number(0) {
             None => Reason::NotEip3009,
             Some(used) if used != U256::ZERO => Reason::NonceUsed,
-            Some(_free) if evidence.is_short(terms) => Reason::InsufficientBalance,
+            Some(_free) if evidence.is_underfunded(terms) => Reason::InsufficientBalance,
             Some(_free) => Reason::Simulation,
         }
     }
 
-    fn is_proven(&self, _place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool {
+    fn is_proven(&self, _place: &Contracts, terms: &Terms, mined: &MinedTransaction<'_>) -> bool {
         let signed = [
             terms.payer.into_word(),
             terms.payee.into_word(),
@@ -160,15 +167,15 @@ impl Method for Eip3009 {
             B256::from(terms.valid_before),
             terms.nonce,
         ];
-        if !carrier.names(&signed) {
+        if !mined.input_contains(&signed) {
             return false;
         }
-        let logs = carrier.logs;
+        let logs = mined.logs;
         let event = IEip3009::AuthorizationUsed::SIGNATURE_HASH;
         let used = [event, terms.payer.into_word(), terms.nonce];
         let is_a_use = |log: &Log| log.address == terms.token && log.topics.first() == Some(&event);
-        let ours = |log: &Log| is_a_use(log) && log.topics == used;
-        let Some(at) = logs.iter().position(ours) else { return false };
+        let is_own_use = |log: &Log| is_a_use(log) && log.topics == used;
+        let Some(at) = logs.iter().position(is_own_use) else { return false };
         // Known tokens emit the use first, and then the transfer before the next use. If a transaction has only one
         // use, the transfer may come before it.
         let (before, after) = logs.split_at(at);
@@ -178,12 +185,12 @@ impl Method for Eip3009 {
         let alone = next_use.is_none() && !before.iter().any(is_a_use);
         // Other transfers of the payer are not this payment. A payer can sign a nonce twice, use it for another payee,
         // and pay this payee for another reason in the same transaction.
-        let first = own.iter().find(|log| leaves(terms, log));
+        let first = own.iter().find(|log| is_transfer_from_payer(terms, log));
         match first {
-            Some(log) => moves(terms, log),
+            Some(log) => is_transfer_of(terms, log),
             None => {
-                let last = before.iter().rfind(|log| leaves(terms, log));
-                alone && last.is_some_and(|log| moves(terms, log))
+                let last = before.iter().rfind(|log| is_transfer_from_payer(terms, log));
+                alone && last.is_some_and(|log| is_transfer_of(terms, log))
             }
         }
     }
@@ -193,8 +200,8 @@ impl Method for Eip3009 {
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }
 
-    fn trace(&self, _place: &Place, terms: &Terms) -> Trace {
-        Trace {
+    fn settlement_event(&self, _place: &Contracts, terms: &Terms) -> SettlementEvent {
+        SettlementEvent {
             contract: terms.token,
             event: IEip3009::AuthorizationUsed::SIGNATURE_HASH,
             indexed: vec![terms.payer.into_word(), terms.nonce],

@@ -17,12 +17,12 @@ sol! {
 }
 
 /// Whether an event is the token's transfer of exactly this payment.
-pub(crate) fn moves(terms: &Terms, log: &Log) -> bool {
-    moves_amount(terms, terms.amount, log)
+pub(crate) fn is_transfer_of(terms: &Terms, log: &Log) -> bool {
+    is_transfer_of_amount(terms, terms.amount, log)
 }
 
 /// The same with another amount.
-pub(crate) fn moves_amount(terms: &Terms, amount: U256, log: &Log) -> bool {
+pub(crate) fn is_transfer_of_amount(terms: &Terms, amount: U256, log: &Log) -> bool {
     let topics =
         [IErc20::Transfer::SIGNATURE_HASH, terms.payer.into_word(), terms.payee.into_word()];
     log.address == terms.token
@@ -55,7 +55,7 @@ mod tests {
             ],
             data: U256::from(1).to_be_bytes::<32>().into(),
         };
-        assert!(moves(&terms, &log));
+        assert!(is_transfer_of(&terms, &log));
         for odd in [
             Log { address: Address::ZERO, ..log.clone() },
             Log { data: U256::from(2).to_be_bytes::<32>().into(), ..log.clone() },
@@ -63,7 +63,7 @@ mod tests {
             Log { topics: log.topics[..2].to_vec(), ..log.clone() },
             Log { topics: [log.topics[0], log.topics[2], log.topics[1]].to_vec(), ..log.clone() },
         ] {
-            assert!(!moves(&terms, &odd), "{odd:?}");
+            assert!(!is_transfer_of(&terms, &odd), "{odd:?}");
         }
     }
 }

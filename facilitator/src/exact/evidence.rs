@@ -9,7 +9,7 @@ use crate::payment::Terms;
 pub struct Evidence<'a> {
     /// The payer's balance of the token.
     pub balance: Option<U256>,
-    /// The answers to [`Method::facts`].
+    /// The answers to `Method::facts`.
     pub facts: &'a [Option<Bytes>],
     /// The revert data of the transfer; empty if there is none.
     pub revert: &'a Bytes,
@@ -23,7 +23,7 @@ impl Evidence<'_> {
     }
 
     /// Whether the payer's balance is below the amount.
-    pub fn is_short(&self, terms: &Terms) -> bool {
+    pub fn is_underfunded(&self, terms: &Terms) -> bool {
         self.balance.is_some_and(|balance| balance < terms.amount)
     }
 }

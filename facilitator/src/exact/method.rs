@@ -4,14 +4,14 @@ use std::fmt::Debug;
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::json::Object;
-use bursar_x402::settlement::Asked;
+use bursar_x402::settlement::Requirements;
 
-use crate::exact::carrier::Carrier;
 use crate::exact::contract_call::ContractCall;
+use crate::exact::contracts::Contracts;
 use crate::exact::domain::Domain;
 use crate::exact::evidence::Evidence;
-use crate::exact::payload::Unread;
-use crate::exact::place::Place;
+use crate::exact::mined_transaction::MinedTransaction;
+use crate::exact::payload::ReadError;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 
@@ -21,51 +21,57 @@ pub trait Method: Send + Sync + Debug {
     fn id(&self) -> MethodId;
 
     /// Whether a payload belongs to this method. The first method that accepts it is used.
-    fn fits(&self, payload: &Object, asked: &Asked) -> bool;
+    fn matches(&self, payload: &Object, requirements: &Requirements) -> bool;
 
     /// Reads what was signed, and rejects what differs from the requirements.
     ///
     /// # Errors
     /// The payload cannot be read, or is rejected.
-    fn read(&self, place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread>;
+    fn parse_terms(
+        &self,
+        contracts: &Contracts,
+        payload: &Object,
+        requirements: &Requirements,
+    ) -> Result<Terms, ReadError>;
 
     /// The EIP-712 domain of its signatures.
-    fn domain(&self, place: &Place) -> Domain;
+    fn domain(&self, contracts: &Contracts) -> Domain;
 
     /// The EIP-712 hash of the terms, without their domain.
-    fn struct_hash(&self, place: &Place, terms: &Terms) -> B256;
+    fn struct_hash(&self, contracts: &Contracts, terms: &Terms) -> B256;
 
     /// Whether contract wallets can pay by it (EIP-1271, EIP-6492).
-    fn takes_contract_payers(&self) -> bool;
+    fn allows_contract_payers(&self) -> bool;
 
     /// Whether any account may send the transaction. Only then a payment can share one.
-    fn takes_any_caller(&self) -> bool;
+    fn allows_any_sender(&self) -> bool;
 
     /// The call that moves the money.
-    fn transfer(&self, place: &Place, payment: &Payment) -> ContractCall;
+    fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall;
 
     /// Further calls, whose answers explain why a transfer would fail.
-    fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall>;
+    fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall>;
 
     /// The reason if a contract that the method needs is missing on the network. Successful transfers are checked too,
     /// because a call of an address without code always succeeds.
-    fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason>;
+    fn missing_contract(&self, evidence: &Evidence<'_>) -> Option<Reason>;
 
     /// The amount that the payee receives.
-    fn arrives(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256;
+    fn amount_received(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256;
 
     /// Why the transfer would fail.
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason;
 
     /// Whether a mined transaction proves that this payment moved the money. Its events must show the transfer, and its
     /// call data must contain this authorization.
-    fn is_proven(&self, place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool;
+    fn is_proven(&self, contracts: &Contracts, terms: &Terms, mined: &MinedTransaction<'_>)
+    -> bool;
 
     /// Whether the events of one transaction distinguish two such payments.
     fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool;
 
     /// The event that the payment leaves, no matter who carries it out.
-    fn trace(&self, place: &Place, terms: &Terms) -> Trace;
+    fn settlement_event(&self, contracts: &Contracts, terms: &Terms) -> SettlementEvent;
 
     /// Gas limit of one transfer, for tokens that are not known to be cheap.
     fn gas(&self) -> u64;
@@ -73,7 +79,7 @@ pub trait Method: Send + Sync + Debug {
 
 /// An event to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trace {
+pub struct SettlementEvent {
     pub contract: Address,
     pub event: B256,
     pub indexed: Vec<B256>,

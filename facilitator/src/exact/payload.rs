@@ -4,19 +4,19 @@ use alloy_primitives::{B256, Bytes};
 use bursar_core::json::Object;
 use bursar_x402::error::X402Error;
 use bursar_x402::fields::Fields;
-use bursar_x402::settlement::Asked;
+use bursar_x402::settlement::Requirements;
 
 use crate::exact::terms_check::compare;
 use crate::payment::Terms;
-use crate::reason::{Reason, Refused};
+use crate::reason::{Reason, Rejection};
 
 /// Why a payload was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unread {
+pub enum ReadError {
     #[error(transparent)]
     Malformed(#[from] X402Error),
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Rejected(#[from] Rejection),
 }
 
 /// The signature of a payload of any method.
@@ -31,16 +31,16 @@ pub fn signature(payload: &Object) -> Result<Bytes, X402Error> {
 /// their nonces differ.
 pub(crate) fn read_authorization(
     payload: &Object,
-    asked: &Asked,
+    requirements: &Requirements,
     nonce: impl Fn(&Fields<'_>) -> Result<B256, X402Error>,
-) -> Result<Terms, Unread> {
+) -> Result<Terms, ReadError> {
     let fields = Fields::new(payload, "paymentPayload.payload.");
     let inner = fields.required("authorization", fields.object("authorization")?)?;
     let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
     let number = |key| signed.required(key, signed.amount(key)?);
     let terms = Terms {
         // Not part of the payload: it is the token's own contract, or for Prism part of what is signed.
-        token: asked.asset,
+        token: requirements.asset,
         payer: signed.address("from")?,
         payee: signed.address("to")?,
         amount: number("value")?,
@@ -48,10 +48,10 @@ pub(crate) fn read_authorization(
         valid_after: number("validAfter")?,
         valid_before: number("validBefore")?,
     };
-    let of = |reason: Reason| Refused::from(reason).of(terms.payer);
-    if terms.payee != asked.pay_to {
-        return Err(of(Reason::Recipient).into());
+    let reject = |reason: Reason| Rejection::from(reason).for_payer(terms.payer);
+    if terms.payee != requirements.pay_to {
+        return Err(reject(Reason::Recipient).into());
     }
-    compare(terms.amount, asked.amount, Reason::TooMuch).map_err(of)?;
+    compare(terms.amount, requirements.amount, Reason::TooMuch).map_err(reject)?;
     Ok(terms)
 }

@@ -6,19 +6,19 @@ use alloy_sol_types::{SolCall, SolEvent, SolValue};
 use bursar_chain::ports::Log;
 use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
-use bursar_x402::settlement::Asked;
+use bursar_x402::settlement::Requirements;
 
-use crate::exact::carrier::Carrier;
 use crate::exact::contract_call::ContractCall;
+use crate::exact::contracts::Contracts;
 use crate::exact::domain::Domain;
-use crate::exact::erc20::{IErc20, moves};
+use crate::exact::erc20::{IErc20, is_transfer_of};
 use crate::exact::evidence::Evidence;
-use crate::exact::method::{Method, Trace};
-use crate::exact::payload::Unread;
-use crate::exact::place::Place;
+use crate::exact::method::{Method, SettlementEvent};
+use crate::exact::mined_transaction::MinedTransaction;
+use crate::exact::payload::ReadError;
 use crate::exact::terms_check::compare;
 use crate::payment::{MethodId, Payment, Terms};
-use crate::reason::{Reason, Refused};
+use crate::reason::{Reason, Rejection};
 
 alloy_sol_types::sol! {
     #[derive(Debug)]
@@ -76,11 +76,16 @@ impl Method for Permit2 {
         MethodId::Permit2
     }
 
-    fn fits(&self, payload: &Object, _asked: &Asked) -> bool {
+    fn matches(&self, payload: &Object, _requirements: &Requirements) -> bool {
         payload.get("permit2Authorization").is_some()
     }
 
-    fn read(&self, place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread> {
+    fn parse_terms(
+        &self,
+        contracts: &Contracts,
+        payload: &Object,
+        requirements: &Requirements,
+    ) -> Result<Terms, ReadError> {
         let at = "paymentPayload.payload.permit2Authorization.";
         let fields = Fields::new(payload, "paymentPayload.payload.");
         let inner = fields.object("permit2Authorization")?;
@@ -99,32 +104,33 @@ impl Method for Permit2 {
             valid_after: witness.required("validAfter", witness.amount("validAfter")?)?,
             valid_before: signed.required("deadline", signed.amount("deadline")?)?,
         };
-        let of = |reason: Reason| Refused::from(reason).of(terms.payer);
-        if signed.address("spender")? != place.exact_permit2_proxy {
-            return Err(of(Reason::Permit2Spender).into());
+        let reject = |reason: Reason| Rejection::from(reason).for_payer(terms.payer);
+        if signed.address("spender")? != contracts.exact_permit2_proxy {
+            return Err(reject(Reason::Permit2Spender).into());
         }
-        if terms.payee != asked.pay_to {
-            return Err(of(Reason::Permit2Recipient).into());
+        if terms.payee != requirements.pay_to {
+            return Err(reject(Reason::Permit2Recipient).into());
         }
-        compare(terms.amount, asked.amount, Reason::Permit2Amount).map_err(of)?;
-        if terms.token != asked.asset {
-            return Err(of(Reason::Permit2Token).into());
+        compare(terms.amount, requirements.amount, Reason::Permit2Amount).map_err(reject)?;
+        if terms.token != requirements.asset {
+            return Err(reject(Reason::Permit2Token).into());
         }
         Ok(terms)
     }
 
-    fn domain(&self, place: &Place) -> Domain {
-        let words = (DOMAIN_TYPE, keccak256("Permit2"), U256::from(place.chain.0), place.permit2);
+    fn domain(&self, contracts: &Contracts) -> Domain {
+        let words =
+            (DOMAIN_TYPE, keccak256("Permit2"), U256::from(contracts.chain.0), contracts.permit2);
         Domain::Known(keccak256(words.abi_encode()))
     }
 
-    fn struct_hash(&self, place: &Place, terms: &Terms) -> B256 {
+    fn struct_hash(&self, contracts: &Contracts, terms: &Terms) -> B256 {
         let permitted = keccak256((PERMITTED_TYPE, terms.token, terms.amount).abi_encode());
         let witness = keccak256((WITNESS_TYPE, terms.payee, terms.valid_after).abi_encode());
         let words = (
             PERMIT_TYPE,
             permitted,
-            place.exact_permit2_proxy,
+            contracts.exact_permit2_proxy,
             terms.nonce,
             terms.valid_before,
             witness,
@@ -132,15 +138,15 @@ impl Method for Permit2 {
         keccak256(words.abi_encode())
     }
 
-    fn takes_contract_payers(&self) -> bool {
+    fn allows_contract_payers(&self) -> bool {
         true
     }
 
-    fn takes_any_caller(&self) -> bool {
+    fn allows_any_sender(&self) -> bool {
         true
     }
 
-    fn transfer(&self, place: &Place, payment: &Payment) -> ContractCall {
+    fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
         let terms = &payment.terms;
         let data = IExactProxy::settleCall {
             permit: Permit {
@@ -150,30 +156,30 @@ impl Method for Permit2 {
             },
             owner: terms.payer,
             witness: Witness { to: terms.payee, validAfter: terms.valid_after },
-            signature: normalised(payment),
+            signature: permit2_signature(payment),
         };
-        ContractCall { to: place.exact_permit2_proxy, data: data.abi_encode().into() }
+        ContractCall { to: contracts.exact_permit2_proxy, data: data.abi_encode().into() }
     }
 
-    fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall> {
+    fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
         let nonce = U256::from_be_bytes(terms.nonce.0);
         let used = IPermit2::nonceBitmapCall { owner: terms.payer, word: nonce >> 8 };
-        let allowance = IErc20::allowanceCall { owner: terms.payer, spender: place.permit2 };
+        let allowance = IErc20::allowanceCall { owner: terms.payer, spender: contracts.permit2 };
         vec![
-            ContractCall { to: place.permit2, data: used.abi_encode().into() },
+            ContractCall { to: contracts.permit2, data: used.abi_encode().into() },
             ContractCall { to: terms.token, data: allowance.abi_encode().into() },
             ContractCall {
-                to: place.exact_permit2_proxy,
+                to: contracts.exact_permit2_proxy,
                 data: IExactProxy::PERMIT2Call {}.abi_encode().into(),
             },
         ]
     }
 
-    fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason> {
+    fn missing_contract(&self, evidence: &Evidence<'_>) -> Option<Reason> {
         evidence.number(2).is_none().then_some(Reason::Permit2Proxy)
     }
 
-    fn arrives(&self, terms: &Terms, _evidence: &Evidence<'_>) -> U256 {
+    fn amount_received(&self, terms: &Terms, _evidence: &Evidence<'_>) -> U256 {
         terms.amount
     }
 
@@ -181,7 +187,7 @@ impl Method for Permit2 {
         let bit = usize::from(terms.nonce.0.last().copied().unwrap_or_default());
         match (evidence.number(0), evidence.number(1)) {
             (Some(bitmap), _any) if bitmap.bit(bit) => Reason::Permit2Nonce,
-            _any if evidence.is_short(terms) => Reason::InsufficientBalance,
+            _any if evidence.is_underfunded(terms) => Reason::InsufficientBalance,
             (_any, Some(allowance)) if allowance < terms.amount => Reason::Permit2Allowance,
             // A call of a missing contract succeeds and does nothing.
             (None, _any) => Reason::Permit2Proxy,
@@ -195,17 +201,22 @@ impl Method for Permit2 {
     /// In a transaction of ours, each success is a transfer followed by the proxy's event, and no two payments are
     /// alike. Another sender may mix in calls that fail and transfers of the same amount. So that transaction counts
     /// only if it calls nothing but the proxy and each of its calls succeeded.
-    fn is_proven(&self, place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool {
-        let calls = carrier.calls(place);
-        let tried: Vec<_> = calls.iter().filter_map(|call| permit_of(place, call)).collect();
+    fn is_proven(
+        &self,
+        contracts: &Contracts,
+        terms: &Terms,
+        mined: &MinedTransaction<'_>,
+    ) -> bool {
+        let calls = mined.calls(contracts);
+        let tried: Vec<_> = calls.iter().filter_map(|call| permit_of(contracts, call)).collect();
         if !tried.iter().any(|permit| permit == terms) {
             return false;
         }
-        let ends = carrier.logs.iter().filter(|log| is_end(place, log)).count();
-        if carrier.ours {
-            return settles(place, terms, carrier.logs);
+        let ends = mined.logs.iter().filter(|log| is_settled_event(contracts, log)).count();
+        if mined.sent_by_us {
+            return has_settled_transfer(contracts, terms, mined.logs);
         }
-        let moved = carrier.logs.iter().any(|log| moves(terms, log));
+        let moved = mined.logs.iter().any(|log| is_transfer_of(terms, log));
         moved && tried.len() == calls.len() && ends == calls.len()
     }
 
@@ -215,8 +226,8 @@ impl Method for Permit2 {
         movement(one) != movement(other)
     }
 
-    fn trace(&self, _place: &Place, terms: &Terms) -> Trace {
-        Trace {
+    fn settlement_event(&self, _place: &Contracts, terms: &Terms) -> SettlementEvent {
+        SettlementEvent {
             contract: terms.token,
             event: IErc20::Transfer::SIGNATURE_HASH,
             indexed: vec![terms.payer.into_word(), terms.payee.into_word()],
@@ -230,8 +241,8 @@ impl Method for Permit2 {
 }
 
 /// The terms of a call of the proxy.
-fn permit_of(place: &Place, call: &ContractCall) -> Option<Terms> {
-    if call.to != place.exact_permit2_proxy {
+fn permit_of(contracts: &Contracts, call: &ContractCall) -> Option<Terms> {
+    if call.to != contracts.exact_permit2_proxy {
         return None;
     }
     let IExactProxy::settleCall { permit, owner, witness, .. } =
@@ -248,19 +259,19 @@ fn permit_of(place: &Place, call: &ContractCall) -> Option<Terms> {
 }
 
 /// Whether an event is the proxy's report that a permit was settled.
-fn is_end(place: &Place, log: &Log) -> bool {
+fn is_settled_event(contracts: &Contracts, log: &Log) -> bool {
     let ends =
         [IExactProxy::Settled::SIGNATURE_HASH, IExactProxy::SettledWithPermit::SIGNATURE_HASH];
-    log.address == place.exact_permit2_proxy
+    log.address == contracts.exact_permit2_proxy
         && log.topics.first().is_some_and(|event| ends.contains(event))
 }
 
 /// Whether a transfer of these terms is the last one before an event of the proxy.
-fn settles(place: &Place, terms: &Terms, logs: &[Log]) -> bool {
+fn has_settled_transfer(contracts: &Contracts, terms: &Terms, logs: &[Log]) -> bool {
     let mut last = None;
     for log in logs {
-        if is_end(place, log) {
-            if last.take().is_some_and(|moved| moves(terms, moved)) {
+        if is_settled_event(contracts, log) {
+            if last.take().is_some_and(|moved| is_transfer_of(terms, moved)) {
                 return true;
             }
         } else if log.topics.first() == Some(&IErc20::Transfer::SIGNATURE_HASH) {
@@ -271,7 +282,7 @@ fn settles(place: &Place, terms: &Terms, logs: &[Log]) -> bool {
 }
 
 /// The signature as Permit2 requires it: 27 or 28 in the last of a key's 65 bytes. A contract wallet's is unchanged.
-fn normalised(payment: &Payment) -> alloy_primitives::Bytes {
+fn permit2_signature(payment: &Payment) -> alloy_primitives::Bytes {
     if payment.contract_payer {
         return payment.signature.clone();
     }

@@ -9,8 +9,8 @@ use crate::reason::Reason;
 pub const MARGIN_SECONDS: u64 = 6;
 
 /// Compares amounts, which must be equal in this scheme.
-pub(crate) fn compare(signed: U256, asked: U256, too_much: Reason) -> Result<(), Reason> {
-    match signed.cmp(&asked) {
+pub(crate) fn compare(signed: U256, required: U256, too_much: Reason) -> Result<(), Reason> {
+    match signed.cmp(&required) {
         std::cmp::Ordering::Less => Err(Reason::TooLittle),
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Greater => Err(too_much),
@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn exact_scheme_requires_equal_amounts() {
-        let of = |signed: u64, asked: u64| {
-            compare(U256::from(signed), U256::from(asked), Reason::TooMuch)
+        let of = |signed: u64, required: u64| {
+            compare(U256::from(signed), U256::from(required), Reason::TooMuch)
         };
         assert_eq!(of(7, 7), Ok(()));
         assert_eq!(of(6, 7), Err(Reason::TooLittle));

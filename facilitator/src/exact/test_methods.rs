@@ -5,10 +5,10 @@ use bursar_core::networks::ChainId;
 use bursar_x402::settlement::SettlementRequest;
 use serde_json::{Value, json};
 
+use super::contracts::Contracts;
 use super::domain::Domain;
 use super::evidence::Evidence;
-use super::payload::Unread;
-use super::place::Place;
+use super::payload::ReadError;
 use super::registry::{METHODS, method};
 use crate::payment::{MethodId, Terms};
 use crate::reason::Reason;
@@ -18,8 +18,8 @@ const TOKEN: Address = Address::repeat_byte(1);
 const PAYER: Address = Address::repeat_byte(2);
 const PAYEE: Address = Address::repeat_byte(3);
 
-fn place() -> Place {
-    Place {
+fn contracts() -> Contracts {
+    Contracts {
         chain: ChainId(8453),
         multicall3: Address::repeat_byte(0x10),
         permit2: Address::repeat_byte(0x11),
@@ -52,7 +52,7 @@ fn payload(id: MethodId) -> Value {
             "validBefore": times.1, "nonce": "258",
         }}),
         MethodId::Permit2 => json!({"permit2Authorization": {
-            "from": PAYER, "spender": place().exact_permit2_proxy, "nonce": "258",
+            "from": PAYER, "spender": contracts().exact_permit2_proxy, "nonce": "258",
             "deadline": times.1, "permitted": {"token": TOKEN, "amount": amount},
             "witness": {"to": PAYEE, "validAfter": times.0},
         }}),
@@ -73,13 +73,13 @@ fn request(payload: &Value) -> SettlementRequest {
 
 fn read(id: MethodId, payload: &Value) -> Result<Terms, Reason> {
     let request = request(payload);
-    match method(id).read(&place(), &request.payload, &request.asked) {
+    match method(id).parse_terms(&contracts(), &request.payload, &request.requirements) {
         Ok(terms) => Ok(terms),
-        Err(Unread::Refused(refused)) => {
-            assert_eq!(refused.payer, Some(PAYER));
-            Err(refused.reason)
+        Err(ReadError::Rejected(rejection)) => {
+            assert_eq!(rejection.payer, Some(PAYER));
+            Err(rejection.reason)
         }
-        Err(Unread::Malformed(fault)) => panic!("{fault}"),
+        Err(ReadError::Malformed(fault)) => panic!("{fault}"),
     }
 }
 
@@ -115,9 +115,11 @@ fn signed_terms_are_read_and_compared_with_the_requirements() {
 fn each_payload_matches_exactly_one_method() {
     for id in [MethodId::Eip3009, MethodId::Permit2, MethodId::Prism] {
         let request = request(&payload(id));
-        let fits = METHODS.iter().find(|known| known.fits(&request.payload, &request.asked));
-        assert_eq!(fits.map(|known| known.id()), Some(id));
-        let count = METHODS.iter().filter(|known| known.fits(&request.payload, &request.asked));
+        let matches =
+            METHODS.iter().find(|known| known.matches(&request.payload, &request.requirements));
+        assert_eq!(matches.map(|known| known.id()), Some(id));
+        let count =
+            METHODS.iter().filter(|known| known.matches(&request.payload, &request.requirements));
         assert_eq!(count.count(), 1, "{id:?}");
     }
 }
@@ -128,14 +130,14 @@ fn struct_hashes_and_domains_match_the_standards() {
     let number = |number: U256| B256::from(number);
     let terms = terms();
     let chain = number(U256::from(8453));
-    let of = |id: MethodId| method(id).struct_hash(&place(), &terms);
+    let of = |id: MethodId| method(id).struct_hash(&contracts(), &terms);
     let times = [number(terms.valid_after), number(terms.valid_before)];
     let kind = "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,\
                 uint256 validBefore,bytes32 nonce)";
     let parties = [PAYER.into_word(), PAYEE.into_word(), number(terms.amount)];
     let words = [keccak256(kind), parties[0], parties[1], parties[2], times[0], times[1]];
     assert_eq!(of(MethodId::Eip3009), hash(&[&words[..], &[terms.nonce]].concat()));
-    assert_eq!(method(MethodId::Eip3009).domain(&place()), Domain::Token);
+    assert_eq!(method(MethodId::Eip3009).domain(&contracts()), Domain::Token);
 
     let kind = "ERC20Payment(address token,address from,address to,uint256 value,uint256 nonce,\
                 uint256 validAfter,uint256 validBefore)";
@@ -144,8 +146,8 @@ fn struct_hashes_and_domains_match_the_standards() {
     assert_eq!(of(MethodId::Prism), expected);
     let kind = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)";
     let domain = [keccak256(kind), keccak256("Primer"), keccak256("1"), chain];
-    let domain = hash(&[&domain[..], &[place().prism.into_word()]].concat());
-    assert_eq!(method(MethodId::Prism).domain(&place()), Domain::Known(domain));
+    let domain = hash(&[&domain[..], &[contracts().prism.into_word()]].concat());
+    assert_eq!(method(MethodId::Prism).domain(&contracts()), Domain::Known(domain));
 
     let permitted = "TokenPermissions(address token,uint256 amount)";
     let witness = "Witness(address to,uint256 validAfter)";
@@ -155,12 +157,12 @@ fn struct_hashes_and_domains_match_the_standards() {
     );
     let permitted = hash(&[keccak256(permitted), TOKEN.into_word(), number(terms.amount)]);
     let witness = hash(&[keccak256(witness), PAYEE.into_word(), times[0]]);
-    let spender = place().exact_permit2_proxy.into_word();
+    let spender = contracts().exact_permit2_proxy.into_word();
     let expected = hash(&[keccak256(kind), permitted, spender, terms.nonce, times[1], witness]);
     assert_eq!(of(MethodId::Permit2), expected);
     let kind = "EIP712Domain(string name,uint256 chainId,address verifyingContract)";
-    let domain = [keccak256(kind), keccak256("Permit2"), chain, place().permit2.into_word()];
-    assert_eq!(method(MethodId::Permit2).domain(&place()), Domain::Known(hash(&domain)));
+    let domain = [keccak256(kind), keccak256("Permit2"), chain, contracts().permit2.into_word()];
+    assert_eq!(method(MethodId::Permit2).domain(&contracts()), Domain::Known(hash(&domain)));
 }
 
 /// The reason of a failed transfer, by the payer's balance and the method's facts.
@@ -213,50 +215,52 @@ fn failure_reason_follows_from_the_facts_read() {
 fn missing_contracts_are_reported_and_fees_are_deducted() {
     let revert = Bytes::new();
     let number = |n: u64| Some(Bytes::from(B256::from(U256::from(n))));
-    let lacks = |id: MethodId, facts: &[Option<Bytes>]| {
-        method(id).lacks(&Evidence { balance: None, facts, revert: &revert })
+    let missing_contract = |id: MethodId, facts: &[Option<Bytes>]| {
+        method(id).missing_contract(&Evidence { balance: None, facts, revert: &revert })
     };
     let all = [number(0), number(0), number(30)];
     for id in [MethodId::Eip3009, MethodId::Permit2, MethodId::Prism] {
-        assert_eq!(lacks(id, &all), None);
+        assert_eq!(missing_contract(id, &all), None);
     }
-    assert_eq!(lacks(MethodId::Eip3009, &[None]), None);
+    assert_eq!(missing_contract(MethodId::Eip3009, &[None]), None);
     let no_proxy = [number(0), number(0), None];
-    assert_eq!(lacks(MethodId::Permit2, &no_proxy), Some(Reason::Permit2Proxy));
+    assert_eq!(missing_contract(MethodId::Permit2, &no_proxy), Some(Reason::Permit2Proxy));
     let no_prism = [None, number(0), number(30)];
-    assert_eq!(lacks(MethodId::Prism, &no_prism), Some(Reason::PrismUnavailable));
+    assert_eq!(missing_contract(MethodId::Prism, &no_prism), Some(Reason::PrismUnavailable));
     // Numbers have 32 bytes; anything else is not a number.
     let odd = [Some(Bytes::from_static(&[1])), number(0), number(30)];
-    assert_eq!(lacks(MethodId::Prism, &odd), Some(Reason::PrismUnavailable));
+    assert_eq!(missing_contract(MethodId::Prism, &odd), Some(Reason::PrismUnavailable));
 
-    let arrives = |id: MethodId, facts: &[Option<Bytes>]| {
-        method(id).arrives(&terms(), &Evidence { balance: None, facts, revert: &revert })
+    let amount_received = |id: MethodId, facts: &[Option<Bytes>]| {
+        method(id).amount_received(&terms(), &Evidence { balance: None, facts, revert: &revert })
     };
-    assert_eq!(arrives(MethodId::Eip3009, &all), U256::from(700));
-    assert_eq!(arrives(MethodId::Permit2, &all), U256::from(700));
+    assert_eq!(amount_received(MethodId::Eip3009, &all), U256::from(700));
+    assert_eq!(amount_received(MethodId::Permit2, &all), U256::from(700));
     // 30 hundredths of a percent of 700 are 2, rounded down.
-    assert_eq!(arrives(MethodId::Prism, &all), U256::from(698));
-    assert_eq!(arrives(MethodId::Prism, &[number(0), number(0), None]), U256::from(700));
+    assert_eq!(amount_received(MethodId::Prism, &all), U256::from(698));
+    assert_eq!(amount_received(MethodId::Prism, &[number(0), number(0), None]), U256::from(700));
 }
 
 #[test]
-fn each_method_states_its_payers_senders_and_trace() {
+fn each_method_states_its_payers_senders_and_settlement_event() {
     let of = |id: MethodId| {
         let method = method(id);
         (
-            method.takes_contract_payers(),
-            method.takes_any_caller(),
-            method.trace(&place(), &terms()),
+            method.allows_contract_payers(),
+            method.allows_any_sender(),
+            method.settlement_event(&contracts(), &terms()),
         )
     };
-    let (contracts, anybody, trace) = of(MethodId::Eip3009);
-    assert!(contracts && anybody && trace.names_nonce && trace.contract == TOKEN);
-    assert_eq!(trace.indexed, [PAYER.into_word(), terms().nonce]);
-    let (contracts, anybody, trace) = of(MethodId::Permit2);
-    assert!(contracts && anybody && !trace.names_nonce && trace.contract == TOKEN);
-    assert_eq!(trace.indexed, [PAYER.into_word(), PAYEE.into_word()]);
-    let (contracts, anybody, trace) = of(MethodId::Prism);
-    assert!(!contracts && !anybody && trace.names_nonce && trace.contract == place().prism);
-    assert_eq!(trace.indexed, [TOKEN, PAYER, PAYEE].map(|party| party.into_word()));
+    let (contract_payers, any_sender, event) = of(MethodId::Eip3009);
+    assert!(contract_payers && any_sender && event.names_nonce && event.contract == TOKEN);
+    assert_eq!(event.indexed, [PAYER.into_word(), terms().nonce]);
+    let (contract_payers, any_sender, event) = of(MethodId::Permit2);
+    assert!(contract_payers && any_sender && !event.names_nonce && event.contract == TOKEN);
+    assert_eq!(event.indexed, [PAYER.into_word(), PAYEE.into_word()]);
+    let (contract_payers, any_sender, event) = of(MethodId::Prism);
+    assert!(
+        !contract_payers && !any_sender && event.names_nonce && event.contract == contracts().prism
+    );
+    assert_eq!(event.indexed, [TOKEN, PAYER, PAYEE].map(|party| party.into_word()));
     assert_eq!(BYTES_MAX, 8_192);
 }

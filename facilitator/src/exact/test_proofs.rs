@@ -6,9 +6,9 @@ use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::Log;
 use bursar_core::networks::{ChainId, MULTICALL3};
 
-use super::carrier::Carrier;
 use super::contract_call::ContractCall;
-use super::place::Place;
+use super::contracts::Contracts;
+use super::mined_transaction::MinedTransaction;
 use super::registry::method;
 use crate::payment::{MethodId, Payment, Terms};
 
@@ -17,8 +17,8 @@ const PAYER: Address = Address::repeat_byte(0x22);
 const PAYEE: Address = Address::repeat_byte(0x33);
 const STRANGER: Address = Address::repeat_byte(0x44);
 
-fn place() -> Place {
-    Place {
+fn contracts() -> Contracts {
+    Contracts {
         chain: ChainId(8453),
         multicall3: MULTICALL3,
         permit2: Address::repeat_byte(6),
@@ -49,7 +49,7 @@ fn call_of(id: MethodId, terms: &Terms) -> ContractCall {
         deployment: None,
         contract_payer: false,
     };
-    method(id).transfer(&place(), &payment)
+    method(id).transfer(&contracts(), &payment)
 }
 
 fn together(calls: &[ContractCall]) -> ContractCall {
@@ -85,7 +85,7 @@ fn used(nonce: u8) -> Log {
 
 fn settled() -> Log {
     Log {
-        address: place().exact_permit2_proxy,
+        address: contracts().exact_permit2_proxy,
         topics: vec![topic("Settled()")],
         data: Bytes::new(),
     }
@@ -102,15 +102,21 @@ fn prism(nonce: u8, fee: u64) -> Log {
     let event =
         topic("ERC20Settlement(address,address,address,uint256,uint256,uint256,uint256,address)");
     Log {
-        address: place().prism,
+        address: contracts().prism,
         topics: vec![event, TOKEN.into_word(), PAYER.into_word(), PAYEE.into_word()],
         data: words.concat().into(),
     }
 }
 
-fn proves(id: MethodId, terms: &Terms, call: &ContractCall, logs: &[Log], ours: bool) -> bool {
-    let carrier = Carrier { ours, to: Some(call.to), input: &call.data, logs };
-    method(id).is_proven(&place(), terms, &carrier)
+fn proves(
+    id: MethodId,
+    terms: &Terms,
+    call: &ContractCall,
+    logs: &[Log],
+    sent_by_us: bool,
+) -> bool {
+    let mined = MinedTransaction { sent_by_us, to: Some(call.to), input: &call.data, logs };
+    method(id).is_proven(&contracts(), terms, &mined)
 }
 
 #[test]
@@ -124,15 +130,15 @@ fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
     assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700)], false), "no use");
     assert!(!proves(id, &terms(1), &own, &[used(1), moved(TOKEN, PAYEE, 699)], false));
     // A use that another contract emits does not count.
-    let strange = Log { address: STRANGER, ..used(1) };
-    assert!(!proves(id, &terms(1), &own, &[strange, moved(TOKEN, PAYEE, 700)], false));
+    let foreign = Log { address: STRANGER, ..used(1) };
+    assert!(!proves(id, &terms(1), &own, &[foreign, moved(TOKEN, PAYEE, 700)], false));
     // The transfer may come first only if there is a single use.
     let both = [moved(TOKEN, PAYEE, 700), used(1)];
     assert!(proves(id, &terms(1), &own, &both, false));
     let two = [used(2), moved(TOKEN, PAYEE, 700), used(1)];
     assert!(!proves(id, &terms(1), &own, &two, false), "it is the movement of the use before");
     let two = [moved(TOKEN, PAYEE, 700), used(1), used(2)];
-    assert!(!proves(id, &terms(1), &own, &two, false), "it may be anybody's");
+    assert!(!proves(id, &terms(1), &own, &two, false), "the transfer may belong to either use");
     // A relay of any kind may have submitted it.
     let mut relayed = own.clone();
     relayed.to = STRANGER;

@@ -12,33 +12,33 @@ use crate::keys::fault::KeyFault;
 const MAX_BYTES: usize = 16 * 1024;
 
 /// The contents and the mode of an opened file.
-pub(super) struct Found {
+pub(super) struct OpenedFile {
     pub(super) bytes: Zeroizing<Vec<u8>>,
     /// `None` on platforms without file modes.
     mode: Option<u32>,
 }
 
-impl Found {
+impl OpenedFile {
     /// Checks that only the owner may read or change the file.
-    pub(super) fn check_closed(&self, file: &Path) -> Result<(), KeyFault> {
+    pub(super) fn check_private(&self, file: &Path) -> Result<(), KeyFault> {
         match self.mode {
             Some(mode) if mode & 0o077 != 0 => {
                 Err(KeyFault::TooOpen { file: file.to_owned(), mode })
             }
             Some(_closed) => Ok(()),
             // This platform does not show who may read the file.
-            None => Err(KeyFault::Unshown { file: file.to_owned() }),
+            None => Err(KeyFault::NoFileModes { file: file.to_owned() }),
         }
     }
 }
 
 /// Reads a whole file of at most [`MAX_BYTES`].
-pub(super) fn read(file: &Path) -> Result<Found, KeyFault> {
+pub(super) fn read(file: &Path) -> Result<OpenedFile, KeyFault> {
     let unreadable = |source| KeyFault::Unreadable { file: file.to_owned(), source };
     let open = File::open(file).map_err(unreadable)?;
     // Metadata of the open file, not of the path, so the checked file is the one that is read.
-    let about = open.metadata().map_err(unreadable)?;
-    if !about.is_file() {
+    let metadata = open.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
         return Err(unreadable(io::Error::other("it is not a file")));
     }
     // Full capacity from the start, because a growing buffer leaves copies of its contents behind.
@@ -48,17 +48,17 @@ pub(super) fn read(file: &Path) -> Result<Found, KeyFault> {
     if bytes.len() > MAX_BYTES {
         return Err(unreadable(io::Error::other("it is too long for a key")));
     }
-    Ok(Found { bytes, mode: mode_of(&about) })
+    Ok(OpenedFile { bytes, mode: mode_of(&metadata) })
 }
 
 #[cfg(unix)]
-fn mode_of(about: &fs::Metadata) -> Option<u32> {
+fn mode_of(metadata: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;
-    Some(about.permissions().mode() & 0o777)
+    Some(metadata.permissions().mode() & 0o777)
 }
 
 #[cfg(not(unix))]
-fn mode_of(_about: &fs::Metadata) -> Option<u32> {
+fn mode_of(_metadata: &fs::Metadata) -> Option<u32> {
     None
 }
 

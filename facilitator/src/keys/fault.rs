@@ -19,8 +19,8 @@ pub enum KeyFault {
         "This platform cannot show who may read {}: run the facilitator on one with file modes.",
         file.display()
     )]
-    Unshown { file: PathBuf },
-    #[error("{} is not a keystore and not a key of 64 hex digits: use another file.", file.display())]
+    NoFileModes { file: PathBuf },
+    #[error("{} contains neither a keystore nor a key of 64 hex digits: use another file.", file.display())]
     NoKey { file: PathBuf },
     #[error("{} is an unsupported keystore ({why}): create a new one.", file.display())]
     NotKeystore { file: PathBuf, why: &'static str },
@@ -42,5 +42,5 @@ pub enum KeyFault {
     #[error("The system provides no random bytes: try again later.")]
     NoEntropy,
     #[error("{} contains the key of {address} a second time: list each key once.", file.display())]
-    Twice { file: PathBuf, address: Address },
+    Duplicate { file: PathBuf, address: Address },
 }

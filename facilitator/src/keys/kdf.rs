@@ -43,9 +43,9 @@ impl Kdf {
         let (dklen, salt) = match self {
             Kdf::Scrypt { dklen, salt, .. } | Kdf::Pbkdf2 { dklen, salt, .. } => (*dklen, salt),
         };
-        let salt = hex::decode(salt).map_err(|_digits| Problem::Form("its salt is not hex"))?;
+        let salt = hex::decode(salt).map_err(|_digits| Problem::Format("its salt is not hex"))?;
         if dklen != KEY_BYTES || salt.len() > SALT_BYTES_MAX {
-            return Err(Problem::Form("its key or salt has an unusual length"));
+            return Err(Problem::Format("its key or salt has an unusual length"));
         }
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         match self {
@@ -53,14 +53,14 @@ impl Kdf {
                 // Its working memory is freed without being wiped. It is derived from the password and useless without
                 // it.
                 scrypt::scrypt(password, &salt, &within_bounds(*n, *r, *p)?, key.as_mut_slice())
-                    .map_err(|_length| Problem::TOO_DEAR)?;
+                    .map_err(|_length| Problem::KDF_OUT_OF_BOUNDS)?;
             }
             Kdf::Pbkdf2 { c, prf, .. } => {
                 if prf != "hmac-sha256" {
-                    return Err(Problem::Form("its prf is not hmac-sha256"));
+                    return Err(Problem::Format("its prf is not hmac-sha256"));
                 }
                 if !(1..=ROUNDS_MAX).contains(c) {
-                    return Err(Problem::TOO_DEAR);
+                    return Err(Problem::KDF_OUT_OF_BOUNDS);
                 }
                 pbkdf2::pbkdf2_hmac::<Sha256>(password, &salt, *c, key.as_mut_slice());
             }
@@ -80,10 +80,10 @@ fn within_bounds(n: u64, r: u32, p: u32) -> Result<Params, Problem> {
     let fits = memory.is_some_and(|bytes| bytes <= MEMORY_MAX)
         && work.is_some_and(|work| work <= WORK_MAX);
     if !fits || n < 2 || !n.is_power_of_two() {
-        return Err(Problem::TOO_DEAR);
+        return Err(Problem::KDF_OUT_OF_BOUNDS);
     }
-    let log_n = u8::try_from(n.ilog2()).map_err(|_wide| Problem::TOO_DEAR)?;
-    Params::new(log_n, r, p).map_err(|_zero| Problem::TOO_DEAR)
+    let log_n = u8::try_from(n.ilog2()).map_err(|_wide| Problem::KDF_OUT_OF_BOUNDS)?;
+    Params::new(log_n, r, p).map_err(|_zero| Problem::KDF_OUT_OF_BOUNDS)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ const CIPHER: &str = "aes-128-ctr";
 
 /// An encrypted key. Contains no secret bytes.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Sealed {
+pub(super) struct Keystore {
     /// Optional in the standard. Some wallets omit it for privacy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     address: Option<String>,
@@ -44,20 +44,20 @@ struct CipherParams {
     iv: String,
 }
 
-impl Sealed {
+impl Keystore {
     /// Parses a keystore. Errors omit the parser's message, which may quote the file.
     pub(super) fn from_json(json: &[u8]) -> Result<Self, Problem> {
         let read: Self = serde_json::from_slice(json).map_err(|_form| {
-            Problem::Form("it is not a Web3 Secret Storage file with scrypt or pbkdf2")
+            Problem::Format("it is not a Web3 Secret Storage file with scrypt or pbkdf2")
         })?;
         if read.version != VERSION || read.crypto.cipher != CIPHER {
-            return Err(Problem::Form("its version is not 3 or its cipher not aes-128-ctr"));
+            return Err(Problem::Format("its version must be 3 and its cipher aes-128-ctr"));
         }
         Ok(read)
     }
 
     pub(super) fn to_json(&self) -> Result<String, Problem> {
-        serde_json::to_string_pretty(self).map_err(|_never| Problem::Form("it cannot be written"))
+        serde_json::to_string_pretty(self).map_err(|_never| Problem::Format("it cannot be written"))
     }
 
     /// The address of the key according to the file.
@@ -113,8 +113,8 @@ impl Sealed {
 
 /// Splits the derived key: one half encrypts, the other authenticates.
 fn halves(key: &[u8; 32]) -> Result<(&[u8; 16], &[u8; 16]), Problem> {
-    let (cipher, rest) = key.split_first_chunk().ok_or(Problem::TOO_DEAR)?;
-    let mac = rest.try_into().map_err(|_length| Problem::TOO_DEAR)?;
+    let (cipher, rest) = key.split_first_chunk().ok_or(Problem::KDF_OUT_OF_BOUNDS)?;
+    let mac = rest.try_into().map_err(|_length| Problem::KDF_OUT_OF_BOUNDS)?;
     Ok((cipher, mac))
 }
 
@@ -129,6 +129,6 @@ fn mac(key: &[u8; 16], ciphertext: &[u8; 32]) -> [u8; 32] {
 fn bytes<const N: usize>(text: &str) -> Result<[u8; N], Problem> {
     let mut bytes = [0; N];
     hex::decode_to_slice(text, &mut bytes)
-        .map_err(|_digits| Problem::Form("one of its values is not hex of the right length"))?;
+        .map_err(|_digits| Problem::Format("one of its values is not hex of the right length"))?;
     Ok(bytes)
 }

@@ -8,19 +8,19 @@ use crate::keys::fault::KeyFault;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Problem {
     /// The format is not supported.
-    Form(&'static str),
+    Format(&'static str),
     /// The MAC does not match: the password is wrong, or the file was changed.
     WrongPassword,
 }
 
 impl Problem {
-    pub(super) const TOO_DEAR: Self =
-        Self::Form("its key derivation needs more than any usual keystore");
+    pub(super) const KDF_OUT_OF_BOUNDS: Self =
+        Self::Format("its key derivation parameters are invalid or too expensive");
 
-    pub(super) fn about(self, file: &Path) -> KeyFault {
+    pub(super) fn into_fault(self, file: &Path) -> KeyFault {
         let file = file.to_owned();
         match self {
-            Problem::Form(why) => KeyFault::NotKeystore { file, why },
+            Problem::Format(why) => KeyFault::NotKeystore { file, why },
             Problem::WrongPassword => KeyFault::WrongPassword { file },
         }
     }

@@ -5,10 +5,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, B256};
-use bursar_chain::courier::SignEnd;
 use bursar_chain::ports::BoxFuture;
-use bursar_desks::service::Signer;
-use bursar_submit::DeskKey;
+use bursar_chain::tx_driver::SignEnd;
+use bursar_outbox::service::Signer;
+use bursar_submit::OutboxKey;
 
 use crate::keys::fault::KeyFault;
 use crate::keys::signing_key::SigningKey;
@@ -29,7 +29,7 @@ impl KeyRing {
             let key = SigningKey::load(file, password_file)?;
             let address = key.address();
             if ring.0.insert(address, key).is_some() {
-                return Err(KeyFault::Twice { file: file.clone(), address });
+                return Err(KeyFault::Duplicate { file: file.clone(), address });
             }
         }
         Ok(ring)
@@ -60,7 +60,7 @@ impl fmt::Debug for KeyRing {
 }
 
 impl Signer for KeyRing {
-    fn sign(&self, key: DeskKey, digest: B256) -> BoxFuture<'_, SignEnd> {
+    fn sign(&self, key: OutboxKey, digest: B256) -> BoxFuture<'_, SignEnd> {
         // Takes about fifty microseconds, so a separate thread is not worth it.
         let signed = self.get(key.signer).map(|key| key.sign(digest));
         let end = match signed {

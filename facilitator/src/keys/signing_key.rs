@@ -13,7 +13,7 @@ use zeroize::{Zeroizing, zeroize_stack};
 use crate::keys::disk;
 use crate::keys::fault::KeyFault;
 use crate::keys::kdf::Kdf;
-use crate::keys::keystore::Sealed;
+use crate::keys::keystore::Keystore;
 
 /// Size of the stack that is wiped. Scalars, hash states and round keys are on the stack while a key is read or used.
 /// This covers a debug build too.
@@ -40,8 +40,8 @@ pub struct SigningKey {
 
 /// The bytes are zero or not below the order of the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("these bytes are not a key of secp256k1")]
-pub(crate) struct NotAKey;
+#[error("these bytes are not a valid secp256k1 key")]
+pub(crate) struct InvalidKey;
 
 impl SigningKey {
     /// Reads an encrypted JSON keystore, or a file with 64 hex digits that only its owner can access. Decrypting a
@@ -50,12 +50,12 @@ impl SigningKey {
     /// # Errors
     /// [`KeyFault`]; a wrong password cannot be distinguished from a damaged file.
     pub fn load(file: &Path, password_file: Option<&Path>) -> Result<Self, KeyFault> {
-        let found = disk::read(file)?;
-        let key = if found.bytes.trim_ascii_start().starts_with(b"{") {
-            Self::open(file, &found.bytes, password_file)
+        let opened = disk::read(file)?;
+        let key = if opened.bytes.trim_ascii_start().starts_with(b"{") {
+            Self::open(file, &opened.bytes, password_file)
         } else {
-            found.check_closed(file)?;
-            bare(&found.bytes)
+            opened.check_private(file)?;
+            parse_hex_key(&opened.bytes)
                 .and_then(|bytes| Self::from_bytes(&bytes).ok())
                 .ok_or_else(|| KeyFault::NoKey { file: file.to_owned() })
         };
@@ -83,18 +83,18 @@ impl SigningKey {
         }
         let secret = random::<32>()?;
         // The probability is 2^-128, as for guessing another key.
-        let key = Self::from_bytes(&secret).map_err(|NotAKey| KeyFault::NoEntropy)?;
+        let key = Self::from_bytes(&secret).map_err(|InvalidKey| KeyFault::NoEntropy)?;
         let (salt, iv, id) = (random()?, random()?, random()?);
-        let sealed = Sealed::seal(&secret, key.address, password, kdf(&salt), &iv, *id);
-        let text = sealed.and_then(|sealed| sealed.to_json());
+        let keystore = Keystore::seal(&secret, key.address, password, kdf(&salt), &iv, *id);
+        let text = keystore.and_then(|keystore| keystore.to_json());
         zeroize_stack::<STACK_BYTES>();
-        let text = text.map_err(|problem| problem.about(file))?;
+        let text = text.map_err(|problem| problem.into_fault(file))?;
         disk::create(file, text.as_bytes())?;
         Ok(key)
     }
 
     /// Creates a key from its bytes.
-    pub(crate) fn from_bytes(bytes: &[u8; 32]) -> Result<Self, NotAKey> {
+    pub(crate) fn from_bytes(bytes: &[u8; 32]) -> Result<Self, InvalidKey> {
         let address = address_of(bytes)?;
         let secret = SecretBox::init_with_mut(|kept: &mut [u8; 32]| kept.copy_from_slice(bytes));
         Ok(Self { secret, address })
@@ -137,26 +137,26 @@ impl SigningKey {
     /// [`KeyFault`].
     pub fn create_keystore_by_file(file: &Path, password_file: &Path) -> Result<Self, KeyFault> {
         let password = disk::read(password_file)?;
-        password.check_closed(password_file)?;
+        password.check_private(password_file)?;
         let text = std::str::from_utf8(without_newline(&password.bytes));
         let text = text.map_err(|_bytes| KeyFault::EmptyPassword)?;
         Self::create_keystore(file, &SecretString::from(text))
     }
 
     fn open(file: &Path, json: &[u8], password_file: Option<&Path>) -> Result<Self, KeyFault> {
-        let sealed = Sealed::from_json(json).map_err(|problem| problem.about(file))?;
+        let keystore = Keystore::from_json(json).map_err(|problem| problem.into_fault(file))?;
         let password_file =
             password_file.ok_or_else(|| KeyFault::NoPassword { file: file.to_owned() })?;
         let password = disk::read(password_file)?;
-        password.check_closed(password_file)?;
+        password.check_private(password_file)?;
         let password = without_newline(&password.bytes);
         if password.is_empty() {
             return Err(KeyFault::EmptyPassword);
         }
-        let secret = sealed.open(password).map_err(|problem| problem.about(file))?;
+        let secret = keystore.open(password).map_err(|problem| problem.into_fault(file))?;
         let key = Self::from_bytes(&secret).ok();
         // A file whose address does not match its key was changed.
-        key.filter(|key| sealed.address().is_none_or(|told| told == key.address))
+        key.filter(|key| keystore.address().is_none_or(|stated| stated == key.address))
             .ok_or_else(|| KeyFault::WrongPassword { file: file.to_owned() })
     }
 }
@@ -170,16 +170,16 @@ impl fmt::Debug for SigningKey {
 
 /// The last 20 bytes of Keccak-256 over the uncompressed point without its tag byte.
 #[inline(never)]
-fn address_of(bytes: &[u8; 32]) -> Result<Address, NotAKey> {
-    let mut secret = SecretKey::from_byte_array(*bytes).map_err(|_range| NotAKey)?;
+fn address_of(bytes: &[u8; 32]) -> Result<Address, InvalidKey> {
+    let mut secret = SecretKey::from_byte_array(*bytes).map_err(|_range| InvalidKey)?;
     let point = secret.public_key(&CONTEXT).serialize_uncompressed();
     secret.non_secure_erase();
-    let (_tag, coordinates) = point.split_first().ok_or(NotAKey)?;
+    let (_tag, coordinates) = point.split_first().ok_or(InvalidKey)?;
     Ok(Address::from_word(keccak256(coordinates)))
 }
 
 /// Parses 64 hex digits, with or without `0x` and a trailing newline.
-fn bare(text: &[u8]) -> Option<Zeroizing<[u8; 32]>> {
+fn parse_hex_key(text: &[u8]) -> Option<Zeroizing<[u8; 32]>> {
     let mut bytes = Zeroizing::new([0; 32]);
     hex::decode_to_slice(text.trim_ascii(), bytes.as_mut_slice()).ok()?;
     Some(bytes)

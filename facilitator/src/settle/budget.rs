@@ -7,7 +7,7 @@ use crate::book::gas::GasUsage;
 use crate::book::reservation::GasReservation;
 use crate::config::NetworkConfig;
 use crate::payment::Payment;
-use crate::reason::{Reason, Refused};
+use crate::reason::{Reason, Rejection};
 use crate::settle::price::{Need, Price};
 
 /// Wei per coin.
@@ -17,24 +17,24 @@ const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 ///
 /// # Errors
 /// [`Reason::OutOfGas`], [`Reason::GasTooHigh`], [`Reason::GasBudget`].
-pub(super) fn afford(
+pub(super) fn check_affordable(
     config: &NetworkConfig,
     price: &Price,
     payment: &Payment,
     need: Need,
-    owed: &GasUsage,
-) -> Result<(), Refused> {
-    let of = |reason: Reason| Refused::from(reason).of(payment.terms.payer);
-    if !price.can_pay(need, owed.open) {
-        return Err(of(Reason::OutOfGas));
+    usage: &GasUsage,
+) -> Result<(), Rejection> {
+    let reject = |reason: Reason| Rejection::from(reason).for_payer(payment.terms.payer);
+    if !price.can_pay(need, usage.open) {
+        return Err(reject(Reason::OutOfGas));
     }
     if !is_worth_its_gas(config, price, payment, need.reservation) {
-        return Err(of(Reason::GasTooHigh));
+        return Err(reject(Reason::GasTooHigh));
     }
-    if is_within_budgets(config, price, need.reservation, owed) {
+    if is_within_budgets(config, price, need.reservation, usage) {
         Ok(())
     } else {
-        Err(of(Reason::GasBudget))
+        Err(reject(Reason::GasBudget))
     }
 }
 
@@ -43,17 +43,17 @@ pub(super) fn is_within_budgets(
     config: &NetworkConfig,
     price: &Price,
     one: GasReservation,
-    owed: &GasUsage,
+    usage: &GasUsage,
 ) -> bool {
     let within = |percent: u8, held: GasReservation, spent: U256| {
         // The signers' coin at the start of the day: what they have now plus what they have spent.
-        let coin = price.coin().saturating_add(owed.spent_total);
+        let coin = price.coin().saturating_add(usage.spent_total);
         let budget = coin.saturating_mul(U256::from(percent)) / U256::from(100);
         let cost = price.cost(held).and_then(|held| held.checked_add(price.cost(one)?));
         cost.is_some_and(|cost| cost.is_zero() || spent.saturating_add(cost) <= budget)
     };
-    within(config.gas_budget_caller_percent, owed.caller, owed.spent_caller)
-        && within(config.gas_budget_percent, owed.total, owed.spent_total)
+    within(config.gas_budget_caller_percent, usage.caller, usage.spent_caller)
+        && within(config.gas_budget_percent, usage.total, usage.spent_total)
 }
 
 /// Whether a payment's gas costs no more than the permitted share of its value. Only the network's dollar token has a
@@ -135,12 +135,12 @@ mod tests {
     fn reason(
         config: &NetworkConfig,
         price: &Price,
-        owed: &GasUsage,
+        usage: &GasUsage,
         amount: u64,
     ) -> Option<Reason> {
         let dollar = config.network.stablecoin.address;
-        let told = afford(config, price, &payment(dollar, amount), hundred(), owed);
-        told.err().map(|refused| refused.reason)
+        let result = check_affordable(config, price, &payment(dollar, amount), hundred(), usage);
+        result.err().map(|rejection| rejection.reason)
     }
 
     #[test]
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(reason(&set, &price, &none, 50_000), None, "a fifth of five cents");
         assert_eq!(reason(&set, &price, &none, 49_999), Some(Reason::GasTooHigh));
         let other = payment(Address::repeat_byte(9), u64::MAX);
-        let told = afford(&set, &price, &other, hundred(), &none).unwrap_err();
-        assert_eq!(told.reason, Reason::GasTooHigh, "its value is not known");
+        let result = check_affordable(&set, &price, &other, hundred(), &none).unwrap_err();
+        assert_eq!(result.reason, Reason::GasTooHigh, "its value is not known");
         assert_eq!(reason(&config(), &price, &none, 1), None, "off by default");
     }
 
@@ -197,14 +197,14 @@ mod tests {
             most in 0_u128..2_000,
         ) {
             let price = Price::of_test(most, &[coin]);
-            let mut owed = GasUsage::default();
+            let mut usage = GasUsage::default();
             for one in gas {
-                if is_within_budgets(&config(), &price, of(one), &owed) {
-                    owed.caller.add(of(one));
-                    owed.total.add(of(one));
+                if is_within_budgets(&config(), &price, of(one), &usage) {
+                    usage.caller.add(of(one));
+                    usage.total.add(of(one));
                 }
             }
-            prop_assert!(U256::from(owed.caller.gas) * U256::from(most) <= U256::from(coin / 10));
+            prop_assert!(U256::from(usage.caller.gas) * U256::from(most) <= U256::from(coin / 10));
         }
     }
 }

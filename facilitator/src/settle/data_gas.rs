@@ -23,13 +23,13 @@ impl Settler {
     /// # Errors
     /// No node answers, or an Arbitrum chain does not return an estimate.
     pub(super) async fn data_gas(&self, to: Address, data: Bytes) -> Result<u64, ChainFault> {
-        if self.served.row().gas.model != FeeModel::Arbitrum {
+        if self.network.spec().gas.model != FeeModel::Arbitrum {
             return Ok(0);
         }
         let call = INodeInterface::gasEstimateL1ComponentCall { to, contractCreation: false, data };
         let node_interface = Address::with_last_byte(0xc8);
         let answer =
-            self.served.chain.call(node_interface, call.abi_encode().into(), BlockTag::Latest);
+            self.network.chain.call(node_interface, call.abi_encode().into(), BlockTag::Latest);
         let estimate = match answer.await {
             Ok(bytes) => {
                 INodeInterface::gasEstimateL1ComponentCall::abi_decode_returns_validate(&bytes).ok()
@@ -41,8 +41,7 @@ impl Settler {
             Some(estimate) => Ok(with_reserve(estimate.gasEstimateForL1)),
             None if self.has_arbitrum_system().await? => Err(ChainFault::Rejected {
                 code: 0,
-                message: "the node does not say how much gas the data of a transaction takes"
-                    .to_owned(),
+                message: "the node returned no estimate of the gas for transaction data".to_owned(),
             }),
             // A local chain in place of the network, which charges no gas for data.
             None => Ok(0),
@@ -51,13 +50,13 @@ impl Settler {
 
     /// Gas for a [`KILOBYTE`] of incompressible data. The same errors.
     pub(super) async fn data_gas_of_kilobyte(&self) -> Result<u64, ChainFault> {
-        self.data_gas(self.served.place.multicall3, noise(KILOBYTE)).await
+        self.data_gas(self.network.contracts.multicall3, noise(KILOBYTE)).await
     }
 
     /// Whether the chain has ArbSys, a precompile of every Arbitrum chain.
     async fn has_arbitrum_system(&self) -> Result<bool, ChainFault> {
         let arb_sys = Address::with_last_byte(0x64);
-        Ok(!self.served.chain.code_at(arb_sys, BlockTag::Latest).await?.is_empty())
+        Ok(!self.network.chain.code_at(arb_sys, BlockTag::Latest).await?.is_empty())
     }
 }
 

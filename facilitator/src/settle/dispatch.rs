@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use alloy_primitives::Address;
 use bursar_chain::ports::ChainFault;
-use bursar_desks::store::StoreFault;
+use bursar_outbox::store::StoreFault;
 use tokio::sync::mpsc;
 
 use crate::book::batch::Batch;
@@ -74,14 +74,14 @@ impl Settler {
         records: &[Arc<Record>],
     ) -> Result<Option<Batch>, ComposeError> {
         let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
-        let cap = self.served.config.gas_cap_contract;
-        let place = &self.served.place;
-        let gas = transaction::gas(place, &payments, cap).ok_or(ComposeError::Gas)?;
-        let call = transaction::call(place, &payments, gas);
+        let cap = self.network.config.gas_cap_contract;
+        let contracts = &self.network.contracts;
+        let gas = transaction::gas(contracts, &payments, cap).ok_or(ComposeError::Gas)?;
+        let call = transaction::call(contracts, &payments, gas);
         let data_gas = self.data_gas(call.to, call.data).await?;
         let batch = Batch {
             id: fresh_id()?,
-            chain: place.chain,
+            chain: contracts.chain,
             signer,
             payments: payments.iter().map(|payment| payment.key()).collect(),
             gas_limit: gas.saturating_add(data_gas),
@@ -117,8 +117,8 @@ impl Settler {
 
     /// Returns the payments that have not expired while queued. The others end here, because nothing was sent for them.
     async fn drop_expired(&self, records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
-        let now = self.served.now_seconds();
-        let at = self.served.clock.utc();
+        let now = self.network.now_seconds();
+        let at = self.network.clock.utc();
         let mut valid = Vec::with_capacity(records.len());
         let mut expired = Vec::new();
         for record in records {
@@ -137,7 +137,7 @@ impl Settler {
                 self.ledger.transition(payment, State::Queued, state, attempts).await
             {
                 // The payment remains open, and the next start finds it expired again.
-                tracing::error!(%fault, "a payment that expired could not be kept as such");
+                tracing::error!(%fault, "could not store that a payment expired");
             }
         }
         valid
@@ -145,13 +145,13 @@ impl Settler {
 
     /// The limits of transactions, by the newest known block gas limit and data price.
     fn current_limits(&self) -> Limits {
-        let share = u64::from(self.served.config.block_gas_share_percent);
+        let share = u64::from(self.network.config.block_gas_share_percent);
         let last = self.prices.last();
         let block = last.as_ref().and_then(|price| price.block_gas);
         let data_gas = last.map_or(0, |price| price.data_gas);
         let gas = block.map_or(u64::MAX, |block| (block / 100).saturating_mul(share));
         // Without Multicall3 payments are sent one by one.
-        let batch_max = if self.served.is_multicall_known() { self.limits.batch_max } else { 1 };
+        let batch_max = if self.network.is_multicall_known() { self.limits.batch_max } else { 1 };
         Limits { gas: gas.min(transaction::GAS_MAX / 2), data_gas, batch_max, ..self.limits }
     }
 }
@@ -175,7 +175,7 @@ impl<'a> SignerPicker<'a> {
 
     /// The least busy signer that can pay for a payment in addition to what it has in flight.
     fn pick(&self, record: &Record) -> Option<Address> {
-        let only = self.settler.served.only_sender(record.payment.method);
+        let only = self.settler.network.only_sender(record.payment.method);
         let reservation = record.reservation();
         let reservation = GasReservation {
             gas: reservation.gas.max(transaction::share(&record.payment)),
@@ -204,7 +204,7 @@ impl<'a> SignerPicker<'a> {
 /// Why a transaction was not composed. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 enum ComposeError {
-    #[error("the payments need more gas than there is")]
+    #[error("the payments need more gas than one transaction may use")]
     Gas,
     #[error(transparent)]
     Chain(#[from] ChainFault),
@@ -220,9 +220,9 @@ async fn dispatch(
     mut events: mpsc::UnboundedReceiver<DispatchEvent>,
     mut loads: Loads,
 ) {
-    let clock = Arc::clone(&settler.served.clock);
-    let coin = settler.served.row().stablecoin.address;
-    let known = settler.served.config.tokens.iter().copied().chain([coin]);
+    let clock = Arc::clone(&settler.network.clock);
+    let coin = settler.network.spec().stablecoin.address;
+    let known = settler.network.config.tokens.iter().copied().chain([coin]);
     let mut queue = Queue::new(known.collect());
     loop {
         while let Ok(event) = events.try_recv() {
@@ -251,7 +251,7 @@ async fn dispatch(
         let now_ms = clock.mono_ms();
         // A signer may be funded, or gas may become cheaper, without a message here.
         let wake = queue.wake_ms(&settler.limits, now_ms, PAUSE_MS).unwrap_or(u64::MAX);
-        // cancel-safe: events stays in its channel, the rest only waits.
+        // cancel-safe: events stay in their channel, the rest only waits.
         tokio::select! {
             () = settler.stopping.cancelled() => return,
             event = events.recv() => match event {
@@ -272,7 +272,7 @@ fn handle(queue: &mut Queue, loads: &mut Loads, event: DispatchEvent, now_ms: u6
     }
 }
 
-/// Composes a transaction and follows it to its end. `aside` is what was reserved for it.
+/// Composes a transaction and follows it to its end. `reservation` is what was reserved for it.
 async fn compose_and_follow(
     settler: Arc<Settler>,
     signer: Address,
@@ -298,7 +298,11 @@ async fn compose_and_follow(
             Err(fault) => break fault,
         }
     };
-    tracing::warn!(chain = %settler.served.place.chain, fault = %error, "no transaction was made");
+    let chain = settler.network.contracts.chain;
+    tracing::warn!(
+        %chain, fault = %error,
+        "could not compose a transaction; its payments are queued again"
+    );
     settler.pause(PAUSE_MS).await;
     settler.freed(signer, reservation);
     for record in records {

@@ -32,7 +32,7 @@ pub struct Price {
     pub affordable: bool,
     /// The price of a unit of gas that the next block requires.
     pub next_block_price: u128,
-    /// The highest price of a unit of gas that a transaction offers now. NodeKnowledge require the signer to have that much.
+    /// The highest price of a unit of gas that a transaction offers now. Nodes require the signer to have that much.
     pub offered_max: u128,
     /// Upper bound of the fee for 1,000 bytes of data, on networks that charge it separately.
     pub data_fee: U256,
@@ -99,8 +99,8 @@ impl Price {
         self.balances.values().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei))
     }
 
-    /// Whether a signer can pay for a payment in addition to `reserved`, however the signers share `reserved`. Always true
-    /// if gas is free.
+    /// Whether a signer can pay for a payment in addition to `reserved`, however the signers share `reserved`. Always
+    /// true if gas is free.
     pub fn can_pay(&self, need: Need, reserved: GasReservation) -> bool {
         let Some(cost) = self.cost(need.reservation) else { return false };
         if cost.is_zero() {

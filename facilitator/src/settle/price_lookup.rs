@@ -26,7 +26,7 @@ impl Settler {
     /// # Errors
     /// No node answers.
     pub async fn price(self: &Arc<Self>) -> Result<Arc<Price>, ChainFault> {
-        let now = self.served.clock.mono_ms();
+        let now = self.network.clock.mono_ms();
         let age = |price: &Price| now.saturating_sub(price.at_ms);
         let Some(price) = self.prices.last().filter(|price| age(price) < STALE_MS) else {
             return self.look_up_price().await;
@@ -42,7 +42,7 @@ impl Settler {
             let settler = Arc::clone(self);
             self.tasks.spawn(async move {
                 if let Err(fault) = settler.look_up_price().await {
-                    tracing::debug!(%fault, "the price of gas is not known");
+                    tracing::debug!(%fault, "could not read the gas price");
                 }
                 settler.prices.refreshing.store(false, Ordering::Release);
             });
@@ -55,7 +55,7 @@ impl Settler {
     /// # Errors
     /// No node answers, or an answer is not usable.
     pub async fn look_up_price(&self) -> Result<Arc<Price>, ChainFault> {
-        let requested_ms = self.served.clock.mono_ms();
+        let requested_ms = self.network.clock.mono_ms();
         let (mut lookup, waited) = match self.prices.lookup.try_lock() {
             Ok(lookup) => (lookup, false),
             Err(_taken) => (self.prices.lookup.lock().await, true),
@@ -65,10 +65,10 @@ impl Settler {
         }
         // A request that waited for a failed look-up fails with it instead of waiting for another.
         let failed = lookup.as_ref().filter(|(started, _fault)| waited && *started >= requested_ms);
-        if let Some((_began, fault)) = failed {
+        if let Some((_started, fault)) = failed {
             return Err(fault.clone());
         }
-        let started_ms = self.served.clock.mono_ms();
+        let started_ms = self.network.clock.mono_ms();
         let result = self.look_up_price_at(started_ms).await;
         *lookup = result.as_ref().err().map(|fault| (started_ms, fault.clone()));
         result
@@ -76,12 +76,12 @@ impl Settler {
 
     async fn look_up_price_at(&self, at_ms: u64) -> Result<Arc<Price>, ChainFault> {
         self.prices.begin_lookup();
-        let (gas, chain) = (self.served.config.gas(), &self.served.chain);
+        let (gas, chain) = (self.network.config.gas(), &self.network.chain);
         let balance = |signer: &Address| {
             let signer = *signer;
             async move { Ok::<_, ChainFault>((signer, chain.balance(signer, BlockTag::Latest).await?)) }
         };
-        let balances = futures::future::try_join_all(self.served.signers.iter().map(balance));
+        let balances = futures::future::try_join_all(self.network.signers.iter().map(balance));
         let known = self.prices.last();
         let known = known.map(|last| (last.data_fee, last.data_gas, last.data_at_ms));
         let known = known.filter(|(_fee, _gas, at)| at_ms.saturating_sub(*at) < DATA_FEE_MS);
@@ -97,7 +97,7 @@ impl Settler {
         let unusable = |message: String| ChainFault::Rejected { code: 0, message };
         let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
         // Start block of the search for an earlier settlement; without it the search would scan the whole chain.
-        let no_block = || unusable("the node did not say which block is the newest".to_owned());
+        let no_block = || unusable("the node did not return the newest block number".to_owned());
         let within = fees::within(&quote, gas.ceiling);
         let price = Price {
             affordable: within.is_some(),

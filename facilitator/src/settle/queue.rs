@@ -284,9 +284,9 @@ mod tests {
 
     #[test]
     fn payments_in_unknown_tokens_never_share_a_transaction() {
-        let mut strange = (*record(2, MethodId::Permit2)).clone();
-        strange.payment.terms.token = Address::repeat_byte(9);
-        let mut both = queue([record(1, MethodId::Eip3009), Arc::new(strange)]);
+        let mut unknown = (*record(2, MethodId::Permit2)).clone();
+        unknown.payment.terms.token = Address::repeat_byte(9);
+        let mut both = queue([record(1, MethodId::Eip3009), Arc::new(unknown)]);
         assert_eq!(numbers(next(&mut both, &LIMITS, true, 100)), [1]);
         assert_eq!(numbers(next(&mut both, &LIMITS, true, 100)), [2]);
     }

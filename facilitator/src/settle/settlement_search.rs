@@ -4,7 +4,7 @@
 use alloy_primitives::B256;
 use bursar_chain::ports::{ChainFault, LogFilter};
 
-use crate::exact::carrier::Carrier;
+use crate::exact::mined_transaction::MinedTransaction;
 use crate::exact::registry;
 use crate::payment::Payment;
 use crate::settle::settler::Settler;
@@ -47,17 +47,19 @@ async fn check_transaction(
     payment: &Payment,
     hash: B256,
 ) -> Result<ProofStatus, ChainFault> {
-    let served = &settler.served;
-    let Some(receipt) = served.chain.receipt(hash).await? else { return Ok(ProofStatus::Unknown) };
-    let Some(sent) = served.chain.transaction(hash).await? else { return Ok(ProofStatus::Unknown) };
-    let carrier = Carrier {
-        ours: settler.is_signer(sent.from),
+    let network = &settler.network;
+    let Some(receipt) = network.chain.receipt(hash).await? else { return Ok(ProofStatus::Unknown) };
+    let Some(sent) = network.chain.transaction(hash).await? else {
+        return Ok(ProofStatus::Unknown);
+    };
+    let mined = MinedTransaction {
+        sent_by_us: settler.is_signer(sent.from),
         to: sent.to,
         input: &sent.input,
         logs: &receipt.logs,
     };
     let method = registry::method(payment.method);
-    let proven = method.is_proven(&served.place, &payment.terms, &carrier);
+    let proven = method.is_proven(&network.contracts, &payment.terms, &mined);
     Ok(if proven { ProofStatus::Proven(receipt.block_number) } else { ProofStatus::Other })
 }
 
@@ -71,10 +73,10 @@ pub(super) async fn find(
     payment: &Payment,
     since: u64,
 ) -> Result<Option<(B256, u64)>, ChainFault> {
-    let served = &settler.served;
+    let network = &settler.network;
     let method = registry::method(payment.method);
-    let trace = method.trace(&served.place, &payment.terms);
-    let head = served.chain.block_number().await?;
+    let event = method.settlement_event(&network.contracts, &payment.terms);
+    let head = network.chain.block_number().await?;
     let begin = since.saturating_sub(BLOCKS_BEFORE);
     // From the newest block backwards, because the transaction is probably recent.
     let mut to_block = head;
@@ -83,11 +85,11 @@ pub(super) async fn find(
         let filter = LogFilter {
             from_block,
             to_block,
-            addresses: vec![trace.contract],
-            events: vec![trace.event],
-            indexed: trace.indexed.clone(),
+            addresses: vec![event.contract],
+            events: vec![event.event],
+            indexed: event.indexed.clone(),
         };
-        for found in served.chain.logs(filter).await? {
+        for found in network.chain.logs(filter).await? {
             match check_transaction(settler, payment, found.tx_hash).await? {
                 ProofStatus::Proven(block) => return Ok(Some((found.tx_hash, block))),
                 ProofStatus::Other => {}
@@ -110,6 +112,6 @@ pub(super) async fn find_recent(
     settler: &Settler,
     payment: &Payment,
 ) -> Result<Option<(B256, u64)>, ChainFault> {
-    let head = settler.served.chain.block_number().await?;
+    let head = settler.network.chain.block_number().await?;
     find(settler, payment, head.saturating_sub(BLOCKS_RECENT)).await
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy_primitives::Address;
 use bursar_chain::failpoints::Failpoints;
-use bursar_desks::service::ServiceDesk;
+use bursar_outbox::service::ServiceOutbox;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,7 +15,7 @@ use crate::book::ledger::Ledger;
 use crate::book::record::Record;
 use crate::book::reservation::GasReservation;
 use crate::metrics::Metrics;
-use crate::network::Served;
+use crate::network::NetworkContext;
 use crate::payment::Payment;
 use crate::settle::price::{Need, PriceCache};
 use crate::settle::queue::Limits;
@@ -26,13 +26,13 @@ use crate::ttl_map::TtlMap;
 /// A signer slot: one signer of a network.
 #[derive(Debug)]
 pub struct SignerSlot {
-    pub desk: Arc<ServiceDesk>,
+    pub outbox: Arc<ServiceOutbox>,
 }
 
 /// Everything that settling on one network needs.
 #[derive(Debug)]
 pub struct SettlerDeps {
-    pub served: Arc<Served>,
+    pub network: Arc<NetworkContext>,
     pub ledger: Ledger,
     pub signer_slots: BTreeMap<Address, SignerSlot>,
     pub limits: Limits,
@@ -101,7 +101,7 @@ impl Settler {
     /// Whether an account sends transactions for us, or did so before.
     pub(super) fn is_signer(&self, account: Address) -> bool {
         let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
-        self.served.signers.contains(&account) || former.contains(&account)
+        self.network.signers.contains(&account) || former.contains(&account)
     }
 
     pub(super) fn remember_signer(&self, signer: Address) {
@@ -115,13 +115,13 @@ impl Settler {
     /// What a payment needs of its signer, if `gas` is the [`transaction::gas`] of the payment alone.
     pub(super) fn need_of(&self, payment: &Payment, gas: u64) -> Need {
         let reservation = self.with_data(gas, &[payment]);
-        Need { reservation, sender: self.served.only_sender(payment.method) }
+        Need { reservation, sender: self.network.only_sender(payment.method) }
     }
 
     /// Upper bound of what a transaction with these payments uses. `None` if it is more gas than a transaction may use.
     pub(super) fn reservation_of(&self, payments: &[&Payment]) -> Option<GasReservation> {
-        let cap = self.served.config.gas_cap_contract;
-        let gas = transaction::gas(&self.served.place, payments, cap)?;
+        let cap = self.network.config.gas_cap_contract;
+        let gas = transaction::gas(&self.network.contracts, payments, cap)?;
         Some(self.with_data(gas, payments))
     }
 
@@ -132,7 +132,7 @@ impl Settler {
     }
 
     pub(super) async fn pause(&self, ms: u64) {
-        let clock = &self.served.clock;
+        let clock = &self.network.clock;
         clock.sleep_until(clock.mono_ms().saturating_add(ms)).await;
     }
 }

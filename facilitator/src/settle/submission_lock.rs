@@ -38,9 +38,9 @@ pub(super) struct SubmissionLocks(Mutex<HashMap<SubmissionId, Arc<SubmissionLock
 impl SubmissionLocks {
     pub(super) fn register(&self, batch: SubmissionId, signer: Address) -> Arc<SubmissionLock> {
         let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let submission =
+        let new_lock =
             || Arc::new(SubmissionLock { signer, answers: tokio::sync::Mutex::default() });
-        Arc::clone(locks.entry(batch).or_insert_with(submission))
+        Arc::clone(locks.entry(batch).or_insert_with(new_lock))
     }
 
     pub(super) fn remove(&self, batch: SubmissionId) {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use alloy_primitives::{B256, U256};
 use bursar_chain::ports::{ChainFault, Receipt};
 use bursar_core::time::Utc;
-use bursar_desks::service::{ServiceDesk, SubmitFault};
-use bursar_desks::store::StoreFault;
-use bursar_submit::{Desk, Included, Outcome, Place, Refusal, Trouble};
+use bursar_outbox::service::{ServiceOutbox, SubmitFault};
+use bursar_outbox::store::StoreFault;
+use bursar_submit::{Included, Outbox, Outcome, Place, Refusal, Trouble};
 
 use crate::book::batch::Batch;
 use crate::book::ledger::day_of;
@@ -17,7 +17,7 @@ use crate::book::record::{ATTEMPTS_MAX, Record, State};
 use crate::book::redb_store::fresh_id;
 use crate::book::reservation::GasReservation;
 use crate::book::store::GasSpent;
-use crate::exact::carrier::Carrier;
+use crate::exact::mined_transaction::MinedTransaction;
 use crate::exact::registry;
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::Reason;
@@ -124,11 +124,11 @@ impl From<Outcome> for TransactionEnd {
 
 async fn follow_to_end(settler: &Arc<Settler>, batch: &Batch, guard: &mut InFlightGuard<'_>) {
     let spent = match (batch.found, settler.signer_slots.get(&batch.signer)) {
-        (Some(_hash), _nobody) => {
+        (Some(_hash), _any_signer) => {
             watch_until_final(settler, batch).await;
             Vec::new()
         }
-        (None, Some(slot)) => send_and_finish(settler, batch, &slot.desk, guard).await,
+        (None, Some(slot)) => send_and_finish(settler, batch, &slot.outbox, guard).await,
         (None, None) => {
             tracing::error!(
                 signer = %batch.signer, chain = %batch.chain,
@@ -150,13 +150,13 @@ async fn follow_to_end(settler: &Arc<Settler>, batch: &Batch, guard: &mut InFlig
 async fn send_and_finish(
     settler: &Arc<Settler>,
     batch: &Batch,
-    desk: &Arc<ServiceDesk>,
+    outbox: &Arc<ServiceOutbox>,
     guard: &mut InFlightGuard<'_>,
 ) -> Vec<GasSpent> {
     let submission = settler.submission_locks.register(batch.id, batch.signer);
-    let end = match submit(settler, batch, desk, &submission).await {
+    let end = match submit(settler, batch, outbox, &submission).await {
         Some(outcome) => outcome.into(),
-        None => wait_for_end(settler, batch, desk, guard).await,
+        None => wait_for_end(settler, batch, outbox, guard).await,
     };
     guard.release();
     finish(settler, batch, end).await
@@ -167,28 +167,28 @@ async fn send_and_finish(
 async fn submit(
     settler: &Settler,
     batch: &Batch,
-    desk: &Arc<ServiceDesk>,
+    outbox: &Arc<ServiceOutbox>,
     submission: &SubmissionLock,
 ) -> Option<Outcome> {
     loop {
         // While a transaction is submitted, none of its payments can be withdrawn.
         let held = submission.answers.lock().await;
-        if desk.desk().open.contains_key(&batch.id) {
+        if outbox.outbox().open.contains_key(&batch.id) {
             return None;
         }
-        if let Some(outcome) = persist(settler, || desk.outcome(batch.id)).await {
+        if let Some(outcome) = persist(settler, || outbox.outcome(batch.id)).await {
             return Some(outcome);
         }
         let records = persist(settler, || settler.ledger.of_batch(batch)).await;
-        let waits = |record: &Record| record.state == State::Sent { batch: batch.id };
-        if records.len() != batch.payments.len() || !records.iter().all(waits) {
+        let is_in_batch = |record: &Record| record.state == State::Sent { batch: batch.id };
+        if records.len() != batch.payments.len() || !records.iter().all(is_in_batch) {
             // One of them was withdrawn before submission: the others join another transaction.
             return Some(Outcome::Dropped);
         }
         let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
-        let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
-        let ceiling = settler.served.config.max_gas_price;
-        match desk.submit(batch.id, call, ceiling, broadcast_deadline(&payments)).await {
+        let call = transaction::call(&settler.network.contracts, &payments, batch.gas_limit);
+        let ceiling = settler.network.config.max_gas_price;
+        match outbox.submit(batch.id, call, ceiling, broadcast_deadline(&payments)).await {
             Ok(()) => {
                 settler.failpoints.pass("settle.after submit");
                 return None;
@@ -199,7 +199,7 @@ async fn submit(
             // that call.
             Err(SubmitFault::Refused(Refusal::OtherCall)) => return None,
             Err(fault) => {
-                tracing::warn!(%fault, "a transaction waits for its desk");
+                tracing::warn!(%fault, "the outbox did not accept a transaction; retrying");
                 drop(held);
                 settler.pause(PAUSE_MS).await;
             }
@@ -218,22 +218,22 @@ fn broadcast_deadline(payments: &[&Payment]) -> Option<Utc> {
 async fn wait_for_end(
     settler: &Settler,
     batch: &Batch,
-    desk: &Arc<ServiceDesk>,
+    outbox: &Arc<ServiceOutbox>,
     guard: &mut InFlightGuard<'_>,
 ) -> TransactionEnd {
     let mut judged: Option<Included> = None;
     let mut rejected_since: Option<u64> = None;
     let mut too_expensive = false;
-    let clock = &settler.served.clock;
+    let clock = &settler.network.clock;
     loop {
-        let now = desk.desk();
+        let now = outbox.outbox();
         let Some(one) = now.open.get(&batch.id) else {
-            let outcome = persist(settler, || desk.outcome(batch.id)).await;
+            let outcome = persist(settler, || outbox.outcome(batch.id)).await;
             return TransactionEnd { outcome: outcome.unwrap_or(Outcome::Dropped), too_expensive };
         };
         if one.nonce.is_none() && one.trouble == Some(Trouble::TooExpensive) && !one.cancel {
             // Nothing was signed, so the payments will not happen, and the callers receive the reason.
-            too_expensive = desk.cancel(batch.id).await.is_ok();
+            too_expensive = outbox.cancel(batch.id).await.is_ok();
         }
         // No node accepts it, and funding the signer would not help. It would block every higher nonce.
         let is_rejected = one.trouble == Some(Trouble::Refused) && one.place == Place::Waiting;
@@ -242,14 +242,14 @@ async fn wait_for_end(
             let since = *rejected_since.get_or_insert(clock.mono_ms());
             if clock.mono_ms().saturating_sub(since) >= REJECTED_RETRY_MS && !one.cancel {
                 tracing::warn!(chain = %batch.chain, "giving up a transaction that no node accepts");
-                let _late_or_over = desk.cancel(batch.id).await;
+                let _late_or_over = outbox.cancel(batch.id).await;
             }
         }
         if let Some((included, hash)) = included(&now, batch)
             && judged != Some(included)
         {
             match judge(settler, batch, hash).await {
-                Ok(_mined) => {
+                Ok(_effects) => {
                     judged = Some(included);
                     // Only now: `judge` has deducted the cost from the signer's known balance.
                     guard.release();
@@ -264,18 +264,18 @@ async fn wait_for_end(
         let wake = clock.mono_ms().saturating_add(CHECK_MS);
         // cancel-safe: both only wait.
         tokio::select! {
-            () = desk.another(&now) => {}
+            () = outbox.another(&now) => {}
             () = clock.sleep_until(wake) => {}
         }
     }
 }
 
 /// The block that contains a batch now, and the hash of its transaction.
-fn included(desk: &Desk, batch: &Batch) -> Option<(Included, B256)> {
-    let one = desk.open.get(&batch.id)?;
+fn included(outbox: &Outbox, batch: &Batch) -> Option<(Included, B256)> {
+    let one = outbox.open.get(&batch.id)?;
     let Place::Included(included) = one.place else { return None };
-    let tried = one.attempts.get(included.attempt)?;
-    included.ok.then_some((included, tried.raw.as_ref()?.hash))
+    let attempt = one.attempts.get(included.attempt)?;
+    included.ok.then_some((included, attempt.raw.as_ref()?.hash))
 }
 
 /// What a mined transaction did.
@@ -291,23 +291,28 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, 
     let receipt = receipt(settler, hash).await?;
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
-    let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
-    let carrier = Carrier { ours: true, to: Some(call.to), input: &call.data, logs: &receipt.logs };
-    let at = settler.served.clock.utc();
+    let call = transaction::call(&settler.network.contracts, &payments, batch.gas_limit);
+    let mined = MinedTransaction {
+        sent_by_us: true,
+        to: Some(call.to),
+        input: &call.data,
+        logs: &receipt.logs,
+    };
+    let at = settler.network.clock.utc();
     let mut judged: Vec<(PaymentKey, State, u8)> = Vec::new();
     let mut effects = Effects { fee: receipt.fee, ..Effects::default() };
     for record in &records {
         let method = registry::method(record.payment.method);
-        if !method.is_proven(&settler.served.place, &record.payment.terms, &carrier) {
+        if !method.is_proven(&settler.network.contracts, &record.payment.terms, &mined) {
             continue;
         }
         effects.proven.insert(record.payment.key());
         if record.payment.deployment.is_some() {
-            settler.served.codes.remove(&record.payment.terms.payer);
+            settler.network.codes.remove(&record.payment.terms.payer);
         }
         if matches!(record.state, State::Failed { .. }) {
             // A node had the transaction although none reported it when the answer was due.
-            settler.metrics.charged_after_refusal(settler.served.row());
+            settler.metrics.charged_after_refusal(settler.network.spec());
             tracing::error!(%hash, payer = %record.payment.terms.payer, "a refused payment was settled after all");
         }
         let settled = State::Settled { hash, block: receipt.block_number, at };
@@ -326,7 +331,7 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, 
 }
 
 async fn receipt(settler: &Settler, hash: B256) -> Result<Receipt, ChainFault> {
-    let receipt = settler.served.chain.receipt(hash).await?;
+    let receipt = settler.network.chain.receipt(hash).await?;
     // The node that was asked does not know the block yet.
     receipt.ok_or(ChainFault::Unavailable { tried: Vec::new() })
 }
@@ -438,7 +443,7 @@ async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
 /// Each caller's share of a transaction's fee, rounded up. All payments share the fee equally.
 fn spent_by_caller(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<GasSpent> {
     let Some(fee) = fee.filter(|fee| !fee.is_zero()) else { return Vec::new() };
-    settler.metrics.gas_spent(settler.served.row(), fee);
+    settler.metrics.gas_spent(settler.network.spec(), fee);
     let count = U256::from(records.len().max(1));
     let each = fee.div_ceil(count);
     let mut callers: BTreeMap<B256, U256> = BTreeMap::new();
@@ -446,8 +451,8 @@ fn spent_by_caller(settler: &Settler, records: &[Record], fee: Option<U256>) -> 
         let sum = callers.entry(record.gas_of).or_default();
         *sum = sum.saturating_add(each);
     }
-    let chain = settler.served.place.chain;
-    let day = day_of(settler.served.clock.utc());
+    let chain = settler.network.contracts.chain;
+    let day = day_of(settler.network.clock.utc());
     callers.into_iter().map(|(caller, wei)| GasSpent { chain, day, caller, wei }).collect()
 }
 
@@ -479,7 +484,7 @@ async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool
                 settler.pause(PAUSE_MS).await;
             }
             Ok(None) => {
-                settler.metrics.reorganised(settler.served.row());
+                settler.metrics.reorganised(settler.network.spec());
                 tracing::error!(
                     %hash, payer = %payment.terms.payer, payee = %payment.terms.payee, amount = %payment.terms.amount,
                     "a reorganisation undid a settled payment: it is settled again if it still can be"
@@ -496,13 +501,13 @@ async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool
 
 /// Watches another sender's settlement until its block is final.
 async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
-    let confirmations = settler.served.config.confirmations.max(1);
+    let confirmations = settler.network.config.confirmations.max(1);
     loop {
         let records = persist(settler, || settler.ledger.of_batch(batch)).await;
         let Some(record) = records.first() else { return };
         let State::Settled { hash, block, .. } = &record.state else { return };
         let last = block.saturating_add(confirmations.saturating_sub(1));
-        match settler.served.chain.block_number().await {
+        match settler.network.chain.block_number().await {
             Ok(head) if head >= last => {
                 if !still_settled(settler, &record.payment, *hash).await {
                     resolve(settler, record, NotCarriedOut::NeverMined).await;
@@ -510,7 +515,7 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
                 return;
             }
             Ok(_head) => {}
-            Err(fault) => tracing::debug!(%fault, "the newest block is not known"),
+            Err(fault) => tracing::debug!(%fault, "could not read the newest block"),
         }
         settler.pause(PAUSE_MS).await;
     }
@@ -519,9 +524,9 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
 /// Leaves payments whose transaction is out of our control to the chain and to their expiry.
 async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
-    let nothing = BTreeSet::new();
+    let none_proven = BTreeSet::new();
     let each = records.iter().map(|record| async {
-        if !is_resolved(settler, batch, record, &nothing).await {
+        if !is_resolved(settler, batch, record, &none_proven).await {
             while !end_if_decided(settler, record).await {
                 settler.pause(CHECK_MS).await;
             }
@@ -538,12 +543,12 @@ async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
             true
         }
         Ok(None) => {
-            let now = settler.served.clock.utc();
-            let long = now.since_ms(record.accepted_at) >= CHAIN_DECIDES_MS;
-            if long {
+            let now = settler.network.clock.utc();
+            let is_overdue = now.since_ms(record.accepted_at) >= CHAIN_DECIDES_MS;
+            if is_overdue {
                 resolve(settler, record, NotCarriedOut::NeverMined).await;
             }
-            long
+            is_overdue
         }
         Err(fault) => {
             tracing::debug!(%fault, "the outcome of a payment is not known yet");
@@ -553,10 +558,10 @@ async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
 }
 
 async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
-    let at = settler.served.clock.utc();
+    let at = settler.network.clock.utc();
     let payment = &record.payment;
     // Read before the search: if this block is past the expiry, every later one is too late for the payment.
-    let chain_time = settler.served.chain.block_time().await?;
+    let chain_time = settler.network.chain.block_time().await?;
     if let Some((hash, block)) =
         settlement_search::find(settler, payment, record.since_block).await?
     {
@@ -568,17 +573,17 @@ async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, C
     if seconds >= payment.terms.valid_before {
         return Ok(failed(Reason::Expired));
     }
-    match verify::check_again(&settler.served, payment).await {
-        Err(verify::Fault::Refused(refused))
-            if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&refused.reason) =>
+    match verify::check_again(&settler.network, payment).await {
+        Err(verify::VerifyError::Rejected(rejection))
+            if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&rejection.reason) =>
         {
             // The nonce may have been used since the search above.
             match settlement_search::find(settler, payment, record.since_block).await? {
                 Some((hash, block)) => Ok(Some(State::Settled { hash, block, at })),
-                None => Ok(failed(refused.reason)),
+                None => Ok(failed(rejection.reason)),
             }
         }
-        Err(verify::Fault::Chain(fault)) => Err(fault),
+        Err(verify::VerifyError::Chain(fault)) => Err(fault),
         _still_open => Ok(None),
     }
 }
@@ -604,7 +609,7 @@ async fn next_state(
     record: &Record,
     failure: NotCarriedOut,
 ) -> Result<(State, u8), ChainFault> {
-    let at = settler.served.clock.utc();
+    let at = settler.network.clock.utc();
     let payment = &record.payment;
     let attempts = match failure {
         NotCarriedOut::FailedInBlock => record.attempts.saturating_add(1),
@@ -613,43 +618,43 @@ async fn next_state(
     let settled = |(hash, block)| (State::Settled { hash, block, at }, record.attempts);
     let failed =
         |reason: Reason, message: String| (State::Failed { reason, message, at }, attempts);
-    let of = |reason: Reason| failed(reason, reason.sentence().to_owned());
+    let fail_with = |reason: Reason| failed(reason, reason.sentence().to_owned());
     let method = registry::method(payment.method);
-    let trace = method.trace(&settler.served.place, &payment.terms);
-    if trace.names_nonce
+    let event = method.settlement_event(&settler.network.contracts, &payment.terms);
+    if event.names_nonce
         && let Some(found) = settlement_search::find(settler, payment, record.since_block).await?
     {
         return Ok(settled(found));
     }
     if failure == NotCarriedOut::TooExpensive {
-        return Ok(of(Reason::GasTooHigh));
+        return Ok(fail_with(Reason::GasTooHigh));
     }
-    match verify::check_again(&settler.served, payment).await {
+    match verify::check_again(&settler.network, payment).await {
         // A contract wallet whose payment failed in a block is not retried: it would only cost as much gas again.
         Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !payment.contract_payer) => {
             Ok((State::Queued, attempts))
         }
         Ok(()) => {
-            let clock = &settler.served.clock;
+            let clock = &settler.network.clock;
             settler.wasteful.insert(payment.terms.payer, (), clock.mono_ms());
-            Ok(of(Reason::TransactionFailed))
+            Ok(fail_with(Reason::TransactionFailed))
         }
-        Err(verify::Fault::Refused(refused)) => {
+        Err(verify::VerifyError::Rejected(rejection)) => {
             // The nonce may have been used since the search above.
-            if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&refused.reason)
+            if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&rejection.reason)
                 && let Some(found) =
                     settlement_search::find(settler, payment, record.since_block).await?
             {
                 return Ok(settled(found));
             }
-            Ok(failed(refused.reason, refused.message))
+            Ok(failed(rejection.reason, rejection.message))
         }
-        Err(verify::Fault::Chain(fault)) => Err(fault),
+        Err(verify::VerifyError::Chain(fault)) => Err(fault),
         // The request was parsed successfully before.
-        Err(verify::Fault::Malformed(fault)) => {
+        Err(verify::VerifyError::Malformed(fault)) => {
             Ok(failed(Reason::TransactionFailed, fault.to_string()))
         }
-        Err(verify::Fault::Store(fault)) => Ok(failed(Reason::UnexpectedSettle, fault)),
+        Err(verify::VerifyError::Store(fault)) => Ok(failed(Reason::UnexpectedSettle, fault)),
     }
 }
 
@@ -659,14 +664,14 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
     } else {
         record.gas
     };
-    let again = Record { state: state.clone(), attempts, gas, ..record.clone() };
+    let updated = Record { state: state.clone(), attempts, gas, ..record.clone() };
     if state == State::Queued && !record.state.is_open() {
-        if !persist(settler, || settler.ledger.reopen(again.clone())).await {
+        if !persist(settler, || settler.ledger.reopen(updated.clone())).await {
             return;
         }
     } else if record.state.is_open() {
-        // If it was withdrawn meanwhile, the withdrawal stands.
-        let judged = persist(settler, || {
+        // If it was withdrawn meanwhile, it remains withdrawn.
+        let moved = persist(settler, || {
             settler.ledger.transition(
                 &record.payment,
                 record.state.clone(),
@@ -674,7 +679,7 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
                 attempts,
             )
         });
-        if !judged.await {
+        if !moved.await {
             return;
         }
     } else {
@@ -682,15 +687,15 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
         persist(settler, || settler.ledger.set_outcomes(vec![judged.clone()])).await;
     }
     match state {
-        State::Queued => settler.enqueue(Arc::new(again)),
+        State::Queued => settler.enqueue(Arc::new(updated)),
         // Another sender's transaction settled it, so its block may not be final.
-        State::Settled { hash, .. } => watch_found(settler, record, hash).await,
+        State::Settled { hash, .. } => watch_foreign(settler, record, hash).await,
         State::Sent { .. } | State::Failed { .. } => {}
     }
 }
 
 /// Watches another sender's settlement until it is final, also after a restart.
-async fn watch_found(settler: &Arc<Settler>, record: &Record, hash: B256) {
+async fn watch_foreign(settler: &Arc<Settler>, record: &Record, hash: B256) {
     let Ok(id) = fresh_id() else { return };
     let batch = Batch::foreign(id, &record.payment, hash);
     persist(settler, || settler.ledger.watch(batch.clone())).await;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use bursar_chain::ports::ChainFault;
-use bursar_desks::service::{ServiceDesk, SubmitFault, Uploads};
-use bursar_desks::store::StoreFault;
+use bursar_outbox::service::{ServiceOutbox, SubmitFault, Uploads};
+use bursar_outbox::store::StoreFault;
 use bursar_rows::StoreError;
 use bursar_submit::{Kind, Outcome, Refusal, Submission, SubmissionId, Trouble};
 
@@ -84,13 +84,13 @@ impl Settler {
             // It cannot be withdrawn, because its signer was removed from the settings.
             return Ok(Some(DueAnswer::Uncertain));
         };
-        let desk = &slot.desk;
-        let one = desk.desk().open.get(&batch).cloned();
+        let outbox = &slot.outbox;
+        let one = outbox.outbox().open.get(&batch).cloned();
         let mut uncertain = false;
         if answers.gone {
             // Another payment of the same transaction determined this.
         } else if let Some(one) = &one {
-            let now = self.served.clock.mono_ms();
+            let now = self.network.clock.mono_ms();
             let nodes = match answers.last {
                 Some((nodes, at)) if now.saturating_sub(at) < ANSWER_CACHE_MS => nodes,
                 _long_ago => {
@@ -105,19 +105,19 @@ impl Settler {
                 NodeKnowledge::Unknown => uncertain = one.is_signed(),
             }
             self.failpoints.pass("settle.before withdraw");
-            if !self.cancel_submission(desk, batch).await? {
+            if !self.cancel_submission(outbox, batch).await? {
                 return Ok(None);
             }
             // No broadcast starts after the cancel, but one may be in progress.
             let until = now.saturating_add(NODES_MS);
             // cancel-safe: both only wait.
             tokio::select! {
-                () = desk.uploaded(batch) => {}
-                () = self.served.clock.sleep_until(until) => {}
+                () = outbox.uploaded(batch) => {}
+                () = self.network.clock.sleep_until(until) => {}
             }
             // A node may still receive the bytes of a broadcast that was not answered.
-            uncertain |= desk.uploads(batch) != Uploads::default();
-            if let Some(one) = desk.desk().open.get(&batch).filter(|one| one.is_signed()) {
+            uncertain |= outbox.uploads(batch) != Uploads::default();
+            if let Some(one) = outbox.outbox().open.get(&batch).filter(|one| one.is_signed()) {
                 match self.ask_nodes(one).await {
                     NodeKnowledge::Have(hash) => return Ok(Some(DueAnswer::Known(hash))),
                     NodeKnowledge::HaveNot => answers.gone = !uncertain,
@@ -125,7 +125,7 @@ impl Settler {
                 }
             }
         } else {
-            match desk.outcome(batch).await? {
+            match outbox.outcome(batch).await? {
                 // It was not submitted yet and will not be, or it was given up before it was signed.
                 None | Some(Outcome::Dropped) => {}
                 // The network reports that another transaction used its nonce. If that is false, the payment may still
@@ -157,7 +157,7 @@ impl Settler {
 
     /// Asks whether a node has the transaction of a submission, for at most [`NODES_MS`].
     async fn ask_nodes(&self, one: &Submission) -> NodeKnowledge {
-        let clock = &self.served.clock;
+        let clock = &self.network.clock;
         let until = clock.mono_ms().saturating_add(NODES_MS);
         // cancel-safe: a question changes nothing.
         tokio::select! {
@@ -165,7 +165,7 @@ impl Settler {
                 Ok(Some(hash)) => NodeKnowledge::Have(hash),
                 Ok(None) => NodeKnowledge::HaveNot,
                 Err(fault) => {
-                    tracing::warn!(%fault, "whether a node has a transaction is not known");
+                    tracing::warn!(%fault, "could not ask the nodes whether they have a transaction");
                     NodeKnowledge::Unknown
                 }
             },
@@ -175,10 +175,10 @@ impl Settler {
 
     /// The newest transaction of a submission that carries out its call and that a node has.
     async fn known_hash(&self, one: &Submission) -> Result<Option<B256>, ChainFault> {
-        let whole = one.attempts.iter().rev().filter(|tried| tried.kind == Kind::Whole);
+        let whole = one.attempts.iter().rev().filter(|attempt| attempt.kind == Kind::Whole);
         let mut silent = None;
-        for hash in whole.filter_map(|tried| Some(tried.raw.as_ref()?.hash)) {
-            match self.served.chain.is_known_anywhere(hash).await {
+        for hash in whole.filter_map(|attempt| Some(attempt.raw.as_ref()?.hash)) {
+            match self.network.chain.is_known_anywhere(hash).await {
                 Ok(true) => return Ok(Some(hash)),
                 Ok(false) => {}
                 Err(fault) => silent = Some(fault),
@@ -190,10 +190,10 @@ impl Settler {
     /// Cancels a submission. Returns `false` if it is already in a block or has ended.
     async fn cancel_submission(
         &self,
-        desk: &Arc<ServiceDesk>,
+        outbox: &Arc<ServiceOutbox>,
         batch: SubmissionId,
     ) -> Result<bool, StoreFault> {
-        match desk.cancel(batch).await {
+        match outbox.cancel(batch).await {
             Ok(()) => Ok(true),
             Err(SubmitFault::Refused(Refusal::TooLate | Refusal::Unknown)) => {
                 // The task that follows it reads the outcome.
@@ -211,7 +211,7 @@ impl Settler {
         from: State,
         reason: Reason,
     ) -> Result<bool, StoreFault> {
-        let at = self.served.clock.utc();
+        let at = self.network.clock.utc();
         let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
         self.ledger.transition(&record.payment, from, state, record.attempts).await
     }
@@ -219,7 +219,7 @@ impl Settler {
     /// Why a payment is still queued.
     fn queued_reason(&self, record: &Record) -> Reason {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
-        let sender = self.served.only_sender(record.payment.method);
+        let sender = self.network.only_sender(record.payment.method);
         let need = Need { reservation: record.reservation(), sender };
         if !price.affordable {
             Reason::GasTooHigh

@@ -5,14 +5,14 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::{ChainFault, Question};
-use bursar_chain::simulate::Means;
+use bursar_chain::simulate::SimulationMethod;
 use bursar_submit::Call;
 
 use crate::exact::contract_call::ContractCall;
 use crate::exact::erc20::IErc20;
 use crate::exact::registry;
-use crate::network::Served;
-use crate::node::Hurry;
+use crate::network::NetworkContext;
+use crate::node::Priority;
 use crate::payment::Payment;
 use crate::transaction;
 
@@ -24,13 +24,13 @@ sol! {
 }
 
 /// What a contract wallet returns for a valid signature (EIP-1271).
-const VOUCHED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
+const EIP1271_MAGIC: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
 
 /// Gas limit of a question that runs untrusted code, of the payer or of the token. It also bounds the size of the
 /// answer.
-const STRANGE_QUESTION_GAS: u64 = 3_000_000;
+const UNTRUSTED_CALL_GAS: u64 = 3_000_000;
 /// Gas limit of any other question.
-const QUESTION_GAS: u64 = 10_000_000;
+const TRUSTED_CALL_GAS: u64 = 10_000_000;
 
 /// The facts that a node returned.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,23 +41,26 @@ pub(super) struct Answer {
     pub(super) exhausted: bool,
     /// `DOMAIN_SEPARATOR()` of the token, if it has one.
     pub(super) separator: Option<B256>,
-    pub(super) payer_has: Option<U256>,
-    pub(super) payee_had: Option<U256>,
+    pub(super) payer_balance: Option<U256>,
+    pub(super) payee_before: Option<U256>,
     /// The balance after the transfer; `None` if it could not be read in the same batch.
-    pub(super) payee_has: Option<U256>,
+    pub(super) payee_after: Option<U256>,
     /// The method's own facts, in order.
     pub(super) facts: Vec<Option<Bytes>>,
     /// Whether the payer's contract confirms the signature.
-    pub(super) vouched: Option<bool>,
+    pub(super) signature_confirmed: Option<bool>,
     /// The revert data of the transfer; `None` if it succeeded.
     pub(super) failure: Option<Bytes>,
 }
 
 /// Asks a token for its `DOMAIN_SEPARATOR()`. `None` if it has none.
-pub(super) async fn separator(served: &Served, token: Address) -> Result<Option<B256>, ChainFault> {
+pub(super) async fn separator(
+    network: &NetworkContext,
+    token: Address,
+) -> Result<Option<B256>, ChainFault> {
     let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode().into();
-    let question = call(Address::ZERO, ContractCall { to: token, data }, STRANGE_QUESTION_GAS);
-    let answers = served.chain.answers(vec![question]).await?;
+    let question = call(Address::ZERO, ContractCall { to: token, data }, UNTRUSTED_CALL_GAS);
+    let answers = network.chain.answers(vec![question]).await?;
     match answers.into_iter().next() {
         Some(Ok(bytes)) => Ok(word(&bytes)),
         Some(Err(ChainFault::Reverted { .. })) => Ok(None),
@@ -68,37 +71,37 @@ pub(super) async fn separator(served: &Served, token: Address) -> Result<Option<
 
 /// Asks everything that verifying a payment needs.
 pub(super) async fn ask(
-    served: &Served,
+    network: &NetworkContext,
     payment: &Payment,
-    hurry: Hurry,
+    priority: Priority,
 ) -> Result<Answer, ChainFault> {
     let method = registry::method(payment.method);
-    let together = method.takes_any_caller() && served.has_multicall().await?;
-    let is_known = served.knows_token(payment.terms.token);
-    let strange = payment.contract_payer || !is_known;
-    let gas = if strange { STRANGE_QUESTION_GAS } else { QUESTION_GAS };
-    let looks = Looks::of(served, payment);
+    let is_batched = method.allows_any_sender() && network.has_multicall().await?;
+    let is_trusted = network.trusts_token(payment.terms.token);
+    let runs_untrusted_code = payment.contract_payer || !is_trusted;
+    let gas = if runs_untrusted_code { UNTRUSTED_CALL_GAS } else { TRUSTED_CALL_GAS };
+    let calls = Calls::of(network, payment);
     // A settlement asks for the code each time, which costs no further exchange. An account may get code at any moment
     // (EIP-7702), and payments that share its transaction must not bear what that code does with gas.
-    let known_code = served.codes.get(&payment.terms.payer, served.clock.mono_ms());
-    let known_code = known_code.filter(|_known| hurry == Hurry::Now);
+    let known_code = network.codes.get(&payment.terms.payer, network.clock.mono_ms());
+    let known_code = known_code.filter(|_known| priority == Priority::Now);
     let mut questions = Vec::new();
     if known_code.is_none() {
         questions.push(Question::Code(payment.terms.payer));
     }
-    let as_sent = as_sent(served, payment);
+    let as_sent = as_sent(network, payment);
     let is_sent_alone = as_sent.is_some();
     questions.extend(as_sent);
-    if together {
-        questions.push(looks.in_one(served, gas));
+    if is_batched {
+        questions.push(calls.batched(network, gas));
     } else {
-        questions.extend(looks.one_by_one(served, gas));
+        questions.extend(calls.one_by_one(network, gas));
     }
     // Untrusted tokens are asked about in an exchange of their own, so that their answers affect no other request.
-    let answers = if is_known {
-        served.node.ask(questions, hurry).await?
+    let answers = if is_trusted {
+        network.node.ask(questions, priority).await?
     } else {
-        served.chain.answers(questions).await?
+        network.chain.answers(questions).await?
     };
     let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
@@ -106,47 +109,48 @@ pub(super) async fn ask(
         Some(known) => known,
         None => !next()?.is_empty(),
     };
-    let sent = if is_sent_alone { reverted(next())?.err() } else { None };
-    let mut answer = if together {
-        match reverted(next())? {
-            Ok(told) => looks.read_one(told)?,
+    let sent = if is_sent_alone { as_call_result(next())?.err() } else { None };
+    let mut answer = if is_batched {
+        match as_call_result(next())? {
+            Ok(result) => calls.decode_batch(result)?,
             Err(_gone) => Answer { exhausted: true, ..Answer::default() },
         }
     } else {
-        let each = (0..looks.count()).map(|_look| reverted(next())).collect::<Result<_, _>>()?;
-        looks.read(each)
+        let each =
+            (0..calls.count()).map(|_call| as_call_result(next())).collect::<Result<_, _>>()?;
+        calls.decode(each)
     };
     answer.has_code = has_code;
     answer.failure = answer.failure.or(sent);
     // A transfer of the network's own token is trusted to move the amount. For any other token this is checked.
-    if !together
+    if !is_batched
         && answer.failure.is_none()
-        && payment.terms.token != served.row().stablecoin.address
+        && payment.terms.token != network.spec().stablecoin.address
     {
-        looks.look_around(served, &mut answer).await?;
+        calls.read_balances_around_transfer(network, &mut answer).await?;
     }
     Ok(answer)
 }
 
 /// The exact transaction of a payer that is a contract. A contract can observe its gas: if it had enough for the
 /// simulation but not for the transaction, the signer would pay for nothing.
-fn as_sent(served: &Served, payment: &Payment) -> Option<Question> {
+fn as_sent(network: &NetworkContext, payment: &Payment) -> Option<Question> {
     if !payment.contract_payer {
         return None;
     }
-    let gas = transaction::gas(&served.place, &[payment], served.config.gas_cap_contract)?;
-    let sent = transaction::call(&served.place, &[payment], gas);
-    let from = served.signers.first().copied().unwrap_or_default();
+    let gas = transaction::gas(&network.contracts, &[payment], network.config.gas_cap_contract)?;
+    let sent = transaction::call(&network.contracts, &[payment], gas);
+    let from = network.signers.first().copied().unwrap_or_default();
     Some(call(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
 /// Turns a revert into an answer. Other faults mean that no node answered.
-fn reverted(answer: Result<Bytes, ChainFault>) -> Result<Result<Bytes, Bytes>, ChainFault> {
+fn as_call_result(answer: Result<Bytes, ChainFault>) -> Result<Result<Bytes, Bytes>, ChainFault> {
     match answer {
         Ok(data) => Ok(Ok(data)),
         Err(ChainFault::Reverted { data }) => Ok(Err(data)),
         // A call that ran and failed without a revert. Any other rejection is the node's own problem.
-        Err(ChainFault::Rejected { message, .. }) if is_of_the_call(&message) => {
+        Err(ChainFault::Rejected { message, .. }) if is_call_failure(&message) => {
             Ok(Err(Bytes::new()))
         }
         Err(fault) => Err(fault),
@@ -154,7 +158,7 @@ fn reverted(answer: Result<Bytes, ChainFault>) -> Result<Result<Bytes, Bytes>, C
 }
 
 /// Whether a message blames the call itself, in the words of geth, Erigon, Nethermind, Besu, Nitro or anvil.
-fn is_of_the_call(message: &str) -> bool {
+fn is_call_failure(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     let words = [
         "out of gas",
@@ -179,28 +183,28 @@ fn call(from: Address, call: ContractCall, gas: u64) -> Question {
 }
 
 /// The calls of a question, in the order in which they run.
-struct Looks {
+struct Calls {
     separator: ContractCall,
     payer_balance: ContractCall,
     payee_balance: ContractCall,
     facts: Vec<ContractCall>,
-    vouch: Option<ContractCall>,
+    signature_check: Option<ContractCall>,
     deployment: Option<ContractCall>,
     transfer: ContractCall,
 }
 
-impl Looks {
-    fn of(served: &Served, payment: &Payment) -> Self {
+impl Calls {
+    fn of(network: &NetworkContext, payment: &Payment) -> Self {
         let method = registry::method(payment.method);
         let terms = &payment.terms;
         let token = |data: Vec<u8>| ContractCall { to: terms.token, data: data.into() };
         let balance = |owner| token(IErc20::balanceOfCall { owner }.abi_encode());
-        let vouch = payment.contract_payer.then(|| {
-            let asked = IWallet::isValidSignatureCall {
+        let signature_check = payment.contract_payer.then(|| {
+            let question = IWallet::isValidSignatureCall {
                 hash: payment.digest,
                 signature: payment.signature.clone(),
             };
-            ContractCall { to: terms.payer, data: asked.abi_encode().into() }
+            ContractCall { to: terms.payer, data: question.abi_encode().into() }
         });
         let deployment = payment.deployment.as_ref().map(|deployment| ContractCall {
             to: deployment.factory,
@@ -210,10 +214,10 @@ impl Looks {
             separator: token(IErc20::DOMAIN_SEPARATORCall {}.abi_encode()),
             payer_balance: balance(terms.payer),
             payee_balance: balance(terms.payee),
-            facts: method.facts(&served.place, terms),
-            vouch,
+            facts: method.facts(&network.contracts, terms),
+            signature_check,
             deployment,
-            transfer: method.transfer(&served.place, payment),
+            transfer: method.transfer(&network.contracts, payment),
         }
     }
 
@@ -227,55 +231,59 @@ impl Looks {
             vec![self.separator.clone(), self.payer_balance.clone(), self.payee_balance.clone()];
         all.extend(self.facts.iter().cloned());
         all.extend(self.deployment.clone());
-        all.extend(self.vouch.clone());
+        all.extend(self.signature_check.clone());
         all.push(self.transfer.clone());
         all
     }
 
-    fn in_one(&self, served: &Served, gas: u64) -> Question {
+    fn batched(&self, network: &NetworkContext, gas: u64) -> Question {
         let mut all = self.in_order();
         all.push(self.payee_balance.clone());
-        let each = all.into_iter().map(|look| IMulticall3::Call3 {
-            target: look.to,
+        let each = all.into_iter().map(|one| IMulticall3::Call3 {
+            target: one.to,
             allowFailure: true,
-            callData: look.data,
+            callData: one.data,
         });
         let data = IMulticall3::aggregate3Call { calls: each.collect() }.abi_encode();
-        let all = ContractCall { to: served.place.multicall3, data: data.into() };
+        let all = ContractCall { to: network.contracts.multicall3, data: data.into() };
         call(Address::ZERO, all, gas)
     }
 
-    fn one_by_one(&self, served: &Served, gas: u64) -> Vec<Question> {
-        let from = served.signers.first().copied().unwrap_or_default();
-        self.in_order().into_iter().map(|look| call(from, look, gas)).collect()
+    fn one_by_one(&self, network: &NetworkContext, gas: u64) -> Vec<Question> {
+        let from = network.signers.first().copied().unwrap_or_default();
+        self.in_order().into_iter().map(|one| call(from, one, gas)).collect()
     }
 
     /// Reads the payee's balance before and after a transfer that only our signers may make. Uses one simulation. If no
     /// node supports that, the balances remain unknown, and the receipt decides later what moved.
-    async fn look_around(&self, served: &Served, answer: &mut Answer) -> Result<(), ChainFault> {
-        let run = |look: &ContractCall| Call {
-            to: look.to,
+    async fn read_balances_around_transfer(
+        &self,
+        network: &NetworkContext,
+        answer: &mut Answer,
+    ) -> Result<(), ChainFault> {
+        let run = |one: &ContractCall| Call {
+            to: one.to,
             value: U256::ZERO,
-            data: look.data.clone(),
-            gas_limit: QUESTION_GAS,
+            data: one.data.clone(),
+            gas_limit: TRUSTED_CALL_GAS,
         };
         let calls = [&self.payee_balance, &self.transfer, &self.payee_balance].map(run);
-        let from = served.signers.first().copied().unwrap_or_default();
-        let told = served.simulator.run(&*served.chain, from, &calls).await?;
-        if told.means == Means::OneByOne {
+        let from = network.signers.first().copied().unwrap_or_default();
+        let result = network.simulator.run(&*network.chain, from, &calls).await?;
+        if result.method == SimulationMethod::SingleCalls {
             return Ok(());
         }
-        let mut balances = told.ends.into_iter().flatten().map(|end| number(&end.data));
-        answer.payee_had = balances.next().flatten();
-        answer.payee_has = balances.nth(1).flatten();
+        let mut balances = result.ends.into_iter().flatten().map(|end| number(&end.data));
+        answer.payee_before = balances.next().flatten();
+        answer.payee_after = balances.nth(1).flatten();
         Ok(())
     }
 
-    fn read_one(&self, answer: Bytes) -> Result<Answer, ChainFault> {
+    fn decode_batch(&self, answer: Bytes) -> Result<Answer, ChainFault> {
         let expected = self.count().saturating_add(1);
         let unusable = || ChainFault::Rejected {
             code: 0,
-            message: "Multicall3 gave another number of answers".to_owned(),
+            message: "Multicall3 returned an unexpected number of results".to_owned(),
         };
         let answers = IMulticall3::aggregate3Call::abi_decode_returns_validate(&answer)
             .map_err(|_odd| unusable())?;
@@ -287,36 +295,36 @@ impl Looks {
             .map(|one| if one.success { Ok(one.returnData) } else { Err(one.returnData) })
             .collect();
         let after = each.pop().and_then(Result::ok);
-        let mut read = self.read(each);
-        read.payee_has = after.as_ref().and_then(number);
-        Ok(read)
+        let mut decoded = self.decode(each);
+        decoded.payee_after = after.as_ref().and_then(number);
+        Ok(decoded)
     }
 
-    fn read(&self, each: Vec<Result<Bytes, Bytes>>) -> Answer {
+    fn decode(&self, each: Vec<Result<Bytes, Bytes>>) -> Answer {
         let mut each = each.into_iter();
         let mut next = || each.next().unwrap_or(Err(Bytes::new()));
         let separator = next().ok().as_ref().and_then(word);
-        let payer_has = next().ok().as_ref().and_then(number);
-        let payee_had = next().ok().as_ref().and_then(number);
+        let payer_balance = next().ok().as_ref().and_then(number);
+        let payee_before = next().ok().as_ref().and_then(number);
         let facts = self.facts.iter().map(|_fact| next().ok()).collect();
         if self.deployment.is_some() {
             // It may be deployed already, so a failure means nothing.
             let _done = next();
         }
-        let vouched = self.vouch.as_ref().map(|_asked| {
+        let signature_confirmed = self.signature_check.as_ref().map(|_call| {
             let answer = next().unwrap_or_default();
-            answer.len() == 32 && answer.starts_with(&VOUCHED)
+            answer.len() == 32 && answer.starts_with(&EIP1271_MAGIC)
         });
         let failure = next().err();
         Answer {
             has_code: false,
             exhausted: false,
             separator,
-            payer_has,
-            payee_had,
-            payee_has: None,
+            payer_balance,
+            payee_before,
+            payee_after: None,
             facts,
-            vouched,
+            signature_confirmed,
             failure,
         }
     }

@@ -4,9 +4,9 @@ use alloy_primitives::{B256, U256};
 use bursar_facilitator::book::AskedBy;
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::door::{End, Trouble};
+use bursar_facilitator::settle::door::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::price::Need;
-use bursar_facilitator::verify::Fault;
+use bursar_facilitator::verify::VerifyError;
 
 use crate::stage::{COIN, Pay, Plan, Stage, by, signer};
 use crate::withdrawals::{reason, settled};
@@ -16,9 +16,9 @@ fn with_key(key: u8) -> AskedBy {
     AskedBy { caller: B256::repeat_byte(1), idempotency: Some(B256::repeat_byte(key)) }
 }
 
-fn verdict(verified: &Result<alloy_primitives::Address, Fault>) -> Option<Reason> {
+fn verdict(verified: &Result<alloy_primitives::Address, VerifyError>) -> Option<Reason> {
     match verified {
-        Err(Fault::Refused(refused)) => Some(refused.reason),
+        Err(VerifyError::Rejected(rejection)) => Some(rejection.reason),
         _other => None,
     }
 }
@@ -29,22 +29,22 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     let pay = stage.pays(1, 700, 1);
     let copies: Vec<_> = (0..16).map(|_copy| stage.settling(&pay)).collect();
     stage.pass(500).await;
-    let open = stage.door.verify(&pay.request, by(1)).await;
+    let open = stage.settlement.verify(&pay.request, by(1)).await;
     assert_eq!(verdict(&open), Some(Reason::Duplicate), "in flight for another request");
     stage.keep_mining();
     let (mut success_rights, mut hashes) = (Vec::new(), Vec::new());
     for copy in copies {
         match copy.await.unwrap().unwrap() {
-            End::Settled { hash, right, repeated, .. } => {
+            SettleOutcome::Settled { hash, right, repeated, .. } => {
                 assert!(!repeated);
                 hashes.push(hash);
                 success_rights.push(right.unwrap());
             }
-            End::Refused(refused) => {
-                assert_eq!(refused.reason, Reason::Duplicate);
-                hashes.extend(refused.settled_in);
+            SettleOutcome::Rejected(rejection) => {
+                assert_eq!(rejection.reason, Reason::Duplicate);
+                hashes.extend(rejection.settled_in);
             }
-            End::Pending { .. } => panic!("it was mined"),
+            SettleOutcome::Pending { .. } => panic!("it was mined"),
         }
     }
     assert_eq!(success_rights.len(), 1);
@@ -53,39 +53,45 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     assert_eq!(stage.paid(), 700);
     // Not delivered: the next request may have the success, and a verification before it succeeds.
     drop(success_rights);
-    assert!(stage.door.verify(&pay.request, by(2)).await.is_ok());
+    assert!(stage.settlement.verify(&pay.request, by(2)).await.is_ok());
     let end = stage.settle_by(&pay, by(2)).await;
-    let Ok(End::Settled { right: Some(right), repeated: false, .. }) = end else {
+    let Ok(SettleOutcome::Settled { right: Some(right), repeated: false, .. }) = end else {
         panic!("{end:?}")
     };
     stage.ledger.mark_answered(pay.key, right.by, bursar_core::time::Utc(1)).await.unwrap();
     drop(right);
     assert_eq!(reason(&stage.settle_by(&pay, by(2)).await), Some(Reason::Duplicate));
-    assert_eq!(verdict(&stage.door.verify(&pay.request, by(2)).await), Some(Reason::Duplicate));
+    assert_eq!(
+        verdict(&stage.settlement.verify(&pay.request, by(2)).await),
+        Some(Reason::Duplicate)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_repeat_with_the_same_key_receives_the_same_end() {
     let mut stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
-    let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
-    let first = tokio::spawn(async move { door.settle(&request, with_key(7)).await });
+    let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
+    let first = tokio::spawn(async move { settlement.settle(&request, with_key(7)).await });
     stage.pass(300).await;
-    assert!(stage.door.verify(&pay.request, with_key(7)).await.is_ok(), "it would share");
-    let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
-    let second = tokio::spawn(async move { door.settle(&request, with_key(7)).await });
+    assert!(stage.settlement.verify(&pay.request, with_key(7)).await.is_ok(), "it would share");
+    let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
+    let second = tokio::spawn(async move { settlement.settle(&request, with_key(7)).await });
     let other = stage.settling(&pay);
     stage.pass(300).await;
     stage.keep_mining();
     let first = first.await.unwrap();
-    assert!(matches!(first, Ok(End::Settled { repeated: false, .. })), "{first:?}");
+    assert!(matches!(first, Ok(SettleOutcome::Settled { repeated: false, .. })), "{first:?}");
     let second = second.await.unwrap();
-    assert!(matches!(second, Ok(End::Settled { repeated: true, .. })), "{second:?}");
+    assert!(matches!(second, Ok(SettleOutcome::Settled { repeated: true, .. })), "{second:?}");
     assert_eq!(reason(&other.await.unwrap()), Some(Reason::Duplicate));
     stage.ledger.mark_answered(pay.key, with_key(7), bursar_core::time::Utc(1)).await.unwrap();
     drop((first, second));
     let again = stage.settle_by(&pay, with_key(7)).await;
-    assert!(matches!(again, Ok(End::Settled { repeated: true, right: None, .. })), "{again:?}");
+    assert!(
+        matches!(again, Ok(SettleOutcome::Settled { repeated: true, right: None, .. })),
+        "{again:?}"
+    );
     assert_eq!(reason(&stage.settle_by(&pay, with_key(8)).await), Some(Reason::Duplicate));
     assert_eq!(stage.paid(), 700);
 }
@@ -101,8 +107,8 @@ async fn another_payment_of_the_same_nonce_learns_nothing() {
     terms.amount = U256::from(701);
     let other = Pay::signed(1, terms);
     let end = stage.settle(&other).await;
-    let Ok(End::Refused(refused)) = end else { panic!("{end:?}") };
-    assert_eq!((refused.reason, refused.settled_in), (Reason::Duplicate, None));
+    let Ok(SettleOutcome::Rejected(rejection)) = end else { panic!("{end:?}") };
+    assert_eq!((rejection.reason, rejection.settled_in), (Reason::Duplicate, None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +120,7 @@ async fn a_payer_has_so_many_open_payments_and_no_more_than_the_purse_holds() {
     let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
     let mut busy = 0;
     for settling in settling {
-        busy += usize::from(matches!(settling.await.unwrap(), Err(Trouble::Busy)));
+        busy += usize::from(matches!(settling.await.unwrap(), Err(SettleError::Busy)));
     }
     assert_eq!(busy, 1);
     stage.world.give(pays[0].terms.payer, 1_000);
@@ -140,41 +146,41 @@ async fn a_silent_node_holds_no_request_longer_than_ten_seconds() {
     let plan = Plan { wait_ms: 10_000, ..Plan::default() };
     let stage = Stage::with(plan).await;
     let pay = stage.pays(1, 700, 1);
-    assert!(stage.door.verify(&pay.request, by(1)).await.is_ok());
+    assert!(stage.settlement.verify(&pay.request, by(1)).await.is_ok());
     stage.world.state().node = Node::Mute;
     for age in [100, 20_000] {
         stage.pass(age).await;
         let begun = stage.clock_ms();
-        let verified = stage.door.verify(&pay.request, by(1)).await;
-        assert!(matches!(verified, Err(Fault::Chain(_))), "{verified:?}");
+        let verified = stage.settlement.verify(&pay.request, by(1)).await;
+        assert!(matches!(verified, Err(VerifyError::Chain(_))), "{verified:?}");
         assert!(stage.clock_ms() - begun <= 10_000);
         let begun = stage.clock_ms();
         let settling: Vec<_> = (1..9).map(|n| stage.settling(&stage.pays(n, 1, 1))).collect();
         for settling in settling {
             let end = settling.await.unwrap();
-            assert!(matches!(end, Err(Trouble::Unavailable(_))), "{end:?}");
+            assert!(matches!(end, Err(SettleError::Unavailable(_))), "{end:?}");
         }
         assert!(stage.clock_ms() - begun <= 10_000, "{} ms", stage.clock_ms() - begun);
     }
-    assert_eq!(stage.door.ledger.open_count(), 0, "nothing was taken on");
+    assert_eq!(stage.settlement.ledger.open_count(), 0, "nothing was accepted");
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiters_of_a_failed_price_lookup_do_not_wait_for_a_retry() {
     let stage = Stage::set().await;
     stage.world.state().node = Node::Down;
-    let looks: Vec<_> = (0..8)
-        .map(|_look| {
+    let lookups: Vec<_> = (0..8)
+        .map(|_lookup| {
             let settler = std::sync::Arc::clone(&stage.settler);
             tokio::spawn(async move { settler.look_up_price().await })
         })
         .collect();
-    for look in looks {
-        assert!(look.await.unwrap().is_err());
+    for lookup in lookups {
+        assert!(lookup.await.unwrap().is_err());
     }
     assert_eq!(stage.world.state().prices, 0);
     stage.world.state().node = Node::Answers;
-    assert!(stage.settler.look_up_price().await.is_ok(), "the next one is asked anew");
+    assert!(stage.settler.look_up_price().await.is_ok(), "the next one asks again");
     assert_eq!(stage.world.state().prices, 1);
 }
 
@@ -183,30 +189,30 @@ async fn waiters_of_a_failed_price_lookup_do_not_wait_for_a_retry() {
 #[tokio::test(start_paused = true)]
 async fn prices_are_refreshed_within_their_age_limits() {
     let stage = Stage::set().await;
-    let asked = |stage: &Stage| stage.world.state().prices;
-    let look =
+    let price_requests = |stage: &Stage| stage.world.state().prices;
+    let read_price =
         async |stage: &Stage| stage.settler.price().await.map(|price| price.next_block_price);
-    assert!(look(&stage).await.is_ok());
-    assert_eq!(asked(&stage), 1);
+    assert!(read_price(&stage).await.is_ok());
+    assert_eq!(price_requests(&stage), 1);
     stage.pass(1_900).await;
-    assert!(look(&stage).await.is_ok());
+    assert!(read_price(&stage).await.is_ok());
     stage.pass(50).await;
-    assert_eq!(asked(&stage), 1, "young enough");
+    assert_eq!(price_requests(&stage), 1, "young enough");
     stage.pass(200).await;
     stage.world.state().base_fee = 2 * GWEI;
-    let old = look(&stage).await.unwrap();
+    let old = read_price(&stage).await.unwrap();
     stage.pass(50).await;
-    assert_eq!(asked(&stage), 2, "looked up next to the request");
-    assert!(look(&stage).await.unwrap() > old);
+    assert_eq!(price_requests(&stage), 2, "looked up next to the request");
+    assert!(read_price(&stage).await.unwrap() > old);
     // The node goes away: the last price is used for a while, and then no longer.
     stage.world.state().node = Node::Down;
     stage.pass(9_000).await;
-    assert!(look(&stage).await.is_ok());
+    assert!(read_price(&stage).await.is_ok());
     stage.pass(1_100).await;
-    assert!(look(&stage).await.is_err());
+    assert!(read_price(&stage).await.is_err());
     stage.world.state().node = Node::Answers;
     stage.world.fund(signer(1), U256::ZERO);
-    assert!(look(&stage).await.is_ok());
+    assert!(read_price(&stage).await.is_ok());
     let none = stage.settler.price().await.unwrap();
     assert!(!none.can_pay(Need::LEAST, GasReservation::default()));
     stage.world.fund(signer(1), COIN);
@@ -224,7 +230,10 @@ async fn without_coin_no_payment_is_accepted() {
     let mut stage = Stage::set().await;
     stage.world.fund(signer(1), U256::from(1));
     let pay = stage.pays(1, 700, 1);
-    assert_eq!(verdict(&stage.door.verify(&pay.request, by(1)).await), Some(Reason::OutOfGas));
+    assert_eq!(
+        verdict(&stage.settlement.verify(&pay.request, by(1)).await),
+        Some(Reason::OutOfGas)
+    );
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::OutOfGas));
     assert!(stage.record(&pay).await.is_none());
     stage.world.fund(signer(1), COIN);
@@ -241,15 +250,15 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     let first = stage.settling(&pay);
     stage.pass(300).await;
     stage.world.mine();
-    // Delivered to another connection before this request looks.
+    // Delivered to another connection before this request looks it up.
     stage.ledger.mark_answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
     let end = first.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
     // A request that repeats the waiting one's key does not receive it either.
     let pay = stage.pays(2, 700, 2);
     let settle = || {
-        let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
-        tokio::spawn(async move { door.settle(&request, with_key(7)).await })
+        let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
+        tokio::spawn(async move { settlement.settle(&request, with_key(7)).await })
     };
     let first = settle();
     stage.pass(300).await;
@@ -267,13 +276,13 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
 async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request() {
     let stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
-    let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
-    let first = tokio::spawn(async move { door.settle(&request, with_key(7)).await });
+    let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
+    let first = tokio::spawn(async move { settlement.settle(&request, with_key(7)).await });
     stage.pass(300).await;
     stage.world.bring(network().stablecoin.address, pay.call());
     assert!(stage.record(&pay).await.unwrap().state.is_open());
-    let told = stage.door.verify(&pay.request, with_key(7)).await;
-    assert!(told.is_ok(), "{told:?}");
+    let verified = stage.settlement.verify(&pay.request, with_key(7)).await;
+    assert!(verified.is_ok(), "{verified:?}");
     first.abort();
 }
 

@@ -2,7 +2,7 @@
 
 use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::door::End;
+use bursar_facilitator::settle::door::SettleOutcome;
 
 use crate::stage::{Plan, Stage, by, signer};
 use crate::withdrawals::{reason, reason_of, settled};
@@ -96,14 +96,14 @@ async fn payments_that_failed_together_are_tried_alone() {
     stage.pass(500).await;
     stage.world.mine();
     stage.world.state().fails_in_blocks = false;
-    let together = |stage: &Stage| {
+    let sent_count = |stage: &Stage| {
         let state = stage.world.state();
         state.sent.iter().filter(|tx| tx.to == bursar_core::networks::MULTICALL3).count()
     };
-    assert_eq!(together(&stage), 1);
+    assert_eq!(sent_count(&stage), 1);
     stage.keep_mining();
     stage.pass(40_000).await;
-    assert_eq!((stage.paid(), together(&stage)), (600, 1));
+    assert_eq!((stage.paid(), sent_count(&stage)), (600, 1));
     for settling in settling {
         let _end = settling.await.unwrap();
     }
@@ -119,7 +119,10 @@ async fn a_payment_settled_by_another_sender_names_that_transaction() {
     let hash = stage.world.bring(network().stablecoin.address, pay.call());
     stage.keep_mining();
     let end = settling.await.unwrap();
-    assert!(matches!(end, Ok(End::Settled { hash: told, .. }) if told == hash), "{end:?}");
+    assert!(
+        matches!(end, Ok(SettleOutcome::Settled { hash: settled_hash, .. }) if settled_hash == hash),
+        "{end:?}"
+    );
     assert_eq!(stage.paid(), 700);
     // Its block is watched until it is final, also after a restart.
     let mut stage = stage.restart(|_plan| {}).await;
@@ -142,12 +145,12 @@ async fn a_reorganised_settlement_of_another_sender_is_sent_again() {
     stage.world.mine_many(2);
     let end = settling.await.unwrap();
     assert!(settled(&end), "{end:?}");
-    stage.world.take_back_foreign();
+    stage.world.remove_foreign();
     stage.keep_mining();
     stage.pass(40_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
     assert_eq!(stage.paid(), 700, "it was settled again");
-    assert_eq!(stage.door.ledger.open_count(), 0);
+    assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
 /// A waiting copy receives the refusal of the request that it waited for, and causes no second transaction.
@@ -165,8 +168,8 @@ async fn a_waiting_copy_receives_the_refusal_of_a_failed_payment() {
     stage.pass(100).await;
     stage.keep_mining();
     let ends = [first.await.unwrap(), copy.await.unwrap()];
-    let told = ends.each_ref().map(reason);
-    assert_eq!(told, [Some(Reason::InsufficientBalance); 2], "{ends:?}");
+    let reasons = ends.each_ref().map(reason);
+    assert_eq!(reasons, [Some(Reason::InsufficientBalance); 2], "{ends:?}");
     assert_eq!(stage.world.state().sent.len(), 1);
 }
 
@@ -178,8 +181,10 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
         let pay = stage.pays(1, 700, 1);
         let hash = stage.world.bring(network().stablecoin.address, pay.call());
         let end = stage.settle(&pay).await;
-        let Ok(End::Settled { hash: told, right, .. }) = end else { panic!("{end:?}") };
-        assert_eq!(told, hash);
+        let Ok(SettleOutcome::Settled { hash: settled_hash, right, .. }) = end else {
+            panic!("{end:?}")
+        };
+        assert_eq!(settled_hash, hash);
         assert_eq!(stage.record(&pay).await.unwrap().gas, 0, "we pay nothing for it");
         drop(right);
         if restart {
@@ -194,7 +199,7 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
         let record = stage.record(&pay).await.unwrap();
         assert!(matches!(record.state, State::Settled { hash: ours, .. } if ours != hash));
         assert!(record.gas > 0, "now its gas counts");
-        assert_eq!(stage.door.ledger.open_count(), 0);
+        assert_eq!(stage.settlement.ledger.open_count(), 0);
     }
 }
 
@@ -208,7 +213,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     stage.pass(200).await;
     stage.world.mine();
     let end = settling.await.unwrap();
-    let Ok(End::Settled { right: Some(right), .. }) = end else { panic!("{end:?}") };
+    let Ok(SettleOutcome::Settled { right: Some(right), .. }) = end else { panic!("{end:?}") };
     stage.ledger.mark_answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
     drop(right);
     // Its transaction is gone, and another transaction of the same key has used its nonce.
@@ -221,7 +226,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     assert_eq!(reason(&copy), Some(Reason::Duplicate), "{copy:?}");
     stage.pass(100_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
-    assert_eq!(stage.door.ledger.open_count(), 0);
+    assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
 /// A block that comes back with the same transactions raises no alarm.
@@ -255,7 +260,7 @@ async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
     stage.keep_mining();
     stage.pass(20_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 0);
-    assert_eq!(stage.door.ledger.open_count(), 0);
+    assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
 /// For two minutes a node returns a transaction's events but not its receipt. The payment does not end before the
@@ -267,7 +272,7 @@ async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     stage.world.state().hides_receipts = true;
     stage.keep_mining();
     let end = stage.settle(&pay).await;
-    assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+    assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
     stage.pass(120_000).await;
     assert_eq!(stage.paid(), 700);
     let record = stage.record(&pay).await.unwrap();
@@ -275,10 +280,10 @@ async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     stage.world.state().hides_receipts = false;
     stage.pass(20_000).await;
     assert!(settled(&stage.settle(&pay).await));
-    let owed = stage.owed(1);
+    let usage = stage.usage(1);
     let cost = crate::stage::COIN - stage.world.state().coin[&signer(1)];
-    assert!(owed.spent_caller > cost, "{} of {cost}", owed.spent_caller);
-    assert_eq!((stage.door.ledger.open_count(), owed.total.gas), (0, 0));
+    assert!(usage.spent_caller > cost, "{} of {cost}", usage.spent_caller);
+    assert_eq!((stage.settlement.ledger.open_count(), usage.total.gas), (0, 0));
 }
 
 /// Another transaction of the same key used the nonce. The chain and the expiry then decide, and nothing else is sent
@@ -289,7 +294,7 @@ async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
         let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
         let pay = stage.pays_for(1, 700, 1, 240);
         let end = stage.settle(&pay).await;
-        assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+        assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
         stage.world.use_nonce(signer(1));
         stage.keep_mining();
         stage.pass(120_000).await;
@@ -306,7 +311,7 @@ async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
             let record = stage.record(&pay).await.unwrap();
             assert_eq!(reason_of(&record), Some(Reason::Expired));
         }
-        assert_eq!(stage.door.ledger.open_count(), 0);
+        assert_eq!(stage.settlement.ledger.open_count(), 0);
         let calls = stage.world.state().sent.clone();
         assert!(calls.iter().all(|tx| tx.hash == calls[0].hash), "nothing else was sent");
     }
@@ -318,7 +323,7 @@ async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
     let stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
     let pay = stage.pays_for(1, 700, 1, 4_000_000_000);
     let end = stage.settle(&pay).await;
-    assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+    assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
     stage.world.use_nonce(signer(1));
     stage.world.mine_many(5);
     let mine = async |stage: &Stage, minutes: u64| {
@@ -332,7 +337,7 @@ async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
     assert_eq!(stage.paid(), 0);
     mine(&stage, 70).await;
     assert_eq!(stage.paid(), 700);
-    assert_eq!(stage.door.ledger.open_count(), 0);
+    assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
 /// No caller waits, and no node accepts the transaction: after twenty seconds it is abandoned and its nonce used.
@@ -352,7 +357,7 @@ async fn a_transaction_that_every_node_refuses_is_abandoned() {
     assert!(nothing(&stage), "it was given up");
     stage.world.state().sends.clear();
     stage.pass(60_000).await;
-    assert_eq!(stage.door.ledger.open_count(), 0);
+    assert_eq!(stage.settlement.ledger.open_count(), 0);
     assert!(settled(&stage.settle(&stage.pays(2, 300, 2)).await));
 }
 
@@ -371,7 +376,7 @@ async fn a_payment_whose_gas_exceeds_the_ceiling_ends_unsigned() {
     let end = stage.settle(&pay).await;
     assert_eq!(reason(&end), Some(Reason::GasTooHigh), "{end:?}");
     assert_eq!(stage.world.state().sent.len(), sent);
-    assert_eq!(stage.door.ledger.open_count(), 0);
+    assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
 /// A transaction is broadcast for the last time two seconds before its first payment expires.
@@ -400,7 +405,7 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
         assert_eq!((stage.paid(), calls > 0), if moves { (700, true) } else { (0, false) });
         let record = stage.record(&pay).await.unwrap();
         assert_eq!(reason_of(&record), (!moves).then_some(Reason::Expired));
-        assert_eq!(stage.door.ledger.open_count(), 0);
+        assert_eq!(stage.settlement.ledger.open_count(), 0);
     }
 }
 
@@ -437,7 +442,7 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
         let pays = [stage.pays(1, 700, 1), stage.pays(2, 700, 2)];
         for pay in &pays {
             let end = stage.settle(pay).await;
-            assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+            assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
         }
         let senders: Vec<_> = stage.world.pool().iter().map(|tx| tx.from).collect();
         assert!(senders.contains(&signer(1)) && senders.contains(&signer(2)));
@@ -449,9 +454,9 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
         stage.keep_mining();
         stage.pass(60_000).await;
         assert_eq!(stage.paid(), if mined { 1_400 } else { 700 });
-        assert_eq!(stage.door.ledger.open_count(), usize::from(!mined));
+        assert_eq!(stage.settlement.ledger.open_count(), usize::from(!mined));
         stage.pass(300_000).await;
-        assert_eq!(stage.door.ledger.open_count(), 0, "it never waits for ever");
+        assert_eq!(stage.settlement.ledger.open_count(), 0, "it never waits for ever");
     }
 }
 
@@ -473,7 +478,7 @@ async fn a_restart_resumes_payments_in_flight() {
         stage.keep_mining();
         stage.pass(60_000).await;
         assert_eq!(stage.paid(), 1_000, "{node:?}");
-        assert_eq!(stage.door.ledger.open_count(), 0);
+        assert_eq!(stage.settlement.ledger.open_count(), 0);
         for pay in &pays {
             assert!(settled(&stage.settle(pay).await), "its caller has not been answered yet");
         }

@@ -49,7 +49,7 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
 #[tokio::test(start_paused = true)]
 async fn only_the_first_signer_sends_prism_payments() {
     let stage = Stage::with(Plan { signers: 2, ..Plan::default() }).await;
-    let only = |method| stage.settler.served.only_sender(method);
+    let only = |method| stage.settler.network.only_sender(method);
     assert_eq!(only(MethodId::Prism), Some(signer(1)));
     assert_eq!((only(MethodId::Eip3009), only(MethodId::Permit2)), (None, None));
 }
@@ -64,7 +64,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
         let price = stage.settler.price().await.unwrap();
         let one = price.cost(GasReservation { gas: 240_000, kilobytes: 1 }).unwrap();
         stage.world.fund(signer(poor), one + one / U256::from(2));
-        let _look = stage.settler.look_up_price().await.unwrap();
+        let _price = stage.settler.look_up_price().await.unwrap();
         let settling: Vec<_> =
             (1..=5).map(|n| stage.settling(&stage.pays(n, 10, u64::from(n)))).collect();
         stage.pass(500).await;
@@ -89,7 +89,7 @@ async fn gas_in_flight_counts_against_the_signers_coin() {
     // Enough for one and a half transactions.
     stage.world.fund(signer(1), one + one / U256::from(2));
     stage.pass(2_100).await;
-    let _look = stage.settler.look_up_price().await.unwrap();
+    let _price = stage.settler.look_up_price().await.unwrap();
     let first = stage.settling(&stage.pays(1, 10, 1));
     stage.pass(100).await;
     let second = stage.settle(&stage.pays(2, 10, 2)).await;
@@ -116,13 +116,13 @@ async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
     let left = stage.world.state().coin[&signer(1)];
     assert!(left < before);
     let known = stage.settler.price().await.unwrap();
-    assert_eq!(known.balances[&signer(1)], left, "without a look");
+    assert_eq!(known.balances[&signer(1)], left, "without a lookup");
     let second = stage.settle(&stage.pays(2, 10, 2)).await;
     assert_eq!(reason(&second), Some(Reason::OutOfGas), "{second:?}");
     assert_eq!(stage.world.state().sent.len(), 1);
     // That its block becomes final costs nothing more.
-    let looked = stage.settler.look_up_price().await.unwrap();
-    assert_eq!(looked.balances[&signer(1)], left);
+    let price = stage.settler.look_up_price().await.unwrap();
+    assert_eq!(price.balances[&signer(1)], left);
     stage.world.mine_many(3);
     stage.pass(1_500).await;
     assert_eq!(stage.settler.price().await.unwrap().balances[&signer(1)], left);
@@ -157,7 +157,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     let price = stage.settler.price().await.unwrap();
     // Enough for about three payments, from now on.
     stage.world.fund(signer(1), price.cost(GasReservation { gas: 600_000, kilobytes: 1 }).unwrap());
-    let _look = stage.settler.look_up_price().await.unwrap();
+    let _price = stage.settler.look_up_price().await.unwrap();
     stage.keep_mining();
     assert!(settled(&first.await.unwrap()));
     let mut paid = 0;
@@ -175,19 +175,19 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
 async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
     let mut stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
-    let door = std::sync::Arc::clone(&stage.door);
+    let settlement = std::sync::Arc::clone(&stage.settlement);
     let request = pay.request.clone();
-    let first = tokio::spawn(async move { door.settle(&request, by(7)).await });
+    let first = tokio::spawn(async move { settlement.settle(&request, by(7)).await });
     stage.pass(100).await;
     first.abort();
-    assert!(stage.owed(7).caller.gas > 0);
+    assert!(stage.usage(7).caller.gas > 0);
     stage.keep_mining();
     // Another caller receives the success.
     let end = stage.settle_by(&pay, by(8)).await;
     assert!(settled(&end), "{end:?}");
     stage.ledger.mark_answered(pay.key, by(8), bursar_core::time::Utc(1)).await.unwrap();
     stage.pass(10_000).await;
-    assert!(!stage.owed(7).spent_caller.is_zero());
-    assert!(stage.owed(8).spent_caller.is_zero());
-    assert_eq!(COIN - stage.world.state().coin[&signer(1)], stage.owed(7).spent_total);
+    assert!(!stage.usage(7).spent_caller.is_zero());
+    assert!(stage.usage(8).spent_caller.is_zero());
+    assert_eq!(COIN - stage.world.state().coin[&signer(1)], stage.usage(7).spent_total);
 }

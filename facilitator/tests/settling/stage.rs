@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256, keccak256};
-use bursar_chain::courier::SignEnd;
 use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::follower::Follower;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
+use bursar_chain::tx_driver::SignEnd;
 use bursar_core::json::Value;
-use bursar_desks::service::{Means, ServiceDesk, Signer};
-use bursar_desks::store::Store;
 use bursar_facilitator::book::gas::GasUsage;
 use bursar_facilitator::book::ledger::Ledger;
 use bursar_facilitator::book::redb_store::RedbPayments;
@@ -18,13 +16,15 @@ use bursar_facilitator::book::store::Payments;
 use bursar_facilitator::book::{AskedBy, Record};
 use bursar_facilitator::config::NetworkConfig;
 use bursar_facilitator::metrics::Metrics;
-use bursar_facilitator::network::Served;
+use bursar_facilitator::network::NetworkContext;
 use bursar_facilitator::payment::{MethodId, PaymentKey, Terms};
-use bursar_facilitator::settle::door::{Door, End, Trouble};
+use bursar_facilitator::settle::door::{SettleError, SettleOutcome, SettlementService};
 use bursar_facilitator::settle::queue::Limits;
 use bursar_facilitator::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use bursar_facilitator::settle::success_rights::{Repeats, SuccessRights};
-use bursar_submit::DeskKey;
+use bursar_outbox::service::{OutboxDeps, ServiceOutbox, Signer};
+use bursar_outbox::store::Store;
+use bursar_submit::OutboxKey;
 use bursar_x402::settlement::SettlementRequest;
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
@@ -59,8 +59,8 @@ fn sign(key: &SigningKey, digest: B256) -> Signature65 {
 struct Keys;
 
 impl Signer for Keys {
-    fn sign(&self, desk: DeskKey, digest: B256) -> BoxFuture<'_, SignEnd> {
-        let key = (1..9).map(key).find(|key| address(key) == desk.signer).unwrap();
+    fn sign(&self, outbox: OutboxKey, digest: B256) -> BoxFuture<'_, SignEnd> {
+        let key = (1..9).map(key).find(|key| address(key) == outbox.signer).unwrap();
         Box::pin(async move { SignEnd::Signed(sign(&key, digest)) })
     }
 }
@@ -97,12 +97,12 @@ pub(crate) struct Stage {
     pub(crate) plan: Plan,
     pub(crate) clock: Arc<WorldClock>,
     pub(crate) world: Arc<World>,
-    pub(crate) door: Arc<Door>,
+    pub(crate) settlement: Arc<SettlementService>,
     pub(crate) ledger: Ledger,
     pub(crate) settler: Arc<Settler>,
     pub(crate) metrics: Arc<Metrics>,
     stopping: CancellationToken,
-    desks: TaskTracker,
+    outboxes: TaskTracker,
     folder: tempfile::TempDir,
     /// Makes a block each second.
     miner: Option<tokio::task::JoinHandle<()>>,
@@ -140,7 +140,7 @@ impl Stage {
     ) -> Self {
         let file = folder.path().join("facilitator.redb");
         // The previous stage releases the file once all its tasks have ended.
-        let (payments, desk_rows) = loop {
+        let (payments, outbox_rows) = loop {
             match RedbPayments::open_file(&file) {
                 Ok(opened) => break opened,
                 Err(_held) => tokio::task::yield_now().await,
@@ -149,7 +149,7 @@ impl Stage {
         let payments: Arc<dyn Payments> = Arc::new(payments);
         let now = clock.now().utc;
         let (ledger, open) = Ledger::load(payments, now).await.unwrap();
-        let (stopping, desks) = (CancellationToken::new(), TaskTracker::new());
+        let (stopping, outboxes) = (CancellationToken::new(), TaskTracker::new());
         let chain: Arc<dyn Chain> = Arc::clone(&world) as _;
         let any_clock: Arc<dyn Clock> = Arc::clone(&clock) as _;
         let signers: Vec<Address> = (1..=plan.signers).map(signer).collect();
@@ -157,8 +157,8 @@ impl Stage {
         let mut signer_slots = BTreeMap::new();
         for signer in &signers {
             let gas = plan.config.gas();
-            let means = Means {
-                store: Arc::new(desk_rows.clone()) as Arc<dyn Store>,
+            let means = OutboxDeps {
+                store: Arc::new(outbox_rows.clone()) as Arc<dyn Store>,
                 chain: Arc::clone(&chain),
                 signer: Arc::new(Keys),
                 clock: Arc::clone(&any_clock),
@@ -167,17 +167,21 @@ impl Stage {
                 follower: Arc::clone(&follower),
                 failpoints: Arc::new(NoFailpoints),
             };
-            let key = DeskKey { chain: CHAIN, signer: *signer };
-            let desk = ServiceDesk::open(key, means, desks.clone(), stopping.clone()).await;
-            let desk = desk.unwrap();
-            desk.go_on();
-            signer_slots.insert(*signer, SignerSlot { desk });
+            let key = OutboxKey { chain: CHAIN, signer: *signer };
+            let outbox = ServiceOutbox::open(key, means, outboxes.clone(), stopping.clone()).await;
+            let outbox = outbox.unwrap();
+            outbox.go_on();
+            signer_slots.insert(*signer, SignerSlot { outbox });
         }
-        let served =
-            Arc::new(Served::new(plan.config.clone(), chain, Arc::clone(&any_clock), signers));
+        let network_context = Arc::new(NetworkContext::new(
+            plan.config.clone(),
+            chain,
+            Arc::clone(&any_clock),
+            signers,
+        ));
         let metrics = Arc::new(Metrics::default());
         let deps = SettlerDeps {
-            served,
+            network: network_context,
             ledger: ledger.clone(),
             signer_slots,
             limits: plan.limits,
@@ -186,7 +190,7 @@ impl Stage {
             stopping: stopping.clone(),
         };
         let settler = Settler::start(deps, (open.records, open.batches));
-        let door = Arc::new(Door {
+        let settlement = Arc::new(SettlementService {
             settlers: BTreeMap::from([(CHAIN, Arc::clone(&settler))]),
             ledger: ledger.clone(),
             payees: BTreeSet::new(),
@@ -198,12 +202,12 @@ impl Stage {
             plan,
             clock,
             world,
-            door,
+            settlement,
             ledger,
             settler,
             metrics,
             stopping,
-            desks,
+            outboxes,
             folder,
             miner: None,
         }
@@ -217,8 +221,8 @@ impl Stage {
         self.stopping.cancel();
         self.settler.tasks.close();
         self.settler.tasks.wait().await;
-        self.desks.close();
-        self.desks.wait().await;
+        self.outboxes.close();
+        self.outboxes.wait().await;
         let mut plan = self.plan.clone();
         change(&mut plan);
         let (clock, world) = (Arc::clone(&self.clock), Arc::clone(&self.world));
@@ -229,8 +233,8 @@ impl Stage {
 
     /// Restricts the accepted payees to these.
     pub(crate) fn only_pay(&mut self, payees: Vec<Address>) {
-        let door = Arc::get_mut(&mut self.door).unwrap();
-        door.payees = payees.into_iter().collect();
+        let settlement = Arc::get_mut(&mut self.settlement).unwrap();
+        settlement.payees = payees.into_iter().collect();
     }
 
     /// Makes a block each second from now on.
@@ -277,18 +281,25 @@ impl Stage {
         self.pays_for(payer, amount, nonce, 300)
     }
 
-    pub(crate) async fn settle(&self, pay: &Pay) -> Result<End, Trouble> {
+    pub(crate) async fn settle(&self, pay: &Pay) -> Result<SettleOutcome, SettleError> {
         self.settle_by(pay, by(1)).await
     }
 
-    pub(crate) async fn settle_by(&self, pay: &Pay, by: AskedBy) -> Result<End, Trouble> {
-        self.door.settle(&pay.request, by).await
+    pub(crate) async fn settle_by(
+        &self,
+        pay: &Pay,
+        by: AskedBy,
+    ) -> Result<SettleOutcome, SettleError> {
+        self.settlement.settle(&pay.request, by).await
     }
 
     /// Settles in a separate task.
-    pub(crate) fn settling(&self, pay: &Pay) -> tokio::task::JoinHandle<Result<End, Trouble>> {
-        let (door, request) = (Arc::clone(&self.door), pay.request.clone());
-        tokio::spawn(async move { door.settle(&request, by(1)).await })
+    pub(crate) fn settling(
+        &self,
+        pay: &Pay,
+    ) -> tokio::task::JoinHandle<Result<SettleOutcome, SettleError>> {
+        let (settlement, request) = (Arc::clone(&self.settlement), pay.request.clone());
+        tokio::spawn(async move { settlement.settle(&request, by(1)).await })
     }
 
     pub(crate) async fn record(&self, pay: &Pay) -> Option<Record> {
@@ -297,7 +308,7 @@ impl Stage {
     }
 
     /// Returns the gas that counts against a caller now.
-    pub(crate) fn owed(&self, caller: u8) -> GasUsage {
+    pub(crate) fn usage(&self, caller: u8) -> GasUsage {
         self.ledger.gas_usage(CHAIN, by(caller).caller, self.clock.now().utc)
     }
 
@@ -334,7 +345,7 @@ impl Pay {
         name: &str,
     ) -> Self {
         let method = bursar_facilitator::exact::registry::method(MethodId::Eip3009);
-        let place = bursar_facilitator::exact::place::Place {
+        let contracts = bursar_facilitator::exact::contracts::Contracts {
             chain: CHAIN,
             multicall3: bursar_core::networks::MULTICALL3,
             permit2: Address::ZERO,
@@ -344,7 +355,7 @@ impl Pay {
         let separator = network().stablecoin.domain_separator;
         let digest = bursar_facilitator::exact::domain::digest(
             separator,
-            method.struct_hash(&place, &terms),
+            method.struct_hash(&contracts, &terms),
         );
         let signature = sign(&self::key(100 + payer), digest);
         let whole = [signature.r().as_slice(), signature.s().as_slice(), &[signature.v()]].concat();

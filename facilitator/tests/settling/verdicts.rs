@@ -5,13 +5,13 @@ use alloy_sol_types::SolValue;
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::payment::Terms;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::door::{End, Trouble};
+use bursar_facilitator::settle::door::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::queue::Limits;
-use bursar_facilitator::verify::Fault;
+use bursar_facilitator::verify::VerifyError;
 
 use crate::stage::{COIN, Pay, Plan, SHOP, Stage, by, payer, signer};
 use crate::withdrawals::{reason, settled};
-use crate::world::{OTHER_TOKEN, VOUCHED, network};
+use crate::world::{EIP1271_MAGIC, OTHER_TOKEN, network};
 
 /// Suffix of a signature by a wallet that is not deployed yet (EIP-6492).
 const UNDEPLOYED: [u8; 32] = [
@@ -20,16 +20,16 @@ const UNDEPLOYED: [u8; 32] = [
 ];
 
 async fn verdict(stage: &Stage, pay: &Pay) -> Option<Reason> {
-    match stage.door.verify(&pay.request, by(1)).await {
+    match stage.settlement.verify(&pay.request, by(1)).await {
         Ok(_payer) => None,
-        Err(Fault::Refused(refused)) => Some(refused.reason),
+        Err(VerifyError::Rejected(rejection)) => Some(rejection.reason),
         Err(fault) => panic!("{fault:?}"),
     }
 }
 
 fn yes() -> B256 {
     let mut word = [0; 32];
-    word[..4].copy_from_slice(&VOUCHED);
+    word[..4].copy_from_slice(&EIP1271_MAGIC);
     B256::new(word)
 }
 
@@ -77,20 +77,20 @@ async fn a_payment_costs_one_exchange() {
     let mut stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     assert_eq!(verdict(&stage, &pay).await, None);
-    let asked = |stage: &Stage| {
+    let requests = |stage: &Stage| {
         let state = stage.world.state();
-        (state.exchanges, state.code_asked)
+        (state.exchanges, state.code_requests)
     };
-    assert_eq!(asked(&stage), (1, 1));
+    assert_eq!(requests(&stage), (1, 1));
     assert_eq!(verdict(&stage, &pay).await, None);
-    assert_eq!(asked(&stage), (2, 1), "known");
+    assert_eq!(requests(&stage), (2, 1), "known");
     // A wrong signature of a payer without code costs no exchange.
     let wrong = changed(&stage, 1, wrong);
     assert_eq!(verdict(&stage, &wrong).await, Some(Reason::InvalidSignature));
-    assert_eq!(asked(&stage), (2, 1));
+    assert_eq!(requests(&stage), (2, 1));
     stage.keep_mining();
     assert!(settled(&stage.settle(&pay).await));
-    assert_eq!(asked(&stage), (3, 2), "whoever settles asks each time");
+    assert_eq!(requests(&stage), (3, 2), "a settlement asks each time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,8 +134,8 @@ async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
     assert_eq!(verdict(&stage, &pay).await, None, "its code has signed");
     assert!(settled(&stage.settle(&pay).await));
     // Any other answer means "not signed", and reveals nothing about the payment.
-    for said in [B256::ZERO, B256::repeat_byte(1)] {
-        stage.world.state().wallets.insert(payer(1), said);
+    for answer in [B256::ZERO, B256::repeat_byte(1)] {
+        stage.world.state().wallets.insert(payer(1), answer);
         let terms = stage.pays(1, 700, 2).terms;
         let unsigned = Pay::signed_with(1, terms, wrong, "USD Coin");
         assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::InvalidSignature));
@@ -203,10 +203,10 @@ async fn a_node_error_is_not_a_verdict() {
     let stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().call_trouble = Some("header not found");
-    let told = stage.door.verify(&pay.request, by(1)).await;
-    assert!(matches!(told, Err(Fault::Chain(_))), "{told:?}");
-    let told = stage.settle(&pay).await;
-    assert!(matches!(told, Err(Trouble::Unavailable(_))), "{told:?}");
+    let result = stage.settlement.verify(&pay.request, by(1)).await;
+    assert!(matches!(result, Err(VerifyError::Chain(_))), "{result:?}");
+    let result = stage.settle(&pay).await;
+    assert!(matches!(result, Err(SettleError::Unavailable(_))), "{result:?}");
     stage.world.state().call_trouble = Some("gas required exceeds allowance");
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::Simulation));
 }
@@ -242,7 +242,7 @@ async fn an_unlisted_token_is_judged_by_its_own_domain() {
     stage.world.state().keeps = 0;
     stage.keep_mining();
     let end = stage.settle(&pay).await;
-    assert!(matches!(end, Ok(End::Settled { .. })), "{end:?}");
+    assert!(matches!(end, Ok(SettleOutcome::Settled { .. })), "{end:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,7 +281,7 @@ async fn a_long_signature_costs_its_signer_more() {
     // Enough for three kilobytes, and not for four.
     stage.world.fund(signer(1), gas + fee * U256::from(6));
     stage.pass(2_100).await;
-    let _look = stage.settler.look_up_price().await.unwrap();
+    let _price = stage.settler.look_up_price().await.unwrap();
     assert_eq!(verdict(&stage, &changed(&stage, 1, long(3_300))).await, Some(Reason::OutOfGas));
     let end = stage.settle(&changed(&stage, 1, long(3_300))).await;
     assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
@@ -289,7 +289,7 @@ async fn a_long_signature_costs_its_signer_more() {
     // The amount reserved for it counts against other payments.
     let settling = stage.settling(&changed(&stage, 1, long(2_200)));
     stage.pass(100).await;
-    let open = stage.owed(1).open;
+    let open = stage.usage(1).open;
     assert_eq!(open.kilobytes, 3, "{open:?}");
     assert!(settled(&settling.await.unwrap()));
 }

@@ -3,25 +3,25 @@
 use alloy_primitives::U256;
 use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::door::{End, Trouble};
+use bursar_facilitator::settle::door::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::queue::Limits;
 
 use crate::stage::{COIN, Pay, Plan, Stage, signer};
 use crate::world::{GWEI, Node, Send};
 
-pub(crate) fn reason(end: &Result<End, Trouble>) -> Option<Reason> {
+pub(crate) fn reason(end: &Result<SettleOutcome, SettleError>) -> Option<Reason> {
     match end {
-        Ok(End::Refused(refused)) => Some(refused.reason),
+        Ok(SettleOutcome::Rejected(rejection)) => Some(rejection.reason),
         _other => None,
     }
 }
 
-pub(crate) fn settled(end: &Result<End, Trouble>) -> bool {
-    matches!(end, Ok(End::Settled { .. }))
+pub(crate) fn settled(end: &Result<SettleOutcome, SettleError>) -> bool {
+    matches!(end, Ok(SettleOutcome::Settled { .. }))
 }
 
-fn is_uncertain(end: &Result<End, Trouble>) -> bool {
-    matches!(end, Err(Trouble::Unavailable(_)))
+fn is_uncertain(end: &Result<SettleOutcome, SettleError>) -> bool {
+    matches!(end, Err(SettleError::Unavailable(_)))
 }
 
 pub(crate) fn reason_of(record: &bursar_facilitator::book::Record) -> Option<Reason> {
@@ -43,7 +43,7 @@ async fn charged_nothing(stage: &mut Stage, pay: &Pay) {
     settle_down(stage).await;
     assert_eq!(stage.paid(), before, "a refused payment has moved");
     assert!(stage.world.pool().is_empty());
-    assert_eq!(stage.door.ledger.open_count(), 0);
+    assert_eq!(stage.settlement.ledger.open_count(), 0);
     assert!(reason_of(&stage.record(pay).await.unwrap()).is_some());
 }
 
@@ -53,15 +53,15 @@ async fn a_payment_is_settled_and_its_gas_is_accounted_for() {
     stage.keep_mining();
     let pay = stage.pays(1, 700, 1);
     let end = stage.settle(&pay).await;
-    let Ok(End::Settled { hash, repeated, right, .. }) = &end else { panic!("{end:?}") };
+    let Ok(SettleOutcome::Settled { hash, repeated, right, .. }) = &end else { panic!("{end:?}") };
     assert!(!repeated && right.is_some());
     assert!(stage.world.is_known(*hash));
     assert_eq!(stage.paid(), 700);
     stage.pass(10_000).await;
-    let owed = stage.owed(1);
-    assert_eq!(owed.total.gas, 0);
+    let usage = stage.usage(1);
+    assert_eq!(usage.total.gas, 0);
     let spent = COIN - stage.world.state().coin[&signer(1)];
-    assert_eq!((owed.spent_caller, owed.spent_total), (spent, spent));
+    assert_eq!((usage.spent_caller, usage.spent_total), (spent, spent));
     assert!(!spent.is_zero());
     assert_eq!(stage.world.state().sent.len(), 1, "broadcast once");
 }
@@ -71,7 +71,7 @@ async fn a_payment_that_no_node_accepts_is_withdrawn_and_never_charged() {
     let funds = "insufficient funds for gas * price + value";
     let (out, withdrawn) = (Reason::OutOfGas, Reason::Withdrawn);
     let lies = [
-        (Send::Forget, withdrawn),
+        (Send::ConfirmWithoutTaking, withdrawn),
         (Send::Refuse(funds), out),
         (Send::Refuse("intrinsic gas too low"), withdrawn),
         (Send::Refuse("nonce too low"), withdrawn),
@@ -88,16 +88,16 @@ async fn a_payment_that_no_node_accepts_is_withdrawn_and_never_charged() {
         charged_nothing(&mut stage, &pay).await;
         let sent = stage.world.state().sent.clone();
         assert!(sent.last().unwrap().is_nothing(), "{lie:?}: its nonce is used up");
-        let owed = stage.owed(1);
+        let usage = stage.usage(1);
         let cost = COIN - stage.world.state().coin[&signer(1)];
-        assert_eq!(owed.spent_caller, cost, "{lie:?}: doing nothing costs gas");
+        assert_eq!(usage.spent_caller, cost, "{lie:?}: doing nothing costs gas");
         assert!(!cost.is_zero());
         // The next payment uses the next nonce, and the same payment can be settled afterwards.
         stage.keep_mining();
         let next = stage.pays(2, 300, 2);
         for pay in [&next, &pay] {
             let end = stage.settle(pay).await;
-            assert!(matches!(end, Ok(End::Pending { .. })), "{lie:?}: {end:?}");
+            assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{lie:?}: {end:?}");
             stage.pass(3_000).await;
             assert!(settled(&stage.settle(pay).await), "{lie:?}");
         }
@@ -118,13 +118,16 @@ async fn a_payment_known_to_a_node_is_pending_whatever_the_node_answered() {
         stage.world.state().sends.extend(lie.clone());
         let pay = stage.pays(1, 700, 1);
         let end = stage.settle(&pay).await;
-        let Ok(End::Pending { hash, payer }) = end else { panic!("{lie:?}: {end:?}") };
+        let Ok(SettleOutcome::Pending { hash, payer }) = end else { panic!("{lie:?}: {end:?}") };
         assert!(stage.world.is_known(hash), "{lie:?}");
         assert_eq!(payer, pay.terms.payer);
         settle_down(&mut stage).await;
         assert_eq!(stage.paid(), 700, "{lie:?}");
         let again = stage.settle(&pay).await;
-        assert!(matches!(again, Ok(End::Settled { hash: told, .. }) if told == hash), "{lie:?}");
+        assert!(
+            matches!(again, Ok(SettleOutcome::Settled { hash: settled_hash, .. }) if settled_hash == hash),
+            "{lie:?}"
+        );
     }
 }
 
@@ -134,12 +137,12 @@ async fn a_silent_node_next_to_a_refusing_one_makes_the_outcome_unknown() {
     for silent in [false, true] {
         let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
         stage.world.state().sends = vec![Send::Refuse("busy"); 3].into();
-        stage.world.state().silent_beside = silent;
+        stage.world.state().other_node_silent = silent;
         let pay = stage.pays(1, 700, 1);
         let end = stage.settle(&pay).await;
         assert_eq!(is_uncertain(&end), silent, "{end:?}");
         stage.world.state().sends.clear();
-        stage.world.state().silent_beside = false;
+        stage.world.state().other_node_silent = false;
         settle_down(&mut stage).await;
         assert_eq!(stage.paid(), 0);
         let record = stage.record(&pay).await.unwrap();
@@ -159,7 +162,7 @@ async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
         let took = stage.clock_ms() - begun;
         if let Send::Late(700) = lie {
             // It arrives while the payment is being withdrawn: the node has it then.
-            assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+            assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
             continue;
         }
         assert!(is_uncertain(&end), "{lie:?}: {end:?}");
@@ -218,24 +221,24 @@ async fn a_waiting_copy_receives_the_withdrawal() {
 #[tokio::test(start_paused = true)]
 async fn a_cost_that_no_node_returns_is_estimated() {
     let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
-    stage.world.state().sends = vec![Send::Forget; 3].into();
+    stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 3].into();
     let pay = stage.pays(1, 700, 1);
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
     stage.world.state().sends.clear();
     stage.world.state().hides_receipts = true;
     stage.keep_mining();
     stage.pass(120_000).await;
-    let owed = stage.owed(1);
+    let usage = stage.usage(1);
     let cost = COIN - stage.world.state().coin[&signer(1)];
-    assert!(owed.spent_caller > cost, "{} of {cost}", owed.spent_caller);
-    assert_eq!(owed.total.gas, 0, "it is accounted for");
+    assert!(usage.spent_caller > cost, "{} of {cost}", usage.spent_caller);
+    assert_eq!(usage.total.gas, 0, "it is accounted for");
 }
 
 /// A node denied having it, and mined it later: that is counted, and the payment is settled.
 #[tokio::test(start_paused = true)]
 async fn a_charge_after_a_refusal_is_counted_and_kept() {
     let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
-    stage.world.state().sends = vec![Send::Forget; 3].into();
+    stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 3].into();
     let pay = stage.pays(1, 700, 1);
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
     stage.world.state().sends.clear();
@@ -260,9 +263,10 @@ async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
     let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
     let (first, second) = (stage.settling(&one), stage.settling(&other));
     let ends = [first.await.unwrap(), second.await.unwrap()];
-    let pending = ends.iter().filter(|end| matches!(end, Ok(End::Pending { .. }))).count();
-    let refused = ends.iter().filter(|end| reason(end) == Some(Reason::Withdrawn)).count();
-    assert_eq!((pending, refused), (1, 1), "{ends:?}");
+    let pending =
+        ends.iter().filter(|end| matches!(end, Ok(SettleOutcome::Pending { .. }))).count();
+    let rejection = ends.iter().filter(|end| reason(end) == Some(Reason::Withdrawn)).count();
+    assert_eq!((pending, rejection), (1, 1), "{ends:?}");
     settle_down(&mut stage).await;
     assert_eq!(stage.world.state().sent.len(), 1, "the other one was never signed");
     assert!([700, 300].contains(&stage.paid()));
@@ -287,8 +291,8 @@ async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason()
         }
         // Another request refreshes the price.
         stage.pass(2_500).await;
-        let looked = stage.settler.look_up_price().await.unwrap();
-        assert_eq!(looked.affordable, !dear);
+        let price = stage.settler.look_up_price().await.unwrap();
+        assert_eq!(price.affordable, !dear);
         let end = second.await.unwrap();
         let expected = if dear { Reason::GasTooHigh } else { Reason::OutOfGas };
         assert_eq!(reason(&end), Some(expected), "{end:?}");
@@ -304,7 +308,7 @@ async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason()
 #[tokio::test(start_paused = true)]
 async fn all_payments_of_a_transaction_are_withdrawn_together() {
     let mut stage = Stage::with(Plan { wait_ms: 600, ..Plan::default() }).await;
-    stage.world.state().sends = vec![Send::Forget; 6].into();
+    stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 6].into();
     // The first is sent alone, the others wait to share a transaction.
     let pays: Vec<Pay> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
     let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();

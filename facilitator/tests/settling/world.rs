@@ -41,7 +41,7 @@ pub(crate) const GWEI: u128 = 1_000_000_000;
 /// 2026-11-01T12:00:00Z.
 const BEGINNING_S: i64 = 1_793_534_400;
 /// A wallet's answer to a valid signature (EIP-1271).
-pub(crate) const VOUCHED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
+pub(crate) const EIP1271_MAGIC: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
 /// A token that is not in our table.
 pub(crate) const OTHER_TOKEN: Address = Address::repeat_byte(0x99);
 const DATA_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
@@ -108,7 +108,7 @@ impl Clock for WorldClock {
 #[derive(Debug, Clone)]
 pub(crate) enum Send {
     /// Confirms it, without having it.
-    Forget,
+    ConfirmWithoutTaking,
     /// Refuses it with this message, without having it.
     Refuse(&'static str),
     /// Refuses it with this message, although it has it.
@@ -180,11 +180,11 @@ pub(crate) struct State {
     pub(crate) prices: usize,
     /// Number of exchanges about payments, and of requests for code.
     pub(crate) exchanges: usize,
-    pub(crate) code_asked: usize,
+    pub(crate) code_requests: usize,
     /// Calls that were tried as a sender: the sender and the target.
     pub(crate) tried_as: Vec<(Address, Address)>,
     /// Another node next to this one does not answer.
-    pub(crate) silent_beside: bool,
+    pub(crate) other_node_silent: bool,
     /// Requests for a single receipt find none; requests for several do.
     pub(crate) hides_receipts: bool,
     /// The network's fee for 1,000 bytes of data, in wei; `None` if it charges none.
@@ -231,9 +231,9 @@ impl World {
             coin: BTreeMap::new(),
             prices: 0,
             exchanges: 0,
-            code_asked: 0,
+            code_requests: 0,
             tried_as: Vec::new(),
-            silent_beside: false,
+            other_node_silent: false,
             hides_receipts: false,
             wallets: BTreeMap::new(),
             data_fee: None,
@@ -317,7 +317,7 @@ impl World {
     }
 
     /// Undoes the transaction of another sender: its block is empty.
-    pub(crate) fn take_back_foreign(&self) {
+    pub(crate) fn remove_foreign(&self) {
         let mut state = self.state();
         let from = Address::repeat_byte(0x77);
         let undone = state.mined.values().find(|one| one.tx.from == from).cloned().unwrap();
@@ -388,7 +388,7 @@ fn down() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-fn refused(message: &str) -> ChainFault {
+fn rejection(message: &str) -> ChainFault {
     ChainFault::Rejected { code: -32000, message: message.to_owned() }
 }
 
@@ -418,20 +418,23 @@ impl Token {
             return Ok((logs, IMulticall3::aggregate3Call::abi_encode_returns(&answers).into()));
         }
         if let Some(answer) = self.wallets.get(&to) {
-            let asked = IWallet::isValidSignatureCall::abi_decode(data).is_ok();
-            return Ok((Vec::new(), if asked { answer.abi_encode().into() } else { Bytes::new() }));
+            let is_question = IWallet::isValidSignatureCall::abi_decode(data).is_ok();
+            return Ok((
+                Vec::new(),
+                if is_question { answer.abi_encode().into() } else { Bytes::new() },
+            ));
         }
         if ![network().stablecoin.address, OTHER_TOKEN].contains(&to) {
             return Ok((Vec::new(), Bytes::new()));
         }
-        if let Ok(asked) = IToken::balanceOfCall::abi_decode(data) {
-            if self.blind == Some(asked.owner) {
+        if let Ok(call) = IToken::balanceOfCall::abi_decode(data) {
+            if self.blind == Some(call.owner) {
                 return Err(Bytes::new());
             }
-            return Ok((Vec::new(), self.balance(asked.owner).abi_encode().into()));
+            return Ok((Vec::new(), self.balance(call.owner).abi_encode().into()));
         }
-        if let Ok(asked) = IToken::authorizationStateCall::abi_decode(data) {
-            let used = self.used.contains_key(&(asked.authorizer, asked.nonce));
+        if let Ok(call) = IToken::authorizationStateCall::abi_decode(data) {
+            let used = self.used.contains_key(&(call.authorizer, call.nonce));
             return Ok((Vec::new(), used.abi_encode().into()));
         }
         if IToken::DOMAIN_SEPARATORCall::abi_decode(data).is_ok() {
@@ -454,10 +457,10 @@ impl Token {
                 .map_err(|_unknown| Bytes::new())?,
         };
         let has = self.balance(pay.from);
-        let comes = pay.value.saturating_sub(U256::from(self.keeps));
+        let received = pay.value.saturating_sub(U256::from(self.keeps));
         let late = U256::from(now_s) >= pay.validBefore;
         // A payer with code decides itself whether it has signed. Keys were checked before.
-        if self.wallets.get(&pay.from).is_some_and(|said| !said.starts_with(&VOUCHED)) {
+        if self.wallets.get(&pay.from).is_some_and(|answer| !answer.starts_with(&EIP1271_MAGIC)) {
             return Err(Bytes::new());
         }
         if self.used.contains_key(&(pay.from, pay.nonce)) || has < pay.value || late {
@@ -465,10 +468,10 @@ impl Token {
         }
         self.used.insert((pay.from, pay.nonce), now_s);
         self.balances.insert(pay.from, has - pay.value);
-        let payee = self.balance(pay.to) + comes;
+        let payee = self.balance(pay.to) + received;
         self.balances.insert(pay.to, payee);
         let used = IToken::AuthorizationUsed { authorizer: pay.from, nonce: pay.nonce };
-        let moved = IToken::Transfer { from: pay.from, to: pay.to, value: comes };
+        let moved = IToken::Transfer { from: pay.from, to: pay.to, value: received };
         let log = |data: alloy_primitives::LogData| Log {
             address: to,
             topics: data.topics().to_vec(),
@@ -480,7 +483,7 @@ impl Token {
 
 impl State {
     /// Returns the token as a simulated call sees it.
-    fn tried(&self) -> Token {
+    fn simulated(&self) -> Token {
         Token {
             wallets: self.wallets.clone(),
             keeps: self.keeps,
@@ -561,19 +564,19 @@ impl State {
     /// Adds a transaction to the pool, or refuses it as a node's pool would.
     fn take(&mut self, tx: Tx) -> Result<B256, ChainFault> {
         if self.pool.contains_key(&tx.hash) || self.mined.contains_key(&tx.hash) {
-            return Err(refused("already known"));
+            return Err(rejection("already known"));
         }
         if tx.nonce < self.count(tx.from, u64::MAX) {
-            return Err(refused("nonce too low"));
+            return Err(rejection("nonce too low"));
         }
         if self.coin.get(&tx.from).copied().unwrap_or_default() < tx.cost() {
-            return Err(refused("insufficient funds for gas * price + value"));
+            return Err(rejection("insufficient funds for gas * price + value"));
         }
         let rival =
             self.pool.values().find(|other| other.from == tx.from && other.nonce == tx.nonce);
         if let Some(rival) = rival.cloned() {
             if tx.max_fee < rival.max_fee + rival.max_fee / 10 {
-                return Err(refused("replacement transaction underpriced"));
+                return Err(rejection("replacement transaction underpriced"));
             }
             self.pool.remove(&rival.hash);
         }
@@ -614,10 +617,10 @@ impl Chain for World {
         let now_s = self.now_s();
         self.reply(move |state| {
             if let Some(words) = state.call_trouble {
-                return Err(refused(words));
+                return Err(rejection(words));
             }
-            let told = state.tried().run(to, &data, now_s);
-            told.map(|(_logs, returned)| returned).map_err(|data| ChainFault::Reverted { data })
+            let result = state.simulated().run(to, &data, now_s);
+            result.map(|(_logs, returned)| returned).map_err(|data| ChainFault::Reverted { data })
         })
     }
 
@@ -632,7 +635,7 @@ impl Chain for World {
 
     fn code_at(&self, address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
         let mut state = self.state();
-        state.code_asked += usize::from(address != MULTICALL3);
+        state.code_requests += usize::from(address != MULTICALL3);
         let is_contract = (address == MULTICALL3 && state.has_multicall)
             || address == network().stablecoin.address
             || state.wallets.contains_key(&address);
@@ -729,7 +732,7 @@ impl Chain for World {
     }
 
     fn was_silent_since(&self, _mono_ms: u64) -> bool {
-        self.state().silent_beside
+        self.state().other_node_silent
     }
 
     fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
@@ -759,15 +762,15 @@ impl Chain for World {
             return self.reply(|_state| Ok(B256::ZERO));
         }
         state.sent.push(tx.clone());
-        let lie = state.sends.pop_front();
+        let treatment = state.sends.pop_front();
         drop(state);
-        match lie {
+        match treatment {
             None => self.reply(|state| state.take(tx)),
-            Some(Send::Forget) => self.reply(move |_state| Ok(tx.hash)),
-            Some(Send::Refuse(words)) => self.reply(move |_state| Err(refused(words))),
+            Some(Send::ConfirmWithoutTaking) => self.reply(move |_state| Ok(tx.hash)),
+            Some(Send::Refuse(words)) => self.reply(move |_state| Err(rejection(words))),
             Some(Send::TakeAndRefuse(words)) => self.reply(move |state| {
                 state.take(tx)?;
-                Err(refused(words))
+                Err(rejection(words))
             }),
             Some(Send::TakeAndBreak) => self.reply(move |state| {
                 state.take(tx)?;

@@ -9,13 +9,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 
-use crate::book::keeper::Keeper;
+use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbStore;
 use crate::book::{SaleKey, Settlement};
 use crate::config::Config;
-use crate::sell::{Budget, Parts};
+use crate::penalties::PayerPenalties;
+use crate::sell::{Budget, SellerDeps};
 use crate::service::{clock, facilitator_of, nodes_of, upstream_of};
-use crate::strikes::Strikes;
 
 /// openapi.json lists the routes of `api.rs` and every code.
 #[test]
@@ -44,25 +44,25 @@ async fn api(folder: &TempDir) -> Arc<Api> {
     std::fs::write(&file, settings).unwrap();
     let (config, clock) = (Config::load(Some(&file), &|_none| None).unwrap(), clock().unwrap());
     let store = RedbStore::open_file(&config.store).unwrap();
-    let keeper = Keeper::load(Arc::new(store), &TaskTracker::new()).await.unwrap();
-    let seller = Seller::new(Parts {
-        keeper,
+    let ledger = Ledger::load(Arc::new(store), &TaskTracker::new()).await.unwrap();
+    let seller = Seller::new(SellerDeps {
+        ledger,
         facilitator: facilitator_of(&config, &clock).unwrap(),
         nodes: nodes_of(&config, &clock).unwrap(),
-        unpaid: crate::unpaid::Unpaid::new(config.unpaid),
+        unpaid: crate::unpaid::UnpaidSales::new(config.unpaid),
         upstream: upstream_of(&config, &clock).unwrap(),
         metrics: Arc::new(Metrics::default()),
         clock: Arc::clone(&clock),
         failpoints: Arc::new(NoFailpoints),
-        patience_ms: 0,
+        repeat_wait_ms: 0,
         budget: Budget::of(1 << 20),
-        places: Arc::new(Semaphore::new(4)),
-        strikes: Strikes::default(),
+        sale_permits: Arc::new(Semaphore::new(4)),
+        penalties: PayerPenalties::default(),
         tasks: TaskTracker::new(),
     });
     let access = Access::new(Vec::new(), IpRanges::default(), 0, clock);
     let terms = config.terms().unwrap();
-    Arc::new(Api::new(Shop::new(config, terms), seller, access, CancellationToken::new()))
+    Arc::new(Api::new(Pricing::new(config, terms), seller, access, CancellationToken::new()))
 }
 
 /// A payment header, and the record of the stream that is owed for it.
@@ -76,16 +76,16 @@ fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
         } },
     });
     let header = bursar_x402::header::encode(&payment.to_string());
-    let named = Named::read(&header, Version::V1, api.shop.terms()).unwrap();
+    let named = PaymentIdentity::read(&header, Version::V1, api.pricing.terms()).unwrap();
     let record = Record {
         id: named.id,
         body: Quote::unpriced(body).digest,
         payment: named.digest,
         taken_at: 0,
-        ends: 1_500,
+        expires_at: 1_500,
         stage: Stage::Owed,
         settlement: Settlement::Settled { receipt: "{}".to_owned() },
-        question: "{}".to_owned(),
+        facilitator_request: "{}".to_owned(),
         model: None,
         amount: "500".to_owned(),
         usd: "0.0005".to_owned(),
@@ -93,7 +93,7 @@ fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
         asset: Address::ZERO,
         payer: payer.parse().unwrap(),
         usage: None,
-        kept: false,
+        answer_stored: false,
         key: Some(SaleKey([1; 16])),
         bound: Some(9),
     };
@@ -110,7 +110,7 @@ async fn an_owed_stream_stays_owed_while_long_bodies_are_refused() {
     let body = Bytes::from(body.to_string());
     assert!(body.len() > SHORT_BYTES);
     let (header, record) = owed_stream(&api, &body);
-    api.seller.parts().keeper.put(&record, None).await.unwrap();
+    api.seller.parts().ledger.put(&record, None).await.unwrap();
     let send = async || {
         let mut headers = HeaderMap::new();
         headers.insert("x-payment", header.parse().unwrap());

@@ -6,7 +6,7 @@ use bursar_rows::{Options, RowFile, StoreError, decode, encode};
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
 use super::store::{Change, Store, StoreReply};
-use super::{Answer, PaymentId, Record, Settlement, Stage};
+use super::{PaymentId, Record, Settlement, Stage, StoredAnswer};
 
 type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
 type Keys = TableDefinition<'static, &'static [u8], ()>;
@@ -50,7 +50,7 @@ impl Store for RedbStore {
         self.file.read(move |read| read_record(&read.open_table(PAYMENTS)?, &id.0))
     }
 
-    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<Answer>> {
+    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<StoredAnswer>> {
         self.file.read(move |read| {
             let table = read.open_table(ANSWERS)?;
             let row = table.get(&id.0[..])?;
@@ -114,7 +114,7 @@ fn apply_changes(write: &WriteTransaction, changes: &[Change]) -> Result<(), Sto
                 if let Some(answer) = answer {
                     answers.insert(id, &encode(answer)?[..])?;
                 }
-                if !record.kept {
+                if !record.answer_stored {
                     answers.remove(id)?;
                 }
             }

@@ -2,13 +2,13 @@
 
 use bursar_chain::ports::BoxFuture;
 
-use super::{Answer, PaymentId, Record};
+use super::{PaymentId, Record, StoredAnswer};
 
 /// A change to the store.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Inserts or replaces a record, with its answer if that is new.
-    Put(Box<Record>, Option<Answer>),
+    Put(Box<Record>, Option<StoredAnswer>),
     /// Deletes a payment and its answer.
     Forget(PaymentId),
 }
@@ -27,7 +27,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn get(&self, id: PaymentId) -> StoreReply<'_, Option<Record>>;
 
     /// Returns the stored answer of a payment.
-    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<Answer>>;
+    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<StoredAnswer>>;
 
     /// Returns records that need work after a restart: taken but not answered, or with a pending settlement.
     fn open(&self) -> StoreReply<'_, Vec<Record>>;

@@ -106,9 +106,9 @@ fn a_payment_is_accepted_only_if_it_expires_within_the_span() {
             assert_eq!(rejection_of(&payment, version, method), reason, "{at}");
         }
         let good = read(&payment(version, method), version, &[offer(8453, method)]).unwrap();
-        assert_eq!((good.ends, good.payer), (1_500, PAYER.parse().unwrap()));
+        assert_eq!((good.expires_at, good.payer), (1_500, PAYER.parse().unwrap()));
         assert_eq!((good.version, good.offer), (version, offer(8453, method)));
-        assert!(good.question.contains("\"paymentRequirements\""));
+        assert!(good.facilitator_request.contains("\"paymentRequirements\""));
     }
 }
 
@@ -211,8 +211,12 @@ fn a_payment_id_depends_on_network_token_payer_and_nonce_only() {
             let read = read(payment, version, &[offer(8453, method), offer(4663, method)]).unwrap();
             let text = header::encode(&payment.to_string());
             let terms = [Arc::clone(&offer(8453, method).terms)];
-            let named = Named::read(&text, version, &terms).unwrap();
-            assert_eq!(named, Named { id: read.id, digest: read.digest }, "found by its identity");
+            let named = PaymentIdentity::read(&text, version, &terms).unwrap();
+            assert_eq!(
+                named,
+                PaymentIdentity { id: read.id, digest: read.digest },
+                "found by its identity"
+            );
             (read.id, read.digest)
         };
         let first = payment(Version::V1, method);
@@ -252,7 +256,7 @@ fn facilitator_request_contains_the_payment_and_its_offer() {
     for (version, method) in ALL {
         let payment = payment(version, method);
         let offers = [offer(1, method), offer(8453, method)];
-        let request = read(&payment, version, &offers).unwrap().question;
+        let request = read(&payment, version, &offers).unwrap().facilitator_request;
         let request: Value = serde_json::from_str(&request).unwrap();
         assert_eq!(request["x402Version"], version.number());
         assert_eq!(request["paymentPayload"], payment);
@@ -268,7 +272,7 @@ fn a_version_2_payment_id_uses_its_accepted_asset() {
     let named = |payment: &Value| {
         let text = header::encode(&payment.to_string());
         let terms = [Arc::clone(&offer(8453, Method::Eip3009).terms)];
-        Named::read(&text, Version::V2, &terms).unwrap().id
+        PaymentIdentity::read(&text, Version::V2, &terms).unwrap().id
     };
     let old = with(payment(Version::V2, Method::Eip3009), "/accepted/asset", OTHER);
     let terms =
@@ -285,16 +289,16 @@ fn a_payment_is_identified_without_offers() {
         let offered = offer(8453, method);
         let made = read(&payment(version, method), version, &[offered]).unwrap();
         let text = header::encode(&payment(version, method).to_string());
-        let named = Named::read(&text, version, &[]).unwrap();
-        assert_eq!(named, Named { id: made.id, digest: made.digest });
+        let named = PaymentIdentity::read(&text, version, &[]).unwrap();
+        assert_eq!(named, PaymentIdentity { id: made.id, digest: made.digest });
     }
     // Version 1 names no asset, so the one in the terms counts.
     let other =
         Terms { asset: OTHER.parse().unwrap(), ..(*offer(8453, Method::Eip3009).terms).clone() };
     let text = header::encode(&payment(Version::V1, Method::Eip3009).to_string());
-    let named = |terms: &[Arc<Terms>]| Named::read(&text, Version::V1, terms).unwrap().id;
+    let named = |terms: &[Arc<Terms>]| PaymentIdentity::read(&text, Version::V1, terms).unwrap().id;
     assert_ne!(named(&[Arc::new(other)]), named(&[]));
     for wrong in ["", "e30=", "W10="] {
-        assert!(Named::read(wrong, Version::V2, &[]).is_err(), "{wrong}");
+        assert!(PaymentIdentity::read(wrong, Version::V2, &[]).is_err(), "{wrong}");
     }
 }

@@ -2,8 +2,8 @@
 
 use bursar_core::networks::{ChainId, by_chain};
 
-use super::{PaymentRefusal, Seller, Sold, Step, end};
-use crate::book::{Answer, Record, Settlement, Stage};
+use super::{PaymentRefusal, SaleOutcome, Seller, Step, end};
+use crate::book::{Record, Settlement, Stage, StoredAnswer};
 use crate::facilitator::{SaleContext, SettleOutcome, Verdict};
 use crate::fault::Code;
 use crate::unpaid::UnpaidGuard;
@@ -18,24 +18,24 @@ impl Seller {
     pub(super) async fn settle_whole(
         &self,
         mut record: Record,
-        answer: Answer,
+        answer: StoredAnswer,
         request_id: Option<String>,
         unpaid: Option<UnpaidGuard>,
-    ) -> Step<Sold> {
+    ) -> Step<SaleOutcome> {
         let earned = !record.settlement.is_good();
         // A stored answer is not written again.
-        let mut new = (!record.kept).then(|| answer.clone());
-        record.kept = true;
+        let mut new = (!record.answer_stored).then(|| answer.clone());
+        record.answer_stored = true;
         let mut remaining = None;
         if earned {
             remaining = self.settle(&mut record, new.take(), unpaid).await?;
         }
         record.stage = Stage::Paid;
-        self.stored(self.0.keeper.put(&record, new).await)?;
+        self.stored(self.0.ledger.put(&record, new).await)?;
         remaining.into_iter().for_each(UnpaidGuard::keep);
         self.0.failpoints.pass("paid");
         self.count_sale(&record, "whole", earned);
-        Ok(Sold::whole(&record, answer, request_id))
+        Ok(SaleOutcome::whole(&record, answer, request_id))
     }
 
     /// Settles for a stream that is about to start, and stores the result.
@@ -45,7 +45,7 @@ impl Seller {
         unpaid: Option<UnpaidGuard>,
     ) -> Step<()> {
         let remaining = self.settle(record, None, unpaid).await?;
-        self.stored(self.0.keeper.put(record, None).await)?;
+        self.stored(self.0.ledger.put(record, None).await)?;
         remaining.into_iter().for_each(UnpaidGuard::keep);
         self.0.failpoints.pass("paid");
         self.count_sale(record, "streamed", true);
@@ -60,11 +60,11 @@ impl Seller {
     async fn settle(
         &self,
         record: &mut Record,
-        answer: Option<Answer>,
+        answer: Option<StoredAnswer>,
         unpaid: Option<UnpaidGuard>,
     ) -> Step<Option<UnpaidGuard>> {
         let before = std::mem::replace(&mut record.settlement, Settlement::Asked);
-        self.stored(self.0.keeper.put(record, answer).await)?;
+        self.stored(self.0.ledger.put(record, answer).await)?;
         self.0.failpoints.pass("asking");
         let outcome = self.request_settlement(record, before).await;
         self.0.failpoints.pass("settled");
@@ -73,7 +73,7 @@ impl Seller {
             (Settlement::Pending { .. }, Some(unpaid)) => return Ok(Some(unpaid)),
             (Settlement::Pending { .. }, None) => {
                 record.settlement = Settlement::Asked;
-                self.stored(self.0.keeper.put(record, None).await)?;
+                self.stored(self.0.ledger.put(record, None).await)?;
                 return end(PaymentRefusal::of(Code::UnpaidLimit, record));
             }
             (Settlement::Open | Settlement::Asked | Settlement::Failed { .. }, _undelivered) => {}
@@ -93,10 +93,10 @@ impl Seller {
                 Code::SettlementUnknown
             }
         };
-        self.stored(self.0.keeper.put(record, None).await)?;
+        self.stored(self.0.ledger.put(record, None).await)?;
         // Counted only after it is on disk: a refusal that is not stored occurs again.
         if code == Code::SettlementFailed {
-            self.0.strikes.add(record.payer, self.0.clock.mono_ms());
+            self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
         end(PaymentRefusal::of(code, record))
     }
@@ -143,7 +143,7 @@ impl Seller {
     /// check, a payer who empties the account first would receive many answers and pay for none.
     async fn pending_counts(&self, record: &mut Record) -> bool {
         let Some(context) = context_of(record) else { return true };
-        let verdict = self.0.facilitator.verify(&record.question, context).await;
+        let verdict = self.0.facilitator.verify(&record.facilitator_request, context).await;
         if !matches!(verdict, Verdict::Invalid { .. }) {
             return true;
         }
@@ -158,7 +158,7 @@ impl Seller {
                 "the payment is on a network that is not known".to_owned(),
             );
         };
-        let mut outcome = self.0.facilitator.settle(&record.question, context).await;
+        let mut outcome = self.0.facilitator.settle(&record.facilitator_request, context).await;
         if let SettleOutcome::Pending { hash, .. } = &mut outcome
             && let Some(named) = *hash
             // A delivered answer cannot be taken back.
@@ -196,7 +196,7 @@ impl Seller {
         if record.settlement == before {
             return;
         }
-        match self.0.keeper.put(&record, None).await {
+        match self.0.ledger.put(&record, None).await {
             Ok(()) => self.count_reconciled(&record, &outcome),
             Err(fault) => tracing::error!(%fault, "the end of a settlement could not be stored"),
         }
@@ -217,7 +217,7 @@ impl Seller {
                     );
                     self.0.metrics.unpaid_answers.inc();
                 }
-                self.0.strikes.add(record.payer, self.0.clock.mono_ms());
+                self.0.penalties.add(record.payer, self.0.clock.mono_ms());
             }
             Settlement::Open | Settlement::Asked => {}
         }

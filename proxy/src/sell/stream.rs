@@ -8,9 +8,9 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::budget::{Budget, READ_MS};
-use super::{AnswerHead, KEPT_BYTES_MAX, Order, PaidStream, Seller, Sold, Step};
-use crate::book::keeper::PaymentGuard;
-use crate::book::{Answer, Record, Stage};
+use super::{AnswerHead, KEPT_BYTES_MAX, Order, PaidStream, SaleOutcome, Seller, Step};
+use crate::book::ledger::PaymentGuard;
+use crate::book::{Record, Stage, StoredAnswer};
 use crate::fault::{Code, Fault};
 use crate::upstream::UpstreamResponse;
 use crate::usage;
@@ -86,9 +86,9 @@ impl Seller {
         mut record: Record,
         response: UpstreamResponse,
         guards: SaleGuards,
-    ) -> Step<Sold> {
+    ) -> Step<SaleOutcome> {
         record.stage = Stage::Streaming;
-        self.stored(self.0.keeper.put(&record, None).await)?;
+        self.stored(self.0.ledger.put(&record, None).await)?;
         self.0.failpoints.pass("streaming");
         let (chunks, pieces) = mpsc::channel(CHUNKS);
         let complete = Arc::new(AtomicBool::new(false));
@@ -105,7 +105,7 @@ impl Seller {
         let (seller, order) = (self.clone(), order.clone());
         let tasks = self.0.tasks.clone();
         tasks.spawn(async move { seller.forward(&order, record, response, guards, sender).await });
-        Ok(Sold::Stream(stream))
+        Ok(SaleOutcome::Stream(stream))
     }
 
     async fn forward(
@@ -118,10 +118,35 @@ impl Seller {
     ) {
         let mut copy = StreamCopy::new(self.0.budget.clone());
         let mut customer = Some(sender);
+        let end = self.pump(&mut response, &mut copy, &mut customer).await;
+        let quote = &order.quote;
+        let prompt = quote.estimate.prompt_tokens;
+        record.usage = usage::of_stream(&copy.bytes, copy.whole, prompt, quote.vocabulary);
+        self.count_usage(order, &record);
+        let answer =
+            self.end_stream(&mut record, end, &mut copy, response, customer.as_ref()).await;
+        record.answer_stored = answer.is_some();
+        if let Err(fault) = self.0.ledger.put(&record, answer).await {
+            tracing::error!(%fault, "the end of a stream could not be stored");
+        }
+        // The customer sees the end only after it is on disk, so a repeat of the request receives the same.
+        if let Some(sender) = customer {
+            sender.complete.store(true, Ordering::Release);
+        }
+        drop(guards);
+    }
+
+    /// Passes chunks to the customer and the copy until the stream ends. `customer` becomes `None` once it has left.
+    async fn pump(
+        &self,
+        response: &mut UpstreamResponse,
+        copy: &mut StreamCopy,
+        customer: &mut Option<ChunkSender>,
+    ) -> StreamEnd {
         let mut filter = self.0.upstream.filter();
         let mut next = filter.pass(&std::mem::take(&mut response.first));
         let mut ended = None;
-        let end = loop {
+        loop {
             copy.add(&next);
             // The filter may hold back a whole chunk that could be the start of the upstream's key.
             if let Some(sender) = &customer
@@ -132,13 +157,13 @@ impl Seller {
                 )
             {
                 self.0.metrics.streams_left.inc();
-                customer = None;
+                *customer = None;
             }
             if customer.is_none() && !copy.whole {
-                break StreamEnd::Abandoned;
+                return StreamEnd::Abandoned;
             }
             if let Some(end) = ended {
-                break end;
+                return end;
             }
             next = match self.0.upstream.next_chunk(&mut response.rest).await {
                 Ok(Some(chunk)) => filter.pass(&chunk),
@@ -152,41 +177,42 @@ impl Seller {
                 }
             };
             self.0.failpoints.pass("chunk");
-        };
-        let quote = &order.quote;
-        let prompt = quote.estimate.prompt_tokens;
-        record.usage = usage::of_stream(&copy.bytes, copy.whole, prompt, quote.vocabulary);
-        self.count_usage(order, &record);
-        let (stage, answer) = match end {
+        }
+    }
+
+    /// Sets the record's stage. Returns the answer to store, if it is whole.
+    async fn end_stream(
+        &self,
+        record: &mut Record,
+        end: StreamEnd,
+        copy: &mut StreamCopy,
+        response: UpstreamResponse,
+        customer: Option<&ChunkSender>,
+    ) -> Option<StoredAnswer> {
+        record.stage = Stage::Paid;
+        match end {
             // The upstream reported an error within the stream.
             StreamEnd::Complete if usage::has_error(&copy.bytes) => {
-                self.broken(&record, "upstream_error");
-                (Stage::Broken, None)
+                record.stage = Stage::Broken;
+                self.broken(record, "upstream_error");
+                None
             }
             StreamEnd::Complete if copy.whole => {
                 let body = std::mem::take(&mut copy.bytes);
-                let content_type = response.content_type.clone();
-                (Stage::Paid, Some(Answer { status: response.status, content_type, body }))
+                let (status, content_type) = (response.status, response.content_type);
+                Some(StoredAnswer { status, content_type, body })
             }
-            StreamEnd::Complete | StreamEnd::Abandoned => (Stage::Paid, None),
+            StreamEnd::Complete | StreamEnd::Abandoned => None,
             StreamEnd::Broken(fault) => {
-                self.broken(&record, fault.code.text());
-                if let Some(sender) = &customer {
+                record.stage = Stage::Broken;
+                self.broken(record, fault.code.text());
+                if let Some(sender) = customer {
                     let send = sender.chunks.send(broken_frame());
                     let _left = within(&*self.0.clock, READ_MS, send).await;
                 }
-                (Stage::Broken, None)
+                None
             }
-        };
-        (record.stage, record.kept) = (stage, answer.is_some());
-        if let Err(fault) = self.0.keeper.put(&record, answer).await {
-            tracing::error!(%fault, "the end of a stream could not be stored");
         }
-        // The customer sees the end only after it is on disk, so a repeat of the request receives the same.
-        if let Some(sender) = customer {
-            sender.complete.store(true, Ordering::Release);
-        }
-        drop(guards);
     }
 
     fn broken(&self, record: &Record, code: &'static str) {

@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-fn unpaid(per_payer: u64, total: u64) -> Unpaid {
-    Unpaid::new(UnpaidLimits { per_payer: U256::from(per_payer), total: U256::from(total) })
+fn unpaid(per_payer: u64, total: u64) -> UnpaidSales {
+    UnpaidSales::new(UnpaidLimits { per_payer: U256::from(per_payer), total: U256::from(total) })
 }
 
 fn id(n: u64) -> PaymentId {

@@ -3,10 +3,9 @@
 //! or decides about money.
 
 pub mod abi;
+pub mod chain_tasks;
 pub mod clock;
-pub mod courier;
 pub mod data_fee;
-pub mod errands;
 pub mod explorer_http;
 pub mod failpoints;
 pub mod follower;
@@ -16,4 +15,5 @@ pub mod revert;
 pub mod rpc;
 pub mod simulate;
 pub mod token;
+pub mod tx_driver;
 pub mod zone;

@@ -13,20 +13,20 @@ use crate::ports::{BlockTag, CallEnd, Chain, ChainFault};
 
 /// The simulation methods of a chain's nodes, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
+pub enum SimulationMethod {
     /// `eth_simulateV1`.
-    AllAtOnce,
+    SimulateV1,
     /// `eth_call` with Multicall3's code at the account's address: it calls as the account, and each call sees
     /// the effects of the previous ones.
-    StandIn,
+    StateOverride,
     /// Each call separately, on the newest block.
-    OneByOne,
+    SingleCalls,
 }
 
 /// The result of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simulation {
-    pub means: Means,
+    pub method: SimulationMethod,
     /// One for each call, in their order. `None` if unknown: a later call that fails alone may fail only
     /// because the previous calls did not happen.
     pub ends: Vec<Option<CallEnd>>,
@@ -43,7 +43,7 @@ impl Simulation {
 /// Simulates calls on one chain and remembers the method that its nodes support.
 #[derive(Debug, Default)]
 pub struct Simulator {
-    means: OnceCell<Means>,
+    method: OnceCell<SimulationMethod>,
 }
 
 impl Simulator {
@@ -51,8 +51,8 @@ impl Simulator {
     ///
     /// # Errors
     /// No node answered, so the method is still unknown.
-    pub async fn probe(&self, chain: &dyn Chain) -> Result<Means, ChainFault> {
-        self.means.get_or_try_init(|| find_means(chain)).await.copied()
+    pub async fn probe(&self, chain: &dyn Chain) -> Result<SimulationMethod, ChainFault> {
+        self.method.get_or_try_init(|| probe_method(chain)).await.copied()
     }
 
     /// Simulates calls of `from`, in sequence.
@@ -65,38 +65,38 @@ impl Simulator {
         from: Address,
         calls: &[Call],
     ) -> Result<Simulation, ChainFault> {
-        let means = self.probe(chain).await?;
-        let ends = match means {
-            Means::AllAtOnce => {
+        let method = self.probe(chain).await?;
+        let ends = match method {
+            SimulationMethod::SimulateV1 => {
                 chain.simulate(from, calls.to_vec()).await?.into_iter().map(Some).collect()
             }
-            Means::StandIn => stand_in(chain, from, calls).await?,
-            Means::OneByOne => one_by_one(chain, from, calls).await?,
+            SimulationMethod::StateOverride => stand_in(chain, from, calls).await?,
+            SimulationMethod::SingleCalls => one_by_one(chain, from, calls).await?,
         };
-        Ok(Simulation { means, ends })
+        Ok(Simulation { method, ends })
     }
 }
 
-async fn find_means(chain: &dyn Chain) -> Result<Means, ChainFault> {
+async fn probe_method(chain: &dyn Chain) -> Result<SimulationMethod, ChainFault> {
     // A harmless call from an unrelated account: this only probes whether the method exists.
     let nobody = MULTICALL3;
     match chain.simulate(nobody, vec![Call::nothing(nobody, 0)]).await {
-        Ok(_ends) => return Ok(Means::AllAtOnce),
+        Ok(_ends) => return Ok(SimulationMethod::SimulateV1),
         Err(ChainFault::Rejected { .. } | ChainFault::Malformed { .. }) => {}
         Err(fault) => return Err(fault),
     }
     let code = chain.code_at(MULTICALL3, BlockTag::Latest).await?;
     if code.is_empty() {
-        return Ok(Means::OneByOne);
+        return Ok(SimulationMethod::SingleCalls);
     }
     // An address without code answers with data only if the node applied the override.
     let account = Address::with_last_byte(0xff);
     let nothing = IMulticall3::aggregate3ValueCall { calls: Vec::new() }.abi_encode();
     let run = Call { to: account, value: U256::ZERO, data: nothing.into(), gas_limit: 0 };
     match chain.call_as(account, run, Some(code)).await {
-        Ok(answer) if !answer.is_empty() => Ok(Means::StandIn),
+        Ok(answer) if !answer.is_empty() => Ok(SimulationMethod::StateOverride),
         Ok(_) | Err(ChainFault::Rejected { .. } | ChainFault::Reverted { .. }) => {
-            Ok(Means::OneByOne)
+            Ok(SimulationMethod::SingleCalls)
         }
         Err(fault) => Err(fault),
     }

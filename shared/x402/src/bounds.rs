@@ -7,9 +7,9 @@ use bursar_core::limits::{PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
 use crate::error::X402Error;
 
 /// Most offers in one challenge. Honest servers list one for each network and token they take.
-pub const OFFERS: usize = 32;
+pub const MAX_OFFERS: usize = 32;
 /// Most bytes of a string or key in a challenge; as long as the longest URL.
-pub const STRING_BYTES: usize = 4 << 10;
+pub const MAX_STRING_BYTES: usize = 4 << 10;
 
 /// Checks the size, the depth and the strings of a challenge.
 ///
@@ -48,7 +48,7 @@ fn one_deeper(levels: usize) -> Result<usize, X402Error> {
 }
 
 fn string(text: &str) -> Result<(), X402Error> {
-    if text.len() > STRING_BYTES {
+    if text.len() > MAX_STRING_BYTES {
         return Err(X402Error::format("a string in it is longer than 4 KiB"));
     }
     Ok(())

@@ -11,18 +11,18 @@ use crate::error::X402Error;
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'a> {
     object: &'a Object,
-    place: &'a str,
+    path: &'a str,
 }
 
 impl<'a> Fields<'a> {
-    /// Creates a reader of `object`, whose path is `place`.
-    pub fn new(object: &'a Object, place: &'a str) -> Self {
-        Self { object, place }
+    /// Creates a reader of `object`, which is at `path` in the input.
+    pub fn new(object: &'a Object, path: &'a str) -> Self {
+        Self { object, path }
     }
 
     /// Returns the error that a member has this fault.
-    pub fn refuse(&self, key: &str, fault: &str) -> X402Error {
-        X402Error::format(format!("{}{key} {fault}", self.place))
+    pub fn error(&self, key: &str, fault: &str) -> X402Error {
+        X402Error::format(format!("{}{key} {fault}", self.path))
     }
 
     /// Returns a member, unless it is absent or `null`.
@@ -36,15 +36,14 @@ impl<'a> Fields<'a> {
     /// `InvalidFormat` for another type, as in all methods below.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, X402Error> {
         let read =
-            |value: &'a Value| value.as_str().ok_or_else(|| self.refuse(key, "is not a string"));
+            |value: &'a Value| value.as_str().ok_or_else(|| self.error(key, "is not a string"));
         self.value(key).map(read).transpose()
     }
 
     /// Returns an object, if present.
     pub fn object(&self, key: &str) -> Result<Option<&'a Object>, X402Error> {
-        let read = |value: &'a Value| {
-            value.as_object().ok_or_else(|| self.refuse(key, "is not an object"))
-        };
+        let read =
+            |value: &'a Value| value.as_object().ok_or_else(|| self.error(key, "is not an object"));
         self.value(key).map(read).transpose()
     }
 
@@ -52,7 +51,7 @@ impl<'a> Fields<'a> {
     pub fn count(&self, key: &str) -> Result<Option<u64>, X402Error> {
         let read = |value: &Value| {
             let number = value.as_number().and_then(|number| number.as_u64());
-            number.ok_or_else(|| self.refuse(key, "is not a whole number of 0 or more"))
+            number.ok_or_else(|| self.error(key, "is not a whole number of 0 or more"))
         };
         self.value(key).map(read).transpose()
     }
@@ -69,7 +68,7 @@ impl<'a> Fields<'a> {
             | Value::Bool(_)
             | Value::Number(_)
             | Value::Array(_)
-            | Value::Object(_) => Err(self.refuse(key, "must be a string or an integer")),
+            | Value::Object(_) => Err(self.error(key, "must be a string or an integer")),
         };
         self.value(key).map(read).transpose()
     }
@@ -79,7 +78,7 @@ impl<'a> Fields<'a> {
         let read = |text: &str| {
             Atoms::parse(text)
                 .map(|atoms| atoms.0)
-                .map_err(|_text| self.refuse(key, "is not a whole number below 2^256"))
+                .map_err(|_text| self.error(key, "is not a whole number below 2^256"))
         };
         self.digits(key)?.map(read).transpose()
     }
@@ -89,7 +88,7 @@ impl<'a> Fields<'a> {
     /// Its checksum is not verified, because official clients do not verify it either.
     pub fn address(&self, key: &str) -> Result<Address, X402Error> {
         let text = self.required(key, self.text(key)?)?;
-        address(text).ok_or_else(|| self.refuse(key, "is not 0x and 40 hex digits"))
+        address(text).ok_or_else(|| self.error(key, "is not 0x and 40 hex digits"))
     }
 
     /// Returns 32 bytes, if they are written as `0x` and 64 hex digits.
@@ -109,12 +108,12 @@ impl<'a> Fields<'a> {
         let digits = text.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
         digits
             .map(Bytes::from)
-            .ok_or_else(|| self.refuse(key, "is not 0x and an even number of hex digits"))
+            .ok_or_else(|| self.error(key, "is not 0x and an even number of hex digits"))
     }
 
     /// Returns `found`, or the error that the member is missing.
     pub fn required<T>(&self, key: &str, found: Option<T>) -> Result<T, X402Error> {
-        found.ok_or_else(|| self.refuse(key, "is missing"))
+        found.ok_or_else(|| self.error(key, "is missing"))
     }
 }
 

@@ -57,11 +57,11 @@ impl Offer {
     /// Offers that the wallet can never pay (another scheme, another kind of chain) must have the same shape:
     /// official clients require it too.
     pub(crate) fn parse(raw: &Value, version: Version, index: usize) -> Result<Self, X402Error> {
-        let place = format!("accepts[{index}].");
+        let path = format!("accepts[{index}].");
         let object = raw
             .as_object()
             .ok_or_else(|| X402Error::format(format!("accepts[{index}] is not an object")))?;
-        let fields = Fields::new(object, &place);
+        let fields = Fields::new(object, &path);
         let text = |key| fields.text(key).map(|found| found.map(str::to_owned));
         let network_text = fields.required("network", fields.digits("network")?)?;
         Ok(Self {
@@ -74,7 +74,7 @@ impl Offer {
             max_timeout_seconds: fields
                 .count("maxTimeoutSeconds")?
                 .unwrap_or(DEFAULT_TIMEOUT_SECONDS),
-            extra: Extra::parse(fields.object("extra")?, &place)?,
+            extra: Extra::parse(fields.object("extra")?, &path)?,
             resource: text("resource")?.filter(|url| !url.is_empty()),
             raw: raw.clone(),
         })
@@ -97,10 +97,10 @@ impl Offer {
 }
 
 impl Extra {
-    pub(crate) fn parse(object: Option<&Object>, place: &str) -> Result<Self, X402Error> {
+    pub(crate) fn parse(object: Option<&Object>, path: &str) -> Result<Self, X402Error> {
         let Some(object) = object else { return Ok(Self::default()) };
-        let place = format!("{place}extra.");
-        let fields = Fields::new(object, &place);
+        let path = format!("{path}extra.");
+        let fields = Fields::new(object, &path);
         let text = |key| fields.text(key).map(|found| found.map(str::to_owned));
         Ok(Self {
             name: text("name")?,
@@ -121,7 +121,7 @@ fn amount(fields: &Fields<'_>, version: Version) -> Result<U256, X402Error> {
     };
     let (found, other) = (fields.digits(ours)?, fields.digits(theirs)?);
     if other.is_some() && found != other {
-        return Err(fields.refuse(theirs, "contradicts x402Version"));
+        return Err(fields.error(theirs, "contradicts x402Version"));
     }
     fields.required(ours, fields.amount(ours)?)
 }

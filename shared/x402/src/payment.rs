@@ -20,10 +20,10 @@ use crate::signature::Signature65;
 /// made from JSON values. Reading one from the journal does not check it again, because a stricter reader must not
 /// make an old journal unreadable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Echo(Kept);
+pub struct Echo(EchoParts);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum Kept {
+enum EchoParts {
     Nothing,
     /// Version 1 names the scheme, and the network in the offer's own spelling.
     V1 {
@@ -40,7 +40,7 @@ enum Kept {
 impl Echo {
     /// Returns the echo of an offer for which nothing is sent back.
     pub fn none() -> Self {
-        Self(Kept::Nothing)
+        Self(EchoParts::Nothing)
     }
 
     /// Keeps the parts of a challenge that go back with the payment for `offer`.
@@ -52,9 +52,9 @@ impl Echo {
         let echo = match challenge.version {
             Version::V1 => {
                 let network = offer.raw.get("network").map(Value::to_compact);
-                Self(Kept::V1 { network: network.unwrap_or_default() })
+                Self(EchoParts::V1 { network: network.unwrap_or_default() })
             }
-            Version::V2 => Self(Kept::V2 {
+            Version::V2 => Self(EchoParts::V2 {
                 accepted: offer.raw.to_compact(),
                 resource: compact(&challenge.resource),
                 extensions: compact(&challenge.extensions),
@@ -70,8 +70,8 @@ impl Echo {
     #[must_use]
     pub fn stripped(&self) -> Self {
         match self.0 {
-            Kept::V1 { .. } => Self(Kept::V1 { network: String::new() }),
-            Kept::Nothing | Kept::V2 { .. } => Self::none(),
+            EchoParts::V1 { .. } => Self(EchoParts::V1 { network: String::new() }),
+            EchoParts::Nothing | EchoParts::V2 { .. } => Self::none(),
         }
     }
 
@@ -83,8 +83,8 @@ impl Echo {
     /// Returns the version in which the payment is written.
     pub fn version(&self) -> Version {
         match self.0 {
-            Kept::V1 { .. } => Version::V1,
-            Kept::Nothing | Kept::V2 { .. } => Version::V2,
+            EchoParts::V1 { .. } => Version::V1,
+            EchoParts::Nothing | EchoParts::V2 { .. } => Version::V2,
         }
     }
 
@@ -99,11 +99,11 @@ impl Echo {
     fn bytes(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match &self.0 {
-            Kept::Nothing => 0,
-            Kept::V1 { network } => network.len(),
-            Kept::V2 { accepted, resource, extensions } => {
-                let beside = length(resource).saturating_add(length(extensions));
-                accepted.len().saturating_add(beside)
+            EchoParts::Nothing => 0,
+            EchoParts::V1 { network } => network.len(),
+            EchoParts::V2 { accepted, resource, extensions } => {
+                let rest = length(resource).saturating_add(length(extensions));
+                accepted.len().saturating_add(rest)
             }
         }
     }
@@ -125,11 +125,11 @@ pub fn payment_header(
 fn payment_json(echo: &Echo, authorization: &Authorization, signature: &Signature65) -> String {
     let payload = payload_json(authorization, signature);
     match &echo.0 {
-        Kept::Nothing => format!("{{\"x402Version\":2,\"payload\":{payload}}}"),
-        Kept::V1 { network } => format!(
+        EchoParts::Nothing => format!("{{\"x402Version\":2,\"payload\":{payload}}}"),
+        EchoParts::V1 { network } => format!(
             "{{\"x402Version\":1,\"scheme\":\"exact\",\"network\":{network},\"payload\":{payload}}}"
         ),
-        Kept::V2 { accepted, resource, extensions } => {
+        EchoParts::V2 { accepted, resource, extensions } => {
             let member = |key: &str, json: &Option<String>| {
                 json.as_ref().map(|json| format!(",\"{key}\":{json}")).unwrap_or_default()
             };

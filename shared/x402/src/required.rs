@@ -61,7 +61,7 @@ impl PaymentRequired {
     /// Returns the other resource URLs, at the top level or in any offer, each once.
     ///
     /// # Errors
-    /// `InvalidFormat` if there are more than [`OTHER_URLS`].
+    /// `InvalidFormat` if there are more than [`MAX_OTHER_URLS`].
     pub fn other_urls(&self, offer: &Offer) -> Result<Vec<String>, X402Error> {
         let mut urls: Vec<&str> = self.resource_url(offer).into_iter().collect();
         let first = urls.len();
@@ -72,7 +72,7 @@ impl PaymentRequired {
             }
         }
         let others = urls.get(first..).unwrap_or_default();
-        if others.len() > OTHER_URLS {
+        if others.len() > MAX_OTHER_URLS {
             return Err(X402Error::format("it names more than 8 resource URLs"));
         }
         Ok(others.iter().map(|url| (*url).to_owned()).collect())
@@ -80,15 +80,15 @@ impl PaymentRequired {
 }
 
 /// Most further URLs that a challenge may name: all of them are checked and shown.
-pub const OTHER_URLS: usize = 7;
+pub const MAX_OTHER_URLS: usize = 7;
 
 fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
     let listed = fields.required("accepts", fields.value("accepts"))?;
-    let listed = listed.as_array().ok_or_else(|| fields.refuse("accepts", "is not a list"))?;
+    let listed = listed.as_array().ok_or_else(|| fields.error("accepts", "is not a list"))?;
     match listed.len() {
-        0 => Err(fields.refuse("accepts", "is empty")),
-        1..=bounds::OFFERS => Ok(listed),
-        _more => Err(fields.refuse("accepts", "has more than 32 offers")),
+        0 => Err(fields.error("accepts", "is empty")),
+        1..=bounds::MAX_OFFERS => Ok(listed),
+        _more => Err(fields.error("accepts", "has more than 32 offers")),
     }
 }
 
@@ -98,10 +98,10 @@ fn version(fields: &Fields<'_>, accepts: &[Value]) -> Result<Version, X402Error>
         Some(_) => match fields.count("x402Version") {
             Ok(Some(1)) => Ok(Version::V1),
             Ok(Some(2)) => Ok(Version::V2),
-            Ok(_) | Err(_) => Err(fields.refuse("x402Version", "must be 1 or 2")),
+            Ok(_) | Err(_) => Err(fields.error("x402Version", "must be 1 or 2")),
         },
         None => inferred(accepts).ok_or_else(|| {
-            fields.refuse("x402Version", "is missing, and the offers do not imply it")
+            fields.error("x402Version", "is missing, and the offers do not imply it")
         }),
     }
 }
@@ -125,7 +125,7 @@ fn resource_url<'a>(fields: &Fields<'a>) -> Result<Option<&'a str>, X402Error> {
         Some(Value::String(url)) => Some(url.as_str()),
         Some(Value::Object(resource)) => Fields::new(resource, "resource.").text("url")?,
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
-            return Err(fields.refuse("resource", "must be an object or a URL"));
+            return Err(fields.error("resource", "must be an object or a URL"));
         }
     };
     Ok(url.filter(|url| !url.is_empty()))

@@ -53,7 +53,7 @@ impl<'a> Choice<'a> {
         let payee = offer
             .payee_address()
             .ok_or_else(|| X402Error::payment("payTo is not 0x and 40 hex digits"))?;
-        refuse_dead_end(payee, asset)?;
+        reject_unspendable_payee(payee, asset)?;
         Ok(Self { offer, network, asset, payee, reference: asset == network.stablecoin.address })
     }
 }
@@ -63,7 +63,7 @@ fn is_reference(offer: &Offer, network: &Network) -> bool {
 }
 
 /// Rejects payees that lose the money: the zero address has no key, and a token keeps what it receives.
-fn refuse_dead_end(payee: Address, asset: Address) -> Result<(), X402Error> {
+fn reject_unspendable_payee(payee: Address, asset: Address) -> Result<(), X402Error> {
     if payee.is_zero() {
         return Err(X402Error::payment("payTo is the zero address"));
     }
@@ -79,7 +79,7 @@ fn refuse_dead_end(payee: Address, asset: Address) -> Result<(), X402Error> {
 ///
 /// # Errors
 /// `InvalidPayment` if payer and payee are the same.
-pub fn refuse_own_payee(payer: Address, payee: Address) -> Result<(), X402Error> {
+pub fn reject_own_payee(payer: Address, payee: Address) -> Result<(), X402Error> {
     if payer == payee {
         return Err(X402Error::payment("payTo is the address that would pay"));
     }
@@ -205,9 +205,9 @@ mod tests {
             assert_eq!(refused, Err(X402Error::payment(reason)), "{asset} {pay_to}");
         }
         let (payer, other) = (Address::repeat_byte(1), Address::repeat_byte(2));
-        assert!(refuse_own_payee(payer, other).is_ok());
+        assert!(reject_own_payee(payer, other).is_ok());
         let reason = X402Error::payment("payTo is the address that would pay");
-        assert_eq!(refuse_own_payee(payer, payer), Err(reason));
+        assert_eq!(reject_own_payee(payer, payer), Err(reason));
     }
 
     #[test]

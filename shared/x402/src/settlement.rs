@@ -12,14 +12,14 @@ use crate::required::Version;
 /// The response header of a success that was returned before.
 ///
 /// With it, a server that sells once per payment need not remember payments itself.
-pub const REPEATED: &str = "x-settlement-repeated";
+pub const REPEATED_HEADER: &str = "x-settlement-repeated";
 
 /// A body of `/verify` or `/settle`, read once. The payment in it is not verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettlementRequest {
     pub version: Version,
     /// The payment that the payer must have signed.
-    pub asked: Asked,
+    pub requirements: Requirements,
     /// The scheme that the payment itself names, if any.
     pub paid_scheme: Option<String>,
     /// The network that the payment itself names, if any, as written.
@@ -27,12 +27,12 @@ pub struct SettlementRequest {
     /// The signed data, in the form of the scheme.
     pub payload: Object,
     /// The requirements have no `extra`, as those of older clients, which judge a response by its HTTP status alone.
-    pub short: bool,
+    pub without_extra: bool,
 }
 
 /// The payment that a resource server requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct Requirements {
     pub scheme: String,
     /// As written, to send back.
     pub network: String,
@@ -71,16 +71,16 @@ impl SettlementRequest {
         let named = accepted.as_ref().unwrap_or(&paid);
         Ok(Self {
             version,
-            asked: Asked::parse(&wanted)?,
+            requirements: Requirements::parse(&wanted)?,
             paid_scheme: named.text("scheme")?.map(str::to_owned),
             paid_network: named.digits("network")?.map(str::to_owned),
             payload: paid.required("payload", paid.object("payload")?)?.clone(),
-            short: wanted.value("extra").is_none(),
+            without_extra: wanted.value("extra").is_none(),
         })
     }
 }
 
-impl Asked {
+impl Requirements {
     fn parse(fields: &Fields<'_>) -> Result<Self, X402Error> {
         Ok(Self {
             scheme: fields.required("scheme", fields.text("scheme")?)?.to_owned(),
@@ -94,14 +94,14 @@ impl Asked {
 }
 
 fn version(top: Option<u64>, paid: Option<u64>) -> Result<Version, SettlementFault> {
-    let told = match (top, paid) {
+    let declared = match (top, paid) {
         (Some(top), Some(paid)) if top != paid => return Err(SettlementFault::Version),
-        (Some(told), _) | (None, Some(told)) => told,
+        (Some(declared), _) | (None, Some(declared)) => declared,
         (None, None) => {
             return Err(X402Error::format("x402Version is missing").into());
         }
     };
-    match told {
+    match declared {
         1 => Ok(Version::V1),
         2 => Ok(Version::V2),
         _other => Err(SettlementFault::Version),
@@ -112,10 +112,10 @@ fn version(top: Option<u64>, paid: Option<u64>) -> Result<Version, SettlementFau
 fn amount(fields: &Fields<'_>) -> Result<U256, X402Error> {
     match (fields.amount(V1_AMOUNT)?, fields.amount(V2_AMOUNT)?) {
         (Some(old), Some(new)) if old != new => {
-            Err(fields.refuse(V2_AMOUNT, "and maxAmountRequired differ"))
+            Err(fields.error(V2_AMOUNT, "and maxAmountRequired differ"))
         }
         (Some(amount), _) | (None, Some(amount)) => Ok(amount),
-        (None, None) => Err(fields.refuse(V2_AMOUNT, "is missing")),
+        (None, None) => Err(fields.error(V2_AMOUNT, "is missing")),
     }
 }
 
@@ -146,9 +146,9 @@ mod tests {
             "\"network\":\"eip155:8453\",\"amount\":\"7\",\"extra\":{\"name\":\"USD Coin\"}",
         );
         let whole = read(&v2).unwrap();
-        assert_eq!((whole.version, whole.short), (Version::V2, false));
-        assert_eq!(whole.asked.amount, U256::from(7));
-        assert_eq!(whole.asked.extra.name.as_deref(), Some("USD Coin"));
+        assert_eq!((whole.version, whole.without_extra), (Version::V2, false));
+        assert_eq!(whole.requirements.amount, U256::from(7));
+        assert_eq!(whole.requirements.extra.name.as_deref(), Some("USD Coin"));
         assert_eq!(whole.paid_network.as_deref(), Some("eip155:8453"));
         let v1 = body(
             "",
@@ -156,7 +156,7 @@ mod tests {
             "\"network\":\"base\",\"maxAmountRequired\":\"7\"",
         );
         let whole = read(&v1).unwrap();
-        assert_eq!((whole.version, whole.short), (Version::V1, true));
+        assert_eq!((whole.version, whole.without_extra), (Version::V1, true));
         assert_eq!(whole.paid_scheme.as_deref(), Some("exact"));
         let short = body(
             "\"x402Version\":2,",
@@ -164,8 +164,8 @@ mod tests {
             "\"network\":8453,\"maxAmountRequired\":7,\"extra\":null",
         );
         let whole = read(&short).unwrap();
-        assert_eq!((whole.version, whole.short), (Version::V2, true));
-        assert_eq!(whole.asked.network, "8453");
+        assert_eq!((whole.version, whole.without_extra), (Version::V2, true));
+        assert_eq!(whole.requirements.network, "8453");
     }
 
     #[test]

@@ -1,32 +1,32 @@
 //! Orders that concern one agent.
 
-use crate::clocks::Period;
-use crate::config::{Agent, Commission, Config, Out};
-use crate::orders::{Around, Course, waits};
-use crate::seen::{Order, Ticket};
+use crate::clocks::AllowancePeriod;
+use crate::config::{Agent, Commission, Config, OrderEnd};
+use crate::observations::{Order, Ticket};
+use crate::orders::{OrderContext, OrderOutcomes, any_held};
 
 pub(crate) fn agents(
-    mut c: Course,
+    mut c: OrderOutcomes,
     mut to: Config,
     ticket: Ticket,
     order: &Order,
-    around: Around<'_>,
-) -> Vec<(Config, Out)> {
+    context: OrderContext<'_>,
+) -> Vec<(Config, OrderEnd)> {
     let named = match order {
         Order::RegisterAgent { name, bearer } => {
-            c.closed();
+            c.require_open();
             let taken = to.agents.values().any(|a| a.name.eq_ignore_ascii_case(name));
             c.refuse(taken, "NAME_TAKEN");
             let made = Agent {
                 name: name.clone(),
                 bearer: *bearer,
-                token_untold: false,
+                token_unreturned: false,
                 suspended: false,
                 commission: None,
             };
             // The agent's code is unknown until the order is answered.
             to.agents.insert(format!("?{ticket}"), made);
-            return c.end(Out::Registered, Some(to));
+            return c.end(OrderEnd::Registered, Some(to));
         }
         Order::ReplaceToken { agent }
         | Order::Suspend { agent }
@@ -37,29 +37,29 @@ pub(crate) fn agents(
         _ => return Vec::new(),
     };
     if !matches!(order, Order::Suspend { .. } | Order::DeleteAgent { .. }) {
-        c.closed();
+        c.require_open();
     }
     let code = to.agent_code(named);
     c.refuse(code.is_none(), "NOTHING_FOUND");
-    let Some(code) = code else { return c.end(Out::Done, None) };
+    let Some(code) = code else { return c.end(OrderEnd::Done, None) };
     if let Order::DeleteAgent { .. } = order {
-        let (sure, may) = waits(around, |r| r.agent == code);
+        let (sure, may) = any_held(context, |r| r.agent == code);
         c.refuse(sure, "IN_USE");
         c.may_refuse(may, "IN_USE");
         to.agents.remove(&code);
-        to.gone.insert(code);
-        return c.end(Out::Done, Some(to));
+        to.deleted_agents.insert(code);
+        return c.end(OrderEnd::Done, Some(to));
     }
     let (mut policy, mut account) = (None, None);
     if let Order::Commission { policy: p, label, .. } = order {
         (policy, account) = (to.policy_named(p), to.account_named(label));
         c.refuse(policy.is_none() || account.is_none(), "NOTHING_FOUND");
     }
-    let Some(agent) = to.agents.get_mut(&code) else { return c.end(Out::Done, None) };
+    let Some(agent) = to.agents.get_mut(&code) else { return c.end(OrderEnd::Done, None) };
     match order {
         Order::ReplaceToken { .. } => {
             c.refuse(!agent.bearer, "BAD_INPUT");
-            agent.token_untold = true;
+            agent.token_unreturned = true;
         }
         Order::Suspend { .. } => {
             c.may_refuse(agent.commission.is_none(), "AGENT_NOT_COMMISSIONED");
@@ -72,31 +72,36 @@ pub(crate) fn agents(
         Order::Commission { .. } => {
             if let (Some(policy), Some(account)) = (policy, account) {
                 let running = agent.commission.take().map(|m| m.periods);
-                let first = || Period::first(around.time).into_iter().collect();
+                let first = || AllowancePeriod::first(context.time).into_iter().collect();
                 let periods = running.unwrap_or_else(first);
                 agent.commission = Some(Commission { policy, account, periods });
             }
         }
-        Order::Renew { .. } => return renew(c, to, &code, around),
+        Order::Renew { .. } => return renew(c, to, &code, context),
         _ => {}
     }
-    c.end(Out::Done, Some(to))
+    c.end(OrderEnd::Done, Some(to))
 }
 
-fn renew(mut c: Course, to: Config, code: &str, around: Around<'_>) -> Vec<(Config, Out)> {
+fn renew(
+    mut c: OrderOutcomes,
+    to: Config,
+    code: &str,
+    context: OrderContext<'_>,
+) -> Vec<(Config, OrderEnd)> {
     let Some(periods) = to.agents.get(code).and_then(|a| a.commission.as_ref()).map(|m| &m.periods)
     else {
         c.refuse(true, "AGENT_NOT_COMMISSIONED");
-        return c.end(Out::Done, None);
+        return c.end(OrderEnd::Done, None);
     };
     // Each allowance that may be in force is renewed separately.
     let mut all = Vec::new();
     for p in periods {
         let mut one = to.clone();
-        let mut course = Course { from: to.clone(), codes: c.codes.clone(), sure: c.sure };
-        let due = p.due(&around.time.now);
+        let mut course = OrderOutcomes { from: to.clone(), codes: c.codes.clone(), sure: c.sure };
+        let due = p.due(&context.time.now);
         course.refuse(!due, "BAD_INPUT");
-        let next = if due { p.renewed(&around.time.now, around.seq) } else { None };
+        let next = if due { p.renewed(&context.time.now, context.seq) } else { None };
         for (config, period) in [(&mut one, next), (&mut course.from, Some(p.clone()))] {
             if let (Some(m), Some(period)) =
                 (config.agents.get_mut(code).and_then(|a| a.commission.as_mut()), period)
@@ -104,7 +109,7 @@ fn renew(mut c: Course, to: Config, code: &str, around: Around<'_>) -> Vec<(Conf
                 m.periods = vec![period];
             }
         }
-        all.extend(course.end(Out::Done, Some(one)));
+        all.extend(course.end(OrderEnd::Done, Some(one)));
     }
     all
 }

@@ -1,15 +1,15 @@
 //! The operator's decisions about held requests.
 
-use crate::clocks::{Instant, Period};
+use crate::clocks::{AllowancePeriod, Instant};
 use crate::expect::Expect;
 use crate::identity::{View, gate};
+use crate::observations::Ticket;
 use crate::policy::{Judgement, refuse_terms};
-use crate::requests::{Rec, St};
-use crate::seen::Ticket;
+use crate::requests::{RequestRecord, RequestState};
 use std::collections::BTreeSet;
 
 /// Returns whether the card that the operator was shown differs from the current one: (surely, possibly).
-fn card_changed(v: View<'_>, rec: &Rec, card: Option<&String>) -> (bool, bool) {
+fn card_changed(v: View<'_>, rec: &RequestRecord, card: Option<&String>) -> (bool, bool) {
     let Some(shown) = card else { return (false, false) };
     let Some((uid, now)) = v.config.policy_of(&rec.agent) else { return (false, true) };
     let here = |c: &&crate::requests::Card| c.policy == uid && c.version == now.version;
@@ -25,25 +25,29 @@ fn card_changed(v: View<'_>, rec: &Rec, card: Option<&String>) -> (bool, bool) {
 }
 
 /// Returns the codes for a decision that comes too late, and whether the request may still be held.
-fn decided_codes(rec: &Rec, ticket: Ticket, now: &Instant) -> (BTreeSet<&'static str>, bool) {
+fn decided_codes(
+    rec: &RequestRecord,
+    ticket: Ticket,
+    now: &Instant,
+) -> (BTreeSet<&'static str>, bool) {
     let mut codes = BTreeSet::new();
     let mut waits = false;
     for st in rec.states(Some(ticket)) {
         match st {
-            St::Nothing => {
+            RequestState::Nothing => {
                 codes.insert("REQUEST_NOT_FOUND");
             }
-            St::Held => {
-                let (sure, may) = rec.over(now);
+            RequestState::Held => {
+                let (sure, may) = rec.expired(now);
                 if may {
                     codes.insert("REQUEST_EXPIRED");
                 }
                 waits |= !sure;
             }
-            St::Expired => {
+            RequestState::Expired => {
                 codes.insert("REQUEST_EXPIRED");
             }
-            St::Auth { .. } | St::Denied | St::Refused { .. } => {
+            RequestState::Auth { .. } | RequestState::Denied | RequestState::Refused { .. } => {
                 codes.insert("REQUEST_ALREADY_PROCESSED");
             }
         }
@@ -51,7 +55,7 @@ fn decided_codes(rec: &Rec, ticket: Ticket, now: &Instant) -> (BTreeSet<&'static
     (codes, waits)
 }
 
-pub(crate) fn deny(v: View<'_>, ticket: Ticket, rec: Option<&Rec>) -> Vec<Expect> {
+pub(crate) fn deny(v: View<'_>, ticket: Ticket, rec: Option<&RequestRecord>) -> Vec<Expect> {
     let Some(rec) = rec else { return vec![Expect::Code("REQUEST_NOT_FOUND")] };
     let now = v.time.instant();
     let (codes, waits) = decided_codes(rec, ticket, &now);
@@ -66,9 +70,9 @@ pub(crate) fn deny(v: View<'_>, ticket: Ticket, rec: Option<&Rec>) -> Vec<Expect
 pub(crate) fn approve(
     v: View<'_>,
     ticket: Ticket,
-    rec: Option<(u64, &Rec)>,
+    rec: Option<(u64, &RequestRecord)>,
     card: Option<&String>,
-    p: Option<&Period>,
+    p: Option<&AllowancePeriod>,
     after_disk: bool,
 ) -> Vec<Expect> {
     let now = v.time.instant();

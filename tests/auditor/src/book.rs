@@ -1,33 +1,33 @@
 //! All requests, and what they take of an allowance together.
 
-use crate::clocks::{Instant, Period};
+use crate::clocks::{AllowancePeriod, Instant};
+use crate::observations::Id;
 use crate::policy::{Used, Waiting};
-use crate::requests::{Identity, Rec, St};
-use crate::seen::Id;
+use crate::requests::{Identity, RequestRecord, RequestState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The least and the most of the possible values.
 #[derive(Debug, Clone, Copy)]
-struct Ends(u64, u64);
+struct Bounds(u64, u64);
 
-impl Default for Ends {
+impl Default for Bounds {
     fn default() -> Self {
         Self(u64::MAX, 0)
     }
 }
 
-impl Ends {
-    fn meet(&mut self, one: u64) {
+impl Bounds {
+    fn include(&mut self, one: u64) {
         *self = Self(self.0.min(one), self.1.max(one));
     }
 
     /// Adds another range.
-    fn beside(self, others: (u64, u64)) -> (u64, u64) {
-        beside((self.0, self.1), others)
+    fn plus(self, other: (u64, u64)) -> (u64, u64) {
+        add_pairs((self.0, self.1), other)
     }
 }
 
-fn beside(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+fn add_pairs(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
     (one.0.saturating_add(other.0), one.1.saturating_add(other.1))
 }
 
@@ -39,11 +39,11 @@ pub(crate) fn missing<T: Clone + PartialEq>(from: &[T], there: &[T]) -> Vec<T> {
 /// All requests, indexed by id and by identity.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    pub(crate) recs: BTreeMap<u64, Rec>,
+    pub(crate) recs: BTreeMap<u64, RequestRecord>,
     next: u64,
     pub(crate) by_id: BTreeMap<Id, u64>,
     /// Requests with a known id whose call is not known.
-    orphans: BTreeSet<u64>,
+    unmatched_ids: BTreeSet<u64>,
     pub(crate) by_identity: BTreeMap<Identity, Vec<u64>>,
     /// The contents that a bearer agent's idempotency key may be bound to.
     pub(crate) keys: Keys,
@@ -61,7 +61,7 @@ pub(crate) fn bind_key(keys: &mut Keys, identity: &Identity) {
 pub(crate) type Keys = BTreeMap<(String, String), BTreeSet<String>>;
 
 impl Book {
-    pub(crate) fn add(&mut self, rec: Rec, indexed: bool) -> u64 {
+    pub(crate) fn add(&mut self, rec: RequestRecord, indexed: bool) -> u64 {
         let key = self.next;
         self.next = self.next.saturating_add(1);
         if indexed {
@@ -82,73 +82,73 @@ impl Book {
         }
     }
 
-    pub(crate) fn find(&self, id: &str) -> Option<&Rec> {
+    pub(crate) fn find(&self, id: &str) -> Option<&RequestRecord> {
         self.recs.get(self.by_id.get(id)?)
     }
 
-    pub(crate) fn find_mut(&mut self, id: &str) -> Option<&mut Rec> {
+    pub(crate) fn find_mut(&mut self, id: &str) -> Option<&mut RequestRecord> {
         self.recs.get_mut(self.by_id.get(id)?)
     }
 
-    /// Returns the calls that an orphan may belong to: those that have no id yet.
-    fn owners<'a>(&'a self, orphan: &'a Rec) -> impl Iterator<Item = u64> + 'a {
+    /// Returns the calls that an unmatched id may belong to: those that have no id yet.
+    fn owners<'a>(&'a self, unmatched: &'a RequestRecord) -> impl Iterator<Item = u64> + 'a {
         let free = |key: &u64| self.recs.get(key).is_some_and(|rec| rec.id.is_none());
-        orphan.among.iter().copied().filter(free)
+        unmatched.possible_calls.iter().copied().filter(free)
     }
 
     /// Adds a request for an id that belongs to one of these calls. Which one is unknown.
-    pub(crate) fn adopt(&mut self, id: &str, among: Vec<u64>) -> Option<u64> {
-        let mut all = among.iter().filter_map(|key| self.recs.get(key));
+    pub(crate) fn add_unmatched_id(&mut self, id: &str, possible_calls: Vec<u64>) -> Option<u64> {
+        let mut all = possible_calls.iter().filter_map(|key| self.recs.get(key));
         let mut one = all.next()?.clone();
         for rec in all {
             if !one.may_be_of(&rec.agent) {
-                one.others.push(rec.agent.clone());
+                one.other_agents.push(rec.agent.clone());
             }
             one.base.extend(missing(&rec.base, &one.base));
             one.overlay.extend(missing(&rec.overlay, &one.overlay));
-            one.acts.extend(missing(&rec.acts, &one.acts));
+            one.authorizations.extend(missing(&rec.authorizations, &one.authorizations));
             one.holds.extend(missing(&rec.holds, &one.holds));
             one.denials.extend(missing(&rec.denials, &one.denials));
             one.ended.extend(missing(&rec.ended, &one.ended));
-            one.over_since = one.over_since.or(rec.over_since);
+            one.expired_since = one.expired_since.or(rec.expired_since);
             one.lapsed |= rec.lapsed;
             one.died |= rec.died;
         }
-        (one.id, one.lost, one.among) = (Some(id.to_owned()), false, among);
+        (one.id, one.lost, one.possible_calls) = (Some(id.to_owned()), false, possible_calls);
         one.open.clear();
         let key = self.add(one, false);
-        self.orphans.insert(key);
+        self.unmatched_ids.insert(key);
         Some(key)
     }
 
-    /// Returns the orphans that may belong to this call.
-    pub(crate) fn orphans_of(&self, ask: u64) -> impl Iterator<Item = (u64, &Rec)> {
+    /// Returns the unmatched ids that may belong to this call.
+    pub(crate) fn unmatched_of(&self, ask: u64) -> impl Iterator<Item = (u64, &RequestRecord)> {
         let free = self.recs.get(&ask).is_some_and(|rec| rec.id.is_none());
-        let all = self.orphans.iter().filter_map(|key| Some((*key, self.recs.get(key)?)));
-        all.filter(move |(_, rec)| free && rec.among.contains(&ask))
+        let all = self.unmatched_ids.iter().filter_map(|key| Some((*key, self.recs.get(key)?)));
+        all.filter(move |(_, rec)| free && rec.possible_calls.contains(&ask))
     }
 
-    pub(crate) fn may_own(&self, ask: u64, orphan: u64) -> bool {
-        let pays = |rec: &Rec| {
+    pub(crate) fn may_own(&self, ask: u64, unmatched: u64) -> bool {
+        let pays = |rec: &RequestRecord| {
             let asked = self.recs.get(&ask);
             rec.payment.as_ref().is_none_or(|p| asked.is_some_and(|asked| asked.pays(p)))
         };
-        self.orphans_of(ask).any(|(key, rec)| key == orphan && pays(rec))
+        self.unmatched_of(ask).any(|(key, rec)| key == unmatched && pays(rec))
     }
 
-    /// Returns the newest of these calls that the orphan may belong to.
-    pub(crate) fn owner_among(&self, orphan: u64, asks: &[u64]) -> Option<u64> {
-        asks.iter().rev().copied().find(|ask| self.may_own(*ask, orphan))
+    /// Returns the newest of these calls that the unmatched id may belong to.
+    pub(crate) fn owner_among(&self, unmatched: u64, asks: &[u64]) -> Option<u64> {
+        asks.iter().rev().copied().find(|ask| self.may_own(*ask, unmatched))
     }
 
-    /// Merges an orphan into the call that it turned out to belong to.
-    pub(crate) fn unite(&mut self, ask: u64, orphan: u64) {
-        let Some(found) = self.recs.remove(&orphan) else { return };
-        self.orphans.remove(&orphan);
+    /// Merges an unmatched id into the call that it turned out to belong to.
+    pub(crate) fn match_id(&mut self, ask: u64, unmatched: u64) {
+        let Some(found) = self.recs.remove(&unmatched) else { return };
+        self.unmatched_ids.remove(&unmatched);
         let Some(rec) = self.recs.get_mut(&ask) else { return };
         let asked = std::mem::replace(rec, found);
-        rec.among.clear();
-        rec.others.clear();
+        rec.possible_calls.clear();
+        rec.other_agents.clear();
         rec.overlay.extend(missing(&asked.overlay, &rec.overlay));
         (rec.agent, rec.identity, rec.request_url) =
             (asked.agent, asked.identity, asked.request_url);
@@ -159,40 +159,49 @@ impl Book {
     }
 
     /// Returns what the agent's other requests take of an allowance.
-    pub(crate) fn used(&self, agent: &str, but: Option<u64>, p: &Period, now: &Instant) -> Used {
+    pub(crate) fn used(
+        &self,
+        agent: &str,
+        but: Option<u64>,
+        p: &AllowancePeriod,
+        now: &Instant,
+    ) -> Used {
         let mut used = Used::default();
-        let mut ghosts = (Vec::new(), Vec::new());
+        let mut lost_calls = (Vec::new(), Vec::new());
         for (key, rec) in &self.recs {
             if !rec.may_be_of(agent) || Some(*key) == but {
                 continue;
             }
-            let (mut spent, mut total) = (Ends::default(), Ends::default());
-            rec.takes(p, now, false, |(s, r)| {
-                spent.meet(s);
-                total.meet(s.saturating_add(r));
+            let (mut spent, mut total) = (Bounds::default(), Bounds::default());
+            rec.visit_amounts(p, now, false, |(s, r)| {
+                spent.include(s);
+                total.include(s.saturating_add(r));
             });
-            if rec.is_ghost() {
-                ghosts.0.push(std::mem::replace(&mut spent.1, spent.0));
-                ghosts.1.push(std::mem::replace(&mut total.1, total.0));
+            if rec.is_lost_call() {
+                lost_calls.0.push(std::mem::replace(&mut spent.1, spent.0));
+                lost_calls.1.push(std::mem::replace(&mut total.1, total.0));
             }
-            used.spent = spent.beside(used.spent);
-            used.total = total.beside(used.total);
+            used.spent = spent.plus(used.spent);
+            used.total = total.plus(used.total);
         }
-        // Each orphan is one of the ghosts, so only the remaining ghosts may have taken something in addition.
-        let all_ghosts =
-            |key: u64| self.recs.get(&key).is_some_and(|rec| rec.is_ghost() && rec.agent == agent);
+        // Each unmatched id is one of the lost calls, so only the remaining lost calls may have taken something in addition.
+        let all_lost_calls = |key: u64| {
+            self.recs.get(&key).is_some_and(|rec| rec.is_lost_call() && rec.agent == agent)
+        };
         let known = |key: &&u64| {
-            let orphan = self.recs.get(key).filter(|_rec| Some(**key) != but);
-            let sure = |rec: &&Rec| rec.others.is_empty() && rec.agent == agent;
-            orphan.filter(sure).is_some_and(|rec| {
-                self.owners(rec).next().is_some() && self.owners(rec).all(all_ghosts)
+            let unmatched = self.recs.get(key).filter(|_rec| Some(**key) != but);
+            let sure = |rec: &&RequestRecord| rec.other_agents.is_empty() && rec.agent == agent;
+            unmatched.filter(sure).is_some_and(|rec| {
+                self.owners(rec).next().is_some() && self.owners(rec).all(all_lost_calls)
             })
         };
-        let known = self.orphans.iter().filter(known).count();
-        for (most, mut takes) in [(&mut used.spent.1, ghosts.0), (&mut used.total.1, ghosts.1)] {
-            takes.sort_unstable_by(|a, b| b.cmp(a));
-            let free = takes.len().saturating_sub(known);
-            *most = takes.iter().take(free).fold(*most, |sum, take| sum.saturating_add(*take));
+        let known = self.unmatched_ids.iter().filter(known).count();
+        for (most, mut amounts) in
+            [(&mut used.spent.1, lost_calls.0), (&mut used.total.1, lost_calls.1)]
+        {
+            amounts.sort_unstable_by(|a, b| b.cmp(a));
+            let free = amounts.len().saturating_sub(known);
+            *most = amounts.iter().take(free).fold(*most, |sum, take| sum.saturating_add(*take));
         }
         used
     }
@@ -201,44 +210,50 @@ impl Book {
     pub(crate) fn numbers(
         &self,
         agent: &str,
-        p: &Period,
+        p: &AllowancePeriod,
         now: &Instant,
     ) -> Option<BTreeSet<(u64, u64)>> {
         // Certain amounts are added up directly; only uncertain ones multiply the combinations.
         let mut sure = (0u64, 0u64);
         let mut sums = BTreeSet::from([(0u64, 0u64)]);
-        let mut takes = Vec::new();
+        let mut amounts = Vec::new();
         for rec in self.recs.values().filter(|r| r.may_be_of(agent)) {
-            takes.clear();
-            rec.takes(p, now, true, |pair| {
-                if !takes.contains(&pair) {
-                    takes.push(pair);
+            amounts.clear();
+            rec.visit_amounts(p, now, true, |pair| {
+                if !amounts.contains(&pair) {
+                    amounts.push(pair);
                 }
             });
-            if let [only] = takes.as_slice() {
-                sure = beside(sure, *only);
+            if let [only] = amounts.as_slice() {
+                sure = add_pairs(sure, *only);
                 continue;
             }
-            sums = sums.iter().flat_map(|sum| takes.iter().map(|t| beside(*sum, *t))).collect();
+            sums =
+                sums.iter().flat_map(|sum| amounts.iter().map(|t| add_pairs(*sum, *t))).collect();
             // With this many combinations the numbers prove nothing.
             if sums.len() > 4096 {
                 return None;
             }
         }
-        Some(sums.into_iter().map(|sum| beside(sum, sure)).collect())
+        Some(sums.into_iter().map(|sum| add_pairs(sum, sure)).collect())
     }
 
     /// Returns (least, most) of spent and of reserved, each on its own.
-    pub(crate) fn bounds(&self, agent: &str, p: &Period, now: &Instant) -> [(u64, u64); 2] {
+    pub(crate) fn bounds(
+        &self,
+        agent: &str,
+        p: &AllowancePeriod,
+        now: &Instant,
+    ) -> [(u64, u64); 2] {
         let (mut spent, mut reserved) = ((0u64, 0u64), (0u64, 0u64));
         for rec in self.recs.values().filter(|r| r.may_be_of(agent)) {
-            let mut ends = (Ends::default(), Ends::default());
-            rec.takes(p, now, true, |(s, r)| {
-                ends.0.meet(s);
-                ends.1.meet(r);
+            let mut ranges = (Bounds::default(), Bounds::default());
+            rec.visit_amounts(p, now, true, |(s, r)| {
+                ranges.0.include(s);
+                ranges.1.include(r);
             });
-            spent = ends.0.beside(spent);
-            reserved = ends.1.beside(reserved);
+            spent = ranges.0.plus(spent);
+            reserved = ranges.1.plus(reserved);
         }
         [spent, reserved]
     }
@@ -246,15 +261,16 @@ impl Book {
     pub(crate) fn waiting(&self, agent: &str, but: Option<u64>, now: &Instant) -> Waiting {
         let mut w = Waiting::default();
         for (key, rec) in &self.recs {
-            if Some(*key) == but || !rec.may_be(&St::Held) {
+            if Some(*key) == but || !rec.may_be(&RequestState::Held) {
                 continue;
             }
-            let (sure, may) = rec.over(now);
-            let least = usize::from(rec.stands(None).all(|st| *st == St::Held) && !may);
+            let (sure, may) = rec.expired(now);
+            let least =
+                usize::from(rec.possible_states(None).all(|st| *st == RequestState::Held) && !may);
             let most = usize::from(!sure);
             w.all = (w.all.0.saturating_add(least), w.all.1.saturating_add(most));
             if rec.may_be_of(agent) {
-                let least = if rec.others.is_empty() { least } else { 0 };
+                let least = if rec.other_agents.is_empty() { least } else { 0 };
                 w.agent = (w.agent.0.saturating_add(least), w.agent.1.saturating_add(most));
             }
         }

@@ -1,61 +1,66 @@
 //! Accepts calls and orders, and keeps all correct answers to each open one.
 
 use crate::approvals;
-use crate::clocks::Period;
-use crate::config::{Out, World};
-use crate::expect::{Asked, Expect, Open, Reply};
+use crate::clocks::AllowancePeriod;
+use crate::config::{OrderEnd, PossibleConfig};
+use crate::expect::{Expect, Input, OpenCall, Reply};
 use crate::identity::{self, View, identity_of};
 use crate::numbers;
-use crate::orders::{self, Around};
+use crate::observations::{Call, Order, Proof, Ticket};
+use crate::orders::{self, OrderContext};
 use crate::repeats;
-use crate::requests::{Rec, St};
-use crate::seen::{Call, Order, Proof, Ticket};
+use crate::requests::{RequestRecord, RequestState};
 use crate::{Auditor, Violation, violation};
 
 /// The largest number of possible configurations that are kept apart.
-const MOST_WORLDS: usize = 512;
+const MAX_CONFIGS: usize = 512;
 
 /// Returns the configurations after one more open order, one for each way it may end.
-fn after(world: &World, ticket: Ticket, order: &Order, around: Around<'_>) -> Vec<World> {
-    let ends = orders::apply(&world.config, ticket, order, around).into_iter();
+fn after(
+    possible: &PossibleConfig,
+    ticket: Ticket,
+    order: &Order,
+    context: OrderContext<'_>,
+) -> Vec<PossibleConfig> {
+    let ends = orders::apply(&possible.config, ticket, order, context).into_iter();
     ends.map(|(config, out)| {
-        let mut applied = world.applied.clone();
+        let mut applied = possible.applied.clone();
         applied.insert(ticket, out);
-        World { config, applied }
+        PossibleConfig { config, applied }
     })
     .collect()
 }
 
 /// An answer, and the index of the configuration and the allowance under which it is correct.
-pub(crate) type Judged = (Expect, usize, Option<Period>);
+pub(crate) type Judged = (Expect, usize, Option<AllowancePeriod>);
 
 impl Auditor {
-    fn take(&mut self, ticket: Ticket, open: Open) -> Result<(), Violation> {
+    fn open_ticket(&mut self, ticket: Ticket, open: OpenCall) -> Result<(), Violation> {
         if self.open.contains_key(&ticket) || self.dead.contains(&ticket) {
             return Err(violation("simulator", format!("ticket {ticket} was used twice")));
         }
-        self.crowd();
+        self.mark_concurrent();
         self.open.insert(ticket, open);
         Ok(())
     }
 
     /// Marks everything open as concurrent with something else.
-    pub(crate) fn crowd(&mut self) {
+    pub(crate) fn mark_concurrent(&mut self) {
         for open in self.open.values_mut() {
-            open.alone = false;
+            open.isolated = false;
         }
     }
 
     pub(crate) fn on_called(&mut self, ticket: Ticket, call: &Call) -> Result<(), Violation> {
         let asked = match call {
-            Call::Sign(ask) => Asked::Sign(ask.clone()),
-            Call::Poll { id } => Asked::Poll(id.clone()),
+            Call::Sign(ask) => Input::Sign(ask.clone()),
+            Call::Poll { id } => Input::Poll(id.clone()),
             Call::Standing { agent, proof } => {
-                Asked::Standing { agent: agent.clone(), proof: proof.clone() }
+                Input::Standing { agent: agent.clone(), proof: proof.clone() }
             }
-            Call::Report(report) => Asked::Report(report.clone()),
+            Call::Report(report) => Input::Report(report.clone()),
         };
-        let mut open = Open::new(asked, self.seq);
+        let mut open = OpenCall::new(asked, self.seq);
         if let Call::Sign(ask) = call {
             let identity = identity_of(ask);
             let latest = self.book.by_identity.get(&identity).and_then(|l| l.last().copied());
@@ -63,16 +68,18 @@ impl Auditor {
             // A repeat does not share the request of a lost call if an id may already belong to that call. Nor if the
             // lost call may be an expired payment: then it may have taken its amount in addition to the repeat.
             let shared = |k: &u64| {
-                let free = self.book.orphans_of(*k).next().is_none();
+                let free = self.book.unmatched_of(*k).next().is_none();
                 self.book.recs.get(k).is_some_and(|r| {
-                    r.may_be(&St::Nothing) && (!r.is_ghost() || (free && !r.may_be_spent(&now)))
+                    r.may_be(&RequestState::Nothing)
+                        && (!r.is_lost_call() || (free && !r.may_have_expired(&now)))
                 })
             };
             // Copies of one call share the request that any of them may create.
             let key = match latest.filter(shared) {
                 Some(key) => key,
                 None => {
-                    let rec = Rec::new(ask.agent.clone(), identity, ask.request_url.clone());
+                    let rec =
+                        RequestRecord::new(ask.agent.clone(), identity, ask.request_url.clone());
                     self.book.add(rec, true)
                 }
             };
@@ -81,95 +88,106 @@ impl Auditor {
             }
             open.rec = Some(key);
         }
-        self.take(ticket, open)
+        self.open_ticket(ticket, open)
     }
 
     pub(crate) fn on_ordered(&mut self, ticket: Ticket, order: &Order) -> Result<(), Violation> {
         if let Order::Send(send) = order {
-            let coin = self.worlds.first().and_then(|w| w.config.networks.get(&send.chain));
+            let coin =
+                self.possible_configs.first().and_then(|w| w.config.networks.get(&send.chain));
             let coin = coin.map(|n| n.stablecoin.clone()).unwrap_or_default();
             self.transfers.ordered(ticket, send, &coin);
         }
-        self.take(ticket, Open::new(Asked::Order(order.clone()), self.seq))
+        self.open_ticket(ticket, OpenCall::new(Input::Order(order.clone()), self.seq))
     }
 
     /// Lets every open order happen, in every sequence, or not happen yet.
-    fn spread(&mut self) {
+    fn expand_configs(&mut self) {
         let orders: Vec<(Ticket, Order)> = self
             .open
             .iter()
-            .filter_map(|(t, o)| match &o.asked {
-                Asked::Order(order) if orders::is_config(order) => Some((*t, order.clone())),
+            .filter_map(|(t, o)| match &o.input {
+                Input::Order(order) if orders::is_config(order) => Some((*t, order.clone())),
                 _ => None,
             })
             .collect();
         if orders.is_empty() {
             return;
         }
-        let moving = |from: &str| self.transfers.moving(from);
-        let around = Around { time: &self.time, book: &self.book, seq: self.seq, moving: &moving };
-        let mut worlds = self.worlds.clone();
+        let in_flight = |from: &str| self.transfers.in_flight(from);
+        let context = OrderContext {
+            time: &self.time,
+            book: &self.book,
+            seq: self.seq,
+            in_flight: &in_flight,
+        };
+        let mut possible_configs = self.possible_configs.clone();
         let mut at = 0usize;
-        while let Some(world) = worlds.get(at).cloned() {
+        while let Some(possible) = possible_configs.get(at).cloned() {
             at = at.saturating_add(1);
             for (ticket, order) in &orders {
-                if world.applied.contains_key(ticket) {
+                if possible.applied.contains_key(ticket) {
                     continue;
                 }
-                for next in after(&world, *ticket, order, around) {
-                    if worlds.len() < MOST_WORLDS && !worlds.contains(&next) {
-                        worlds.push(next);
+                for next in after(&possible, *ticket, order, context) {
+                    if possible_configs.len() < MAX_CONFIGS && !possible_configs.contains(&next) {
+                        possible_configs.push(next);
                     }
                 }
             }
         }
-        self.worlds = worlds;
+        self.possible_configs = possible_configs;
     }
 
-    /// Lets this order happen now in every configuration, if [`spread`](Self::spread) may have left some out.
-    pub(crate) fn happen(&mut self, ticket: Ticket, order: &Order) {
-        if self.worlds.len() < MOST_WORLDS {
+    /// Lets this order happen now in every configuration, if [`expand_configs`](Self::spread) may have left some out.
+    pub(crate) fn apply_late(&mut self, ticket: Ticket, order: &Order) {
+        if self.possible_configs.len() < MAX_CONFIGS {
             return;
         }
-        let moving = |from: &str| self.transfers.moving(from);
-        let around = Around { time: &self.time, book: &self.book, seq: self.seq, moving: &moving };
-        let before = self.worlds.iter().filter(|w| !w.applied.contains_key(&ticket));
-        let mut late: Vec<World> =
-            before.flat_map(|world| after(world, ticket, order, around)).collect();
-        self.worlds.append(&mut late);
-        self.merge_worlds();
+        let in_flight = |from: &str| self.transfers.in_flight(from);
+        let context = OrderContext {
+            time: &self.time,
+            book: &self.book,
+            seq: self.seq,
+            in_flight: &in_flight,
+        };
+        let before = self.possible_configs.iter().filter(|w| !w.applied.contains_key(&ticket));
+        let mut late: Vec<PossibleConfig> =
+            before.flat_map(|possible| after(possible, ticket, order, context)).collect();
+        self.possible_configs.append(&mut late);
+        self.merge_configs();
     }
 
     /// Merges configurations that have become equal.
-    pub(crate) fn merge_worlds(&mut self) {
-        let mut left: Vec<World> = Vec::new();
-        for w in self.worlds.drain(..) {
+    pub(crate) fn merge_configs(&mut self) {
+        let mut left: Vec<PossibleConfig> = Vec::new();
+        for w in self.possible_configs.drain(..) {
             if !left.contains(&w) {
                 left.push(w);
             }
         }
-        self.worlds = left;
+        self.possible_configs = left;
     }
 
     /// Judges every open call and order again.
-    pub(crate) fn judge_all(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         // The possible effects of one change what is correct for another, so repeat until nothing is new.
         for _ in 0..8 {
-            self.spread();
-            let mut news = false;
+            self.expand_configs();
+            let mut changed = false;
             let tickets: Vec<Ticket> = self.open.keys().copied().collect();
             for ticket in tickets {
                 for (expect, _, _) in self.judge(ticket) {
                     self.foresee(ticket, &expect);
                     if let Some(open) = self.open.get_mut(&ticket)
-                        && !open.right.contains(&expect)
+                        && !open.correct.contains(&expect)
                     {
-                        open.right.push(expect);
-                        news = true;
+                        open.correct.push(expect);
+                        changed = true;
                     }
                 }
             }
-            if !news {
+            if !changed {
                 return;
             }
         }
@@ -181,16 +199,16 @@ impl Auditor {
         self.judge_open(ticket, open)
     }
 
-    pub(crate) fn judge_open(&self, ticket: Ticket, open: &Open) -> Vec<Judged> {
+    pub(crate) fn judge_open(&self, ticket: Ticket, open: &OpenCall) -> Vec<Judged> {
         let mut out: Vec<Judged> = Vec::new();
-        for (at, world) in self.worlds.iter().enumerate() {
+        for (at, possible) in self.possible_configs.iter().enumerate() {
             let v = View {
-                config: &world.config,
+                config: &possible.config,
                 time: &self.time,
                 book: &self.book,
                 disk_failed: self.disk_failed,
             };
-            for p in self.looked(world, self.agent_of(open).as_deref()) {
+            for p in self.possible_periods(possible, self.agent_of(open).as_deref()) {
                 let right = self.judge_in(v, ticket, open, p.as_ref());
                 out.extend(right.into_iter().map(|e| (e, at, p.clone())));
             }
@@ -199,25 +217,29 @@ impl Auditor {
     }
 
     /// Returns the agent whose allowance the wallet checks for this call or order.
-    pub(crate) fn agent_of(&self, open: &Open) -> Option<String> {
-        match &open.asked {
-            Asked::Sign(ask) => Some(ask.agent.clone()),
-            Asked::Standing { agent, .. } => Some(agent.clone()),
-            Asked::Order(Order::Approve { id, .. }) => self.book.find(id).map(|r| r.agent.clone()),
+    pub(crate) fn agent_of(&self, open: &OpenCall) -> Option<String> {
+        match &open.input {
+            Input::Sign(ask) => Some(ask.agent.clone()),
+            Input::Standing { agent, .. } => Some(agent.clone()),
+            Input::Order(Order::Approve { id, .. }) => self.book.find(id).map(|r| r.agent.clone()),
             _ => None,
         }
     }
 
-    fn looked(&self, world: &World, agent: Option<&str>) -> Vec<Option<Period>> {
+    fn possible_periods(
+        &self,
+        possible: &PossibleConfig,
+        agent: Option<&str>,
+    ) -> Vec<Option<AllowancePeriod>> {
         let commission =
-            agent.and_then(|a| world.config.agents.get(a)).and_then(|a| a.commission.as_ref());
+            agent.and_then(|a| possible.config.agents.get(a)).and_then(|a| a.commission.as_ref());
         let Some(commission) = commission else { return vec![None] };
         let mut all = Vec::new();
         if self.disk_failed.is_some() {
             // A renewal that cannot be written may or may not be in force.
             all.clone_from(&commission.periods);
         }
-        for p in commission.periods.iter().flat_map(|p| p.looked(&self.time)) {
+        for p in commission.periods.iter().flat_map(|p| p.after_check(&self.time)) {
             crate::clocks::add_period(&mut all, p, self.last_auth);
         }
         all.into_iter().map(Some).collect()
@@ -227,15 +249,15 @@ impl Auditor {
         &self,
         v: View<'_>,
         ticket: Ticket,
-        open: &Open,
-        p: Option<&Period>,
+        open: &OpenCall,
+        p: Option<&AllowancePeriod>,
     ) -> Vec<Expect> {
         let mut out = self.judge_known(v, ticket, open, p);
-        let proof = match &open.asked {
-            Asked::Sign(ask) => Some(&ask.proof),
-            Asked::Standing { proof, .. } => Some(proof),
-            Asked::Report(report) => Some(&report.proof),
-            Asked::Poll(_) | Asked::Order(_) => None,
+        let proof = match &open.input {
+            Input::Sign(ask) => Some(&ask.proof),
+            Input::Standing { proof, .. } => Some(proof),
+            Input::Report(report) => Some(&report.proof),
+            Input::Poll(_) | Input::Order(_) => None,
         };
         if let Some(Proof::Hmac { timestamp_s, .. }) = proof
             && v.time.may_be_forgotten(*timestamp_s)
@@ -249,26 +271,26 @@ impl Auditor {
         &self,
         v: View<'_>,
         ticket: Ticket,
-        open: &Open,
-        p: Option<&Period>,
+        open: &OpenCall,
+        p: Option<&AllowancePeriod>,
     ) -> Vec<Expect> {
         let after_disk = self.disk_failed.is_some_and(|at| open.seq > at);
-        match &open.asked {
-            Asked::Sign(ask) => {
+        match &open.input {
+            Input::Sign(ask) => {
                 identity::sign(v, ask, open.rec.unwrap_or(u64::MAX), ticket, open.seq, p)
             }
-            Asked::Poll(id) => match self.book.by_id.get(id) {
+            Input::Poll(id) => match self.book.by_id.get(id) {
                 Some(key) => match self.book.recs.get(key) {
                     Some(rec) => repeats::poll(v, *key, rec),
                     None => Vec::new(),
                 },
                 None => self.poll_unknown(v, id),
             },
-            Asked::Standing { agent, proof } => numbers::standing(v, agent, proof, p),
-            Asked::Report(report) => {
+            Input::Standing { agent, proof } => numbers::standing(v, agent, proof, p),
+            Input::Report(report) => {
                 let mut out = numbers::report(v, report, ticket);
                 if let Proof::Hmac { signature, .. } = &report.proof
-                    && let Some(crate::seen::Answer::Reported { stage }) =
+                    && let Some(crate::observations::Answer::Reported { stage }) =
                         self.reports.get(&(report.agent.clone(), signature.clone()))
                     && let (Some(rank), Some(key)) =
                         (numbers::stage_rank(stage), self.book.by_id.get(&report.id))
@@ -277,15 +299,15 @@ impl Auditor {
                 }
                 out
             }
-            Asked::Order(Order::List) => vec![Expect::Listed],
-            Asked::Order(Order::Deny { id }) => approvals::deny(v, ticket, self.book.find(id)),
-            Asked::Order(Order::Approve { id, card }) => {
+            Input::Order(Order::List) => vec![Expect::Listed],
+            Input::Order(Order::Deny { id }) => approvals::deny(v, ticket, self.book.find(id)),
+            Input::Order(Order::Approve { id, card }) => {
                 let found = self.book.by_id.get(id);
                 let rec = found.and_then(|k| self.book.recs.get(k).map(|r| (*k, r)));
                 let mut out = approvals::approve(v, ticket, rec, card.as_ref(), p, after_disk);
                 for (key, rec) in rec.into_iter() {
-                    for agent in &rec.others {
-                        let of = Rec { agent: agent.clone(), ..rec.clone() };
+                    for agent in &rec.other_agents {
+                        let of = RequestRecord { agent: agent.clone(), ..rec.clone() };
                         let rec = Some((key, &of));
                         out.extend(approvals::approve(
                             v,
@@ -299,7 +321,7 @@ impl Auditor {
                 }
                 out
             }
-            Asked::Order(Order::Send(send)) => {
+            Input::Order(Order::Send(send)) => {
                 let account = v.config.account_named(&send.label);
                 let account = account.and_then(|a| v.config.accounts.get(&a));
                 match account {
@@ -307,7 +329,7 @@ impl Auditor {
                     _ => Vec::new(),
                 }
             }
-            Asked::Order(_) => Vec::new(),
+            Input::Order(_) => Vec::new(),
         }
     }
 
@@ -322,7 +344,8 @@ impl Auditor {
         for (key, rec) in &self.book.recs {
             if rec.id.is_none() && (rec.lost || !rec.open.is_empty()) {
                 out.extend(repeats::poll(v, *key, rec));
-                let authorized = rec.stands(None).any(|s| matches!(s, St::Auth { .. }));
+                let authorized =
+                    rec.possible_states(None).any(|s| matches!(s, RequestState::Auth { .. }));
                 if signed && authorized {
                     let why = "poll: signed, and never told";
                     out.push(Expect::Reply { rec: *key, reply: Reply::Header, why });
@@ -333,13 +356,13 @@ impl Auditor {
     }
 
     /// Returns the ways in which an open order may have ended, for error messages.
-    pub(crate) fn outs(&self, ticket: Ticket) -> Vec<Out> {
-        let mut outs: Vec<Out> = Vec::new();
-        for out in self.worlds.iter().filter_map(|w| w.applied.get(&ticket)) {
-            if !outs.contains(out) {
-                outs.push(out.clone());
+    pub(crate) fn possible_ends(&self, ticket: Ticket) -> Vec<OrderEnd> {
+        let mut possible_ends: Vec<OrderEnd> = Vec::new();
+        for out in self.possible_configs.iter().filter_map(|w| w.applied.get(&ticket)) {
+            if !possible_ends.contains(out) {
+                possible_ends.push(out.clone());
             }
         }
-        outs
+        possible_ends
     }
 }

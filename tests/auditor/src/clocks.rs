@@ -1,19 +1,19 @@
 //! The machine's clocks, and the daily allowance that depends on them.
 
-use crate::seen::Clocks;
+use crate::observations::Clocks;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 /// The least duration of an allowance before it renews (20 hours).
-pub(crate) const LASTED_MS: i64 = 72_000_000;
+pub(crate) const MIN_PERIOD_MS: i64 = 72_000_000;
 /// Within one boot, the boot clock must have advanced by the allowance's duration, less this slack (5 minutes).
 const BOOT_SLACK_MS: i64 = 300_000;
 /// A held request expires after this time (15 minutes).
 pub(crate) const HOLD_MS: i64 = 900_000;
 /// A clock is right if it is this close to a chain's (10 minutes).
-const OFF_MS: i64 = 600_000;
+const MAX_DRIFT_MS: i64 = 600_000;
 /// How long the wallet may rely on a block that it has seen (30 minutes).
-const SEEN_LASTS_MS: u64 = 1_800_000;
+const BLOCK_VALID_MS: u64 = 1_800_000;
 
 /// One simultaneous reading of the wall clock and the boot clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ impl Instant {
     }
 
     /// Returns whether something that began here and lasts `ms` has ended, by whichever clock is first.
-    pub(crate) fn over(&self, now: &Self, ms: i64) -> bool {
+    pub(crate) fn has_elapsed(&self, now: &Self, ms: i64) -> bool {
         let (wall, boot) = self.ages(now);
         wall >= ms || boot.is_some_and(|b| b >= ms)
     }
@@ -54,12 +54,12 @@ pub(crate) struct Time {
     /// The latest wall time that a chain agreed with.
     agreed_ms: Option<i64>,
     signed_days: i64,
-    looks: Vec<Look>,
+    sightings: Vec<BlockSighting>,
 }
 
 /// A chain's time as the wallet may have seen it: its offset from the boot clock, and until when that was valid.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct BlockSighting {
     boot: u32,
     apart_ms: i64,
     until_ms: u64,
@@ -69,7 +69,7 @@ impl Time {
     pub(crate) fn new(signed_days: i64) -> Self {
         let now =
             Clocks { wall_ms: 0, zone: "UTC".to_owned(), boot: 0, boot_ms: 0, block_ms: None };
-        Self { now, since: 0, latest_ms: 0, agreed_ms: None, signed_days, looks: Vec::new() }
+        Self { now, since: 0, latest_ms: 0, agreed_ms: None, signed_days, sightings: Vec::new() }
     }
 
     pub(crate) fn instant(&self) -> Instant {
@@ -79,40 +79,40 @@ impl Time {
     pub(crate) fn set(&mut self, to: &Clocks, seq: u64) {
         // The block time was valid until this change, so its half hour begins now.
         if to.boot == self.now.boot {
-            self.look(to.boot_ms);
+            self.note_block(to.boot_ms);
         }
         self.now = to.clone();
         self.since = seq;
         self.latest_ms = self.latest_ms.max(to.wall_ms);
-        self.look(to.boot_ms);
+        self.note_block(to.boot_ms);
         let (boot, now_ms) = (to.boot, to.boot_ms);
-        self.looks.retain(|look| {
-            look.boot == boot && now_ms.saturating_sub(look.until_ms) <= SEEN_LASTS_MS
+        self.sightings.retain(|sighting| {
+            sighting.boot == boot && now_ms.saturating_sub(sighting.until_ms) <= BLOCK_VALID_MS
         });
-        if self.gaps().any(|gap| gap.saturating_abs() <= OFF_MS) {
+        if self.clock_leads().any(|lead| lead.saturating_abs() <= MAX_DRIFT_MS) {
             self.agreed_ms = self.agreed_ms.max(Some(to.wall_ms));
         }
     }
 
-    fn look(&mut self, until_ms: u64) {
+    fn note_block(&mut self, until_ms: u64) {
         let Some(block_ms) = self.now.block_ms else { return };
         let boot_ms = i64::try_from(self.now.boot_ms).unwrap_or(i64::MAX);
         let (boot, apart_ms) = (self.now.boot, block_ms.saturating_sub(boot_ms));
-        self.looks.retain(|look| look.boot != boot || look.apart_ms != apart_ms);
-        self.looks.push(Look { boot, apart_ms, until_ms });
+        self.sightings.retain(|sighting| sighting.boot != boot || sighting.apart_ms != apart_ms);
+        self.sightings.push(BlockSighting { boot, apart_ms, until_ms });
     }
 
     /// Returns the milliseconds by which the wall clock is ahead of the chain, by every observation that may count.
-    fn gaps(&self) -> impl Iterator<Item = i64> + '_ {
+    fn clock_leads(&self) -> impl Iterator<Item = i64> + '_ {
         let boot_ms = i64::try_from(self.now.boot_ms).unwrap_or(i64::MAX);
-        self.looks
-            .iter()
-            .map(move |look| self.now.wall_ms.saturating_sub(look.apart_ms.saturating_add(boot_ms)))
+        self.sightings.iter().map(move |sighting| {
+            self.now.wall_ms.saturating_sub(sighting.apart_ms.saturating_add(boot_ms))
+        })
     }
 
     /// Returns whether a payment may be held because the wall clock is off a recently seen chain.
     pub(crate) fn may_be_off(&self) -> bool {
-        self.gaps().any(|gap| gap.saturating_abs() > OFF_MS)
+        self.clock_leads().any(|lead| lead.saturating_abs() > MAX_DRIFT_MS)
     }
 
     /// Returns whether a request signed then may be refused because the wallet may have forgotten its day.
@@ -124,13 +124,13 @@ impl Time {
 
     /// Returns whether a renewal may be held back because the wall clock is too far ahead of such a chain.
     pub(crate) fn may_be_ahead(&self) -> bool {
-        self.gaps().any(|gap| gap > 3_600_000)
+        self.clock_leads().any(|lead| lead > 3_600_000)
     }
 }
 
 /// One possible current allowance of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Period {
+pub(crate) struct AllowancePeriod {
     pub(crate) last_date: Date,
     pub(crate) start_ms: i64,
     boot: u32,
@@ -164,7 +164,7 @@ pub(crate) fn day_start(date: Date, name: &str) -> Option<i64> {
     Some(at.timestamp().as_millisecond())
 }
 
-impl Period {
+impl AllowancePeriod {
     /// Returns the first allowance: that of the current day.
     pub(crate) fn first(time: &Time) -> Option<Self> {
         let first = Self::begun(&time.now, 0)?;
@@ -187,14 +187,14 @@ impl Period {
     }
 
     /// Returns the milliseconds from midnight to midnight, if the date is new and they are 20 hours or more.
-    fn lasted(&self, now: &Clocks) -> Option<i64> {
+    fn due_after_ms(&self, now: &Clocks) -> Option<i64> {
         let today = local_date(now.wall_ms, &now.zone).filter(|today| *today > self.last_date)?;
         let lasted = day_start(today, &now.zone)?.saturating_sub(self.start_ms);
-        (lasted >= LASTED_MS).then_some(lasted)
+        (lasted >= MIN_PERIOD_MS).then_some(lasted)
     }
 
     pub(crate) fn due(&self, now: &Clocks) -> bool {
-        self.lasted(now).is_some()
+        self.due_after_ms(now).is_some()
     }
 
     /// Returns the allowance that follows.
@@ -203,16 +203,17 @@ impl Period {
     }
 
     /// Returns the allowances that may be in force after the wallet has checked the clocks.
-    pub(crate) fn looked(&self, time: &Time) -> Vec<Self> {
-        let Some(least) = self.lasted(&time.now) else { return vec![self.clone()] };
+    pub(crate) fn after_check(&self, time: &Time) -> Vec<Self> {
+        let Some(least) = self.due_after_ms(&time.now) else { return vec![self.clone()] };
         let now = signed(time.now.boot_ms);
         let least = least.saturating_sub(BOOT_SLACK_MS);
-        let lasted = |from: i64| self.boot != time.now.boot || now.saturating_sub(from) >= least;
+        let long_enough =
+            |from: i64| self.boot != time.now.boot || now.saturating_sub(from) >= least;
         let mut out = Vec::new();
-        if lasted(self.boot_from) {
+        if long_enough(self.boot_from) {
             out.extend(self.renewed(&time.now, time.since));
         }
-        if !lasted(self.boot_to) || time.may_be_ahead() {
+        if !long_enough(self.boot_to) || time.may_be_ahead() {
             out.push(self.clone());
         }
         out
@@ -237,7 +238,7 @@ impl Period {
 }
 
 /// Adds a possibility, merged with the existing ones.
-pub(crate) fn add_period(all: &mut Vec<Period>, one: Period, quiet_since: u64) {
+pub(crate) fn add_period(all: &mut Vec<AllowancePeriod>, one: AllowancePeriod, quiet_since: u64) {
     if !all.iter_mut().any(|p| p.absorb(&one, quiet_since)) {
         all.push(one);
     }

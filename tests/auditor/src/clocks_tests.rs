@@ -26,7 +26,7 @@ fn vectors() -> serde_json::Value {
 #[test]
 fn allowance_vector_cases_renew_as_expected() {
     for case in vectors()["cases"].as_array().unwrap() {
-        let old = Period {
+        let old = AllowancePeriod {
             last_date: date(&case["last_local_date"]),
             start_ms: ms(&case["last_start_utc"]),
             boot: 1,
@@ -36,7 +36,7 @@ fn allowance_vector_cases_renew_as_expected() {
         };
         let now = time(clocks(&case["tz_now"], &case["now_utc"], 2));
         assert_eq!(old.due(&now.now), case["renew"].as_bool().unwrap(), "{case}");
-        let after = old.looked(&now).pop().unwrap();
+        let after = old.after_check(&now).pop().unwrap();
         assert_eq!(after.last_date, date(&case["new_last_local_date"]), "{case}");
         assert_eq!(after.start_ms, ms(&case["new_start_utc"]), "{case}");
     }
@@ -45,7 +45,7 @@ fn allowance_vector_cases_renew_as_expected() {
 #[test]
 fn allowance_vector_sequences_run_as_expected() {
     for sequence in vectors()["sequences"].as_array().unwrap() {
-        let mut running: Option<Period> = None;
+        let mut running: Option<AllowancePeriod> = None;
         for (boot, step) in sequence["steps"].as_array().unwrap().iter().enumerate() {
             let boot = u32::try_from(boot).unwrap();
             let now = time(clocks(&step["tz"], &step["now_utc"], boot));
@@ -57,8 +57,8 @@ fn allowance_vector_sequences_run_as_expected() {
                 "{step}"
             );
             let (renews, next) = match &running {
-                None => (true, Period::first(&now).unwrap()),
-                Some(p) => (p.due(&now.now), p.looked(&now).pop().unwrap()),
+                None => (true, AllowancePeriod::first(&now).unwrap()),
+                Some(p) => (p.due(&now.now), p.after_check(&now).pop().unwrap()),
             };
             assert_eq!(renews, step["renew"].as_bool().unwrap(), "{step}");
             assert_eq!(next.last_date, date(&step["last_local_date"]), "{step}");
@@ -68,22 +68,25 @@ fn allowance_vector_sequences_run_as_expected() {
     }
 }
 
-fn day() -> (Period, Clocks) {
+fn day() -> (AllowancePeriod, Clocks) {
     let text = |t: &str| serde_json::Value::String(t.to_owned());
     let first = time(clocks(&text("UTC"), &text("2026-03-10T00:00:00Z"), 1));
-    (Period::first(&first).unwrap(), clocks(&text("UTC"), &text("2026-03-11T00:00:00Z"), 1))
+    (
+        AllowancePeriod::first(&first).unwrap(),
+        clocks(&text("UTC"), &text("2026-03-11T00:00:00Z"), 1),
+    )
 }
 
 #[test]
 fn forward_clock_jump_delays_renewal_until_the_boot_clock_catches_up() {
     let (old, mut now) = day();
     now.boot_ms = 86_400_000 - 300_000 - 1;
-    assert_eq!(old.looked(&time(now.clone())), vec![old.clone()]);
+    assert_eq!(old.after_check(&time(now.clone())), vec![old.clone()]);
     now.boot_ms += 1;
-    assert_ne!(old.looked(&time(now.clone())), vec![old.clone()]);
+    assert_ne!(old.after_check(&time(now.clone())), vec![old.clone()]);
     now.boot_ms = 0;
     now.boot = 2;
-    assert_ne!(old.looked(&time(now)), vec![old]);
+    assert_ne!(old.after_check(&time(now)), vec![old]);
 }
 
 #[test]
@@ -91,17 +94,17 @@ fn renewal_is_optional_more_than_an_hour_ahead_of_the_chain() {
     let (old, mut now) = day();
     now.boot_ms = 86_400_000;
     now.block_ms = Some(now.wall_ms - 3_600_000);
-    assert_eq!(old.looked(&time(now.clone())).len(), 1);
+    assert_eq!(old.after_check(&time(now.clone())).len(), 1);
     now.block_ms = Some(now.wall_ms - 3_600_001);
-    assert_eq!(old.looked(&time(now)).len(), 2);
+    assert_eq!(old.after_check(&time(now)).len(), 2);
 }
 
 #[test]
 fn hold_expires_at_exactly_fifteen_minutes_by_either_clock() {
     let at = Instant { wall_ms: 1_000, boot: 1, boot_ms: 5 };
     let later = |wall_ms, boot, boot_ms| Instant { wall_ms, boot, boot_ms };
-    assert!(!at.over(&later(900_999, 1, 900_004), HOLD_MS));
-    assert!(at.over(&later(901_000, 1, 5), HOLD_MS));
-    assert!(at.over(&later(-5_000, 1, 900_005), HOLD_MS));
-    assert!(!at.over(&later(-5_000, 2, 900_005), HOLD_MS));
+    assert!(!at.has_elapsed(&later(900_999, 1, 900_004), HOLD_MS));
+    assert!(at.has_elapsed(&later(901_000, 1, 5), HOLD_MS));
+    assert!(at.has_elapsed(&later(-5_000, 1, 900_005), HOLD_MS));
+    assert!(!at.has_elapsed(&later(-5_000, 2, 900_005), HOLD_MS));
 }

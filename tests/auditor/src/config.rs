@@ -1,8 +1,8 @@
 //! The wallet's configuration, as far as it is known. Where it is uncertain, several are kept.
 
 use crate::Facts;
-use crate::clocks::Period;
-use crate::seen::{Address, Policy, Ticket};
+use crate::clocks::AllowancePeriod;
+use crate::observations::{Address, Policy, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -51,7 +51,7 @@ pub(crate) struct Versioned {
 pub(crate) struct Commission {
     pub(crate) policy: Ticket,
     pub(crate) account: Ticket,
-    pub(crate) periods: Vec<Period>,
+    pub(crate) periods: Vec<AllowancePeriod>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) struct Agent {
     pub(crate) name: String,
     pub(crate) bearer: bool,
     /// A new token was issued but not returned, so no call can carry it.
-    pub(crate) token_untold: bool,
+    pub(crate) token_unreturned: bool,
     pub(crate) suspended: bool,
     pub(crate) commission: Option<Commission>,
 }
@@ -84,12 +84,12 @@ pub(crate) struct Config {
     pub(crate) accounts: Shared<BTreeMap<Ticket, Account>>,
     pub(crate) policies: Shared<BTreeMap<Ticket, Versioned>>,
     pub(crate) agents: Shared<BTreeMap<String, Agent>>,
-    pub(crate) gone: BTreeSet<String>,
+    pub(crate) deleted_agents: BTreeSet<String>,
 }
 
 /// How an order ended in one possible course of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Out {
+pub(crate) enum OrderEnd {
     Done,
     Registered,
     Added,
@@ -98,9 +98,9 @@ pub(crate) enum Out {
 
 /// One possible configuration, and the open orders that it has already executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct World {
+pub(crate) struct PossibleConfig {
     pub(crate) config: Config,
-    pub(crate) applied: BTreeMap<Ticket, Out>,
+    pub(crate) applied: BTreeMap<Ticket, OrderEnd>,
 }
 
 impl Config {
@@ -119,7 +119,7 @@ impl Config {
             accounts: Shared::default(),
             policies: Shared::default(),
             agents: Shared::default(),
-            gone: BTreeSet::new(),
+            deleted_agents: BTreeSet::new(),
         }
     }
 

@@ -98,26 +98,26 @@ pub(crate) fn listed(list: &[String], host: &str) -> bool {
 
 /// The relation of one URL to the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ListMatch {
     Inside,
     Outside,
     Blocked,
     Unreadable,
 }
 
-pub(crate) fn place(url: &str, allowed: &[String], blocked: &[String]) -> Place {
-    let Some(host) = host_of(url) else { return Place::Unreadable };
+pub(crate) fn match_url(url: &str, allowed: &[String], blocked: &[String]) -> ListMatch {
+    let Some(host) = host_of(url) else { return ListMatch::Unreadable };
     if listed(blocked, &host) {
-        Place::Blocked
+        ListMatch::Blocked
     } else if allowed.is_empty() || listed(allowed, &host) {
-        Place::Inside
+        ListMatch::Inside
     } else {
-        Place::Outside
+        ListMatch::Outside
     }
 }
 
 /// Judges the agent's URL and the payment's own URL together.
-pub(crate) fn rule(
+pub(crate) fn judge_urls(
     request: Option<&str>,
     resource: Option<&str>,
     allowed: &[String],
@@ -127,19 +127,19 @@ pub(crate) fn rule(
         return Ruling { allow: true, ..Ruling::default() };
     }
     let deny = Ruling { deny: true, ..Ruling::default() };
-    let at = |u: Option<&str>| u.map(|u| place(u, allowed, blocked));
+    let at = |u: Option<&str>| u.map(|u| match_url(u, allowed, blocked));
     // An empty text is not a URL. The specification does not say whether the code is for a missing URL or a domain.
     let empty = |u: Option<&str>| u.is_none_or(|u| u.trim().is_empty());
     if empty(request) && empty(resource) {
         return Ruling { missing: true, ..deny };
     }
     match (at(request), at(resource)) {
-        (Some(Place::Blocked), _) | (_, Some(Place::Blocked)) => deny,
-        (Some(Place::Outside | Place::Unreadable), _) => deny,
-        (Some(Place::Inside), None | Some(Place::Inside)) => {
+        (Some(ListMatch::Blocked), _) | (_, Some(ListMatch::Blocked)) => deny,
+        (Some(ListMatch::Outside | ListMatch::Unreadable), _) => deny,
+        (Some(ListMatch::Inside), None | Some(ListMatch::Inside)) => {
             Ruling { allow: true, ..Ruling::default() }
         }
-        (Some(Place::Inside), Some(Place::Outside | Place::Unreadable)) => {
+        (Some(ListMatch::Inside), Some(ListMatch::Outside | ListMatch::Unreadable)) => {
             if allowed.is_empty() {
                 // Only a block list, and a second URL that is unreadable: the specification does not decide this case.
                 Ruling { allow: true, hold: true, deny: true, missing: false }
@@ -147,7 +147,7 @@ pub(crate) fn rule(
                 Ruling { hold: true, ..Ruling::default() }
             }
         }
-        (None, Some(Place::Inside)) => Ruling { allow: true, ..Ruling::default() },
+        (None, Some(ListMatch::Inside)) => Ruling { allow: true, ..Ruling::default() },
         (None, _) => deny,
     }
 }
@@ -170,7 +170,7 @@ mod tests {
             let url = case["url"].as_str().unwrap();
             let (allowed, blocked) = (strings(&case["allowed"]), strings(&case["blocked"]));
             assert_eq!(host_of(url).as_deref(), case["host"].as_str(), "{case}");
-            let ruling = rule(Some(url), None, &allowed, &blocked);
+            let ruling = judge_urls(Some(url), None, &allowed, &blocked);
             let expect = case["expect"].as_str().unwrap();
             assert_eq!(ruling.allow, expect == "allow", "{case}");
             assert_eq!(ruling.deny, expect != "allow", "{case}");
@@ -189,7 +189,7 @@ mod tests {
     fn domain_vector_url_pairs_are_judged_as_expected() {
         for pair in vectors()["pairs"].as_array().unwrap() {
             let (allowed, blocked) = (strings(&pair["allowed"]), strings(&pair["blocked"]));
-            let got = rule(
+            let got = judge_urls(
                 pair["request_url"].as_str(),
                 pair["resource_url"].as_str(),
                 &allowed,

@@ -1,13 +1,13 @@
 //! The correct answers to an open call or order.
 
 use crate::clocks::Instant;
+use crate::observations::{Ask, Id, Order, Report, Ticket};
 use crate::policy::Terms;
-use crate::seen::{Ask, Id, Order, Report, Ticket};
 use std::collections::BTreeSet;
 
 /// Whether a refusal returns the id of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum RecordedId {
     /// Not recorded.
     Never,
     /// Recorded, unless the agent was refused too often. `true`: it may also go unrecorded.
@@ -25,13 +25,13 @@ pub(crate) enum Reply {
     AlreadySigned,
     Rejected(Option<String>),
     /// The same refusal as the first time.
-    Again {
+    SameRefusal {
         http: u16,
         code: String,
     },
     Settled,
     /// `PAYMENT_EXPIRED`.
-    Spent,
+    Expired,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) enum Expect {
     Refuse {
         http: u16,
         code: &'static str,
-        told: Told,
+        recorded_id: RecordedId,
     },
     Act {
         terms: Terms,
@@ -95,40 +95,40 @@ pub(crate) struct Numbers {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Asked {
+pub(crate) enum Input {
     Sign(Box<Ask>),
     Poll(Id),
-    Standing { agent: String, proof: crate::seen::Proof },
+    Standing { agent: String, proof: crate::observations::Proof },
     Report(Report),
     Order(Order),
 }
 
 /// A call or an order that has no answer yet.
 #[derive(Debug, Clone)]
-pub(crate) struct Open {
-    pub(crate) asked: Asked,
+pub(crate) struct OpenCall {
+    pub(crate) input: Input,
     /// The event at which it arrived.
     pub(crate) seq: u64,
     /// The request that a `/sign` call may create.
     pub(crate) rec: Option<u64>,
     /// Whether nothing else has happened since it arrived.
-    pub(crate) alone: bool,
-    pub(crate) right: Vec<Expect>,
+    pub(crate) isolated: bool,
+    pub(crate) correct: Vec<Expect>,
 }
 
-impl Open {
-    pub(crate) fn new(asked: Asked, seq: u64) -> Self {
-        Self { asked, seq, rec: None, alone: true, right: Vec::new() }
+impl OpenCall {
+    pub(crate) fn new(input: Input, seq: u64) -> Self {
+        Self { input, seq, rec: None, isolated: true, correct: Vec::new() }
     }
 
     pub(crate) fn expects(&self) -> String {
-        let all: Vec<String> = self.right.iter().map(|e| format!("{e:?}")).collect();
+        let all: Vec<String> = self.correct.iter().map(|e| format!("{e:?}")).collect();
         if all.is_empty() { "nothing".to_owned() } else { all.join(" | ") }
     }
 }
 
 /// The open calls and orders by ticket.
-pub(crate) type Opens = std::collections::BTreeMap<Ticket, Open>;
+pub(crate) type OpenCalls = std::collections::BTreeMap<Ticket, OpenCall>;
 
 /// Returns the name under which a refusal is counted.
 pub(crate) fn refusal_tag(code: &str) -> &'static str {

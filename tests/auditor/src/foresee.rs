@@ -2,27 +2,27 @@
 
 use crate::Auditor;
 use crate::book::bind_key;
-use crate::expect::{Asked, Expect, Told};
+use crate::expect::{Expect, Input, RecordedId};
 use crate::numbers;
-use crate::requests::{Identity, St};
-use crate::seen::{Order, Ticket};
+use crate::observations::{Order, Ticket};
+use crate::requests::{Identity, RequestState};
 
 impl Auditor {
     /// Adds the possible effects of this expected answer to the model.
     pub(crate) fn foresee(&mut self, ticket: Ticket, expect: &Expect) {
         let Some(open) = self.open.get(&ticket) else { return };
         let seq = open.seq;
-        let auth = St::Auth { lo: seq, hi: u64::MAX };
-        let key = match &open.asked {
-            Asked::Sign(_) => open.rec,
-            Asked::Order(Order::Approve { id, .. } | Order::Deny { id }) => {
+        let auth = RequestState::Auth { lo: seq, hi: u64::MAX };
+        let key = match &open.input {
+            Input::Sign(_) => open.rec,
+            Input::Order(Order::Approve { id, .. } | Order::Deny { id }) => {
                 self.book.by_id.get(id).copied()
             }
-            Asked::Report(r) => self.book.by_id.get(&r.id).copied(),
+            Input::Report(r) => self.book.by_id.get(&r.id).copied(),
             _ => None,
         };
-        let rank = match &open.asked {
-            Asked::Report(r) => numbers::rank(r.event),
+        let rank = match &open.input {
+            Input::Report(r) => numbers::rank(r.event),
             _ => 0,
         };
         if let Expect::Sendable(from) = expect {
@@ -33,12 +33,12 @@ impl Auditor {
             Expect::Act { terms, at, .. } | Expect::Approved { terms, at } => {
                 if rec.payment.is_none() {
                     let one = (terms.clone(), *at);
-                    if !rec.acts.contains(&one) {
-                        rec.acts.push(one);
+                    if !rec.authorizations.contains(&one) {
+                        rec.authorizations.push(one);
                     }
                 }
                 bind_key(&mut self.book.keys, &rec.identity);
-                rec.maybe(ticket, auth);
+                rec.add_possible(ticket, auth);
                 self.last_auth = self.last_auth.max(seq);
             }
             Expect::Hold { terms, at, .. } => {
@@ -47,22 +47,28 @@ impl Auditor {
                     rec.holds.push(one);
                 }
                 bind_key(&mut self.book.keys, &rec.identity);
-                rec.maybe(ticket, St::Held);
+                rec.add_possible(ticket, RequestState::Held);
             }
             // Only a signed call is refused in the same way again.
-            Expect::Refuse { http, code, told: Told::Fresh(_) }
+            Expect::Refuse { http, code, recorded_id: RecordedId::Fresh(_) }
                 if matches!(rec.identity, Identity::Hmac { .. }) =>
             {
-                rec.maybe(ticket, St::Refused { http: *http, code: (*code).to_owned() });
+                rec.add_possible(
+                    ticket,
+                    RequestState::Refused { http: *http, code: (*code).to_owned() },
+                );
             }
             Expect::Denied(at) => {
                 if !rec.denials.contains(at) {
                     rec.denials.push(*at);
                 }
-                rec.maybe(ticket, St::Denied);
+                rec.add_possible(ticket, RequestState::Denied);
             }
             Expect::Closed { http, code } => {
-                rec.maybe(ticket, St::Refused { http: *http, code: (*code).to_owned() });
+                rec.add_possible(
+                    ticket,
+                    RequestState::Refused { http: *http, code: (*code).to_owned() },
+                );
             }
             Expect::Stage { .. } if !rec.stage_maybe.contains(&(ticket, rank)) => {
                 rec.stage_maybe.push((ticket, rank));

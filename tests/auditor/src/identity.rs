@@ -1,13 +1,13 @@
 //! Authentication, repeats, and the correct answers to a `/sign` call.
 
 use crate::book::Book;
-use crate::clocks::{Period, Time};
+use crate::clocks::{AllowancePeriod, Time};
 use crate::config::Config;
-use crate::expect::{Expect, Reply, Told};
+use crate::expect::{Expect, RecordedId, Reply};
+use crate::observations::{Ask, Proof, Ticket};
 use crate::policy;
 use crate::repeats::{in_force, other_url, settled, stored};
-use crate::requests::{Identity, Rec, St};
-use crate::seen::{Ask, Proof, Ticket};
+use crate::requests::{Identity, RequestRecord, RequestState};
 
 /// One possible state of the wallet, at one instant.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub(crate) struct View<'a> {
 }
 
 pub(crate) fn refuse(http: u16, code: &'static str) -> Expect {
-    Expect::Refuse { http, code, told: Told::Never }
+    Expect::Refuse { http, code, recorded_id: RecordedId::Never }
 }
 
 pub(crate) fn no_proof() -> Vec<Expect> {
@@ -38,7 +38,7 @@ pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<E
             }
         }
         Proof::Bearer { right } => {
-            if !known.bearer || !right || known.token_untold {
+            if !known.bearer || !right || known.token_unreturned {
                 return Err(no_proof());
             }
             if !v.config.open {
@@ -83,7 +83,7 @@ pub(crate) fn sign(
     rec: u64,
     ticket: Ticket,
     seq: u64,
-    p: Option<&Period>,
+    p: Option<&AllowancePeriod>,
 ) -> Vec<Expect> {
     if let Err(instead) = prove(v, &ask.agent, &ask.proof) {
         return instead;
@@ -97,8 +97,12 @@ pub(crate) fn sign(
         && let Some(bound) = v.book.keys.get(&(agent.clone(), key.clone()))
         && bound.iter().any(|c| c != content)
     {
-        out.push(Expect::Refuse { http: 409, code: "IDEMPOTENCY_CONFLICT", told: Told::Any });
-        let other = |r: &Rec| match &r.identity {
+        out.push(Expect::Refuse {
+            http: 409,
+            code: "IDEMPOTENCY_CONFLICT",
+            recorded_id: RecordedId::Any,
+        });
+        let other = |r: &RequestRecord| match &r.identity {
             Identity::Bearer { agent: a, content: c, key: k } => {
                 a == agent && c != content && k.as_ref() == Some(key)
             }
@@ -106,11 +110,11 @@ pub(crate) fn sign(
         };
         if v.book.recs.values().any(|r| other(r) && in_force(v, r)) {
             // An offer that cannot be paid is refused before the wallet looks for an earlier call.
-            let mut anew = Vec::new();
-            fresh(v, ask, rec, seq, p, &mut anew);
-            out.extend(anew.into_iter().filter_map(|expect| match expect {
-                Expect::Refuse { http, code, told: Told::Fresh(true) } => {
-                    Some(Expect::Refuse { http, code, told: Told::Never })
+            let mut as_new = Vec::new();
+            fresh(v, ask, rec, seq, p, &mut as_new);
+            out.extend(as_new.into_iter().filter_map(|expect| match expect {
+                Expect::Refuse { http, code, recorded_id: RecordedId::Fresh(true) } => {
+                    Some(Expect::Refuse { http, code, recorded_id: RecordedId::Never })
                 }
                 _other => None,
             }));
@@ -118,7 +122,7 @@ pub(crate) fn sign(
         }
     }
     let list = v.book.by_identity.get(&identity).cloned().unwrap_or_default();
-    let mut anew = true;
+    let mut as_new = true;
     let mut newest_found = false;
     for key in list.iter().rev() {
         let Some(known) = v.book.recs.get(key) else { continue };
@@ -129,37 +133,44 @@ pub(crate) fn sign(
                 let reply = Reply::Settled;
                 out.push(Expect::Reply { rec: *key, reply, why: "repeat: settled before" });
             }
-            anew &= !sure;
-            for (orphan, rec) in v.book.orphans_of(*key) {
+            as_new &= !sure;
+            for (unmatched, rec) in v.book.unmatched_of(*key) {
                 if settled(rec).1 && other_url(v, ask, known, &mut out) {
                     let (reply, why) = (Reply::Settled, "repeat: settled before");
-                    out.push(Expect::Reply { rec: orphan, reply, why });
+                    out.push(Expect::Reply { rec: unmatched, reply, why });
                 }
             }
             continue;
         }
         let (mut replies, again) = stored(v, *key, known, ticket);
-        for (orphan, rec) in v.book.orphans_of(*key) {
-            replies.extend(stored(v, orphan, rec, ticket).0);
+        for (unmatched, rec) in v.book.unmatched_of(*key) {
+            replies.extend(stored(v, unmatched, rec, ticket).0);
         }
         if !replies.is_empty() && !other_url(v, ask, known, &mut out) {
             replies.clear();
         }
         out.extend(replies);
-        anew = again;
+        as_new = again;
         if !again {
             break;
         }
         // The newest request that was surely recorded decides.
-        newest_found = !known.stands(Some(ticket)).any(|st| *st == St::Nothing);
+        newest_found = !known.possible_states(Some(ticket)).any(|st| *st == RequestState::Nothing);
     }
-    if anew {
+    if as_new {
         fresh(v, ask, rec, seq, p, &mut out);
     }
     out
 }
 
-fn fresh(v: View<'_>, ask: &Ask, rec: u64, seq: u64, p: Option<&Period>, out: &mut Vec<Expect>) {
+fn fresh(
+    v: View<'_>,
+    ask: &Ask,
+    rec: u64,
+    seq: u64,
+    p: Option<&AllowancePeriod>,
+    out: &mut Vec<Expect>,
+) {
     let (Some((_, policy)), Some(p)) = (v.config.policy_of(&ask.agent), p) else { return };
     let account = v.config.agents.get(&ask.agent).and_then(|a| a.commission.as_ref());
     let payer =
@@ -176,8 +187,8 @@ fn fresh(v: View<'_>, ask: &Ask, rec: u64, seq: u64, p: Option<&Period>, out: &m
             "UNKNOWN_NETWORK",
             "UNSUPPORTED_SCHEME",
         ];
-        let told = Told::Fresh(early.contains(&r.code));
-        out.push(Expect::Refuse { http: r.http, code: r.code, told });
+        let recorded_id = RecordedId::Fresh(early.contains(&r.code));
+        out.push(Expect::Refuse { http: r.http, code: r.code, recorded_id });
     }
     // After the disk has failed, nothing new is decided.
     if v.disk_failed.is_some_and(|at| seq > at) {

@@ -9,28 +9,28 @@ mod approvals;
 mod book;
 mod calls;
 mod clocks;
+mod compare;
 mod config;
 mod domains;
-mod endings;
 mod expect;
-mod fits;
 mod foresee;
 mod identity;
-mod life;
+mod lifecycle;
 mod numbers;
+pub mod observations;
+mod order_ends;
 mod orders;
 mod policy;
 mod repeats;
 mod requests;
-pub mod seen;
 mod signatures;
 mod transactions;
 
 use crate::book::Book;
 use crate::clocks::{Instant, Time};
-use crate::config::{Config, World};
-use crate::expect::Opens;
-use crate::seen::{Address, Answer, Id, Seen};
+use crate::config::{Config, PossibleConfig};
+use crate::expect::OpenCalls;
+use crate::observations::{Address, Answer, Id, Observation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A network that the wallet knows.
@@ -75,16 +75,16 @@ pub struct Auditor {
     pub(crate) time: Time,
     pub(crate) seq: u64,
     /// Every configuration that the wallet may have.
-    pub(crate) worlds: Vec<World>,
+    pub(crate) possible_configs: Vec<PossibleConfig>,
     pub(crate) book: Book,
-    pub(crate) open: Opens,
+    pub(crate) open: OpenCalls,
     /// Tickets that can no longer get an answer.
-    pub(crate) dead: BTreeSet<seen::Ticket>,
+    pub(crate) dead: BTreeSet<observations::Ticket>,
     pub(crate) running: bool,
     pub(crate) disk_failed: Option<u64>,
     /// Requests that were being written when the disk failed: the next process may find them on disk.
-    pub(crate) perhaps_written: Vec<(u64, requests::Rec)>,
-    pub(crate) perhaps_set_up: Vec<World>,
+    pub(crate) maybe_written: Vec<(u64, requests::RequestRecord)>,
+    pub(crate) maybe_configs: Vec<PossibleConfig>,
     pub(crate) digests: BTreeMap<String, Option<Id>>,
     pub(crate) nonces: BTreeMap<(Address, String), u64>,
     pub(crate) unbound: BTreeMap<Id, (Address, String)>,
@@ -99,7 +99,7 @@ pub struct Auditor {
     /// The event at which the latest call or approval arrived that may have authorized a payment.
     pub(crate) last_auth: u64,
     pub(crate) calm: Option<Instant>,
-    pub(crate) reached: BTreeMap<&'static str, u64>,
+    pub(crate) rule_counts: BTreeMap<&'static str, u64>,
 }
 
 impl Auditor {
@@ -110,14 +110,14 @@ impl Auditor {
         Self {
             time: Time::new(facts.signed_days),
             seq: 0,
-            worlds: vec![World { config, applied: BTreeMap::new() }],
+            possible_configs: vec![PossibleConfig { config, applied: BTreeMap::new() }],
             book: Book::default(),
-            open: Opens::new(),
+            open: OpenCalls::new(),
             dead: BTreeSet::new(),
             running: true,
             disk_failed: None,
-            perhaps_written: Vec::new(),
-            perhaps_set_up: Vec::new(),
+            maybe_written: Vec::new(),
+            maybe_configs: Vec::new(),
             digests: BTreeMap::new(),
             nonces: BTreeMap::new(),
             unbound: BTreeMap::new(),
@@ -128,18 +128,18 @@ impl Auditor {
             reports: BTreeMap::new(),
             last_auth: 0,
             calm: None,
-            reached: BTreeMap::new(),
+            rule_counts: BTreeMap::new(),
         }
     }
 
     /// Returns how often each rule decided something.
     #[must_use]
-    pub fn reached(&self) -> &BTreeMap<&'static str, u64> {
-        &self.reached
+    pub fn rule_counts(&self) -> &BTreeMap<&'static str, u64> {
+        &self.rule_counts
     }
 
-    pub(crate) fn count(&mut self, what: &'static str) {
-        let n = self.reached.entry(what).or_default();
+    pub(crate) fn count(&mut self, name: &'static str) {
+        let n = self.rule_counts.entry(name).or_default();
         *n = n.saturating_add(1);
     }
 
@@ -148,39 +148,41 @@ impl Auditor {
     /// # Errors
     /// The first violation: what was seen, what was expected, and the rule. The auditor must not be used after an
     /// error.
-    pub fn see(&mut self, seen: &Seen) -> Result<(), Violation> {
+    pub fn observe(&mut self, observation: &Observation) -> Result<(), Violation> {
         self.seq = self.seq.saturating_add(1);
-        match seen {
-            Seen::Clocks(to) => self.on_clocks(to),
-            Seen::Called { ticket, call } => self.on_called(*ticket, call)?,
-            Seen::Answered { ticket, answer } => self.on_answered(*ticket, answer)?,
-            Seen::Ordered { ticket, order } => self.on_ordered(*ticket, order)?,
-            Seen::Obeyed { ticket, end } => self.on_obeyed(*ticket, end)?,
-            Seen::Signed(signed) => self.on_signed(signed)?,
-            Seen::Declined { request } => {
+        match observation {
+            Observation::Clocks(to) => self.on_clocks(to),
+            Observation::Called { ticket, call } => self.on_called(*ticket, call)?,
+            Observation::Answered { ticket, answer } => self.on_answered(*ticket, answer)?,
+            Observation::Ordered { ticket, order } => self.on_ordered(*ticket, order)?,
+            Observation::OrderEnded { ticket, end } => self.on_order_ended(*ticket, end)?,
+            Observation::Signed(signed) => self.on_signed(signed)?,
+            Observation::Declined { request } => {
                 if let Some(rec) = self.book.find_mut(request) {
                     rec.declined = true;
                 }
             }
-            Seen::Broadcast(tx) => {
+            Observation::Broadcast(tx) => {
                 self.transfers.broadcast(tx).map_err(|what| violation("transactions", what))?;
                 self.count("broadcast");
             }
-            Seen::Mined { chain, hash, .. } => {
-                let ours = self.transfers.mined(*chain, hash);
-                if ours.map_err(|what| violation("transactions", what))? {
+            Observation::Mined { chain, hash, .. } => {
+                let own = self.transfers.mined(*chain, hash);
+                if own.map_err(|what| violation("transactions", what))? {
                     self.count("mined");
                 }
             }
-            Seen::Redeemed { chain, payer, nonce, .. } => self.on_redeemed(*chain, payer, nonce)?,
-            Seen::Died => self.on_died(),
-            Seen::Stopped => self.on_stopped()?,
-            Seen::Started => self.on_started(),
-            Seen::DiskFailed => self.disk_failed = Some(self.seq),
-            Seen::Calm => self.calm = Some(self.time.instant()),
-            Seen::Over => self.on_over()?,
+            Observation::Redeemed { chain, payer, nonce, .. } => {
+                self.on_redeemed(*chain, payer, nonce)?
+            }
+            Observation::Died => self.on_died(),
+            Observation::Stopped => self.on_stopped()?,
+            Observation::Started => self.on_started(),
+            Observation::DiskFailed => self.disk_failed = Some(self.seq),
+            Observation::Calm => self.calm = Some(self.time.instant()),
+            Observation::Over => self.on_over()?,
         }
-        self.judge_all();
+        self.refresh();
         self.watch_calm();
         Ok(())
     }

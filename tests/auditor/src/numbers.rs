@@ -1,14 +1,19 @@
 //! An agent's standing, and its reports about payments.
 
-use crate::clocks::Period;
+use crate::clocks::AllowancePeriod;
 use crate::expect::{Expect, Numbers};
 use crate::identity::{View, gate, prove, refuse};
-use crate::requests::{Rec, St};
-use crate::seen::{Event, Proof, Report, Standing, Ticket};
+use crate::observations::{Event, Proof, Report, Standing, Ticket};
+use crate::requests::{RequestRecord, RequestState};
 use std::collections::BTreeSet;
 
 /// Returns the correct standing, if this allowance is in force.
-pub(crate) fn standing(v: View<'_>, agent: &str, proof: &Proof, p: Option<&Period>) -> Vec<Expect> {
+pub(crate) fn standing(
+    v: View<'_>,
+    agent: &str,
+    proof: &Proof,
+    p: Option<&AllowancePeriod>,
+) -> Vec<Expect> {
     if let Err(instead) = prove(v, agent, proof) {
         return instead;
     }
@@ -43,7 +48,7 @@ pub(crate) fn standing(v: View<'_>, agent: &str, proof: &Proof, p: Option<&Perio
 }
 
 /// Returns whether a standing is among the correct ones.
-pub(crate) fn reads(n: &Numbers, s: &Standing) -> bool {
+pub(crate) fn standing_matches(n: &Numbers, s: &Standing) -> bool {
     if !n.commissioned {
         return s.status == "uncommissioned" && s.spent == 0 && s.reserved == 0;
     }
@@ -81,7 +86,7 @@ pub(crate) fn stage_rank(stage: &str) -> Option<u8> {
 }
 
 /// Returns the stages that are possible after this report.
-fn stages(rec: &Rec, ticket: Ticket, report: &Report) -> BTreeSet<u8> {
+fn stages(rec: &RequestRecord, ticket: Ticket, report: &Report) -> BTreeSet<u8> {
     let mut from = BTreeSet::from([rec.stage]);
     // Unanswered reports may have been accepted.
     for (other, rank) in &rec.stage_maybe {
@@ -90,7 +95,7 @@ fn stages(rec: &Rec, ticket: Ticket, report: &Report) -> BTreeSet<u8> {
             from.extend(more);
         }
     }
-    let hash = rec.hash_told || report.tx_hash.is_some();
+    let hash = rec.hash_reported || report.tx_hash.is_some();
     let mut out = BTreeSet::new();
     for s in from {
         out.insert(s.max(rank(report.event)));
@@ -127,15 +132,15 @@ pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect
         return out;
     };
     let Some(rec) = v.book.recs.get(key) else { return out };
-    if rec.agent != report.agent || !rec.others.is_empty() {
+    if rec.agent != report.agent || !rec.other_agents.is_empty() {
         out.push(refuse(403, "UNAUTHORIZED"));
     }
     if !rec.may_be_of(&report.agent) {
         return out;
     }
     let states = rec.states(None);
-    let authorized = states.iter().any(|s| matches!(s, St::Auth { .. }));
-    let only = states.iter().all(|s| matches!(s, St::Auth { .. }));
+    let authorized = states.iter().any(|s| matches!(s, RequestState::Auth { .. }));
+    let only = states.iter().all(|s| matches!(s, RequestState::Auth { .. }));
     if !only || rec.payment.is_none() {
         out.push(Expect::AnyRefusal);
     }

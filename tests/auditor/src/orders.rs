@@ -3,19 +3,19 @@
 use crate::agents;
 use crate::book::Book;
 use crate::clocks::Time;
-use crate::config::{Account, Agent, Config, Out, Versioned};
+use crate::config::{Account, Agent, Config, OrderEnd, Versioned};
 use crate::domains;
-use crate::requests::St;
-use crate::seen::{Order, Policy, Ticket};
+use crate::observations::{Order, Policy, Ticket};
+use crate::requests::RequestState;
 
 /// The context of an order, besides the configuration.
 #[derive(Clone, Copy)]
-pub(crate) struct Around<'a> {
+pub(crate) struct OrderContext<'a> {
     pub(crate) time: &'a Time,
     pub(crate) book: &'a Book,
     pub(crate) seq: u64,
     /// Whether transactions of this address are in flight: (surely, possibly).
-    pub(crate) moving: &'a dyn Fn(&str) -> (bool, bool),
+    pub(crate) in_flight: &'a dyn Fn(&str) -> (bool, bool),
 }
 
 /// Returns whether the order changes the configuration and nothing else.
@@ -24,14 +24,14 @@ pub(crate) fn is_config(order: &Order) -> bool {
 }
 
 /// The refusals that apply to an order in one configuration.
-pub(crate) struct Course {
+pub(crate) struct OrderOutcomes {
     pub(crate) from: Config,
     pub(crate) codes: Vec<&'static str>,
     /// Whether a refusal is certain. If refusals are only possible, success is possible too.
     pub(crate) sure: bool,
 }
 
-impl Course {
+impl OrderOutcomes {
     pub(crate) fn refuse(&mut self, when: bool, code: &'static str) {
         if when {
             self.codes.push(code);
@@ -45,15 +45,15 @@ impl Course {
         }
     }
 
-    pub(crate) fn closed(&mut self) {
+    pub(crate) fn require_open(&mut self) {
         let (wallet, open) = (self.from.wallet, self.from.open);
         self.refuse(!open, "WALLET_LOCKED");
         self.refuse(!wallet, "NO_WALLET");
     }
 
-    pub(crate) fn end(self, out: Out, to: Option<Config>) -> Vec<(Config, Out)> {
+    pub(crate) fn end(self, out: OrderEnd, to: Option<Config>) -> Vec<(Config, OrderEnd)> {
         let mut all: Vec<_> =
-            self.codes.iter().map(|c| (self.from.clone(), Out::Code(c))).collect();
+            self.codes.iter().map(|c| (self.from.clone(), OrderEnd::Code(c))).collect();
         if !self.sure {
             all.push((to.unwrap_or(self.from), out));
         }
@@ -90,7 +90,7 @@ pub(crate) fn loosens(old: &Policy, new: &Policy) -> Option<bool> {
     if sure { Some(false) } else { (!fresh.is_empty() || !lifted.is_empty()).then_some(true) }
 }
 
-fn odd_policy(config: &Config, p: &Policy) -> bool {
+fn invalid_policy(config: &Config, p: &Policy) -> bool {
     let mut entries = p.allowed_domains.iter().chain(&p.blocked_domains);
     entries.any(|e| domains::canonical_entry(e).is_none())
         || p.networks.iter().flatten().any(|c| !config.networks.contains_key(c))
@@ -102,9 +102,9 @@ pub(crate) fn apply(
     config: &Config,
     ticket: Ticket,
     order: &Order,
-    around: Around<'_>,
-) -> Vec<(Config, Out)> {
-    let mut c = Course { from: config.clone(), codes: Vec::new(), sure: false };
+    context: OrderContext<'_>,
+) -> Vec<(Config, OrderEnd)> {
+    let mut c = OrderOutcomes { from: config.clone(), codes: Vec::new(), sure: false };
     let mut to = config.clone();
     match order {
         Order::CreateWallet => {
@@ -125,7 +125,7 @@ pub(crate) fn apply(
         }
         Order::Freeze => to.frozen = true,
         Order::Thaw { right } => {
-            c.closed();
+            c.require_open();
             c.refuse(!right, "WRONG_PASSWORD");
             c.may_refuse(true, "ENGINE_DOWN");
             to.frozen = false;
@@ -133,7 +133,7 @@ pub(crate) fn apply(
         Order::SwitchNetwork { chain, on } => {
             let was = config.networks.get(chain).map(|n| n.on);
             if *on && was != Some(true) {
-                c.closed();
+                c.require_open();
             }
             c.may_refuse(*on && !config.open, "WALLET_LOCKED");
             c.refuse(was.is_none(), "NOTHING_FOUND");
@@ -144,13 +144,13 @@ pub(crate) fn apply(
         }
         Order::MaxValidity { seconds } => {
             if *seconds > config.max_validity {
-                c.closed();
+                c.require_open();
             }
             c.may_refuse(*seconds < 30 || *seconds > u64::from(u32::MAX), "BAD_INPUT");
             to.max_validity = *seconds;
         }
         Order::AddAddress { .. } | Order::RenameAddress { .. } | Order::DeleteAddress { .. } => {
-            return accounts(c, to, ticket, order, around);
+            return accounts(c, to, ticket, order, context);
         }
         Order::CreatePolicy { .. } | Order::EditPolicy { .. } | Order::DeletePolicy { .. } => {
             return policies(c, to, ticket, order);
@@ -158,27 +158,27 @@ pub(crate) fn apply(
         Order::List | Order::Approve { .. } | Order::Deny { .. } | Order::Send(_) => {
             return Vec::new();
         }
-        _ => return agents::agents(c, to, ticket, order, around),
+        _ => return agents::agents(c, to, ticket, order, context),
     }
-    c.end(Out::Done, Some(to))
+    c.end(OrderEnd::Done, Some(to))
 }
 
 fn accounts(
-    mut c: Course,
+    mut c: OrderOutcomes,
     mut to: Config,
     ticket: Ticket,
     order: &Order,
-    around: Around<'_>,
-) -> Vec<(Config, Out)> {
+    context: OrderContext<'_>,
+) -> Vec<(Config, OrderEnd)> {
     match order {
         Order::AddAddress { label } => {
-            c.closed();
+            c.require_open();
             c.refuse(to.account_named(label).is_some(), "NAME_TAKEN");
             to.accounts.insert(ticket, Account { label: label.clone(), address: None });
-            c.end(Out::Added, Some(to))
+            c.end(OrderEnd::Added, Some(to))
         }
         Order::RenameAddress { label, to: new } => {
-            c.closed();
+            c.require_open();
             let uid = to.account_named(label);
             c.refuse(uid.is_none(), "NOTHING_FOUND");
             let there = to.account_named(new);
@@ -187,21 +187,21 @@ fn accounts(
             if let Some(account) = uid.and_then(|u| to.accounts.get_mut(&u)) {
                 account.label.clone_from(new);
             }
-            c.end(Out::Done, Some(to))
+            c.end(OrderEnd::Done, Some(to))
         }
         Order::DeleteAddress { label } => {
-            c.closed();
+            c.require_open();
             let uid = to.account_named(label);
             c.refuse(uid.is_none(), "NOTHING_FOUND");
             let worked = |a: &Agent| a.commission.as_ref().map(|m| m.account) == uid;
             c.refuse(uid.is_some() && to.agents.values().any(worked), "IN_USE");
             let address = uid.and_then(|u| to.accounts.get(&u)).map(|a| a.address.clone());
             if let Some(Some(address)) = &address {
-                let (sure, may) = (around.moving)(address);
-                let from = |r: &crate::requests::Rec| {
+                let (sure, may) = (context.in_flight)(address);
+                let from = |r: &crate::requests::RequestRecord| {
                     r.holds.iter().any(|(t, _)| t.payer.as_ref() == Some(address))
                 };
-                let (w_sure, w_may) = waits(around, from);
+                let (w_sure, w_may) = any_held(context, from);
                 c.refuse(sure || w_sure, "IN_USE");
                 c.may_refuse(may || w_may, "IN_USE");
             } else if address.is_some() {
@@ -210,37 +210,42 @@ fn accounts(
             if let Some(uid) = uid {
                 to.accounts.remove(&uid);
             }
-            c.end(Out::Done, Some(to))
+            c.end(OrderEnd::Done, Some(to))
         }
         _ => Vec::new(),
     }
 }
 
 /// Returns whether requests of this kind are held: (surely, possibly).
-pub(crate) fn waits(
-    around: Around<'_>,
-    kind: impl Fn(&crate::requests::Rec) -> bool,
+pub(crate) fn any_held(
+    context: OrderContext<'_>,
+    kind: impl Fn(&crate::requests::RequestRecord) -> bool,
 ) -> (bool, bool) {
-    let now = around.time.instant();
+    let now = context.time.instant();
     let mut found = (false, false);
-    for rec in around.book.recs.values().filter(|r| kind(r)) {
+    for rec in context.book.recs.values().filter(|r| kind(r)) {
         let states = rec.states(None);
         // An expired request may still be on the list.
-        let late = states.contains(&&St::Expired) && rec.ended.is_empty();
-        if states.contains(&&St::Held) || late {
+        let late = states.contains(&&RequestState::Expired) && rec.ended.is_empty();
+        if states.contains(&&RequestState::Held) || late {
             found.1 = true;
-            found.0 |= states.len() == 1 && !late && !rec.over(&now).1;
+            found.0 |= states.len() == 1 && !late && !rec.expired(&now).1;
         }
     }
     found
 }
 
-fn policies(mut c: Course, mut to: Config, ticket: Ticket, order: &Order) -> Vec<(Config, Out)> {
+fn policies(
+    mut c: OrderOutcomes,
+    mut to: Config,
+    ticket: Ticket,
+    order: &Order,
+) -> Vec<(Config, OrderEnd)> {
     match order {
         Order::CreatePolicy { name, policy } => {
-            c.closed();
+            c.require_open();
             c.refuse(to.policy_named(name).is_some(), "NAME_TAKEN");
-            c.may_refuse(odd_policy(&to, policy), "BAD_INPUT");
+            c.may_refuse(invalid_policy(&to, policy), "BAD_INPUT");
             let made = Versioned { name: name.clone(), version: 1, policy: policy.clone() };
             to.policies.insert(ticket, made);
         }
@@ -248,10 +253,10 @@ fn policies(mut c: Course, mut to: Config, ticket: Ticket, order: &Order) -> Vec
             let uid = to.policy_named(name);
             c.refuse(uid.is_none(), "NOTHING_FOUND");
             c.may_refuse(uid.is_none() && !to.open, "WALLET_LOCKED");
-            c.may_refuse(odd_policy(&to, policy), "BAD_INPUT");
+            c.may_refuse(invalid_policy(&to, policy), "BAD_INPUT");
             if let Some(old) = uid.and_then(|u| to.policies.get_mut(&u)) {
                 match loosens(&old.policy, policy) {
-                    Some(false) => c.closed(),
+                    Some(false) => c.require_open(),
                     Some(true) => c.may_refuse(!c.from.open, "WALLET_LOCKED"),
                     None => {}
                 }
@@ -272,5 +277,5 @@ fn policies(mut c: Course, mut to: Config, ticket: Ticket, order: &Order) -> Vec
         }
         _ => return Vec::new(),
     }
-    c.end(Out::Done, Some(to))
+    c.end(OrderEnd::Done, Some(to))
 }

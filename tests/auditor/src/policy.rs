@@ -3,10 +3,10 @@
 use crate::clocks::Instant;
 use crate::config::{Config, Versioned};
 use crate::domains;
-use crate::seen::{Address, Ask, Domain, Micros, Offer, Payment};
+use crate::observations::{Address, Ask, Domain, Micros, Offer, Payment};
 
 /// The largest valid amount, in micro-dollars.
-const MOST_MICROS: u128 = 1_000_000_000_000_000;
+const MAX_MICROS: u128 = 1_000_000_000_000_000;
 const ZERO: &str = "0x0000000000000000000000000000000000000000";
 
 /// The terms to be signed, except for the times and the nonce.
@@ -29,7 +29,7 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// Returns whether a payment has these terms, if it was decided at this instant.
-    pub(crate) fn fits(&self, at: &Instant, p: &Payment) -> bool {
+    pub(crate) fn matches(&self, at: &Instant, p: &Payment) -> bool {
         let t = self;
         let now = u64::try_from(at.second()).unwrap_or(0);
         let after = if t.version == 1 { now.saturating_sub(600) } else { 0 };
@@ -137,7 +137,7 @@ pub(crate) fn refuse_terms(
     if !t.priced {
         j.refuse(400, "UNSUPPORTED_ASSET", true);
     }
-    let ruling = domains::rule(
+    let ruling = domains::judge_urls(
         t.request_url.as_deref(),
         t.resource_url.as_deref(),
         &policy.allowed_domains,
@@ -173,7 +173,7 @@ fn malformed(o: &Offer) -> Option<bool> {
         return Some(true);
     }
     // The bound is in micro-dollars. For a token without a price the specification names no unit.
-    (o.amount > MOST_MICROS).then_some(o.reference)
+    (o.amount > MAX_MICROS).then_some(o.reference)
 }
 
 /// Returns the terms of an offer.
@@ -251,7 +251,7 @@ fn hold_or_act(
     off: bool,
 ) {
     let policy = &p.policy;
-    let ruling = domains::rule(
+    let ruling = domains::judge_urls(
         t.request_url.as_deref(),
         t.resource_url.as_deref(),
         &policy.allowed_domains,

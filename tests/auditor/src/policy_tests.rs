@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::Network;
-use crate::seen::{Policy, Proof};
+use crate::observations::{Policy, Proof};
 use crate::{Facts, NetworkFact};
 
 const COIN: &str = "0xc000000000000000000000000000000000000001";
@@ -98,7 +98,7 @@ fn unpayable_offers_are_refused_and_doubtful_ones_held() {
     assert_eq!(plain(Offer { scheme: "upto".into(), ..offer(5) }), "UNSUPPORTED_SCHEME");
     assert_eq!(plain(Offer { reference: false, ..offer(5) }), "UNSUPPORTED_ASSET");
     assert_eq!(plain(Offer { domain: Domain::Contradicts, ..offer(5) }), "hold");
-    assert_eq!(plain(Offer { domain: Domain::Refuted, ..offer(5) }), "act");
+    assert_eq!(plain(Offer { domain: Domain::ConfirmedByChain, ..offer(5) }), "act");
     assert_eq!(plain(Offer { max_timeout_s: Some(3600), ..offer(5) }), "act");
     assert_eq!(plain(Offer { max_timeout_s: Some(3601), ..offer(5) }), "hold");
     let only = Policy { networks: Some(vec![2]), ..policy() };

@@ -2,24 +2,26 @@
 
 use crate::clocks::{HOLD_MS, Instant};
 use crate::domains;
-use crate::expect::{Expect, Reply, Told};
+use crate::expect::{Expect, RecordedId, Reply};
 use crate::identity::View;
-use crate::requests::{Identity, Rec, St};
-use crate::seen::{Ask, Ticket};
+use crate::observations::{Ask, Ticket};
+use crate::requests::{Identity, RequestRecord, RequestState};
 
 /// Returns whether the request is certainly held, or its payment certainly valid.
-pub(crate) fn in_force(v: View<'_>, rec: &Rec) -> bool {
+pub(crate) fn in_force(v: View<'_>, rec: &RequestRecord) -> bool {
     let now = v.time.instant();
     !rec.lapsed
-        && rec.stands(None).all(|s| match s {
-            St::Held => !rec.over(&now).1,
-            St::Auth { .. } => rec.valid_before().is_some_and(|(least, _)| now.second() < least),
+        && rec.possible_states(None).all(|s| match s {
+            RequestState::Held => !rec.expired(&now).1,
+            RequestState::Auth { .. } => {
+                rec.valid_before().is_some_and(|(least, _)| now.second() < least)
+            }
             _ => false,
         })
 }
 
 /// Returns the correct answers about an authorized payment.
-fn authorized(v: View<'_>, rec: &Rec) -> Vec<Reply> {
+fn authorized(v: View<'_>, rec: &RequestRecord) -> Vec<Reply> {
     let now = v.time.instant().second();
     let mut out = Vec::new();
     let (least, most) = rec.valid_before().unwrap_or((i64::MIN, i64::MAX));
@@ -43,7 +45,7 @@ fn denied() -> Reply {
 }
 
 /// Returns the correct answers to a poll of a request.
-pub(crate) fn poll(v: View<'_>, key: u64, rec: &Rec) -> Vec<Expect> {
+pub(crate) fn poll(v: View<'_>, key: u64, rec: &RequestRecord) -> Vec<Expect> {
     let now = v.time.instant();
     let mut out = Vec::new();
     let mut say = |reply: Reply, why| {
@@ -55,9 +57,9 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &Rec) -> Vec<Expect> {
     let expired = || Reply::Rejected(Some("REQUEST_EXPIRED".to_owned()));
     for st in rec.states(None) {
         match st {
-            St::Nothing => {}
-            St::Held => {
-                let (sure, may) = rec.over(&now);
+            RequestState::Nothing => {}
+            RequestState::Held => {
+                let (sure, may) = rec.expired(&now);
                 if !sure {
                     say(Reply::Pending, "poll: waits");
                 }
@@ -65,14 +67,16 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &Rec) -> Vec<Expect> {
                     say(expired(), "poll: expired");
                 }
             }
-            St::Auth { .. } => {
+            RequestState::Auth { .. } => {
                 for reply in authorized(v, rec) {
                     say(reply, "poll: authorized");
                 }
             }
-            St::Denied => say(denied(), "poll: denied"),
-            St::Expired => say(expired(), "poll: expired"),
-            St::Refused { code, .. } => say(Reply::Rejected(Some(code.clone())), "poll: refused"),
+            RequestState::Denied => say(denied(), "poll: denied"),
+            RequestState::Expired => say(expired(), "poll: expired"),
+            RequestState::Refused { code, .. } => {
+                say(Reply::Rejected(Some(code.clone())), "poll: refused")
+            }
         }
     }
     out
@@ -91,23 +95,28 @@ fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
 }
 
 /// Returns whether the payment was settled: (surely, possibly).
-pub(crate) fn settled(rec: &Rec) -> (bool, bool) {
+pub(crate) fn settled(rec: &RequestRecord) -> (bool, bool) {
     let sure = rec.stage >= 3;
     let told = rec.stage_maybe.iter().any(|(_, stage)| *stage >= 3);
-    (sure, sure || told || (rec.hash_told && rec.redeemed))
+    (sure, sure || told || (rec.hash_reported && rec.redeemed))
 }
 
 /// Returns the correct answers to a repeated call, and whether it may be judged as a new request.
-pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expect>, bool) {
+pub(crate) fn stored(
+    v: View<'_>,
+    key: u64,
+    rec: &RequestRecord,
+    but: Ticket,
+) -> (Vec<Expect>, bool) {
     let now = v.time.instant();
     let hmac = matches!(rec.identity, Identity::Hmac { .. });
-    let (mut out, mut anew) = (Vec::new(), false);
+    let (mut out, mut as_new) = (Vec::new(), false);
     let mut say = |reply: Reply, why| out.push(Expect::Reply { rec: key, reply, why });
     let states = rec.states(Some(but));
     for st in states {
         match st {
-            St::Nothing => anew = true,
-            St::Auth { .. } => {
+            RequestState::Nothing => as_new = true,
+            RequestState::Auth { .. } => {
                 let (sure, may) = settled(rec);
                 if may {
                     say(Reply::Settled, "repeat: settled");
@@ -116,13 +125,13 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                     continue;
                 }
                 // It expired once, and a later request may have replaced it before the clock was set back.
-                anew |= rec.lapsed && !hmac;
+                as_new |= rec.lapsed && !hmac;
                 for reply in authorized(v, rec) {
                     match reply {
                         Reply::AlreadySigned if hmac => {
-                            say(Reply::Spent, "repeat: no longer valid")
+                            say(Reply::Expired, "repeat: no longer valid")
                         }
-                        Reply::AlreadySigned => anew = true,
+                        Reply::AlreadySigned => as_new = true,
                         other => say(other, "repeat: authorized"),
                     }
                 }
@@ -131,54 +140,60 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                     say(Reply::Header, "repeat: the same header");
                 }
             }
-            St::Denied => {
+            RequestState::Denied => {
                 let (within, past) = since_end(&rec.denials, &now);
                 if hmac || !past {
                     say(denied(), "repeat: denied");
                 }
-                anew |= !hmac && !within;
+                as_new |= !hmac && !within;
             }
-            St::Held if !rec.over(&now).1 => say(Reply::Pending, "repeat: held"),
-            St::Held | St::Expired => {
-                if *st == St::Held && !rec.over(&now).0 {
+            RequestState::Held if !rec.expired(&now).1 => say(Reply::Pending, "repeat: held"),
+            RequestState::Held | RequestState::Expired => {
+                if *st == RequestState::Held && !rec.expired(&now).0 {
                     say(Reply::Pending, "repeat: held");
                 }
                 // The expiry was recorded when it was first returned, or at any time before.
                 let mut ends = rec.ended.clone();
-                ends.extend(rec.over_since);
+                ends.extend(rec.expired_since);
                 let past = !rec.ended.is_empty() && since_end(&ends, &now).1;
                 if hmac || !past {
                     say(Reply::Rejected(Some("REQUEST_EXPIRED".to_owned())), "repeat: expired");
                 }
                 // The expiry may have been recorded as soon as the 15 minutes were over.
                 let early =
-                    rec.holds.iter().any(|(_, at)| at.over(&now, HOLD_MS.saturating_mul(2)));
-                anew |= !hmac && (early || ends.iter().any(|at| at.over(&now, HOLD_MS)));
+                    rec.holds.iter().any(|(_, at)| at.has_elapsed(&now, HOLD_MS.saturating_mul(2)));
+                as_new |= !hmac && (early || ends.iter().any(|at| at.has_elapsed(&now, HOLD_MS)));
             }
-            St::Refused { http, code } => {
+            RequestState::Refused { http, code } => {
                 if hmac {
-                    say(Reply::Again { http: *http, code: code.clone() }, "repeat: refused");
+                    say(Reply::SameRefusal { http: *http, code: code.clone() }, "repeat: refused");
                 }
                 // A request that was refused at its approval was remembered as a held one.
                 if !rec.holds.is_empty() {
                     say(Reply::Rejected(Some(code.clone())), "repeat: refused at approval");
                 }
-                anew |= !hmac;
+                as_new |= !hmac;
             }
         }
     }
-    (out, anew)
+    (out, as_new)
 }
 
 /// Returns whether the call's URL may be served. A URL other than the first one must pass the domain rule.
-pub(crate) fn other_url(v: View<'_>, ask: &Ask, rec: &Rec, out: &mut Vec<Expect>) -> bool {
+pub(crate) fn other_url(
+    v: View<'_>,
+    ask: &Ask,
+    rec: &RequestRecord,
+    out: &mut Vec<Expect>,
+) -> bool {
     if ask.request_url == rec.request_url {
         return true;
     }
     let Some((_, p)) = v.config.policy_of(&ask.agent) else { return true };
-    let first = rec.holds.first().or(rec.acts.first()).map(|(t, _)| t.resource_url.clone());
+    let first =
+        rec.holds.first().or(rec.authorizations.first()).map(|(t, _)| t.resource_url.clone());
     let resource = first.unwrap_or_else(|| ask.offers.first().and_then(|o| o.resource_url.clone()));
-    let ruling = domains::rule(
+    let ruling = domains::judge_urls(
         ask.request_url.as_deref(),
         resource.as_deref(),
         &p.policy.allowed_domains,
@@ -187,7 +202,7 @@ pub(crate) fn other_url(v: View<'_>, ask: &Ask, rec: &Rec, out: &mut Vec<Expect>
     if ruling.deny {
         for code in ["DOMAIN_NOT_ALLOWED", "DOMAIN_URL_REQUIRED"] {
             if code == "DOMAIN_NOT_ALLOWED" || ruling.missing {
-                out.push(Expect::Refuse { http: 403, code, told: Told::Any });
+                out.push(Expect::Refuse { http: 403, code, recorded_id: RecordedId::Any });
             }
         }
     }

@@ -1,13 +1,13 @@
 //! The requests, the states that each may be in, and what they take of an allowance.
 
-use crate::clocks::{HOLD_MS, Instant, Period};
+use crate::clocks::{AllowancePeriod, HOLD_MS, Instant};
+use crate::observations::{Id, Payment, Policy, Ticket};
 use crate::policy::Terms;
-use crate::seen::{Id, Payment, Policy, Ticket};
 use std::collections::BTreeSet;
 
 /// A state of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum St {
+pub(crate) enum RequestState {
     /// Never recorded.
     Nothing,
     Held,
@@ -42,32 +42,32 @@ pub(crate) struct Card {
 
 /// A request, or one that may exist.
 #[derive(Debug, Clone)]
-pub(crate) struct Rec {
+pub(crate) struct RequestRecord {
     pub(crate) id: Option<Id>,
     /// The calls that it may belong to, if its id was seen while several calls had lost their answers.
-    pub(crate) among: Vec<u64>,
+    pub(crate) possible_calls: Vec<u64>,
     pub(crate) agent: String,
     /// Other agents that it may belong to.
-    pub(crate) others: Vec<String>,
+    pub(crate) other_agents: Vec<String>,
     pub(crate) identity: Identity,
     pub(crate) request_url: Option<String>,
     /// States that remain possible, apart from the effects of open calls and orders.
-    pub(crate) base: Vec<St>,
+    pub(crate) base: Vec<RequestState>,
     /// States that open calls and orders may have caused already.
-    pub(crate) overlay: Vec<(Ticket, St)>,
-    /// Open calls for it.
+    pub(crate) overlay: Vec<(Ticket, RequestState)>,
+    /// OpenCall calls for it.
     pub(crate) open: BTreeSet<Ticket>,
     /// Whether a call for it got no answer because the process died.
     pub(crate) lost: bool,
     /// Terms and instants at which it may have been authorized, or held.
-    pub(crate) acts: Vec<(Terms, Instant)>,
+    pub(crate) authorizations: Vec<(Terms, Instant)>,
     pub(crate) holds: Vec<(Terms, Instant)>,
     /// Instants at which it may have been denied.
     pub(crate) denials: Vec<Instant>,
     /// When its expiry was first returned.
     pub(crate) ended: Vec<Instant>,
     /// The first instant at which its expiry may have been recorded, returned or not.
-    pub(crate) over_since: Option<Instant>,
+    pub(crate) expired_since: Option<Instant>,
     pub(crate) payment: Option<Payment>,
     /// The digest that was signed for it.
     pub(crate) digest: Option<String>,
@@ -77,9 +77,9 @@ pub(crate) struct Rec {
     /// Reports that may have been accepted, with their stage.
     pub(crate) stage_maybe: Vec<(Ticket, u8)>,
     pub(crate) reports: u32,
-    pub(crate) hash_told: bool,
-    pub(crate) failed_told: bool,
-    pub(crate) failed_by_look: bool,
+    pub(crate) hash_reported: bool,
+    pub(crate) failure_reported: bool,
+    pub(crate) failed_by_lookup: bool,
     pub(crate) redeemed: bool,
     /// The wall clock has passed the end of its validity. Setting the clock back does not undo everything.
     pub(crate) lapsed: bool,
@@ -91,33 +91,33 @@ pub(crate) struct Rec {
     pub(crate) signable: Option<Instant>,
 }
 
-impl Rec {
+impl RequestRecord {
     pub(crate) fn new(agent: String, identity: Identity, request_url: Option<String>) -> Self {
         Self {
             id: None,
-            among: Vec::new(),
+            possible_calls: Vec::new(),
             agent,
-            others: Vec::new(),
+            other_agents: Vec::new(),
             identity,
             request_url,
-            base: vec![St::Nothing],
+            base: vec![RequestState::Nothing],
             overlay: Vec::new(),
             open: BTreeSet::new(),
             lost: false,
-            acts: Vec::new(),
+            authorizations: Vec::new(),
             holds: Vec::new(),
             denials: Vec::new(),
             ended: Vec::new(),
-            over_since: None,
+            expired_since: None,
             payment: None,
             digest: None,
             cards: Vec::new(),
             stage: 0,
             stage_maybe: Vec::new(),
             reports: 0,
-            hash_told: false,
-            failed_told: false,
-            failed_by_look: false,
+            hash_reported: false,
+            failure_reported: false,
+            failed_by_lookup: false,
             redeemed: false,
             lapsed: false,
             died: false,
@@ -127,24 +127,27 @@ impl Rec {
     }
 
     pub(crate) fn may_be_of(&self, agent: &str) -> bool {
-        self.agent == agent || self.others.iter().any(|other| other == agent)
+        self.agent == agent || self.other_agents.iter().any(|other| other == agent)
     }
 
     /// Returns whether its answer was lost, and with it the id that it may have.
-    pub(crate) fn is_ghost(&self) -> bool {
+    pub(crate) fn is_lost_call(&self) -> bool {
         self.id.is_none() && self.lost && self.open.is_empty()
     }
 
     /// Returns the states it may be in, ignoring the effects of ticket `but`. States may repeat.
-    pub(crate) fn stands(&self, but: Option<Ticket>) -> impl Iterator<Item = &St> {
+    pub(crate) fn possible_states(
+        &self,
+        but: Option<Ticket>,
+    ) -> impl Iterator<Item = &RequestState> {
         let overlaid = self.overlay.iter().filter(move |(ticket, _)| Some(*ticket) != but);
         self.base.iter().chain(overlaid.map(|(_, st)| st))
     }
 
-    /// Like [`Self::stands`], with each state once.
-    pub(crate) fn states(&self, but: Option<Ticket>) -> Vec<&St> {
+    /// Like [`Self::possible_states`], with each state once.
+    pub(crate) fn states(&self, but: Option<Ticket>) -> Vec<&RequestState> {
         let mut out = Vec::new();
-        for st in self.stands(but) {
+        for st in self.possible_states(but) {
             if !out.contains(&st) {
                 out.push(st);
             }
@@ -152,30 +155,30 @@ impl Rec {
         out
     }
 
-    pub(crate) fn may_be(&self, st: &St) -> bool {
-        self.stands(None).any(|may| may == st)
+    pub(crate) fn may_be(&self, st: &RequestState) -> bool {
+        self.possible_states(None).any(|may| may == st)
     }
 
-    pub(crate) fn maybe(&mut self, ticket: Ticket, st: St) {
+    pub(crate) fn add_possible(&mut self, ticket: Ticket, st: RequestState) {
         if !self.overlay.contains(&(ticket, st.clone())) {
             self.overlay.push((ticket, st));
         }
     }
 
-    pub(crate) fn settle(&mut self, st: St) {
+    pub(crate) fn set_state(&mut self, st: RequestState) {
         self.base = vec![st];
         self.overlay.clear();
     }
 
     /// Keeps the possible states that satisfy `keep`. Returns false and changes nothing if none is left.
-    pub(crate) fn narrow(&mut self, seq: u64, keep: impl Fn(&St) -> bool) -> bool {
-        let mut left: Vec<St> =
+    pub(crate) fn narrow(&mut self, seq: u64, keep: impl Fn(&RequestState) -> bool) -> bool {
+        let mut left: Vec<RequestState> =
             self.states(None).into_iter().filter(|s| keep(s)).cloned().collect();
         if left.is_empty() {
             return false;
         }
         for st in &mut left {
-            if let St::Auth { hi, .. } = st {
+            if let RequestState::Auth { hi, .. } = st {
                 *hi = (*hi).min(seq);
             }
         }
@@ -185,9 +188,9 @@ impl Rec {
     }
 
     /// Returns whether a held request has expired: (surely, possibly).
-    pub(crate) fn over(&self, now: &Instant) -> (bool, bool) {
-        let all = self.holds.iter().all(|(_, at)| at.over(now, HOLD_MS));
-        let any = self.holds.iter().any(|(_, at)| at.over(now, HOLD_MS));
+    pub(crate) fn expired(&self, now: &Instant) -> (bool, bool) {
+        let all = self.holds.iter().all(|(_, at)| at.has_elapsed(now, HOLD_MS));
+        let any = self.holds.iter().any(|(_, at)| at.has_elapsed(now, HOLD_MS));
         (all && !self.holds.is_empty(), any)
     }
 
@@ -197,7 +200,7 @@ impl Rec {
             let at = i64::try_from(p.valid_before_s).unwrap_or(i64::MAX);
             return Some((at, at));
         }
-        let ends = self.acts.iter().map(|(t, at)| {
+        let ends = self.authorizations.iter().map(|(t, at)| {
             at.second().saturating_add(i64::try_from(t.validity_s).unwrap_or(i64::MAX))
         });
         let (least, most) = (ends.clone().min()?, ends.max()?);
@@ -205,23 +208,24 @@ impl Rec {
     }
 
     /// Returns whether it is a bearer agent's payment that may have expired, so that a repeated call is judged as new.
-    pub(crate) fn may_be_spent(&self, now: &Instant) -> bool {
+    pub(crate) fn may_have_expired(&self, now: &Instant) -> bool {
         matches!(self.identity, Identity::Bearer { .. })
-            && self.stands(None).any(|st| matches!(st, St::Auth { .. }))
+            && self.possible_states(None).any(|st| matches!(st, RequestState::Auth { .. }))
             && (self.lapsed || self.valid_before().is_some_and(|(least, _)| now.second() >= least))
     }
 
     /// Returns whether the payment has terms with which this request may have been authorized.
     pub(crate) fn pays(&self, p: &Payment) -> bool {
-        self.payment.as_ref() == Some(p) || self.acts.iter().any(|(t, at)| t.fits(at, p))
+        self.payment.as_ref() == Some(p)
+            || self.authorizations.iter().any(|(t, at)| t.matches(at, p))
     }
 
     /// Visits what it may take of this allowance, as (spent, reserved).
     ///
     /// Visits at least one pair; pairs may repeat. With `late`, expired requests may still be counted.
-    pub(crate) fn takes(
+    pub(crate) fn visit_amounts(
         &self,
-        p: &Period,
+        p: &AllowancePeriod,
         now: &Instant,
         late: bool,
         mut visit: impl FnMut((u64, u64)),
@@ -231,10 +235,10 @@ impl Rec {
             any = true;
             visit(pair);
         };
-        for st in self.stands(None) {
+        for st in self.possible_states(None) {
             match st {
-                St::Held => {
-                    let (sure, may) = self.over(now);
+                RequestState::Held => {
+                    let (sure, may) = self.expired(now);
                     if may {
                         out((0, 0));
                     }
@@ -242,22 +246,22 @@ impl Rec {
                         self.holds.iter().for_each(|(t, _)| out((0, t.micros)));
                     }
                 }
-                St::Expired if late && self.ended.is_empty() => {
+                RequestState::Expired if late && self.ended.is_empty() => {
                     out((0, 0));
                     self.holds.iter().for_each(|(t, _)| out((0, t.micros)));
                 }
-                St::Auth { lo, hi } => {
+                RequestState::Auth { lo, hi } => {
                     if *lo <= p.since {
                         out((0, 0));
                     }
                     if *hi > p.since {
-                        self.acts.iter().for_each(|(t, _)| out((t.micros, 0)));
+                        self.authorizations.iter().for_each(|(t, _)| out((t.micros, 0)));
                     }
                 }
                 _ => out((0, 0)),
             }
         }
-        if !any || !self.others.is_empty() {
+        if !any || !self.other_agents.is_empty() {
             visit((0, 0));
         }
     }

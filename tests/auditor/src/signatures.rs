@@ -1,15 +1,15 @@
 //! Checks the uses of keys: no signature without authorization, and none twice.
 
-use crate::expect::{Asked, Expect, Open};
-use crate::requests::{Rec, St};
-use crate::seen::{Order, Payment, Signed};
+use crate::expect::{Expect, Input, OpenCall};
+use crate::observations::{Order, Payment, Signed};
+use crate::requests::{RequestRecord, RequestState};
 use crate::{Auditor, Violation, violation};
 
 impl Auditor {
     /// Returns the first rule that forbids signing for this agent; `None` if any possible state allows it.
     fn forbids(&self, agent: Option<&str>) -> Option<&'static str> {
         let mut rule = None;
-        for w in &self.worlds {
+        for w in &self.possible_configs {
             let judged = match agent {
                 Some(agent) => w.config.may_sign_for(agent),
                 None if w.config.open => Ok(()),
@@ -43,7 +43,7 @@ impl Auditor {
                 return Err(violation(
                     "transactions",
                     format!(
-                        "{signer} signed {} for no payment, and no order to send from it is there",
+                        "{signer} signed {}, which is neither a payment nor a transfer that was ordered",
                         s.digest
                     ),
                 ));
@@ -92,25 +92,26 @@ impl Auditor {
         let seq = self.seq;
         let disk = self.disk_failed;
         if let Some(rec) = self.book.recs.get_mut(&key) {
-            if !rec.narrow(seq, |st| matches!(st, St::Auth { .. })) {
+            if !rec.narrow(seq, |st| matches!(st, RequestState::Auth { .. })) {
                 let states = rec.states(None);
-                let late = states.iter().all(|s| matches!(s, St::Held | St::Expired));
+                let late =
+                    states.iter().all(|s| matches!(s, RequestState::Held | RequestState::Expired));
                 let rule = if late { "I-e" } else { "I-b" };
                 return Err(violation(
                     rule,
                     format!(
-                        "request {id} was signed while it stands as {states:?}; only an authorized one may be"
+                        "request {id} was signed while its possible states are {states:?}; it must be authorized"
                     ),
                 ));
             }
             if let Some(at) = disk
-                && rec.stands(None).all(|s| matches!(s, St::Auth { lo, .. } if *lo > at))
+                && rec
+                    .possible_states(None)
+                    .all(|s| matches!(s, RequestState::Auth { lo, .. } if *lo > at))
             {
                 return Err(violation(
                     "disk",
-                    format!(
-                        "request {id} was signed, but it was only asked for after the disk had failed"
-                    ),
+                    format!("request {id} was signed, but it arrived after the disk had failed"),
                 ));
             }
             check_signer(rec, id, &signer)?;
@@ -123,14 +124,14 @@ impl Auditor {
 
     /// Learns from a signature how the only open call or approval behind it was judged.
     fn learn_from_signature(&mut self, key: u64, id: &str) {
-        let behind = |open: &Open| match &open.asked {
-            Asked::Sign(_) => open.rec == Some(key),
-            Asked::Order(Order::Approve { id: approved, .. }) => approved == id,
+        let behind = |open: &OpenCall| match &open.input {
+            Input::Sign(_) => open.rec == Some(key),
+            Input::Order(Order::Approve { id: approved, .. }) => approved == id,
             _ => false,
         };
         let mut found = self.open.iter().filter(|(_, o)| behind(o));
         let (Some((ticket, open)), None) = (found.next(), found.next()) else { return };
-        if open.alone {
+        if open.isolated {
             let (ticket, open) = (*ticket, open.clone());
             self.prune(ticket, &open, |_, e| {
                 matches!(e, Expect::Act { .. } | Expect::Approved { .. })
@@ -144,7 +145,7 @@ impl Auditor {
             [] => Err(violation(
                 "I-m",
                 format!(
-                    "{signer} signed for the unknown request {id}, and no ask that is open or lost may have been let through"
+                    "{signer} signed for the unknown request {id}, and no open or lost call may have been authorized"
                 ),
             )),
             [key] => {
@@ -157,16 +158,19 @@ impl Auditor {
 
     /// Returns the calls without an id that this key may have signed for.
     fn may_have_signed(&self, signer: &str) -> Vec<u64> {
-        let may = |rec: &Rec| {
+        let may = |rec: &RequestRecord| {
             rec.id.is_none()
-                && rec.stands(None).any(|s| matches!(s, St::Auth { .. }))
-                && rec.acts.iter().any(|(t, _)| t.payer.as_deref().is_none_or(|p| p == signer))
+                && rec.possible_states(None).any(|s| matches!(s, RequestState::Auth { .. }))
+                && rec
+                    .authorizations
+                    .iter()
+                    .any(|(t, _)| t.payer.as_deref().is_none_or(|p| p == signer))
         };
         self.book.recs.iter().filter(|(_, rec)| may(rec)).map(|(key, _)| *key).collect()
     }
 
     /// Assigns the remaining signatures, once no answer can show which call each one was for.
-    pub(crate) fn adopt_signed(&mut self) {
+    pub(crate) fn assign_signatures(&mut self) {
         for (id, (signer, digest)) in std::mem::take(&mut self.unbound) {
             let key = match self.may_have_signed(&signer).as_slice() {
                 [] => None,
@@ -174,13 +178,13 @@ impl Auditor {
                     self.bind(*one, &id);
                     Some(*one)
                 }
-                several => self.book.adopt(&id, several.to_vec()),
+                several => self.book.add_unmatched_id(&id, several.to_vec()),
             };
             let Some(rec) = key.and_then(|key| self.book.recs.get_mut(&key)) else {
                 self.unbound.insert(id, (signer, digest));
                 continue;
             };
-            rec.narrow(self.seq, |st| matches!(st, St::Auth { .. }));
+            rec.narrow(self.seq, |st| matches!(st, RequestState::Auth { .. }));
             rec.digest = Some(digest);
         }
     }
@@ -205,16 +209,17 @@ impl Auditor {
         if rec.digest.is_none() {
             return Err(violation(
                 "I-m",
-                format!("a header left for request {id}, but no key was seen to sign it"),
+                format!("a header was returned for request {id}, but no key signed it"),
             ));
         }
-        let fits: Vec<_> = rec.acts.iter().filter(|(t, at)| t.fits(at, payment)).cloned().collect();
+        let fits: Vec<_> =
+            rec.authorizations.iter().filter(|(t, at)| t.matches(at, payment)).cloned().collect();
         if fits.is_empty() {
             let due: Vec<String> =
-                rec.acts.iter().map(|(t, at)| format!("{t:?} as of {at:?}")).collect();
+                rec.authorizations.iter().map(|(t, at)| format!("{t:?} as of {at:?}")).collect();
             return Err(violation(
                 "terms",
-                format!("request {id} was given {payment:?}; right would be {}", due.join(" or ")),
+                format!("request {id} was given {payment:?}; expected: {}", due.join(" or ")),
             ));
         }
         if payment.signer.as_ref().is_some_and(|s| !s.eq_ignore_ascii_case(&payment.payer)) {
@@ -223,7 +228,7 @@ impl Auditor {
                 format!("request {id}: {payment:?} is not signed by its payer"),
             ));
         }
-        rec.acts = fits;
+        rec.authorizations = fits;
         rec.payment = Some(payment.clone());
         let nonce = (payment.payer.to_lowercase(), payment.nonce.to_lowercase());
         if let Some(other) = self.nonces.insert(nonce, key).filter(|o| *o != key) {
@@ -248,14 +253,14 @@ impl Auditor {
         let payer = payer.to_lowercase();
         let key = self.nonces.get(&(payer.clone(), nonce.to_lowercase())).copied();
         let Some(rec) = key.and_then(|k| self.book.recs.get_mut(&k)) else {
-            let ours = |w: &crate::config::World| {
+            let ours = |w: &crate::config::PossibleConfig| {
                 w.config.accounts.values().any(|a| a.address.as_ref() == Some(&payer))
             };
-            if self.worlds.iter().any(ours) {
+            if self.possible_configs.iter().any(ours) {
                 return Err(violation(
                     "I-a",
                     format!(
-                        "money of {payer} moved under nonce {nonce}, which was never given to anybody"
+                        "money of {payer} moved under nonce {nonce}, which was never returned to an agent"
                     ),
                 ));
             }
@@ -269,11 +274,11 @@ impl Auditor {
                 ),
             ));
         }
-        if rec.failed_by_look {
+        if rec.failed_by_lookup {
             return Err(violation(
                 "reports",
                 format!(
-                    "the payment of request {:?} was told as failed by the wallet's own look, and now the chain has moved it",
+                    "the payment of request {:?} was reported as failed by the wallet's own lookup, but the chain has executed it",
                     rec.id
                 ),
             ));
@@ -283,8 +288,8 @@ impl Auditor {
     }
 }
 
-fn check_signer(rec: &Rec, id: &str, signer: &str) -> Result<(), Violation> {
-    let payers: Vec<_> = rec.acts.iter().filter_map(|(t, _)| t.payer.clone()).collect();
+fn check_signer(rec: &RequestRecord, id: &str, signer: &str) -> Result<(), Violation> {
+    let payers: Vec<_> = rec.authorizations.iter().filter_map(|(t, _)| t.payer.clone()).collect();
     if !payers.is_empty() && !payers.iter().any(|p| p == signer) {
         return Err(violation(
             "terms",

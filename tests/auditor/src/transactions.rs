@@ -1,6 +1,6 @@
 //! The operator's own transactions: each needs an order, and none may happen twice.
 
-use crate::seen::{Address, Send, Ticket, Transaction};
+use crate::observations::{Address, Send, Ticket, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcome of an order to send.
@@ -89,12 +89,12 @@ impl Transfers {
         (slots, self.sends.values().filter(able).count())
     }
 
-    /// Ends the order. Fails with a description of the violation.
+    /// Bounds the order. Fails with a description of the violation.
     pub(crate) fn ended(&mut self, ticket: Ticket, sent: bool) -> Result<(), String> {
         let Some(s) = self.sends.get_mut(&ticket) else { return Ok(()) };
         if sent && !s.allowed {
             return Err(
-                "it was carried out though the wallet was locked or has no such address".into()
+                "it was executed although the wallet was locked or has no such address".into()
             );
         }
         s.fate = if sent { Fate::Sent } else { Fate::Refused };
@@ -155,7 +155,7 @@ impl Transfers {
     }
 
     /// Returns whether transactions of this address are in flight: (surely, possibly).
-    pub(crate) fn moving(&self, from: &str) -> (bool, bool) {
+    pub(crate) fn in_flight(&self, from: &str) -> (bool, bool) {
         let mine = || self.slots.iter().filter(|((_, f, _), _)| f == from);
         let waiting = mine().any(|(_, s)| s.mined.is_none());
         // The wallet learns only later that a transaction was mined, or that nothing was sent.

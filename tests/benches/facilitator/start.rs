@@ -21,7 +21,7 @@ pub async fn measure() {
     fund(&chain, &home).await;
     {
         let file = home.folder().join("facilitator.redb");
-        let (store, _desks) = RedbPayments::open_file(&file).expect("a store");
+        let (store, _outboxes) = RedbPayments::open_file(&file).expect("a store");
         for first in (0..RECORDS).step_by(1_000) {
             let some = (first..first + 1_000).map(|n| Change::Accepted(Box::new(record(n))));
             store.commit(some.collect()).await.expect("kept");

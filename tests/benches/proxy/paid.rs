@@ -16,7 +16,7 @@ pub async fn measure() {
     let plain = Arc::new(vec![post("/v1/chat/completions", &body.to_string())]);
     let facilitator = stage.settling.url.trim_start_matches("http://").to_owned();
     let from = stage.customer.payer.address();
-    let question = json!({
+    let facilitator_request = json!({
         "x402Version": 2,
         "paymentRequirements": { "network": "eip155:8453" },
         "paymentPayload": { "payload": { "authorization": { "from": from, "nonce": "0x0" } } },
@@ -41,10 +41,11 @@ pub async fn measure() {
         let requests = Arc::new(stage.paid(&body, ROUND).await);
         let bare = drive(&upstream, connections, ROUND, Arc::clone(&plain), false).await;
         let side = |path: &str| {
-            let (question, facilitator) = (post(path, &question.to_string()), facilitator.clone());
+            let (facilitator_request, facilitator) =
+                (post(path, &facilitator_request.to_string()), facilitator.clone());
             async move {
-                let question = Arc::new(vec![question]);
-                drive(&facilitator, connections, ROUND, question, false).await
+                let facilitator_request = Arc::new(vec![facilitator_request]);
+                drive(&facilitator, connections, ROUND, facilitator_request, false).await
             }
         };
         let (verify, settle) = (side("/verify").await, side("/settle").await);

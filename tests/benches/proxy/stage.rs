@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use crate::http::post;
 use crate::process::Process;
 
-/// Returns a typical question of about a thousand bytes.
+/// Returns a typical facilitator_request of about a thousand bytes.
 pub fn body(stream: bool) -> Value {
     let text = "Tell me, in a few words, what the weather will be like. ".repeat(16);
     if stream { bursar_tests::proxy::streaming(&text) } else { bursar_tests::proxy::chat(&text) }
@@ -53,7 +53,7 @@ impl Stage {
     }
 }
 
-/// Starts a server that answers every question alike, as fast as it can.
+/// Starts a server that answers every facilitator_request alike, as fast as it can.
 pub async fn upstream() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

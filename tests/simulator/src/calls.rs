@@ -1,6 +1,6 @@
 //! What agents do in the world.
 
-use bursar_auditor::seen::{Answer, Ask, Call, Event, Id, Proof, Report, Seen};
+use bursar_auditor::observations::{Answer, Ask, Call, Event, Id, Observation, Proof, Report};
 use bursar_chain::ports::Clock;
 use bursar_demo::agent::Agent;
 use bursar_tests::engine::ask;
@@ -24,14 +24,14 @@ impl World {
         read: fn(u16, &Value) -> Answer,
     ) -> Result<(), Trouble> {
         let ticket = self.ticket();
-        self.tape.write(Seen::Called { ticket, call });
+        self.tape.write(Observation::Called { ticket, call });
         let body = body.map_or_else(Vec::new, |body| body.to_string().into_bytes());
         let path = path.to_owned();
         let (http, tape) = (self.life().http.clone(), self.tape.clone());
         self.life().spawn(async move {
             let (status, bytes) = ask(http, method, &path, body).await;
             let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-            tape.write(Seen::Answered { ticket, answer: read(status, &body) });
+            tape.write(Observation::Answered { ticket, answer: read(status, &body) });
         });
         if self.together { Ok(()) } else { self.settle() }
     }
@@ -231,7 +231,7 @@ impl World {
         let Some(chain) = self.chains.get(chain) else { return Ok(()) };
         let hash = format!("{:#x}", chain.redeem(&paid));
         let (payer, nonce) = (paid.payer, paid.nonce);
-        self.tape.write(Seen::Redeemed { chain: paid.chain, payer, nonce, hash });
+        self.tape.write(Observation::Redeemed { chain: paid.chain, payer, nonce, hash });
         self.settle()
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use bursar_auditor::seen::Payment;
+use bursar_auditor::observations::Payment;
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Log, Receipt, TxStatus};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;

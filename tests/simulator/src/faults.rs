@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use bursar_core::money::Usd;
 use bursar_domain::allowance::WindowStart;
-use bursar_domain::apply::Touched;
+use bursar_domain::apply::ChangedRecord;
 use bursar_domain::{Action, Command, Decision, Entry, Event, Refusal, State, Status};
 use bursar_engine::ports::Failpoints;
 use bursar_engine::rules::MutatedRules;
@@ -195,7 +195,7 @@ impl MutatedRules for WorldFaults {
         Ok(change_answer(plant, &state, &command, decision))
     }
 
-    fn apply(&self, state: &mut State, entry: &Entry) -> Option<Touched> {
+    fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         let waited = match &entry.event {
             Event::PaymentDenied { id, .. }
             | Event::PaymentExpired { id, .. }

@@ -4,7 +4,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use bursar_auditor::seen::{Seen, Ticket};
+use bursar_auditor::observations::{Observation, Ticket};
 
 use crate::disk::Disk;
 use crate::plan::{Bounds, Plan, Swarm};
@@ -15,7 +15,7 @@ pub(crate) struct Image {
     files: Vec<(PathBuf, Vec<u8>)>,
     disk: Disk,
     /// What the auditor would have seen while it was built.
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<Observation>,
     pub(crate) ticket: Ticket,
     pub(crate) next_index: u32,
 }
@@ -34,7 +34,7 @@ impl Image {
     pub(crate) fn of(
         folder: &Path,
         disk: &Disk,
-        seen: Vec<Seen>,
+        seen: Vec<Observation>,
         ticket: Ticket,
         next_index: u32,
     ) -> Self {

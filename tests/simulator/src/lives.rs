@@ -1,6 +1,6 @@
 //! The beginning and the end of a process: orderly, or in the middle of anything.
 
-use bursar_auditor::seen::Seen;
+use bursar_auditor::observations::Observation;
 
 use crate::life::{Around, Life};
 use crate::store::{Health, WorldStore};
@@ -24,7 +24,7 @@ impl World {
         };
         self.life = Some(Life::begin(&around, Box::new(store)));
         self.outcome.lives += 1;
-        self.tape.write(Seen::Started);
+        self.tape.write(Observation::Started);
         self.show_clocks()?;
         self.settle()?;
         for id in std::mem::take(&mut self.untold) {
@@ -68,7 +68,7 @@ impl World {
         let point = self.faults.disarm().unwrap_or("anywhere");
         *self.outcome.deaths.entry(point).or_default() += 1;
         self.tape.revive();
-        self.tape.write(Seen::Died);
+        self.tape.write(Observation::Died);
         self.hear()?;
         self.begin()
     }
@@ -80,7 +80,7 @@ impl World {
             life.stop();
         }
         self.hear()?;
-        self.tape.write(Seen::Stopped);
+        self.tape.write(Observation::Stopped);
         if reboots {
             self.disk.flush();
             self.boot += 1;

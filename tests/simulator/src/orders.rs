@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bursar_auditor::seen::{End, Listed, Order, Seen};
+use bursar_auditor::observations::{End, Listed, Observation, Order};
 use bursar_core::answers::Answer;
 use bursar_core::grammar::AuthMode;
 use bursar_core::grammar::{Approve, Deny, Order as Parsed};
@@ -41,7 +41,7 @@ impl World {
 
     fn give(&mut self, order: Order, parsed: Parsed, right: bool) -> Result<(), Trouble> {
         let ticket = self.ticket();
-        self.tape.write(Seen::Ordered { ticket, order: order.clone() });
+        self.tape.write(Observation::Ordered { ticket, order: order.clone() });
         let idle = Arc::clone(&self.life().operators);
         let free = idle.lock().unwrap().pop();
         let mut operator = free.unwrap_or_else(|| Operator::at(self.life().attach(), PASSWORD));
@@ -52,7 +52,7 @@ impl World {
             let Ok(outcome) = operator.give(parsed).await else { return };
             idle.lock().unwrap().push(operator);
             learnt.lock().unwrap().extend(credentials(&outcome));
-            tape.write(Seen::Obeyed { ticket, end: end(&order, &outcome) });
+            tape.write(Observation::OrderEnded { ticket, end: end(&order, &outcome) });
         });
         if self.together {
             return Ok(());
@@ -300,7 +300,7 @@ fn end(order: &Order, outcome: &Outcome) -> End {
                     asset: request.asset.to_lowercase(),
                 })
             });
-            End::Waiting(cards.collect())
+            End::Held(cards.collect())
         }
         Ok(Answer::Decided(decided)) => End::Decided { status: decided.status.to_string() },
         Ok(_done) => End::Done,

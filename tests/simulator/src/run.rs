@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bursar_auditor::seen::Seen;
+use bursar_auditor::observations::Observation;
 
 use crate::faults::Plant;
 use crate::plan::Plan;
@@ -51,7 +51,7 @@ pub fn run_telling(plan: &Plan, plant: Option<Plant>, tells: bool) -> Result<Out
     let mut world = World::new(plan, plant);
     let ran = catch_unwind(AssertUnwindSafe(|| world.live(plan)));
     let step = world.at;
-    let told = |(at, seen): (usize, Seen)| format!("{at}: {seen:?}");
+    let told = |(at, seen): (usize, Observation)| format!("{at}: {seen:?}");
     let tail = std::mem::take(&mut world.tail);
     let tail = || tail.into_iter().map(told).collect::<Vec<String>>();
     match ran {

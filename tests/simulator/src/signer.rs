@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use bursar_auditor::seen::{Seen, Signed};
+use bursar_auditor::observations::{Observation, Signed};
 use bursar_chain::ports::BoxFuture;
 use bursar_engine::journal::Slip;
 use bursar_engine::ports::{SignFault, Signer};
@@ -99,7 +99,7 @@ impl Signer for WorldSigner {
                 && !wait.await.unwrap_or(false)
             {
                 if let Some(request) = slip.request() {
-                    self.tape.write(Seen::Declined { request: request.to_string() });
+                    self.tape.write(Observation::Declined { request: request.to_string() });
                 }
                 return Err(SignFault::Refused("no".to_owned()));
             }
@@ -109,7 +109,7 @@ impl Signer for WorldSigner {
                 Err(SignFault::Stale) if self.ignores_freeze => anyway(&slip),
                 signed => signed?,
             };
-            self.tape.write(Seen::Signed(Signed {
+            self.tape.write(Observation::Signed(Signed {
                 signer: format!("{signer:#x}"),
                 digest: format!("{digest:#x}"),
                 request: request.map(|id| id.to_string()),

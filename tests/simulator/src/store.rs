@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use bursar_auditor::seen::{Seen, Signed};
+use bursar_auditor::observations::{Observation, Signed};
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
 use bursar_engine::journal::{Batch, Head, Reader, Seal, Snapshot, Store, StoreError, Visit};
@@ -64,7 +64,7 @@ impl WorldStore {
         for (_seq, bytes) in &batch.records {
             let record: Request = postcard::from_bytes(bytes).expect("a record");
             if let Some(digest) = record.digest() {
-                self.faults.tape().write(Seen::Signed(Signed {
+                self.faults.tape().write(Observation::Signed(Signed {
                     signer: format!("{:#x}", record.from),
                     digest: format!("{digest:#x}"),
                     request: Some(record.id.to_string()),
@@ -174,7 +174,7 @@ impl Store for WorldStore {
             Health::Well => self.write(batch)?,
             Health::Fails { after: 0, written } => {
                 *self.health.lock().unwrap() = Health::Failed;
-                self.faults.tape().write(Seen::DiskFailed);
+                self.faults.tape().write(Observation::DiskFailed);
                 if matches!(self.below, Disk::Sectors(_)) {
                     self.below.fail(written);
                     return self.write(batch).and(Err(full()));

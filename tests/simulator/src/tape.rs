@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use bursar_auditor::seen::Seen;
+use bursar_auditor::observations::Observation;
 
 /// The panic payload of a fault point: the process is dead.
 ///
@@ -17,13 +17,13 @@ pub(crate) struct Tape {
 
 #[derive(Debug, Default)]
 struct Inner {
-    seen: Vec<Seen>,
+    seen: Vec<Observation>,
     dead: bool,
 }
 
 impl Tape {
     /// Appends an observation, unless the process is dead.
-    pub(crate) fn write(&self, seen: Seen) {
+    pub(crate) fn write(&self, seen: Observation) {
         let mut inner = self.inner.lock().unwrap();
         if !inner.dead {
             inner.seen.push(seen);
@@ -31,7 +31,7 @@ impl Tape {
     }
 
     /// Takes the observations since the last call.
-    pub(crate) fn take(&self) -> Vec<Seen> {
+    pub(crate) fn take(&self) -> Vec<Observation> {
         std::mem::take(&mut self.inner.lock().unwrap().seen)
     }
 

@@ -1,6 +1,6 @@
 //! The passage of time, and what clocks and blocks show.
 
-use bursar_auditor::seen::{Clocks, Seen};
+use bursar_auditor::observations::{Clocks, Observation};
 use bursar_chain::ports::Clock;
 use bursar_core::time::Utc;
 use bursar_domain::Status;
@@ -20,7 +20,7 @@ impl World {
         for chain in &self.chains {
             chain.set_block(block);
         }
-        self.tape.write(Seen::Clocks(Clocks {
+        self.tape.write(Observation::Clocks(Clocks {
             wall_ms: moment.utc.0,
             zone: self.zone.to_owned(),
             boot: self.boot,

@@ -2,7 +2,7 @@
 //!
 //! It reads responses as an agent would, with a JSON parser and no code of the wallet.
 
-use bursar_auditor::seen::{Answer, Domain, Offer, Payment, Policy, Standing};
+use bursar_auditor::observations::{Answer, Domain, Offer, Payment, Policy, Standing};
 use bursar_core::networks::{self, ChainId};
 use bursar_tests::offers;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use bursar_auditor::seen::{Answer, Ask, End, Payment, Seen, Ticket};
+use bursar_auditor::observations::{Answer, Ask, End, Observation, Payment, Ticket};
 use bursar_auditor::{Auditor, Facts, NetworkFact};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::Chain;
@@ -83,7 +83,7 @@ pub(crate) struct World {
     /// Steps until the failed disk is noticed and the process restarted.
     pub(crate) noticed: Option<u32>,
     pub(crate) outcome: Outcome,
-    pub(crate) tail: Vec<(usize, Seen)>,
+    pub(crate) tail: Vec<(usize, Observation)>,
 }
 
 impl World {
@@ -104,7 +104,7 @@ impl World {
         if let Some(life) = self.life.take() {
             life.stop();
         }
-        self.tape.write(Seen::Stopped);
+        self.tape.write(Observation::Stopped);
         self.hear()?;
         let seen = self.tail.into_iter().map(|(_at, seen)| seen).collect();
         Ok(Image::of(&self.folder, &self.disk, seen, self.ticket, self.next_index))
@@ -199,7 +199,7 @@ impl World {
         if let Some(life) = self.life.take() {
             life.stop();
         }
-        self.outcome.judged.clone_from(self.auditor.reached());
+        self.outcome.judged.clone_from(self.auditor.rule_counts());
         self.outcome
     }
 
@@ -216,7 +216,7 @@ impl World {
         self.learn();
         for seen in self.tape.take() {
             self.note(&seen);
-            if let Err(violation) = self.auditor.see(&seen) {
+            if let Err(violation) = self.auditor.observe(&seen) {
                 return Err((violation.rule.to_owned(), violation.what));
             }
         }
@@ -224,19 +224,21 @@ impl World {
     }
 
     /// Keeps what later steps work on: ids, payments and cards.
-    fn note(&mut self, seen: &Seen) {
+    fn note(&mut self, seen: &Observation) {
         self.outcome.seen += 1;
         if self.tail.len() >= 4000 {
             self.tail.drain(..2000);
         }
         self.tail.push((self.at, seen.clone()));
         match seen {
-            Seen::Obeyed { ticket, .. } if self.password == Some(*ticket) => self.password = None,
-            Seen::Died | Seen::Stopped => self.password = None,
+            Observation::OrderEnded { ticket, .. } if self.password == Some(*ticket) => {
+                self.password = None
+            }
+            Observation::Died | Observation::Stopped => self.password = None,
             _other => {}
         }
         match seen {
-            Seen::Answered { answer, .. } => {
+            Observation::Answered { answer, .. } => {
                 let id = match answer {
                     Answer::Header { id, payment } => {
                         if !self.payments.iter().any(|(known, _)| known == id) {
@@ -261,22 +263,22 @@ impl World {
                     }
                 }
             }
-            Seen::Signed(signed) => {
+            Observation::Signed(signed) => {
                 if let Some(id) = &signed.request
                     && !self.ids.contains(id)
                 {
                     self.untold.insert(id.clone());
                 }
             }
-            Seen::Obeyed { end: End::Refused { code }, .. } => {
+            Observation::OrderEnded { end: End::Refused { code }, .. } => {
                 *self.outcome.codes.entry(code.clone()).or_default() += 1;
             }
-            Seen::Obeyed { end: End::Waiting(cards), .. } => {
+            Observation::OrderEnded { end: End::Held(cards), .. } => {
                 self.cards.extend(cards.iter().map(|held| (held.id.clone(), held.card.clone())));
                 let surplus = self.cards.len().saturating_sub(60);
                 self.cards.drain(..surplus);
             }
-            Seen::DiskFailed => self.noticed = Some(8),
+            Observation::DiskFailed => self.noticed = Some(8),
             _other => {}
         }
     }
@@ -326,7 +328,7 @@ impl World {
         self.pass(30_000)?;
         self.order_thaw(true)?;
         self.pass(30_000)?;
-        self.tape.write(Seen::Calm);
+        self.tape.write(Observation::Calm);
         for _turn in 0..6 {
             self.pass(180_000)?;
         }
@@ -336,7 +338,7 @@ impl World {
         for hand in 0..self.agents.len() {
             self.read_standing(hand)?;
         }
-        self.tape.write(Seen::Over);
+        self.tape.write(Observation::Over);
         self.hear()
     }
 }

@@ -13,10 +13,10 @@ use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::ports::Clock;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::networks::{ChainId, Gas, by_chain};
-use bursar_desks::redb_store::RedbStore;
-use bursar_desks::service::{Means, ServiceDesk, SubmitFault};
-use bursar_desks::store::StoreFault;
-use bursar_submit::{Call, DeskKey, SubmissionId};
+use bursar_outbox::redb_store::RedbStore;
+use bursar_outbox::service::{OutboxDeps, ServiceOutbox, SubmitFault};
+use bursar_outbox::store::StoreFault;
+use bursar_submit::{Call, OutboxKey, SubmissionId};
 use bursar_tests::service_key::ServiceKey;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -41,8 +41,8 @@ async fn main() {
     config.limits =
         RpcLimits { identity_retry_ms: 200, breaker_cool_down_ms: 200, ..config.limits };
     let node = RpcChain::new(config, Arc::clone(&clock)).expect("an endpoint");
-    let desk = DeskKey { chain, signer: key.address() };
-    let means = Means {
+    let outbox = OutboxKey { chain, signer: key.address() };
+    let deps = OutboxDeps {
         store: Arc::new(RedbStore::open(Path::new(store)).expect("a store")),
         chain: Arc::new(node),
         signer: Arc::new(key),
@@ -54,8 +54,8 @@ async fn main() {
         failpoints: Arc::new(NoFailpoints),
     };
     let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
-    let desk = ServiceDesk::open(desk, means, tasks, stopping).await.expect("a desk");
-    desk.go_on();
+    let outbox = ServiceOutbox::open(outbox, deps, tasks, stopping).await.expect("an outbox");
+    outbox.go_on();
     let count: u8 = count.parse().expect("a count");
     for n in 0..count {
         let call = Call {
@@ -64,14 +64,14 @@ async fn main() {
             data: Default::default(),
             gas_limit: 21_000,
         };
-        match desk.submit(SubmissionId([n + 1; 16]), call, row.gas.ceiling, None).await {
+        match outbox.submit(SubmissionId([n + 1; 16]), call, row.gas.ceiling, None).await {
             // Already finished by the previous process.
             Ok(()) | Err(SubmitFault::Store(StoreFault::Over(_))) => {}
             Err(fault) => panic!("{fault}"),
         }
     }
     for n in 0..count {
-        let outcome = desk.outcome(SubmissionId([n + 1; 16])).await.expect("a store");
+        let outcome = outbox.outcome(SubmissionId([n + 1; 16])).await.expect("a store");
         println!("{n} {outcome:?}");
     }
     println!("END");

@@ -23,10 +23,10 @@ use crate::stage::{PATIENCE, PAUSE, Stage, local_chain};
 const DEATHS: [Option<&str>; 6] = [
     None,
     Some(PAUSE_IT),
-    Some("kill:desk.signed:1"),
-    Some("kill:desk.send:1"),
-    Some("kill:desk.sent:1"),
-    Some("kill:desk.send:2"),
+    Some("kill:outbox.signed:1"),
+    Some("kill:outbox.send:1"),
+    Some("kill:outbox.sent:1"),
+    Some("kill:outbox.send:2"),
 ];
 
 /// No death: the engine is paused as soon as the order is accepted, and resumed after blocks were mined.
@@ -91,7 +91,7 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
         }
     }
     // If a block takes the transaction before the node forgets it, it is sent once, and the second hit never happens.
-    let maybe = kill == Some("kill:desk.send:2") && lies.contains(&Lie::Forget);
+    let maybe = kill == Some("kill:outbox.send:2") && lies.contains(&Lie::Forget);
     let deaths = usize::from(kill.is_some());
     assert!(restarts == deaths || (maybe && restarts == 0), "{case}: {restarts} restarts");
     // A block may come between two lies: a mined transaction is not sent again, so the later lies are not told.
@@ -127,7 +127,7 @@ async fn t_18_each_lie_with_a_death_at_each_boundary_moves_the_money_once() {
             .into_iter()
             .filter(move |death| {
                 // Only a lost, forgotten or refused transaction is sent a second time.
-                *death != Some("kill:desk.send:2")
+                *death != Some("kill:outbox.send:2")
                     || matches!(lie, Lie::Drop | Lie::Forget | Lie::NonceTooLow)
             })
             .map(move |death| (vec![lie; if lie == Lie::CountBehind { 3 } else { 1 }], death))
@@ -142,7 +142,7 @@ async fn t_17_several_lies_in_a_row_move_the_money_once() {
         (vec![Lie::Underpriced, Lie::TimeoutAfterAccept], None),
         (vec![Lie::NonceTooLow, Lie::WrongReceipt, Lie::InventedReceipt], None),
         (vec![Lie::Forget, Lie::AlreadyKnown], None),
-        (vec![Lie::Reorg, Lie::InventedReceipt], Some("kill:desk.sent:1")),
+        (vec![Lie::Reorg, Lie::InventedReceipt], Some("kill:outbox.sent:1")),
     ])
     .await;
 }

@@ -11,10 +11,10 @@ use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::ports::Clock;
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::networks::{Gas, by_chain};
-use bursar_desks::memory::MemoryStore;
-use bursar_desks::service::{Means, ServiceDesk};
 use bursar_devnet::Devnet;
-use bursar_submit::{Call, DeskKey, Outcome, SubmissionId};
+use bursar_outbox::memory::MemoryStore;
+use bursar_outbox::service::{OutboxDeps, ServiceOutbox};
+use bursar_submit::{Call, OutboxKey, Outcome, SubmissionId};
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::offers::BASE;
 use bursar_tests::service_key::ServiceKey;
@@ -105,7 +105,7 @@ async fn serve_through(lies: Vec<Lie>, blow: Blow) {
     chain.request("anvil_setBalance", json!([SIGNER, GAS_MONEY])).await.expect("set");
     chain.request("evm_setAutomine", json!([false])).await.expect("set");
     let folder = tempfile::tempdir().expect("a folder");
-    let store = folder.path().join("desks.redb");
+    let store = folder.path().join("outboxes.redb");
     rpc.tell(lies.iter().copied());
     let mut service = Service::start(&store, &rpc.url);
     let mut due = blow;
@@ -176,9 +176,9 @@ async fn two_hosts_of_one_outbox_execute_each_submission_once() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().expect("a zone"));
     let node = RpcChain::new(RpcConfig::new(BASE, [chain.url().to_owned()]), Arc::clone(&clock));
     let key = ServiceKey::from_hex(KEY);
-    let desk = DeskKey { chain: BASE, signer: key.address() };
+    let outbox = OutboxKey { chain: BASE, signer: key.address() };
     let row = by_chain(BASE).expect("a row");
-    let means = Means {
+    let deps = OutboxDeps {
         store: Arc::new(MemoryStore::default()),
         chain: Arc::new(node.expect("a node")),
         signer: Arc::new(key),
@@ -191,8 +191,8 @@ async fn two_hosts_of_one_outbox_execute_each_submission_once() {
     let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
     let mut hosts = Vec::new();
     for _host in 0..2 {
-        let host = ServiceDesk::open(desk, means.clone(), tasks.clone(), stopping.clone());
-        hosts.push(host.await.expect("a desk"));
+        let host = ServiceOutbox::open(outbox, deps.clone(), tasks.clone(), stopping.clone());
+        hosts.push(host.await.expect("an outbox"));
     }
     let ids: Vec<SubmissionId> = (0..8).map(|n| SubmissionId([n; 16])).collect();
     for (n, id) in (0u8..).zip(&ids) {
@@ -211,18 +211,18 @@ async fn two_hosts_of_one_outbox_execute_each_submission_once() {
     loop {
         let mut open = 0;
         for id in &ids {
-            open += usize::from(means.store.outcome(desk, *id).await.expect("a store").is_none());
+            open += usize::from(deps.store.outcome(outbox, *id).await.expect("a store").is_none());
         }
         if open == 0 {
             break;
         }
-        assert!(Instant::now() < end, "{open} are open: {:#?}", hosts[0].desk());
+        assert!(Instant::now() < end, "{open} are open: {:#?}", hosts[0].outbox());
         chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
         sleep(PAUSE).await;
     }
     stopping.cancel();
     for n in 0..8u8 {
-        let outcome = means.store.outcome(desk, SubmissionId([n; 16])).await.expect("a store");
+        let outcome = deps.store.outcome(outbox, SubmissionId([n; 16])).await.expect("a store");
         assert!(matches!(outcome, Some(Outcome::Succeeded { .. })), "{n}: {outcome:?}");
         let of = json!([Address::repeat_byte(0xd0 | n), "latest"]);
         let held = number(&chain, "eth_getBalance", of).await;

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, U256};
 use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{Chain, Clock, LogFilter};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
-use bursar_chain::simulate::{Means, Simulator};
+use bursar_chain::simulate::{SimulationMethod, Simulator};
 use bursar_chain::{revert, token};
 use bursar_devnet::Devnet;
 use bursar_submit::Call;
@@ -22,14 +22,14 @@ fn node(url: &str) -> RpcChain {
 }
 
 /// Returns the result of each call: success, or the reason; `?` if the kind of simulation cannot tell.
-async fn told(chain: &dyn Chain, from: Address, calls: &[Call]) -> (Means, Vec<String>) {
+async fn told(chain: &dyn Chain, from: Address, calls: &[Call]) -> (SimulationMethod, Vec<String>) {
     let simulation = Simulator::default().run(chain, from, calls).await.expect("simulated");
     let ends = simulation.ends.iter().map(|end| match end {
         None => "?".to_owned(),
         Some(end) if end.ok => "ok".to_owned(),
         Some(end) => revert::reason(&end.data),
     });
-    (simulation.means, ends.collect())
+    (simulation.method, ends.collect())
 }
 
 fn transfer(chain: &Devnet, to: Address, amount: u64) -> Call {
@@ -48,25 +48,25 @@ async fn every_kind_of_simulation_agrees_where_it_can_tell() {
     let calls = [transfer(&chain, payee, 60), coin, transfer(&chain, payee, 60)];
     let alone = [transfer(&chain, payee, 101)];
     let mut reasons = Vec::new();
-    for (lies, means) in [
-        (vec![], Means::AllAtOnce),
-        (vec![Lie::NoSimulation; 3], Means::StandIn),
-        (vec![Lie::NoSimulation; 3], Means::OneByOne),
+    for (lies, method) in [
+        (vec![], SimulationMethod::SimulateV1),
+        (vec![Lie::NoSimulation; 3], SimulationMethod::StateOverride),
+        (vec![Lie::NoSimulation; 3], SimulationMethod::SingleCalls),
     ] {
         let rpc = LyingRpc::before(chain.url()).await;
-        if means == Means::OneByOne {
+        if method == SimulationMethod::SingleCalls {
             let gone = json!([bursar_core::networks::MULTICALL3, "0x"]);
             chain.request("anvil_setCode", gone).await.expect("set");
         }
         rpc.tell(lies);
         let node = node(&rpc.url);
         let (by, ends) = told(&node, payer, &calls).await;
-        assert_eq!(by, means);
-        assert_eq!(&ends[..2], ["ok", "ok"], "{means:?}");
-        match means {
+        assert_eq!(by, method);
+        assert_eq!(&ends[..2], ["ok", "ok"], "{method:?}");
+        match method {
             // Each alone would succeed.
-            Means::OneByOne => assert_eq!(ends[2], "ok"),
-            _in_turn => assert_ne!(ends[2], "ok", "{means:?}"),
+            SimulationMethod::SingleCalls => assert_eq!(ends[2], "ok"),
+            _in_turn => assert_ne!(ends[2], "ok", "{method:?}"),
         }
         let (_by, ends) = told(&node, payer, &alone).await;
         reasons.push(ends);

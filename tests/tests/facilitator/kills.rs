@@ -25,11 +25,11 @@ const POINTS: [(&str, &[u8]); 18] = [
     ("settle.before batch", &[1, 2]),
     ("settle.after batch", &[1, 2]),
     ("settle.after submit", &[1, 2]),
-    ("desk.before commit", &[1, 2, 3, 4, 5, 6, 7, 8]),
-    ("desk.after commit", &[1, 2, 3, 4, 5, 6, 7, 8]),
-    ("desk.signed", &[1, 2]),
-    ("desk.send", &[1, 2]),
-    ("desk.sent", &[1, 2]),
+    ("outbox.before commit", &[1, 2, 3, 4, 5, 6, 7, 8]),
+    ("outbox.after commit", &[1, 2, 3, 4, 5, 6, 7, 8]),
+    ("outbox.signed", &[1, 2]),
+    ("outbox.send", &[1, 2]),
+    ("outbox.sent", &[1, 2]),
     ("settle.before verdict", &[1, 2]),
     ("settle.after verdict", &[1, 2]),
     ("settle.before close", &[1]),
@@ -44,8 +44,8 @@ const POINTS: [(&str, &[u8]); 18] = [
 fn every_failpoint_of_the_source_is_in_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut folders: Vec<PathBuf> =
-        ["facilitator/src", "shared/desks/src"].iter().map(|folder| root.join(folder)).collect();
-    let mut files = vec![root.join("shared/chain/src/courier.rs")];
+        ["facilitator/src", "shared/outbox/src"].iter().map(|folder| root.join(folder)).collect();
+    let mut files = vec![root.join("shared/chain/src/tx_driver.rs")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();

@@ -55,7 +55,7 @@ async fn settlement_survives_every_node_lie() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settlement_survives_every_node_lie_and_a_kill_after_it() {
-    each(lies().map(|lie| (vec![lie], Some("desk.sent:1"))).collect()).await;
+    each(lies().map(|lie| (vec![lie], Some("outbox.sent:1"))).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,20 +9,20 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::ports::BoxFuture;
-use bursar_proxy::book::keeper::Keeper;
+use bursar_proxy::book::ledger::Ledger;
 use bursar_proxy::book::redb_store::RedbStore;
 use bursar_proxy::book::store::{Change, Store, StoreError, StoreReply};
-use bursar_proxy::book::{Answer, PaymentId, Record, SaleKey, Settlement, Stage as Progress};
+use bursar_proxy::book::{PaymentId, Record, SaleKey, Settlement, Stage as Progress, StoredAnswer};
 use bursar_proxy::fault::Code;
 use bursar_proxy::metrics::Metrics;
 use bursar_proxy::offer::Challenge;
-use bursar_proxy::payment::{Named, Payment};
-use bursar_proxy::sell::{Budget, Charged, Order, Parts, Seller, Sold};
+use bursar_proxy::payment::{Payment, PaymentIdentity};
+use bursar_proxy::penalties::PayerPenalties;
+use bursar_proxy::pricing::Pricing;
+use bursar_proxy::sell::{Budget, Charged, Order, SaleOutcome, Seller, SellerDeps};
 use bursar_proxy::service::{clock, facilitator_of, nodes_of, upstream_of};
-use bursar_proxy::shop::Shop;
-use bursar_proxy::strikes::Strikes;
 use bursar_proxy::tokens::Vocabulary;
-use bursar_proxy::unpaid::Unpaid;
+use bursar_proxy::unpaid::UnpaidSales;
 use bursar_tests::payer::{Payer, now_s};
 use bursar_tests::proxy::{Asked, Customer, Home, chat, receipt, streaming};
 use bursar_tests::settling::{Says, Settling};
@@ -60,7 +60,7 @@ impl Store for Gated {
         self.inner.get(id)
     }
 
-    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<Answer>> {
+    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<StoredAnswer>> {
         self.inner.answer(id)
     }
 
@@ -76,7 +76,7 @@ impl Store for Gated {
 /// A seller without HTTP in front of it.
 struct Shopkeeper {
     seller: Seller,
-    shop: Shop,
+    pricing: Pricing,
     upstream: Upstream,
     settling: Settling,
     _home: Home,
@@ -86,7 +86,7 @@ impl Shopkeeper {
     /// Sets up a seller; `store` wraps the file's store, and its result is returned as well.
     async fn with<S: Store + 'static>(
         does: Does,
-        patience_ms: u64,
+        repeat_wait_ms: u64,
         store: impl FnOnce(RedbStore) -> Arc<S>,
     ) -> (Self, Arc<S>) {
         let upstream = Upstream::serve(does).await;
@@ -94,31 +94,31 @@ impl Shopkeeper {
         let home = Home::new(&upstream.url, &settling.url, "");
         let (config, clock) = (home.config(), clock().unwrap());
         let store = store(RedbStore::open_file(&config.store).unwrap());
-        let keeper = Keeper::load(store.clone(), &TaskTracker::new()).await.unwrap();
-        let seller = Seller::new(Parts {
-            keeper,
+        let keeper = Ledger::load(store.clone(), &TaskTracker::new()).await.unwrap();
+        let seller = Seller::new(SellerDeps {
+            ledger: keeper,
             facilitator: facilitator_of(&config, &clock).unwrap(),
             nodes: nodes_of(&config, &clock).unwrap(),
-            unpaid: Unpaid::new(config.unpaid),
+            unpaid: UnpaidSales::new(config.unpaid),
             upstream: upstream_of(&config, &clock).unwrap(),
             metrics: Arc::new(Metrics::default()),
             clock: clock.clone(),
             failpoints: Arc::new(NoFailpoints),
-            patience_ms,
+            repeat_wait_ms,
             budget: Budget::of(1 << 20),
-            places: Arc::new(Semaphore::new(4)),
-            strikes: Strikes::default(),
+            sale_permits: Arc::new(Semaphore::new(4)),
+            penalties: PayerPenalties::default(),
             tasks: TaskTracker::new(),
         });
         let terms = config.terms().unwrap();
-        let shop = Shop::new(config, terms);
-        (Self { seller, shop, upstream, settling, _home: home }, store)
+        let pricing = Pricing::new(config, terms);
+        (Self { seller, pricing, upstream, settling, _home: home }, store)
     }
 
     /// Returns an order: a body with a payment for it.
     fn order(&self, body: &Value) -> Order {
         let body = Bytes::from(body.to_string());
-        let quote = self.shop.quote(&body, &"http://a.test/v1/chat/completions".into()).unwrap();
+        let quote = self.pricing.quote(&body, &"http://a.test/v1/chat/completions".into()).unwrap();
         let challenge = Challenge::new(&quote.offers, &quote.estimate, "");
         let second = STANDARD.decode(&challenge.header).unwrap();
         let asked = Asked {
@@ -128,7 +128,7 @@ impl Shopkeeper {
         let header = Customer::of("", Payer::random()).sign_with(2, &asked, |_due| {});
         let span = 0..=u64::MAX;
         let payment = Payment::read(&header.value, Version::V2, &quote.offers, &span).unwrap();
-        let named = Named { id: payment.id, digest: payment.digest };
+        let named = PaymentIdentity { id: payment.id, digest: payment.digest };
         Order { quote, named, payment: Some(payment) }
     }
 }
@@ -142,12 +142,12 @@ async fn a_repeat_waits_for_the_first_request_and_then_gets_payment_in_use() {
         async move { seller.sell(order).await }
     });
     until(|| keeper.upstream.calls() > 0).await;
-    let Sold::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
+    let SaleOutcome::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
     assert_eq!((refused.fault.code, refused.charged), (Code::PaymentInUse, Charged::Unknown));
     assert_eq!(refused.fault.code.retry_after(), Some("2"));
     keeper.upstream.open(1);
-    assert!(matches!(first.await.unwrap(), Sold::Whole { .. }));
-    assert!(matches!(keeper.seller.sell(order).await, Sold::Whole { .. }));
+    assert!(matches!(first.await.unwrap(), SaleOutcome::Whole { .. }));
+    assert!(matches!(keeper.seller.sell(order).await, SaleOutcome::Whole { .. }));
     assert_eq!((keeper.upstream.calls(), keeper.settling.moved()), (1, 1));
 }
 
@@ -159,10 +159,10 @@ fn pending(order: Order, stage: Progress) -> Record {
         body: order.quote.digest,
         payment: payment.digest,
         taken_at: 0,
-        ends: payment.ends,
+        expires_at: payment.expires_at,
         stage,
         settlement: Settlement::Pending { receipt: "{}".to_owned() },
-        question: payment.question,
+        facilitator_request: payment.facilitator_request,
         model: None,
         amount: payment.offer.amount.to_string(),
         usd: payment.offer.usd(),
@@ -170,7 +170,7 @@ fn pending(order: Order, stage: Progress) -> Record {
         asset: payment.offer.terms.asset,
         payer: payment.payer,
         usage: None,
-        kept: false,
+        answer_stored: false,
         key: Some(SaleKey([1; 16])),
         bound: order.quote.bound,
     }
@@ -192,7 +192,7 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
         let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
         let record = pending(keeper.order(&chat("hello")), Progress::Paid);
         let parts = keeper.seller.parts();
-        parts.keeper.put(&record, None).await.unwrap();
+        parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
         keeper.settling.settle_says(says.clone());
         keeper.seller.reconcile(record.clone(), over).await;
@@ -204,7 +204,7 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
         };
         assert_eq!(kept, settlement, "{says:?} {over}");
         assert_eq!(!parts.unpaid.total().is_zero(), left, "{says:?} {over}");
-        assert_eq!(parts.keeper.pending().is_empty(), !left);
+        assert_eq!(parts.ledger.pending().is_empty(), !left);
         assert_eq!(parts.metrics.unpaid_answers.get(), unpaid_answers, "{says:?} {over}");
         let revenue = parts.metrics.text().contains("revenue_atoms_total{");
         assert_eq!(revenue, settlement == "settled");
@@ -220,7 +220,7 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
         let order = keeper.order(&streaming("hello"));
         let record = pending(order.clone(), stage);
         let parts = keeper.seller.parts();
-        parts.keeper.put(&record, None).await.unwrap();
+        parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
         keeper.settling.settle_says(Says::Pending(false));
         keeper.seller.reconcile(record.clone(), false).await;
@@ -228,12 +228,12 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
         keeper.seller.reconcile(record.clone(), true).await;
         let kept = store.get(record.id).await.unwrap().unwrap();
         assert_eq!((kept.stage, kept.settlement), (stage, Settlement::Asked));
-        assert!(parts.keeper.pending().is_empty() && parts.unpaid.total().is_zero());
+        assert!(parts.ledger.pending().is_empty() && parts.unpaid.total().is_zero());
         assert_eq!(parts.metrics.unpaid_answers.get(), 0);
         // An earlier request of ours, with a lost answer, has settled it.
         keeper.settling.settle_says(Says::Repeated);
         let sold = keeper.seller.sell(order).await;
-        assert!(matches!(sold, Sold::Stream(_)), "{sold:?}");
+        assert!(matches!(sold, SaleOutcome::Stream(_)), "{sold:?}");
     }
 }
 
@@ -243,13 +243,13 @@ async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
     let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
     let record = pending(keeper.order(&streaming("hello")), Progress::Owed);
     let parts = keeper.seller.parts();
-    parts.keeper.put(&record, None).await.unwrap();
+    parts.ledger.put(&record, None).await.unwrap();
     parts.unpaid.load(&record);
     keeper.settling.settle_says(Says::Refuses("insufficient_balance"));
     keeper.seller.reconcile(record.clone(), false).await;
     let kept = store.get(record.id).await.unwrap().unwrap();
     assert!(matches!(kept.settlement, Settlement::Failed { .. }), "{kept:?}");
-    assert!(parts.keeper.pending().is_empty() && parts.unpaid.total().is_zero());
+    assert!(parts.ledger.pending().is_empty() && parts.unpaid.total().is_zero());
     assert_eq!(parts.metrics.unpaid_answers.get(), 0);
 }
 
@@ -259,7 +259,7 @@ async fn a_sale_is_kept_as_it_was_paid() {
     let (keeper, store) = Shopkeeper::with(Does::Whole(answer("hello")), 0, Arc::new).await;
     let order = keeper.order(&chat("hello"));
     let before = keeper.seller.parts().clock.now().utc.0;
-    assert!(matches!(keeper.seller.sell(order.clone()).await, Sold::Whole { .. }));
+    assert!(matches!(keeper.seller.sell(order.clone()).await, SaleOutcome::Whole { .. }));
     let kept = store.get(order.named.id).await.unwrap().unwrap();
     assert!((before..before + 60_000).contains(&kept.taken_at), "{}", kept.taken_at);
     let model = pending(order.clone(), Progress::Paid);
@@ -271,17 +271,17 @@ async fn a_sale_is_kept_as_it_was_paid() {
         key: model.key,
         ..kept.clone()
     };
-    let paid = Record { model: Some("toy".to_owned()), kept: true, ..model };
+    let paid = Record { model: Some("toy".to_owned()), answer_stored: true, ..model };
     assert_eq!((rest, kept.bound), (paid, Some(100)));
     // Found by the body and the payment that it came with, and by no other.
     let (named, body) = (order.named, order.quote.digest);
     assert_eq!(keeper.seller.known(named, &body).await.unwrap(), Some(kept.clone()));
     assert_eq!(keeper.seller.known(named, &[0; 32]).await.unwrap(), None);
-    let forged = Named { digest: [0; 32], ..named };
+    let forged = PaymentIdentity { digest: [0; 32], ..named };
     assert_eq!(keeper.seller.known(forged, &body).await.unwrap(), None);
     // A payment that was only taken has bought nothing: the current price counts.
     let taken = Record { stage: Progress::Taken, ..kept };
-    keeper.seller.parts().keeper.put(&taken, None).await.unwrap();
+    keeper.seller.parts().ledger.put(&taken, None).await.unwrap();
     assert_eq!(keeper.seller.known(named, &body).await.unwrap(), None);
 }
 
@@ -295,9 +295,9 @@ async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() 
         let order = keeper.order(&streaming("hello"));
         let record = Record { settlement, ..pending(order.clone(), Progress::Owed) };
         let parts = keeper.seller.parts();
-        parts.keeper.put(&record, None).await.unwrap();
-        let _all = parts.places.try_acquire_many(4).unwrap();
-        let Sold::Refused(refused) = keeper.seller.sell(order).await else { panic!() };
+        parts.ledger.put(&record, None).await.unwrap();
+        let _all = parts.sale_permits.try_acquire_many(4).unwrap();
+        let SaleOutcome::Refused(refused) = keeper.seller.sell(order).await else { panic!() };
         assert_eq!((refused.fault.code, refused.charged), (code, charged));
         assert_eq!((keeper.upstream.calls(), keeper.settling.asked()), (0, 0));
     }
@@ -313,12 +313,14 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
         ..pending(order.clone(), Progress::Owed)
     };
     let parts = keeper.seller.parts();
-    parts.keeper.put(&record, None).await.unwrap();
-    let Sold::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
+    parts.ledger.put(&record, None).await.unwrap();
+    let SaleOutcome::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
     assert_eq!((refused.fault.code, refused.charged), (Code::AnswerOwed, Charged::Yes));
     keeper.upstream.does(Does::Whole(answer("hello")));
     for _again in 0..2 {
-        let Sold::Whole { body, .. } = keeper.seller.sell(order.clone()).await else { panic!() };
+        let SaleOutcome::Whole { body, .. } = keeper.seller.sell(order.clone()).await else {
+            panic!()
+        };
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), answer("hello"));
     }
     assert_eq!((keeper.upstream.calls(), keeper.settling.asked()), (2, 0));
@@ -347,7 +349,7 @@ async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
         let store = tokio::time::timeout(Duration::from_secs(30), opened).await.unwrap();
         let mut all = store.open().await.unwrap();
         let mut record = all.pop().unwrap();
-        record.ends = now_s() - minutes_ago * 60;
+        record.expires_at = now_s() - minutes_ago * 60;
         store.commit(vec![Change::Put(Box::new(record), None)]).await.unwrap();
         drop(store);
         let proxy = home.start().await;
@@ -401,7 +403,7 @@ impl Store for Full {
         self.inner.get(id)
     }
 
-    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<Answer>> {
+    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<StoredAnswer>> {
         self.inner.answer(id)
     }
 
@@ -420,7 +422,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
         let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Full::of).await;
         let record = pending(keeper.order(&chat("hello")), Progress::Paid);
         let parts = keeper.seller.parts();
-        parts.keeper.put(&record, None).await.unwrap();
+        parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
         keeper.settling.settle_says(says.clone());
         let count = || {
@@ -437,7 +439,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
             keeper.seller.reconcile(record.clone(), false).await;
         }
         assert_eq!(count(), (None, 0, false), "{says:?}");
-        assert!(!parts.strikes.is_out(record.payer, parts.clock.mono_ms()));
+        assert!(!parts.penalties.is_locked_out(record.payer, parts.clock.mono_ms()));
         store.full.store(false, Ordering::SeqCst);
         keeper.seller.reconcile(record.clone(), false).await;
         let revenue = (unpaid_answers == 0).then(|| record.amount.clone());
@@ -454,18 +456,18 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     let payer = order.payment.as_ref().unwrap().payer;
     let parts = keeper.seller.parts();
     let sell = async || match keeper.seller.sell(order.clone()).await {
-        Sold::Refused(refused) => refused.fault.code,
+        SaleOutcome::Refused(refused) => refused.fault.code,
         other => panic!("{other:?}"),
     };
     for _time in 0..12 {
         assert_eq!(sell().await, Code::StoreFailed);
     }
-    assert!(!parts.strikes.is_out(payer, parts.clock.mono_ms()));
+    assert!(!parts.penalties.is_locked_out(payer, parts.clock.mono_ms()));
     store.full.store(false, Ordering::SeqCst);
     for _time in 0..10 {
         assert_eq!(sell().await, Code::SettlementFailed);
     }
-    assert!(parts.strikes.is_out(payer, parts.clock.mono_ms()));
+    assert!(parts.penalties.is_locked_out(payer, parts.clock.mono_ms()));
 }
 
 /// A customer who has seen the end of a stream and asks again must find it.
@@ -478,7 +480,7 @@ async fn a_stream_ends_for_its_reader_when_its_end_is_on_disk() {
     let order = keeper.order(&streaming("hello"));
     let (seller, named) = (&keeper.seller, order.named);
     let sold = seller.sell(order).await;
-    let Sold::Stream(mut streamed) = sold else { panic!("{sold:?}") };
+    let SaleOutcome::Stream(mut streamed) = sold else { panic!("{sold:?}") };
     let mut text = Vec::new();
     while !text.ends_with(b"[DONE]\n\n") {
         text.extend_from_slice(&streamed.chunks.recv().await.expect("a piece"));
@@ -490,7 +492,7 @@ async fn a_stream_ends_for_its_reader_when_its_end_is_on_disk() {
     assert_eq!(streamed.chunks.recv().await, None);
     assert!(streamed.complete.load(Ordering::SeqCst));
     let record = store.get(named.id).await.unwrap().unwrap();
-    assert_eq!((record.stage, record.kept), (Progress::Paid, true));
+    assert_eq!((record.stage, record.answer_stored), (Progress::Paid, true));
     assert_eq!(store.answer(named.id).await.unwrap().unwrap().body, text);
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::stage::{Stage, refusal, told, until};
 
-/// Returns the keys of all questions so far; each question must have one.
+/// Returns the keys of all questions so far; each facilitator_request must have one.
 fn keys(stage: &Stage) -> Vec<String> {
     stage.settling.keys().into_iter().map(|(_asked, key)| key.expect("a key")).collect()
 }
@@ -59,7 +59,7 @@ async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
         (Does::Whole(answer("hello world")), chat("hello")),
         (Does::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
-        // At the first question, and after a question whose answer was lost.
+        // At the first facilitator_request, and after a facilitator_request whose answer was lost.
         for first in [None, Some(Says::Mute), Some(Says::Pending(false))] {
             let stage = Stage::set(does.clone()).await;
             let header = stage.customer.sign(2, &body).await;
@@ -136,7 +136,7 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(told(got).await, (200, answer("hello world")));
         assert_eq!(stage.counts(), (1, 1));
-        assert_eq!(stage.customer.buy(2, &chat("another")).await.status(), 200, "no strikes");
+        assert_eq!(stage.customer.buy(2, &chat("another")).await.status(), 200, "no penalties");
     }
 }
 

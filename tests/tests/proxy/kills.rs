@@ -77,7 +77,7 @@ async fn a_stream_survives_a_kill_at_every_point() {
     }
 }
 
-/// Charged, and too long to be kept: it is stored until it has been sent.
+/// Charged, and too long to be answer_stored: it is stored until it has been sent.
 #[tokio::test]
 async fn a_long_answer_survives_a_kill_before_it_is_sent() {
     let upstream = Upstream::serve(Does::Long(2 << 20)).await;

@@ -175,7 +175,7 @@ async fn at_most_eight_pending_sales_are_reconciled_at_a_time() {
     let before = settling.asked();
     let proxy = home.start().await;
     until(|| settling.asked() == before + 8).await;
-    assert_eq!(proxy.running.seller.parts().keeper.busy(), 8);
+    assert_eq!(proxy.running.seller.parts().ledger.busy(), 8);
     // Each sale that ends makes room for another.
     settling.open(1);
     until(|| settling.asked() == before + 9).await;

@@ -195,7 +195,7 @@ async fn what_was_settled_for_another_seller_buys_nothing_here() {
     assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
 }
 
-/// The first question may have moved the money, so a refusal of the second proves nothing.
+/// The first facilitator_request may have moved the money, so a refusal of the second proves nothing.
 #[tokio::test]
 async fn after_an_unknown_settlement_a_refusal_is_not_trusted() {
     for (does, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {

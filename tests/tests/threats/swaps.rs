@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
-use bursar_domain::apply::Touched;
+use bursar_domain::apply::ChangedRecord;
 use bursar_domain::{Action, Command, Decision, Entry, Refusal, Request, State};
 use bursar_engine::journal::MemoryStore;
 use bursar_engine::rules::{MutatedRules, Rules};
@@ -57,7 +57,7 @@ impl MutatedRules for Swap {
         bursar_domain::decide(&state, command)
     }
 
-    fn apply(&self, state: &mut State, entry: &Entry) -> Option<Touched> {
+    fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         let touched = bursar_domain::apply(state, entry);
         self.change_if(Reach::State, state);
         touched

@@ -21,7 +21,7 @@ pub fn clock_is_off(moment: &Moment) -> bool {
 
 /// Everything that the rules read.
 #[derive(Debug)]
-pub struct Question<'a> {
+pub struct PaymentContext<'a> {
     pub ask: &'a PaymentAsk,
     /// The paying address.
     pub from: Address,
@@ -50,12 +50,12 @@ pub enum Verdict {
 }
 
 /// Decides whether a payment is signed, held or refused.
-pub fn assess(question: &Question<'_>) -> Verdict {
-    match refused(question) {
+pub fn assess(context: &PaymentContext<'_>) -> Verdict {
+    match check_refusals(context) {
         Err(refusal) => Verdict::Refuse(refusal),
-        Ok(resource_outside) => match held(question, resource_outside) {
+        Ok(resource_outside) => match hold_reason(context, resource_outside) {
             None => Verdict::Act,
-            Some(reason) => match room_in_the_queue(question) {
+            Some(reason) => match check_queue_room(context) {
                 Ok(()) => Verdict::Hold(reason),
                 Err(refusal) => Verdict::Refuse(refusal),
             },
@@ -64,29 +64,29 @@ pub fn assess(question: &Question<'_>) -> Verdict {
 }
 
 /// Applies the rules that refuse. Returns whether the resource is outside the allow list.
-fn refused(question: &Question<'_>) -> Result<bool, Refusal> {
-    let (ask, payments) = (question.ask, &question.policy.payments);
-    if question.spent >= payments.daily {
+fn check_refusals(context: &PaymentContext<'_>) -> Result<bool, Refusal> {
+    let (ask, payments) = (context.ask, &context.policy.payments);
+    if context.spent >= payments.daily {
         return Err(Refusal::over(Code::LimitReached, ask.usd, Usd::ZERO));
     }
     if !payments.enabled {
         return Err(Refusal::new(Code::X402Disabled));
     }
-    payable(question)?;
-    if !question.network_enabled {
+    check_payable(context)?;
+    if !context.network_enabled {
         return Err(Refusal::new(Code::NetworkDisabled));
     }
-    if !question.policy.networks.allows(ask.chain) {
+    if !context.policy.networks.allows(ask.chain) {
         return Err(Refusal::new(Code::NetworkNotAllowed));
     }
     if ask.unpriced {
         return Err(Refusal::new(Code::UnsupportedAsset));
     }
-    let resource_outside = judge_hosts(&payments.hosts, ask.request_url.as_deref(), ask)?;
+    let resource_outside = check_hosts(&payments.hosts, ask.request_url.as_deref(), ask)?;
     if ask.usd > payments.per_request {
         return Err(Refusal::over(Code::ExceedsPerRequestMax, ask.usd, payments.per_request));
     }
-    let committed = question.spent.checked_add(question.reserved);
+    let committed = context.spent.checked_add(context.reserved);
     let after = committed.and_then(|committed| committed.checked_add(ask.usd));
     if !after.is_ok_and(|after| after <= payments.daily) {
         let left = committed.map_or(Usd::ZERO, |committed| payments.daily.left_after(committed));
@@ -96,8 +96,8 @@ fn refused(question: &Question<'_>) -> Result<bool, Refusal> {
 }
 
 /// Refuses offers that no policy could allow.
-fn payable(question: &Question<'_>) -> Result<(), Refusal> {
-    let ask = question.ask;
+fn check_payable(context: &PaymentContext<'_>) -> Result<(), Refusal> {
+    let ask = context.ask;
     if ask.amount.0.is_zero() || ask.usd.0 > PAYMENT_MICROS {
         return Err(Refusal::because(
             Code::InvalidX402Format,
@@ -107,7 +107,7 @@ fn payable(question: &Question<'_>) -> Result<(), Refusal> {
     if ask.valid_seconds > u64::from(u32::MAX) {
         return Err(Refusal::because(Code::InvalidX402Format, "maxTimeoutSeconds is too large."));
     }
-    if ask.payee == Address::ZERO || ask.payee == ask.asset || ask.payee == question.from {
+    if ask.payee == Address::ZERO || ask.payee == ask.asset || ask.payee == context.from {
         return Err(Refusal::because(
             Code::InvalidPaymentData,
             "payTo must not be the zero address, the token contract or the payer.",
@@ -119,7 +119,7 @@ fn payable(question: &Question<'_>) -> Result<(), Refusal> {
 /// Applies the domain rules to the agent's URL and the challenge's.
 ///
 /// Returns whether only the challenge's URLs are outside the allow list.
-pub(crate) fn judge_hosts(
+pub(crate) fn check_hosts(
     hosts: &HostLists,
     request_url: Option<&str>,
     challenge: &PaymentAsk,
@@ -142,16 +142,16 @@ pub(crate) fn judge_hosts(
 }
 
 /// Returns why the operator must decide, if so. Unusual reasons come before ordinary ones.
-fn held(question: &Question<'_>, resource_outside: bool) -> Option<HoldReason> {
-    let (ask, payments) = (question.ask, &question.policy.payments);
+fn hold_reason(context: &PaymentContext<'_>, resource_outside: bool) -> Option<HoldReason> {
+    let (ask, payments) = (context.ask, &context.policy.payments);
     let auto = payments.auto_below;
-    if !question.trusted {
+    if !context.trusted {
         Some(HoldReason::JournalUntrusted)
-    } else if question.clock_off {
+    } else if context.clock_off {
         Some(HoldReason::ClockOff)
     } else if ask.domain_contradicted {
         Some(HoldReason::DomainContradicted)
-    } else if ask.valid_seconds > question.max_validity_s {
+    } else if ask.valid_seconds > context.max_validity_s {
         Some(HoldReason::LongValidity)
     } else if resource_outside {
         Some(HoldReason::ResourceOutsideAllowList)
@@ -164,7 +164,7 @@ fn held(question: &Question<'_>, resource_outside: bool) -> Option<HoldReason> {
     }
 }
 
-fn room_in_the_queue(question: &Question<'_>) -> Result<(), Refusal> {
-    let full = question.held_by_agent >= HELD_PER_AGENT || question.held_in_all >= HELD_IN_ALL;
+fn check_queue_room(context: &PaymentContext<'_>) -> Result<(), Refusal> {
+    let full = context.held_by_agent >= HELD_PER_AGENT || context.held_in_all >= HELD_IN_ALL;
     if full { Err(Refusal::new(Code::TooManyPending)) } else { Ok(()) }
 }

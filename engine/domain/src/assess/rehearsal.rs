@@ -9,8 +9,8 @@ use bursar_core::time::Moment;
 use bursar_x402::Echo;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
-use super::payments::{Question, Verdict, assess, clock_is_off};
-use crate::due::expired;
+use super::payments::{PaymentContext, Verdict, assess, clock_is_off};
+use crate::due::expiry_if_due;
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 use crate::state::State;
@@ -47,8 +47,8 @@ pub fn rehearse(
         padding: 0,
         echo: Echo::none(),
     };
-    let waiting = state.held.values().filter(|request| expired(request, moment).is_none());
-    assess(&Question {
+    let waiting = state.held.values().filter(|request| expiry_if_due(request, moment).is_none());
+    assess(&PaymentContext {
         ask: &ask,
         from: Address::ZERO,
         policy,

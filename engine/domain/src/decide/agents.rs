@@ -8,9 +8,9 @@ use bursar_core::ids::{AgentId, Name};
 use crate::agents::{Agent, Credential};
 use crate::allowance::{Renewal, WindowStart};
 use crate::command::Command;
-use crate::decision::{Decision, needs_open_wallet};
-use crate::due::expired;
-use crate::event::{Event, Given};
+use crate::decision::{Decision, require_unlocked};
+use crate::due::expiry_if_due;
+use crate::event::{Assignment, Event};
 use crate::refusal::Refusal;
 use crate::state::State;
 
@@ -21,7 +21,7 @@ pub(super) fn register(
     name: &Name,
     credential: &Credential,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     // A name that reads like another agent's code would make commands ambiguous.
     let used = state.agents.contains_key(id) || state.retired.contains(id);
     let taken = used || state.find_agent(name).is_some();
@@ -44,7 +44,7 @@ pub(super) fn replace_credential(
     agent: &AgentId,
     credential: &Credential,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     let agent = known(state, agent)?;
     Ok(Decision::done(vec![Event::CredentialReplaced {
         agent: agent.id.clone(),
@@ -59,7 +59,7 @@ pub(super) fn commission(
     policy: &Name,
     label: &Name,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     let agent = known(state, agent)?;
     let record = state.policy(policy).ok_or_else(|| {
         Refusal::because(
@@ -87,7 +87,7 @@ pub(super) fn commission(
         before: agent
             .commission
             .as_ref()
-            .map(|given| Given { policy: given.policy.clone(), label: given.label.clone() }),
+            .map(|given| Assignment { policy: given.policy.clone(), label: given.label.clone() }),
     }]))
 }
 
@@ -107,7 +107,7 @@ pub(super) fn delete(
     let (mut events, mut waiting) = (Vec::new(), 0usize);
     for request in state.held.values().filter(|request| request.agent == agent.id) {
         // An expired hold only lacks the record of its end.
-        match expired(request, &command.moment) {
+        match expiry_if_due(request, &command.moment) {
             Some(ended) => events.push(ended),
             None => waiting = waiting.saturating_add(1),
         }
@@ -133,7 +133,7 @@ pub(super) fn resume(
     command: &Command,
     agent: &AgentId,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     let agent = known(state, agent)?;
     let event = Event::AgentResumed { agent: agent.id.clone() };
     Ok(Decision::done(if agent.suspended { vec![event] } else { Vec::new() }))
@@ -144,7 +144,7 @@ pub(super) fn renew(
     command: &Command,
     agent: &AgentId,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     let agent = known(state, agent)?;
     let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     match commission.payments.start.renewal(&command.moment) {

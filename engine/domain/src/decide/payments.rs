@@ -16,12 +16,12 @@ use bursar_x402::signature::Signature65;
 
 use crate::agents::Agent;
 use crate::approval::{fresh_verdict, may_be_approved, may_work};
-use crate::assess::payments::{Question, Verdict, assess, clock_is_off, judge_hosts};
+use crate::assess::payments::{PaymentContext, Verdict, assess, check_hosts, clock_is_off};
 use crate::cards;
 use crate::command::{Ask, Command};
-use crate::decision::{Decision, Effect, Reply, needs_open_wallet};
-use crate::due::{end, expired, renewals, renewed};
-use crate::event::{Asked, Event};
+use crate::decision::{Decision, Effect, Reply, require_unlocked};
+use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals};
+use crate::event::{Event, RequestDraft};
 use crate::idempotency::{Repeat, repeat};
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, PaymentAsk, Request, Status};
@@ -31,30 +31,30 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     let agent = state.agents.get(&ask.agent).ok_or(Refusal::new(Code::AuthFailed))?;
     let commission = may_work(state, agent)?;
     // The agent server checked this already, but the wallet may have been locked since.
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     // The hold is over but its expiry is not recorded: the repeat gets the expiry, not the hold.
     if let Some(first) = &ask.prior.same
-        && let Some(over) = expired(first, &command.moment)
+        && let Some(expiry) = expiry_if_due(first, &command.moment)
     {
-        judge_another_url(&policy.payments.hosts, ask, first)?;
-        return Ok(Decision::reply(vec![over], Reply::Request(first.id)));
+        check_repeat_url(&policy.payments.hosts, ask, first)?;
+        return Ok(Decision::reply(vec![expiry], Reply::Request(first.id)));
     }
     match repeat(&ask.prior, &ask.identity, &command.moment) {
         Repeat::New => {}
         Repeat::Refuse(code) => return Err(Refusal::new(code)),
         Repeat::Same(first) => {
-            judge_another_url(&policy.payments.hosts, ask, &first)?;
+            check_repeat_url(&policy.payments.hosts, ask, &first)?;
             // Authorized before a crash and never signed: the same terms are signed now.
             let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
             // The record alone is not an authorization: what `JournalAccepted` dropped stays unsigned.
-            let stands = state.authorized.contains_key(&first.id);
-            let sign = unsigned && stands && command.trusted;
+            let still_authorized = state.authorized.contains_key(&first.id);
+            let sign = unsigned && still_authorized && command.trusted;
             let effects = if sign { vec![Effect::Sign(first.id)] } else { Vec::new() };
             return Ok(Decision { events: Vec::new(), effects, reply: Reply::Earlier(first) });
         }
         Repeat::Settled(first) => {
-            judge_another_url(&policy.payments.hosts, ask, &first)?;
+            check_repeat_url(&policy.payments.hosts, ask, &first)?;
             return Ok(Decision::reply(Vec::new(), Reply::Settled(first)));
         }
     }
@@ -65,10 +65,10 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         .and_then(|wallet| wallet.address(&commission.label))
         .ok_or(Refusal::new(Code::AgentNotCommissioned))?
         .address;
-    let (mut events, spent) = renewed(agent, commission, &command.moment);
+    let (mut events, spent) = renewal_if_due(agent, commission, &command.moment);
     let queue = Queue::now(state, agent, &command.moment);
-    events.extend(queue.over.iter().map(|id| end(*id, &command.moment)));
-    let asked = Box::new(Asked {
+    events.extend(queue.expired.iter().map(|id| expiry(*id, &command.moment)));
+    let asked = Box::new(RequestDraft {
         id: ask.id,
         agent: agent.id.clone(),
         label: commission.label.clone(),
@@ -76,7 +76,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         identity: ask.identity.clone(),
         ask: ask.payment.clone(),
     });
-    let verdict = assess(&Question {
+    let verdict = assess(&PaymentContext {
         ask: &ask.payment,
         from,
         policy,
@@ -105,7 +105,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             if agent.refusals.are_too_many(command.moment.utc.max(state.clock)) {
                 return Ok(Decision::reply(events, Reply::Refused(refusal)));
             }
-            let asked = Box::new(Asked { ask: briefly(asked.ask), ..*asked });
+            let asked = Box::new(RequestDraft { ask: strip_refused(asked.ask), ..*asked });
             events.push(Event::PaymentRefused { asked, refusal });
             Ok(Decision::reply(events, reply))
         }
@@ -140,9 +140,9 @@ fn within_bounds(
 fn still_open(state: &State, agent: &Agent, command: &Command) -> u32 {
     let now = command.moment.utc.max(state.clock).seconds();
     let now = u64::try_from(now).unwrap_or(0);
-    let over = state.lapses.iter().take_while(|(lapses_at, _id)| *lapses_at <= now);
+    let lapsed = state.lapses.iter().take_while(|(lapses_at, _id)| *lapses_at <= now);
     let own =
-        over.filter(|(_at, id)| state.authorized.get(id).is_some_and(|r| r.agent == agent.id));
+        lapsed.filter(|(_at, id)| state.authorized.get(id).is_some_and(|r| r.agent == agent.id));
     agent.open.saturating_sub(u32::try_from(own.count()).unwrap_or(u32::MAX))
 }
 
@@ -154,11 +154,11 @@ pub(super) fn approve(
     nonce: [u8; 32],
     by: Client,
 ) -> Result<Decision, Refusal> {
-    let request = held(state, id)?;
-    if let Some(expired) = expired(request, &command.moment) {
-        return Ok(Decision::reply(vec![expired], Reply::Refused(Code::RequestExpired.into())));
+    let request = held_request(state, id)?;
+    if let Some(expiry) = expiry_if_due(request, &command.moment) {
+        return Ok(Decision::reply(vec![expiry], Reply::Refused(Code::RequestExpired.into())));
     }
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     may_be_approved(state, request)?;
     let card = cards::card(state, request, &command.moment).ok_or(Code::CardChanged)?;
     if card.digest != shown {
@@ -187,9 +187,9 @@ pub(super) fn deny(
     reason: Option<&String>,
     by: Client,
 ) -> Result<Decision, Refusal> {
-    let request = held(state, id)?;
-    if let Some(expired) = expired(request, &command.moment) {
-        return Ok(Decision::reply(vec![expired], Reply::Refused(Code::RequestExpired.into())));
+    let request = held_request(state, id)?;
+    if let Some(expiry) = expiry_if_due(request, &command.moment) {
+        return Ok(Decision::reply(vec![expiry], Reply::Refused(Code::RequestExpired.into())));
     }
     let told_until = Deadline::after(&command.moment);
     let event = Event::PaymentDenied { id, reason: reason.cloned(), by, told_until };
@@ -208,7 +208,7 @@ pub(super) fn signed(state: &State, id: RequestId, signature: &Signature65) -> D
 pub(super) fn tick(state: &State, command: &Command) -> Decision {
     let moment = &command.moment;
     let mut events: Vec<Event> =
-        state.held.values().filter_map(|request| expired(request, moment)).collect();
+        state.held.values().filter_map(|request| expiry_if_due(request, moment)).collect();
     // A locked wallet cannot spend, and no seal covers its entries. An allowance that is due renews at the
     // next unlock, from the same start.
     if command.unlocked {
@@ -238,7 +238,7 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
 /// Strips a refused request for storage: keeps only URL origins, because their length is attacker-controlled.
 ///
 /// The echo is dropped, because nothing will be sent back.
-fn briefly(ask: PaymentAsk) -> PaymentAsk {
+fn strip_refused(ask: PaymentAsk) -> PaymentAsk {
     PaymentAsk {
         echo: Echo::none(),
         request_url: ask.request_url.as_deref().and_then(origin),
@@ -261,7 +261,7 @@ fn origin(url: &str) -> Option<String> {
 
 /// The queue at this moment. Expired holds reserve nothing, even before their expiry is recorded.
 struct Queue {
-    over: Vec<RequestId>,
+    expired: Vec<RequestId>,
     /// Reserved by the agent's held requests.
     reserved: Usd,
     by_agent: usize,
@@ -270,11 +270,12 @@ struct Queue {
 
 impl Queue {
     fn now(state: &State, agent: &Agent, moment: &Moment) -> Self {
-        let mut queue = Self { over: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
+        let mut queue =
+            Self { expired: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
         for request in state.held.values() {
             let own = request.agent == agent.id;
-            if expired(request, moment).is_some() {
-                queue.over.push(request.id);
+            if expiry_if_due(request, moment).is_some() {
+                queue.expired.push(request.id);
                 if own {
                     queue.reserved = queue.reserved.left_after(request.ask.usd);
                 }
@@ -290,16 +291,16 @@ impl Queue {
 /// Applies the host lists to a repeat whose URL differs from the first.
 ///
 /// A bearer identity does not include the URL, so a stored answer could otherwise bypass the lists.
-fn judge_another_url(hosts: &HostLists, ask: &Ask, first: &Request) -> Result<(), Refusal> {
+fn check_repeat_url(hosts: &HostLists, ask: &Ask, first: &Request) -> Result<(), Refusal> {
     // A refused request keeps only the origins of its URLs, and its answer grants nothing.
     let refused = matches!(first.status, Status::Refused { .. });
     if refused || ask.payment.request_url == first.ask.request_url {
         return Ok(());
     }
-    judge_hosts(hosts, ask.payment.request_url.as_deref(), &first.ask).map(|_passes_or_was_held| ())
+    check_hosts(hosts, ask.payment.request_url.as_deref(), &first.ask).map(|_passes_or_was_held| ())
 }
 
-fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
+fn held_request(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
     if let Some(request) = state.held.get(&id) {
         return Ok(request);
     }

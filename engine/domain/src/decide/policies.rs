@@ -5,7 +5,7 @@ use bursar_core::ids::Name;
 use bursar_core::policy::Policy;
 
 use crate::command::Command;
-use crate::decision::{Decision, needs_open_wallet};
+use crate::decision::{Decision, require_unlocked};
 use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::state::State;
@@ -16,7 +16,7 @@ pub(super) fn create(
     name: &Name,
     policy: &Policy,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     if state.policy(name).is_some() {
         return Err(Refusal::because(
             Code::NameTaken,
@@ -34,7 +34,7 @@ pub(super) fn edit(
 ) -> Result<Decision, Refusal> {
     let record = state.policy(name).ok_or_else(|| unknown(name))?;
     if policy.loosens(&record.policy) {
-        needs_open_wallet(command)?;
+        require_unlocked(command)?;
     }
     if *policy == record.policy {
         return Ok(Decision::done(Vec::new()));

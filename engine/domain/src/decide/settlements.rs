@@ -7,7 +7,7 @@ use bursar_core::limits::{CHECKS_IN_ALL, CHECKS_PER_AGENT};
 
 use crate::approval::may_work;
 use crate::command::{Command, Report};
-use crate::decision::{Decision, Reply, needs_open_wallet};
+use crate::decision::{Decision, Reply, require_unlocked};
 use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::settlement::{Check, Settlement};
@@ -23,7 +23,7 @@ pub(super) fn report(
 ) -> Result<Decision, Refusal> {
     let agent = state.agents.get(&report.agent).ok_or(Refusal::new(Code::AuthFailed))?;
     may_work(state, agent)?;
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     if let Some(stage) = report.known.answered {
         return Ok(Decision::reply(Vec::new(), Reply::Reported(stage)));
     }
@@ -37,7 +37,7 @@ pub(super) fn report(
     };
     let own = state.settling.values().filter(|one| one.agent == report.agent).count();
     let room = state.settling.len() < CHECKS_IN_ALL && own < CHECKS_PER_AGENT;
-    Ok(match before.after(&report.news, command.moment.utc, report.look && room) {
+    Ok(match before.after(&report.content, command.moment.utc, report.check_chain && room) {
         None => Decision::reply(Vec::new(), Reply::Reported(before.stage)),
         Some(settlement) => {
             let reply = Reply::Reported(settlement.stage);
@@ -50,8 +50,8 @@ pub(super) fn report(
 
 /// Records the end of a chain lookup. Ignores a transaction that is not the pending one.
 pub(super) fn checked(state: &State, id: RequestId, tx_hash: B256, found: &Check) -> Decision {
-    let waits = state.settling.get(&id).is_some_and(|known| known.tx_hash == Some(tx_hash));
+    let is_pending = state.settling.get(&id).is_some_and(|known| known.tx_hash == Some(tx_hash));
     let ended = !matches!(found, Check::Pending { .. } | Check::Off);
     let event = Event::SettlementChecked { id, found: found.clone() };
-    Decision::done(if waits && ended { vec![event] } else { Vec::new() })
+    Decision::done(if is_pending && ended { vec![event] } else { Vec::new() })
 }

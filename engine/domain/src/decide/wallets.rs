@@ -10,8 +10,8 @@ use bursar_core::time::Moment;
 use crate::agents::Credential;
 use crate::allowance::WindowStart;
 use crate::command::{Command, RecoveredWallet};
-use crate::decision::{Decision, needs_open_wallet};
-use crate::due::expired;
+use crate::decision::{Decision, require_unlocked};
+use crate::due::expiry_if_due;
 use crate::event::{AddressAdded, Event};
 use crate::refusal::Refusal;
 use crate::requests::Deadline;
@@ -64,16 +64,16 @@ pub(super) fn recover(
 /// pay for them unasked.
 pub(super) fn delete(state: &State, command: &Command, lost: bool) -> Result<Decision, Refusal> {
     if !lost {
-        needs_open_wallet(command)?;
+        require_unlocked(command)?;
     }
     wallet(state)?;
-    if state.desks.busy().next().is_some() {
+    if state.outboxes.busy().next().is_some() {
         let message = "A transaction is in flight: see `address sends`.";
         return Err(Refusal::because(Code::InUse, message));
     }
     let mut events = Vec::new();
     for request in state.held.values() {
-        let ended = expired(request, &command.moment).ok_or_else(|| {
+        let ended = expiry_if_due(request, &command.moment).ok_or_else(|| {
             let message = "A request is waiting for your decision: decide it first.";
             Refusal::because(Code::InUse, message)
         })?;
@@ -91,7 +91,7 @@ pub(super) fn add_seed(
     id: SeedId,
     words: u8,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     if wallet(state)?.next_seed() != id {
         return Err(Refusal::because(Code::InUse, format!("{id} is not the id of the next seed.")));
     }
@@ -103,7 +103,7 @@ pub(super) fn add_address(
     command: &Command,
     added: &AddressAdded,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     let wallet = wallet(state)?;
     let Backing::Seed(seed) = added.backing;
     if !wallet.seeds.contains_key(&seed) {
@@ -130,7 +130,7 @@ pub(super) fn rename_address(
     from: &Name,
     to: &Name,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     let known = address(state, from)?;
     let taken = wallet(state)?.address(to).filter(|other| other.label.key() != known.label.key());
     if taken.is_some() {
@@ -151,7 +151,7 @@ pub(super) fn delete_address(
     command: &Command,
     label: &Name,
 ) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+    require_unlocked(command)?;
     let known = address(state, label)?;
     let user = state.agents.values().find(|agent| {
         agent.commission.as_ref().is_some_and(|given| given.label.key() == known.label.key())
@@ -168,11 +168,11 @@ pub(super) fn delete_address(
     }
     // Approving it later would still sign with this address.
     let mut held = state.held.values().filter(|request| request.from == known.address);
-    if held.any(|request| expired(request, &command.moment).is_none()) {
+    if held.any(|request| expiry_if_due(request, &command.moment).is_none()) {
         let message = "A request to be paid from this address is waiting: decide it first.";
         return Err(Refusal::because(Code::InUse, message));
     }
-    if state.desks.busy().any(|desk| desk.key.signer == known.address) {
+    if state.outboxes.busy().any(|outbox| outbox.key.signer == known.address) {
         let message = "A transaction from this address is in flight: see `address sends`.";
         return Err(Refusal::because(Code::InUse, message));
     }

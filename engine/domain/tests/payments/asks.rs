@@ -285,11 +285,11 @@ mod refusals {
         for (agent, code) in [(1, Code::AgentNotCommissioned), (2, Code::AuthFailed)] {
             let identity = build::signed(world.draw(), world.clock.utc);
             let answer = world.ask_as(&build::agent(agent), identity, payment(1));
-            assert_eq!(answer, Answer::Unheard(code.into()));
+            assert_eq!(answer, Answer::Unrecorded(code.into()));
         }
         assert_eq!(world.entries.len(), entries);
         world.must(Action::Suspend { agent: build::agent(0) });
-        assert_eq!(world.ask(payment(1)), Answer::Unheard(Code::AgentSuspended.into()));
+        assert_eq!(world.ask(payment(1)), Answer::Unrecorded(Code::AgentSuspended.into()));
         world.must(Action::Resume { agent: build::agent(0) });
         world.signs(payment(1));
     }

@@ -7,7 +7,7 @@ use bursar_core::money::Usd;
 use bursar_core::settings::Setting;
 use bursar_domain::assess::payments::Verdict;
 use bursar_domain::assess::rehearsal::rehearse;
-use bursar_domain::tail::may_follow_a_seal;
+use bursar_domain::unsealed_tail::may_follow_a_seal;
 use bursar_domain::{Action, Entry, Event};
 
 use crate::support::{World, build};
@@ -30,12 +30,12 @@ fn an_agent_is_deleted_once_nothing_of_it_waits() {
     let mut world = ordinary();
     let signed = world.signs(payment(1000));
     let holds = [world.holds(payment(2_000_000)), world.holds(payment(2_000_001))];
-    for (id, said) in
+    for (id, beginning) in
         holds.into_iter().zip(["2 of its requests wait for", "1 of its requests waits for"])
     {
         let refused = world.refused(delete_agent());
         assert_eq!(refused.code, Code::InUse);
-        assert!(refused.message.as_ref().unwrap().starts_with(said), "{refused:?}");
+        assert!(refused.message.as_ref().unwrap().starts_with(beginning), "{refused:?}");
         world.deny(id).unwrap();
     }
     world.unlocked = false;
@@ -124,24 +124,24 @@ fn only_an_idle_agents_deletion_may_follow_a_seal() {
 #[test]
 fn a_rehearsal_says_what_the_rules_say_and_changes_nothing() {
     let mut world = ordinary();
-    let told = |world: &World, micros, trusted| {
+    let verdict = |world: &World, micros, trusted| {
         let policy = build::policy();
         rehearse(&world.state, &policy, build::base(), Usd(micros), None, &world.now(), trusted)
     };
-    assert_eq!(told(&world, 1000, true), Verdict::Act);
-    assert_eq!(told(&world, 1000, false), Verdict::Hold(HoldReason::JournalUntrusted));
-    assert_eq!(told(&world, 2_000_000, true), Verdict::Hold(HoldReason::AboveThreshold));
+    assert_eq!(verdict(&world, 1000, true), Verdict::Act);
+    assert_eq!(verdict(&world, 1000, false), Verdict::Hold(HoldReason::JournalUntrusted));
+    assert_eq!(verdict(&world, 2_000_000, true), Verdict::Hold(HoldReason::AboveThreshold));
     let refused = |verdict| match verdict {
         Verdict::Refuse(refusal) => refusal.code,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(told(&world, 1_000_000_000, true)), Code::ExceedsPerRequestMax);
-    assert_eq!(refused(told(&world, 0, true)), Code::InvalidX402Format);
+    assert_eq!(refused(verdict(&world, 1_000_000_000, true)), Code::ExceedsPerRequestMax);
+    assert_eq!(refused(verdict(&world, 0, true)), Code::InvalidX402Format);
     // The same verdict as for a real payment.
     for micros in [1, 499_999, 500_000, 5_000_000, 10_000_001] {
         let mut real = ordinary();
         let ask = real.ask(payment(micros));
-        let same = match told(&world, micros, true) {
+        let same = match verdict(&world, micros, true) {
             Verdict::Act => matches!(ask, crate::support::Answer::Signs(_)),
             Verdict::Hold(why) => {
                 matches!(ask, crate::support::Answer::Holds(_, held) if held == why)
@@ -151,9 +151,9 @@ fn a_rehearsal_says_what_the_rules_say_and_changes_nothing() {
         assert!(same, "{micros}: {ask:?}");
     }
     world.must(Action::Set(Setting::MaxValidity(30)));
-    assert_eq!(told(&world, 1000, true), Verdict::Act, "the shortest validity");
+    assert_eq!(verdict(&world, 1000, true), Verdict::Act, "the shortest validity");
     world.must(Action::Freeze);
-    assert_eq!(refused(told(&world, 1000, true)), Code::AgentsFrozen);
+    assert_eq!(refused(verdict(&world, 1000, true)), Code::AgentsFrozen);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
 use bursar_domain::idempotency::is_fresh;
 use bursar_domain::identity::Identity;
-use bursar_domain::settlement::{News, Reported};
+use bursar_domain::settlement::{ReportContent, ReportKind};
 use bursar_domain::{Action, PaymentAsk, Reply, Status};
 
 use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
@@ -78,7 +78,7 @@ fn each(test: impl Fn(&mut World, Asker)) {
 fn id_of(answer: &Answer) -> RequestId {
     match answer {
         Answer::Signs(id) | Answer::Holds(id, _) | Answer::Refuses(id, _) => *id,
-        Answer::Unheard(_) | Answer::Earlier(_) => panic!("no new request: {answer:?}"),
+        Answer::Unrecorded(_) | Answer::Earlier(_) => panic!("no new request: {answer:?}"),
     }
 }
 
@@ -117,7 +117,7 @@ mod signed_payments {
             let mut restarted = world.restarted();
             for world in [&mut world, &mut restarted] {
                 let answer = asker.asks(world, payment(500_000));
-                assert_eq!(answer, Answer::Unheard(Code::PaymentExpired.into()));
+                assert_eq!(answer, Answer::Unrecorded(Code::PaymentExpired.into()));
             }
         }
     }
@@ -163,7 +163,7 @@ mod signed_payments {
                 }
             }
             let report = build::bearer(&asker.agent, b"the report", None);
-            let settled = News { event: Reported::Settled, tx_hash: None, error: None };
+            let settled = ReportContent { kind: ReportKind::Settled, tx_hash: None, error: None };
             let action = world.report_action(&asker.agent, report, first, settled);
             world.must(action);
             world.clock.pass(QUARTER);
@@ -367,7 +367,7 @@ mod idempotency_keys {
             for world in [&mut world, &mut restarted] {
                 let entries = world.entries.len();
                 let answer = other.asks(world, payment(1));
-                assert_eq!(answer, Answer::Unheard(Code::IdempotencyConflict.into()));
+                assert_eq!(answer, Answer::Unrecorded(Code::IdempotencyConflict.into()));
                 assert_eq!(world.entries.len(), entries);
             }
         }
@@ -379,7 +379,7 @@ mod idempotency_keys {
         assert!(matches!(again, Answer::Signs(_)), "{again:?}");
         // From now on the key belongs to the other content.
         let answer = first.asks(&mut world, payment(500_000));
-        assert_eq!(answer, Answer::Unheard(Code::IdempotencyConflict.into()));
+        assert_eq!(answer, Answer::Unrecorded(Code::IdempotencyConflict.into()));
     }
 }
 
@@ -409,7 +409,7 @@ mod another_url {
             assert_eq!(answer.code(), Some(Code::DomainNotAllowed));
             assert_eq!(spent_and_reserved(&world), before);
             if micros < 10_000_001 {
-                assert!(matches!(answer, Answer::Unheard(_)), "{answer:?}");
+                assert!(matches!(answer, Answer::Unrecorded(_)), "{answer:?}");
                 asker.gets_again(&mut world, id, &at(INSIDE, micros));
             }
         }
@@ -447,11 +447,11 @@ fn an_agent_that_may_not_work_gets_no_stored_answer() {
         asker.asks(world, payment(1));
         world.must(Action::Freeze);
         let frozen = asker.asks(world, payment(1));
-        assert_eq!(frozen, Answer::Unheard(Code::AgentsFrozen.into()));
+        assert_eq!(frozen, Answer::Unrecorded(Code::AgentsFrozen.into()));
         world.must(Action::Thaw);
         world.must(Action::Suspend { agent: asker.agent.clone() });
         let suspended = asker.asks(world, payment(1));
-        assert_eq!(suspended, Answer::Unheard(Code::AgentSuspended.into()));
+        assert_eq!(suspended, Answer::Unrecorded(Code::AgentSuspended.into()));
     });
 }
 

@@ -22,7 +22,7 @@ fn a_restore_ends_holds_and_spends_the_days_allowance() {
     let mut world = world("2026-01-15T12:00:00Z");
     world.signs(payment(500_000));
     let waited = world.holds(payment(9_000_000));
-    world.must(Action::NoteRestored);
+    world.must(Action::RecordRestore);
     let Status::Denied { reason: Some(reason), .. } = world.status(waited) else { panic!() };
     assert!(reason.contains("may have been approved"), "nobody is told to pay again: {reason}");
     assert_eq!((world.spent(), world.reserved()), (DAILY, Usd::ZERO));
@@ -43,7 +43,7 @@ fn an_agent_of_the_lost_journal_has_spent_its_first_day() {
         let mut world = world("2026-01-15T12:00:00Z");
         build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
         if restored {
-            world.must(Action::NoteRestored);
+            world.must(Action::RecordRestore);
         }
         world.clock.pass(1_000);
         build::register(&mut world, 2, Credential::Bearer { sha256: [2; 32] });
@@ -61,7 +61,7 @@ fn an_agent_of_the_lost_journal_has_spent_its_first_day() {
 fn a_restore_by_a_clock_that_was_ahead_is_dated_again_by_the_operator() {
     let mut world = world("2026-01-15T12:00:00Z");
     world.clock.set_by(40 * 24 * HOUR);
-    world.must(Action::NoteRestored);
+    world.must(Action::RecordRestore);
     let ahead = world.state.restored.unwrap();
     world.clock.set_by(-40 * 24 * HOUR);
     let now = world.now().utc;

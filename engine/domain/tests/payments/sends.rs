@@ -5,14 +5,14 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::ChainId;
-use bursar_domain::desks::Send;
 use bursar_domain::event::Entry;
-use bursar_domain::tail::may_follow_a_seal;
+use bursar_domain::outboxes::Send;
+use bursar_domain::unsealed_tail::may_follow_a_seal;
 use bursar_domain::{Action, Effect, Event};
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
-    Action as DeskAction, Call, DeskKey, Event as DeskEvent, Fees, Found, Input, Kind, Outcome,
-    Quote, SubmissionId,
+    Action as OutboxAction, Call, Event as OutboxEvent, Fees, Found, Input, Kind, OutboxKey,
+    Outcome, Quote, SubmissionId,
 };
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
@@ -36,8 +36,8 @@ fn sign(digest: B256) -> Signature65 {
     Signature65::new(B256::from_slice(&r), B256::from_slice(&s), id.to_byte()).expect("valid")
 }
 
-fn desk() -> DeskKey {
-    DeskKey { chain: ChainId(8453), signer: signer() }
+fn outbox() -> OutboxKey {
+    OutboxKey { chain: ChainId(8453), signer: signer() }
 }
 
 /// A world whose wallet has the address of our key.
@@ -76,13 +76,13 @@ fn send(n: u8) -> Send {
     }
 }
 
-fn told(input: Input) -> Action {
-    Action::Desk { key: desk(), input: Box::new(input) }
+fn input(input: Input) -> Action {
+    Action::Outbox { key: outbox(), input: Box::new(input) }
 }
 
 fn quoted() -> Action {
     let fee = FeeQuote { fees: Fees::Dynamic { max_fee: 100, tip: 1 }, needed: 50 };
-    told(Input::Quoted(Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 }))
+    input(Input::Quoted(Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 }))
 }
 
 fn id(n: u8) -> SubmissionId {
@@ -94,14 +94,14 @@ fn authorized(world: &mut World, n: u8) -> B256 {
     world.must(Action::Send(Box::new(send(n))));
     let decision = world.must(quoted());
     let digest = decision.effects.iter().find_map(|effect| match effect {
-        Effect::Desk(_key, DeskAction::Sign { digest, .. }) => Some(*digest),
+        Effect::Outbox(_key, OutboxAction::Sign { digest, .. }) => Some(*digest),
         _other => None,
     });
     digest.expect("it is to be signed")
 }
 
 fn seen(found: Option<Found>, head: u64) -> Action {
-    told(Input::Seen { id: id(1), asked: 1, found, known: true, head, settled: head })
+    input(Input::Seen { id: id(1), asked: 1, found, known: true, head, settled: head })
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn an_order_needs_an_open_wallet_a_trusted_journal_and_an_address_of_ours() {
     (world.unlocked, world.trusted) = (true, false);
     assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::JournalUntrusted);
     world.trusted = true;
-    let strangers = Send { from: Address::repeat_byte(1), ..send(1) };
-    assert_eq!(world.refused(Action::Send(Box::new(strangers))).code, Code::NothingFound);
+    let foreign = Send { from: Address::repeat_byte(1), ..send(1) };
+    assert_eq!(world.refused(Action::Send(Box::new(foreign))).code, Code::NothingFound);
     world.must(Action::SetNetwork { chain: ChainId(8453), enabled: false });
     assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::NetworkDisabled);
     world.must(Action::SetNetwork { chain: ChainId(8453), enabled: true });
@@ -126,24 +126,24 @@ fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
     let mut world = world();
     let digest = authorized(&mut world, 1);
     world.must(Action::Send(Box::new(send(2))));
-    let signs = |effect: &Effect| matches!(effect, Effect::Desk(_, DeskAction::Sign { .. }));
-    let whole = world.must(Action::ResumeDesk(desk())).effects;
+    let signs = |effect: &Effect| matches!(effect, Effect::Outbox(_, OutboxAction::Sign { .. }));
+    let whole = world.must(Action::ResumeOutbox(outbox())).effects;
     assert!(whole.iter().any(signs) && !whole.iter().all(signs), "{whole:?}");
     for (unlocked, trusted) in [(true, false), (false, true)] {
         (world.unlocked, world.trusted) = (unlocked, trusted);
-        let resumed = world.must(Action::ResumeDesk(desk())).effects;
+        let resumed = world.must(Action::ResumeOutbox(outbox())).effects;
         let others = whole.iter().filter(|effect| !signs(effect));
         assert!(resumed.iter().eq(others), "{resumed:?}");
     }
     // A price arrives, but authorizes nothing.
     assert_eq!(world.must(quoted()).events, []);
     // A refusal by the signer is not recorded now; the engine asks again later.
-    assert_eq!(world.must(told(Input::Declined { id: id(1), attempt: 0 })).events, []);
-    assert_eq!(world.refused(told(Input::Cancel { id: id(1) })).code, Code::WalletLocked);
+    assert_eq!(world.must(input(Input::Declined { id: id(1), attempt: 0 })).events, []);
+    assert_eq!(world.refused(input(Input::Cancel { id: id(1) })).code, Code::WalletLocked);
     // A signature in flight is recorded, and its transaction is broadcast.
     let signature = sign(digest);
-    let kept = world.must(told(Input::Signature { id: id(1), attempt: 0, signature }));
-    let [Effect::Desk(_, DeskAction::Send { raw, .. })] = kept.effects.as_slice() else {
+    let kept = world.must(input(Input::Signature { id: id(1), attempt: 0, signature }));
+    let [Effect::Outbox(_, OutboxAction::Send { raw, .. })] = kept.effects.as_slice() else {
         panic!("{kept:?}")
     };
     let found = Found { hash: raw.hash, block: 5, block_hash: B256::ZERO, ok: true };
@@ -153,9 +153,9 @@ fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
     world.unlocked = true;
     let ended = world.must(seen(Some(found), 9)).events;
     let done = Outcome::Succeeded { hash: raw.hash, block: 5 };
-    let finished = DeskEvent::Finished { id: id(1), outcome: done };
-    assert_eq!(ended, [Event::Desk { key: desk(), event: finished }]);
-    let record = world.state.desks.sends.get(&send(1).id).expect("a record").clone();
+    let finished = OutboxEvent::Finished { id: id(1), outcome: done };
+    assert_eq!(ended, [Event::Outbox { key: outbox(), event: finished }]);
+    let record = world.state.outboxes.sends.get(&send(1).id).expect("a record").clone();
     assert_eq!(record.ended.map(|(outcome, _at)| outcome), Some(done));
     assert_eq!(world.restarted().state, world.state);
 }
@@ -166,31 +166,31 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
     let digest = authorized(&mut world, 1);
     let unsigned = world.state.clone();
     let now = world.now();
-    let follows = |state: &bursar_domain::State, event: DeskEvent| {
-        let event = Event::Desk { key: desk(), event };
+    let follows = |state: &bursar_domain::State, event: OutboxEvent| {
+        let event = Event::Outbox { key: outbox(), event };
         let entry = Entry { seq: state.seq + 1, at: now.utc, event };
         may_follow_a_seal(state, &entry)
     };
     let raw = |signature| {
-        let whole = world.state.desks.get(&desk()).unsigned(id(1), 0).expect("one");
+        let whole = world.state.outboxes.get(&outbox()).unsigned(id(1), 0).expect("one");
         whole.signed(signature)
     };
     let (ours, theirs) = (sign(digest), sign(B256::repeat_byte(1)));
-    let signed = |signature, raw| DeskEvent::Signed { id: id(1), attempt: 0, signature, raw };
+    let signed = |signature, raw| OutboxEvent::Signed { id: id(1), attempt: 0, signature, raw };
     assert!(follows(&unsigned, signed(ours, raw(&ours))));
     assert!(!follows(&unsigned, signed(theirs, raw(&theirs))), "of another digest");
     assert!(!follows(&unsigned, signed(ours, raw(&theirs))), "other bytes");
     let call = send(3).call;
     let (kind, fees) = (Kind::Whole, Fees::Legacy { gas_price: 1 });
     for event in [
-        DeskEvent::Opened { id: id(3), call, ceiling: 1, filler: false, until: None },
-        DeskEvent::Reserved { id: id(1), nonce: 5 },
-        DeskEvent::Authorized { id: id(1), kind, fees, digest, at: now.utc },
-        DeskEvent::Declined { id: id(1), attempt: 0 },
-        DeskEvent::CancelWanted { id: id(1) },
-        DeskEvent::Finished { id: id(1), outcome: Outcome::Dropped },
-        DeskEvent::Finished { id: id(1), outcome: Outcome::Displaced },
-        DeskEvent::Finished {
+        OutboxEvent::Opened { id: id(3), call, ceiling: 1, filler: false, until: None },
+        OutboxEvent::Reserved { id: id(1), nonce: 5 },
+        OutboxEvent::Authorized { id: id(1), kind, fees, digest, at: now.utc },
+        OutboxEvent::Declined { id: id(1), attempt: 0 },
+        OutboxEvent::CancelWanted { id: id(1) },
+        OutboxEvent::Finished { id: id(1), outcome: Outcome::Dropped },
+        OutboxEvent::Finished { id: id(1), outcome: Outcome::Displaced },
+        OutboxEvent::Finished {
             id: id(1),
             outcome: Outcome::Reverted { hash: B256::ZERO, block: 1 },
         },
@@ -207,19 +207,20 @@ fn accepting_a_journal_drops_unsigned_transactions() {
     let mut world = world();
     let digest = authorized(&mut world, 1);
     let signature = sign(digest);
-    world.must(told(Input::Signature { id: id(1), attempt: 0, signature }));
+    world.must(input(Input::Signature { id: id(1), attempt: 0, signature }));
     let forged = authorized(&mut world, 2);
     world.must(Action::AcceptJournal);
-    let desk_now = world.state.desks.get(&desk());
-    assert!(desk_now.open.contains_key(&id(1)), "what was signed may be mined");
-    assert!(!desk_now.open.contains_key(&id(2)));
-    assert_eq!(desk_now.open[&id(1)].ceiling, 100, "and no more is offered for it");
+    let outbox_now = world.state.outboxes.get(&outbox());
+    assert!(outbox_now.open.contains_key(&id(1)), "what was signed may be mined");
+    assert!(!outbox_now.open.contains_key(&id(2)));
+    assert_eq!(outbox_now.open[&id(1)].ceiling, 100, "and no more is offered for it");
     world.clock.pass(1_000_000);
     let offered = world.must(quoted()).events;
-    let allowed =
-        |event: &Event| matches!(event, Event::Desk { event: DeskEvent::Authorized { .. }, .. });
+    let allowed = |event: &Event| {
+        matches!(event, Event::Outbox { event: OutboxEvent::Authorized { .. }, .. })
+    };
     assert!(!offered.iter().any(allowed), "{offered:?}");
-    let late = told(Input::Signature { id: id(2), attempt: 0, signature: sign(forged) });
+    let late = input(Input::Signature { id: id(2), attempt: 0, signature: sign(forged) });
     assert_eq!(world.must(late).effects, []);
 }
 
@@ -229,15 +230,15 @@ fn a_forged_signature_does_not_survive_accepting_a_journal() {
     authorized(&mut world, 1);
     let raw = bursar_submit::Raw { hash: B256::repeat_byte(1), bytes: vec![2, 1, 1].into() };
     let signature = sign(B256::repeat_byte(1));
-    let forged = DeskEvent::Signed { id: id(1), attempt: 0, signature, raw };
-    world.forge(Event::Desk { key: desk(), event: forged });
-    assert!(world.state.desks.get(&desk()).open[&id(1)].is_signed());
+    let forged = OutboxEvent::Signed { id: id(1), attempt: 0, signature, raw };
+    world.forge(Event::Outbox { key: outbox(), event: forged });
+    assert!(world.state.outboxes.get(&outbox()).open[&id(1)].is_signed());
     world.must(Action::AcceptJournal);
-    assert!(world.state.desks.get(&desk()).open.is_empty());
+    assert!(world.state.outboxes.get(&outbox()).open.is_empty());
     // An untrusted journal does not allow a cancellation either.
     authorized(&mut world, 2);
     world.trusted = false;
-    let cancel = told(Input::Cancel { id: id(2) });
+    let cancel = input(Input::Cancel { id: id(2) });
     assert_eq!(world.refused(cancel).code, Code::JournalUntrusted);
 }
 
@@ -247,7 +248,7 @@ fn an_address_with_a_transaction_on_its_way_is_not_deleted() {
     world.must(Action::Send(Box::new(send(1))));
     let delete = Action::DeleteAddress { label: "sends".parse().expect("a name") };
     assert_eq!(world.refused(delete.clone()).code, Code::InUse);
-    world.must(told(Input::Cancel { id: id(1) }));
+    world.must(input(Input::Cancel { id: id(1) }));
     world.must(delete);
 }
 
@@ -265,7 +266,7 @@ fn amounts_in_flight_are_counted_per_token_and_coin() {
         call: Call { value: U256::ZERO, ..send(n).call },
         ..send(n)
     };
-    let taken = |world: &World, token| world.state.desks.on_its_way(&desk(), token);
+    let taken = |world: &World, token| world.state.outboxes.in_flight(&outbox(), token);
     assert_eq!(taken(&world, one), Some(U256::ZERO));
     world.must(Action::Send(Box::new(token(1, one, 500))));
     world.must(Action::Send(Box::new(token(2, one, 70))));
@@ -276,8 +277,8 @@ fn amounts_in_flight_are_counted_per_token_and_coin() {
     assert_eq!(taken(&world, other), Some(U256::from(9)));
     assert_eq!(taken(&world, None), Some(U256::from(4) + gas));
     assert_eq!(taken(&world, Some(Address::repeat_byte(3))), Some(U256::ZERO));
-    let elsewhere = DeskKey { chain: ChainId(1), ..desk() };
-    assert_eq!(world.state.desks.on_its_way(&elsewhere, one), Some(U256::ZERO));
-    let strangers = DeskKey { signer: Address::repeat_byte(9), ..desk() };
-    assert_eq!(world.state.desks.on_its_way(&strangers, one), Some(U256::ZERO));
+    let other_network = OutboxKey { chain: ChainId(1), ..outbox() };
+    assert_eq!(world.state.outboxes.in_flight(&other_network, one), Some(U256::ZERO));
+    let foreign = OutboxKey { signer: Address::repeat_byte(9), ..outbox() };
+    assert_eq!(world.state.outboxes.in_flight(&foreign, one), Some(U256::ZERO));
 }

@@ -8,8 +8,8 @@ use bursar_core::ids::{AgentId, RequestId};
 use bursar_core::limits::{CHECK_LASTS_MS, CHECKS_IN_ALL, CHECKS_PER_AGENT, REPORTS_PER_PAYMENT};
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
-use bursar_domain::settlement::{Check, News, Reported, Settlement, Stage};
-use bursar_domain::tail::may_follow_a_seal;
+use bursar_domain::settlement::{Check, ReportContent, ReportKind, Settlement, Stage};
+use bursar_domain::unsealed_tail::may_follow_a_seal;
 use bursar_domain::{Action, Entry, Event, Refusal, Reply};
 use proptest::prelude::*;
 
@@ -22,21 +22,21 @@ fn hash(n: u8) -> B256 {
     B256::repeat_byte(n)
 }
 
-fn news(event: Reported, tx: Option<u8>) -> News {
-    News { event, tx_hash: tx.map(hash), error: None }
+fn content(kind: ReportKind, tx: Option<u8>) -> ReportContent {
+    ReportContent { kind, tx_hash: tx.map(hash), error: None }
 }
 
 /// Runs a fresh report of the first agent.
-fn report(world: &mut World, id: RequestId, news: News) -> Result<Stage, Refusal> {
+fn report(world: &mut World, id: RequestId, content: ReportContent) -> Result<Stage, Refusal> {
     let identity = build::signed(world.draw(), world.clock.utc);
-    let action = world.report_action(&build::agent(0), identity, id, news);
+    let action = world.report_action(&build::agent(0), identity, id, content);
     world.run(action).map(|decision| match decision.reply {
         Reply::Reported(stage) => stage,
         other => panic!("{other:?}"),
     })
 }
 
-fn look(world: &mut World, id: RequestId, tx: u8, found: Check) {
+fn checked(world: &mut World, id: RequestId, tx: u8, found: Check) {
     world.must(Action::Checked { id, tx_hash: hash(tx), found });
 }
 
@@ -49,20 +49,20 @@ fn a_payment_is_submitted_settled_and_verified() {
     let mut world = ordinary();
     let id = world.signs(payment(SMALL));
     let spent = world.spent();
-    assert_eq!(report(&mut world, id, news(Reported::Submitted, None)), Ok(Stage::Submitted));
+    assert_eq!(report(&mut world, id, content(ReportKind::Submitted, None)), Ok(Stage::Submitted));
     assert!(world.state.settling.is_empty(), "only what settled is looked for");
-    assert_eq!(report(&mut world, id, news(Reported::Settled, Some(1))), Ok(Stage::Settled));
+    assert_eq!(report(&mut world, id, content(ReportKind::Settled, Some(1))), Ok(Stage::Settled));
     assert_eq!(world.state.settling.len(), 1);
     let mut world = world.restarted();
     assert_eq!(world.state.settling.len(), 1, "a restart goes on looking");
     // A result about another transaction is ignored.
-    look(&mut world, id, 2, Check::Verified { block: 7 });
+    checked(&mut world, id, 2, Check::Verified { block: 7 });
     assert_eq!(stage(&world, id), Some(Stage::Settled));
-    look(&mut world, id, 1, Check::Verified { block: 7 });
+    checked(&mut world, id, 1, Check::Verified { block: 7 });
     assert_eq!(stage(&world, id), Some(Stage::Verified));
     assert!(world.state.settling.is_empty());
-    for event in [Reported::Failed, Reported::Submitted, Reported::Settled] {
-        assert_eq!(report(&mut world, id, news(event, Some(9))), Ok(Stage::Verified));
+    for event in [ReportKind::Failed, ReportKind::Submitted, ReportKind::Settled] {
+        assert_eq!(report(&mut world, id, content(event, Some(9))), Ok(Stage::Verified));
     }
     assert_eq!(world.settlements[&id].tx_hash, Some(hash(1)));
     assert_eq!(world.spent(), spent, "a settlement moves no allowance");
@@ -72,7 +72,10 @@ fn a_payment_is_submitted_settled_and_verified() {
 fn chain_lookups_are_bounded_in_all() {
     let mut world = ordinary();
     let ids: Vec<RequestId> = (0..3).map(|n| world.signs(payment(SMALL + n))).collect();
-    assert_eq!(report(&mut world, ids[0], news(Reported::Settled, Some(1))), Ok(Stage::Settled));
+    assert_eq!(
+        report(&mut world, ids[0], content(ReportKind::Settled, Some(1))),
+        Ok(Stage::Settled)
+    );
     let known = Arc::clone(&world.state.settling[&ids[0]]);
     let settling = Arc::make_mut(&mut world.state.settling);
     for n in 0..CHECKS_IN_ALL as u128 - 2 {
@@ -81,7 +84,10 @@ fn chain_lookups_are_bounded_in_all() {
         settling.insert(id, Arc::new(Settlement { id, agent, ..(*known).clone() }));
     }
     for (id, looked_for) in [(ids[1], true), (ids[2], false)] {
-        assert_eq!(report(&mut world, id, news(Reported::Settled, Some(2))), Ok(Stage::Settled));
+        assert_eq!(
+            report(&mut world, id, content(ReportKind::Settled, Some(2))),
+            Ok(Stage::Settled)
+        );
         assert_eq!(world.state.settling.contains_key(&id), looked_for);
     }
     // Removes the settlements that no entry created.
@@ -95,12 +101,15 @@ fn chain_lookups_are_bounded_per_agent() {
     let ids: Vec<RequestId> =
         (0..=CHECKS_PER_AGENT as u64).map(|n| world.signs(payment(1_000 + n))).collect();
     for (n, id) in ids.iter().enumerate() {
-        assert_eq!(report(&mut world, *id, news(Reported::Settled, Some(1))), Ok(Stage::Settled));
+        assert_eq!(
+            report(&mut world, *id, content(ReportKind::Settled, Some(1))),
+            Ok(Stage::Settled)
+        );
         assert_eq!(world.state.settling.contains_key(id), n < CHECKS_PER_AGENT, "{n}");
     }
-    look(&mut world, ids[0], 1, Check::Verified { block: 7 });
+    checked(&mut world, ids[0], 1, Check::Verified { block: 7 });
     let last = *ids.last().unwrap();
-    assert_eq!(report(&mut world, last, news(Reported::Settled, Some(2))), Ok(Stage::Settled));
+    assert_eq!(report(&mut world, last, content(ReportKind::Settled, Some(2))), Ok(Stage::Settled));
     assert!(world.state.settling.contains_key(&last), "there is room again");
 }
 
@@ -108,13 +117,13 @@ fn chain_lookups_are_bounded_per_agent() {
 fn a_revert_is_final_until_another_transaction_pays() {
     let mut world = ordinary();
     let id = world.signs(payment(SMALL));
-    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
-    look(&mut world, id, 1, Check::Reverted { block: 7 });
+    report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
+    checked(&mut world, id, 1, Check::Reverted { block: 7 });
     assert_eq!(stage(&world, id), Some(Stage::Failed));
-    assert_eq!(report(&mut world, id, news(Reported::Settled, Some(1))), Ok(Stage::Failed));
-    assert_eq!(report(&mut world, id, news(Reported::Submitted, Some(2))), Ok(Stage::Failed));
-    assert_eq!(report(&mut world, id, news(Reported::Settled, Some(2))), Ok(Stage::Settled));
-    look(&mut world, id, 2, Check::Verified { block: 8 });
+    assert_eq!(report(&mut world, id, content(ReportKind::Settled, Some(1))), Ok(Stage::Failed));
+    assert_eq!(report(&mut world, id, content(ReportKind::Submitted, Some(2))), Ok(Stage::Failed));
+    assert_eq!(report(&mut world, id, content(ReportKind::Settled, Some(2))), Ok(Stage::Settled));
+    checked(&mut world, id, 2, Check::Verified { block: 8 });
     assert_eq!(stage(&world, id), Some(Stage::Verified));
 }
 
@@ -122,17 +131,17 @@ fn a_revert_is_final_until_another_transaction_pays() {
 fn a_wrong_hash_is_not_verified_and_can_be_put_right() {
     let mut world = ordinary();
     let id = world.signs(payment(SMALL));
-    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
-    look(&mut world, id, 1, Check::Mismatch { block: 7 });
+    report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
+    checked(&mut world, id, 1, Check::Mismatch { block: 7 });
     assert_eq!((stage(&world, id), world.state.settling.len()), (Some(Stage::Settled), 0));
-    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
+    report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
     assert_eq!(world.state.settling.len(), 0, "it was looked for");
-    report(&mut world, id, news(Reported::Settled, Some(2))).unwrap();
+    report(&mut world, id, content(ReportKind::Settled, Some(2))).unwrap();
     assert_eq!(world.state.settling.len(), 1);
     world.clock.pass(CHECK_LASTS_MS - 1);
-    assert!(!world.state.settling[&id].is_given_up(world.clock.utc));
+    assert!(!world.state.settling[&id].has_timed_out(world.clock.utc));
     world.clock.pass(1);
-    assert!(world.state.settling[&id].is_given_up(world.clock.utc));
+    assert!(world.state.settling[&id].has_timed_out(world.clock.utc));
 }
 
 #[test]
@@ -154,7 +163,7 @@ fn only_results_of_pending_lookups_may_follow_a_seal() {
     for found in ends.clone() {
         assert!(!may_follow_a_seal(&world.state, &entry(found)), "nothing waits");
     }
-    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
+    report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
     for found in ends {
         assert!(may_follow_a_seal(&world.state, &entry(found)));
     }
@@ -169,8 +178,14 @@ fn reports_about_one_payment_are_bounded_in_the_journal() {
     let id = world.signs(payment(SMALL));
     let before = world.entries.len();
     for tx in 0..40 {
-        assert_eq!(report(&mut world, id, news(Reported::Settled, Some(tx))), Ok(Stage::Settled));
-        assert_eq!(report(&mut world, id, news(Reported::Submitted, Some(tx))), Ok(Stage::Settled));
+        assert_eq!(
+            report(&mut world, id, content(ReportKind::Settled, Some(tx))),
+            Ok(Stage::Settled)
+        );
+        assert_eq!(
+            report(&mut world, id, content(ReportKind::Submitted, Some(tx))),
+            Ok(Stage::Settled)
+        );
     }
     assert_eq!(world.entries.len() - before, usize::from(REPORTS_PER_PAYMENT));
 }
@@ -184,9 +199,9 @@ fn reports_need_the_agents_own_authorized_payment() {
     let held = world.holds(payment(2_000_000));
     let identity = build::signed(world.draw(), world.clock.utc);
     let foreign =
-        world.report_action(&build::agent(1), identity, id, news(Reported::Settled, Some(1)));
+        world.report_action(&build::agent(1), identity, id, content(ReportKind::Settled, Some(1)));
     assert_eq!(world.refused(foreign).code, Code::Unauthorized);
-    let settled = news(Reported::Settled, Some(1));
+    let settled = content(ReportKind::Settled, Some(1));
     assert_eq!(report(&mut world, held, settled.clone()).unwrap_err().code, Code::InvalidRequest);
     let unknown = RequestId::from_entropy([9; 16]);
     let refused = report(&mut world, unknown, settled.clone()).unwrap_err();
@@ -203,10 +218,10 @@ fn a_repeated_report_gets_the_first_answer() {
     let mut world = ordinary();
     let id = world.signs(payment(SMALL));
     let identity = build::signed(world.draw(), world.clock.utc);
-    let first = news(Reported::Submitted, Some(1));
+    let first = content(ReportKind::Submitted, Some(1));
     let action = world.report_action(&build::agent(0), identity.clone(), id, first.clone());
     assert_eq!(world.must(action).reply, Reply::Reported(Stage::Submitted));
-    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
+    report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
     let mut world = world.restarted();
     let again = world.report_action(&build::agent(0), identity, id, first);
     let decision = world.must(again);
@@ -228,7 +243,7 @@ fn a_settled_payment_is_never_signed_again() {
             panic!("not signed");
         };
         let report = build::signed(world.draw(), world.clock.utc);
-        let action = world.report_action(&agent, report, id, news(Reported::Settled, Some(1)));
+        let action = world.report_action(&agent, report, id, content(ReportKind::Settled, Some(1)));
         world.must(action);
         let spent = world.spent();
         // Before its end, long after it, and after a restart.
@@ -252,11 +267,14 @@ fn any_check() -> impl Strategy<Value = Check> {
     ]
 }
 
-fn any_step() -> impl Strategy<Value = Result<News, (u8, Check)>> {
-    let event =
-        prop_oneof![Just(Reported::Submitted), Just(Reported::Settled), Just(Reported::Failed)];
+fn any_step() -> impl Strategy<Value = Result<ReportContent, (u8, Check)>> {
+    let event = prop_oneof![
+        Just(ReportKind::Submitted),
+        Just(ReportKind::Settled),
+        Just(ReportKind::Failed)
+    ];
     prop_oneof![
-        (event, prop::option::of(0u8..4)).prop_map(|(event, tx)| Ok(news(event, tx))),
+        (event, prop::option::of(0u8..4)).prop_map(|(event, tx)| Ok(content(event, tx))),
         (0u8..4, any_check()).prop_map(Err),
     ]
 }
@@ -275,9 +293,9 @@ proptest! {
             let named = world.settlements.get(&id).and_then(|known| known.tx_hash);
             let waited = world.state.settling.contains_key(&id);
             let looked = match &step {
-                Ok(news) => { report(&mut world, id, news.clone()).unwrap(); None }
+                Ok(content) => { report(&mut world, id, content.clone()).unwrap(); None }
                 Err((tx, found)) => {
-                    look(&mut world, id, *tx, found.clone());
+                    checked(&mut world, id, *tx, found.clone());
                     (waited && named == Some(hash(*tx))).then_some(found)
                 }
             };

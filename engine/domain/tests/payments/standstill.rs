@@ -22,7 +22,7 @@ fn reissued(world: &mut World) -> Vec<RequestId> {
         .into_iter()
         .filter_map(|effect| match effect {
             Effect::Sign(id) => Some(id),
-            Effect::Desk(..) => None,
+            Effect::Outbox(..) => None,
         })
         .collect()
 }
@@ -41,7 +41,7 @@ mod frozen {
         world.must(Action::Freeze);
         let before = world.state.clone();
         for micros in [1, 2_000_000, 20_000_000] {
-            assert_eq!(world.ask(payment(micros)), Answer::Unheard(Code::AgentsFrozen.into()));
+            assert_eq!(world.ask(payment(micros)), Answer::Unrecorded(Code::AgentsFrozen.into()));
         }
         assert_eq!(world.state, before);
     }
@@ -78,7 +78,7 @@ mod frozen {
         assert_eq!(world.must(Action::Freeze).events, []);
         let mut world = world.restarted();
         assert_eq!(world.state.frozen, since);
-        assert_eq!(world.ask(payment(1)), Answer::Unheard(Code::AgentsFrozen.into()));
+        assert_eq!(world.ask(payment(1)), Answer::Unrecorded(Code::AgentsFrozen.into()));
         world.unlocked = false;
         assert_eq!(world.refused(Action::Thaw).code, Code::WalletLocked);
         world.unlocked = true;

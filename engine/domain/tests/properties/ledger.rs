@@ -20,7 +20,7 @@ pub(crate) struct Ledger {
     /// What left by agent and local date, and the largest limit in force on that date.
     by_date: BTreeMap<(AgentId, LocalDay), (u64, u64)>,
     /// The last seen status of each request.
-    stood: BTreeMap<RequestId, Status>,
+    last_status: BTreeMap<RequestId, Status>,
 }
 
 /// The circumstances of a step, from outside the rules.
@@ -89,9 +89,11 @@ impl Ledger {
     }
 
     /// I-p: checks that a request never moves back, and that a finished one does not change.
-    pub(crate) fn stands(&mut self, request: &Request) {
-        let Some(before) = self.stood.insert(request.id, request.status.clone()) else { return };
-        let goes_on = match (&before, &request.status) {
+    pub(crate) fn check_status(&mut self, request: &Request) {
+        let Some(before) = self.last_status.insert(request.id, request.status.clone()) else {
+            return;
+        };
+        let allowed = match (&before, &request.status) {
             (Status::Held { .. }, _) => true,
             (
                 Status::Authorized { terms, at, by, signature: None },
@@ -99,12 +101,12 @@ impl Ledger {
             ) => (terms, at, by) == (same_terms, same_at, same_by),
             (over, now) => over == now,
         };
-        assert!(goes_on, "I-p: {before:?} became {:?}", request.status);
+        assert!(allowed, "I-p: {before:?} became {:?}", request.status);
     }
 
     /// Checks that exactly the authorized requests were ordered to be signed.
     pub(crate) fn assert_complete(&self) {
-        for (id, status) in &self.stood {
+        for (id, status) in &self.last_status {
             let authorized = matches!(status, Status::Authorized { .. });
             assert_eq!(authorized, self.orders.contains_key(id), "{status:?}");
         }

@@ -10,7 +10,7 @@ use bursar_domain::PaymentAsk;
 use bursar_domain::allowance::WindowStart;
 use bursar_domain::identity::{Identity, KeyClaim};
 
-use crate::rules::{Allowance, Around, Due, Rules, VARIANTS};
+use crate::rules::{Allowance, Context, Due, Rules, VARIANTS};
 use crate::support::build;
 use crate::support::clock::MINUTE;
 
@@ -23,7 +23,7 @@ pub(crate) struct Model {
     pub(crate) agents: Vec<Agent>,
     pub(crate) network_on: bool,
     pub(crate) frozen: bool,
-    pub(crate) requests: BTreeMap<RequestId, Known>,
+    pub(crate) requests: BTreeMap<RequestId, ModelRequest>,
     latest: BTreeMap<Identity, RequestId>,
     /// The content, and the request, that each idempotency key was last used for.
     keys: BTreeMap<[u8; 32], ([u8; 32], RequestId)>,
@@ -53,16 +53,16 @@ pub(crate) struct Work {
 }
 
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct ModelRequest {
     pub(crate) agent: usize,
     pub(crate) label: &'static str,
     pub(crate) ask: PaymentAsk,
-    pub(crate) standing: Standing,
+    pub(crate) status: ModelStatus,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Waits {
+pub(crate) enum ModelStatus {
+    Held {
         since: Moment,
     },
     /// `lapsed` once the wall clock has shown the end of the validity. `void` if an untrusted journal was accepted
@@ -84,10 +84,10 @@ pub(crate) enum Standing {
 
 /// What happens to a request before the payment rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Hearing {
+pub(crate) enum Prediction {
     New,
     /// Refused without a record, with one of these codes.
-    Unheard(Vec<Code>),
+    Unrecorded(Vec<Code>),
     Locked,
     /// The stored answer. If the host lists have changed since, their refusal is correct too.
     Earlier(RequestId, Option<Code>),
@@ -108,9 +108,9 @@ impl Agent {
     }
 }
 
-impl Standing {
-    pub(crate) fn waits(&self) -> bool {
-        matches!(self, Standing::Waits { .. })
+impl ModelStatus {
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self, ModelStatus::Held { .. })
     }
 }
 
@@ -121,10 +121,10 @@ fn a_quarter_after(since: &Moment, now: &Moment) -> bool {
         || (now.boot_id == since.boot_id && boot(now) - boot(since) >= QUARTER)
 }
 
-impl Known {
+impl ModelRequest {
     /// Returns whether the 15 minutes of a hold are over.
     pub(crate) fn is_over(&self, now: &Moment) -> bool {
-        let Standing::Waits { since } = &self.standing else { return false };
+        let ModelStatus::Held { since } = &self.status else { return false };
         a_quarter_after(since, now)
     }
 
@@ -220,14 +220,17 @@ impl Model {
         work.allowance = next;
     }
 
-    pub(crate) fn waiting(&self, agent: usize) -> impl Iterator<Item = (&RequestId, &Known)> {
+    pub(crate) fn waiting(
+        &self,
+        agent: usize,
+    ) -> impl Iterator<Item = (&RequestId, &ModelRequest)> {
         self.requests
             .iter()
-            .filter(move |(_, known)| known.agent == agent && known.standing.waits())
+            .filter(move |(_, known)| known.agent == agent && known.status.is_held())
     }
 
     pub(crate) fn all_waiting(&self) -> Vec<RequestId> {
-        let waiting = self.requests.iter().filter(|(_, known)| known.standing.waits());
+        let waiting = self.requests.iter().filter(|(_, known)| known.status.is_held());
         waiting.map(|(id, _)| *id).collect()
     }
 
@@ -240,8 +243,8 @@ impl Model {
     }
 
     /// Returns the circumstances of a request that is not held, or no longer.
-    pub(crate) fn around(&self, agent: usize, label: &'static str, trusted: bool) -> Around {
-        Around {
+    pub(crate) fn context(&self, agent: usize, label: &'static str, trusted: bool) -> Context {
+        Context {
             rules: self.rules_of(agent).expect("a commissioned agent"),
             from: build::address(label),
             network_on: self.network_on,
@@ -257,8 +260,8 @@ impl Model {
     }
 
     /// Adds a new request.
-    pub(crate) fn enter(&mut self, id: RequestId, known: Known, identity: &Identity) {
-        if known.standing.waits() {
+    pub(crate) fn enter(&mut self, id: RequestId, known: ModelRequest, identity: &Identity) {
+        if known.status.is_held() {
             self.reserved += known.usd();
         }
         if let Some(claim) = identity.claim() {
@@ -269,24 +272,24 @@ impl Model {
     }
 
     /// Ends a held request. Its reservation is used or returned, once.
-    pub(crate) fn end(&mut self, id: RequestId, standing: Standing) {
+    pub(crate) fn end(&mut self, id: RequestId, status: ModelStatus) {
         let known = self.requests.get_mut(&id).expect("a known request");
-        assert!(known.standing.waits(), "I-d: ended twice");
+        assert!(known.status.is_held(), "I-d: ended twice");
         let usd = known.usd();
-        match standing {
-            Standing::Authorized { .. } => self.used += usd,
-            Standing::Waits { .. } => panic!("no end"),
-            Standing::Refused | Standing::Denied { .. } | Standing::Expired { .. } => {
+        match status {
+            ModelStatus::Authorized { .. } => self.used += usd,
+            ModelStatus::Held { .. } => panic!("no end"),
+            ModelStatus::Refused | ModelStatus::Denied { .. } | ModelStatus::Expired { .. } => {
                 self.returned += usd;
             }
         }
-        known.standing = standing;
+        known.status = status;
     }
 
     /// Applies the acceptance of a journal.
     pub(crate) fn accepted(&mut self) {
         for known in self.requests.values_mut() {
-            if let Standing::Authorized { signed: false, void, .. } = &mut known.standing {
+            if let ModelStatus::Authorized { signed: false, void, .. } = &mut known.status {
                 *void = true;
             }
         }
@@ -295,7 +298,7 @@ impl Model {
     /// Applies a new reading of the wall clock.
     pub(crate) fn clock_shows(&mut self, now: &Moment) {
         for known in self.requests.values_mut() {
-            if let Standing::Authorized { before, lapsed, .. } = &mut known.standing {
+            if let ModelStatus::Authorized { before, lapsed, .. } = &mut known.status {
                 *lapsed |= now.utc.seconds().unsigned_abs() >= *before;
             }
         }
@@ -304,71 +307,77 @@ impl Model {
     /// Predicts the answer before the payment rules: locks, idempotency keys and repeats.
     ///
     /// The repeats follow the specification's table "Same ask, same answer" (decisions.md).
-    pub(crate) fn hears(
+    pub(crate) fn predict(
         &self,
         agent: usize,
         identity: &Identity,
         ask: &PaymentAsk,
         unlocked: bool,
         now: &Moment,
-    ) -> Hearing {
-        let who = &self.agents[agent];
+    ) -> Prediction {
+        let caller = &self.agents[agent];
         let idle = [
-            (who.work.is_none(), Code::AgentNotCommissioned),
-            (who.suspended, Code::AgentSuspended),
+            (caller.work.is_none(), Code::AgentNotCommissioned),
+            (caller.suspended, Code::AgentSuspended),
             (self.frozen, Code::AgentsFrozen),
         ];
         let idle: Vec<_> = idle.into_iter().filter_map(|(so, code)| so.then_some(code)).collect();
         if !unlocked {
-            return Hearing::Locked;
+            return Prediction::Locked;
         }
         if !idle.is_empty() {
-            return Hearing::Unheard(idle);
+            return Prediction::Unrecorded(idle);
         }
         let bound = |claim: &KeyClaim| {
             self.keys.get(&claim.name).is_some_and(|(content, first)| {
                 // A key stays bound for as long as the answer to its content is remembered.
-                let remembered = match &self.requests[first].standing {
-                    Standing::Waits { .. } => true,
-                    Standing::Authorized { before, .. } => {
+                let remembered = match &self.requests[first].status {
+                    ModelStatus::Held { .. } => true,
+                    ModelStatus::Authorized { before, .. } => {
                         now.utc.seconds().unsigned_abs() < *before
                     }
-                    Standing::Denied { at } | Standing::Expired { at } => !a_quarter_after(at, now),
-                    Standing::Refused => false,
+                    ModelStatus::Denied { at } | ModelStatus::Expired { at } => {
+                        !a_quarter_after(at, now)
+                    }
+                    ModelStatus::Refused => false,
                 };
                 *content != claim.content && remembered
             })
         };
         if identity.claim().is_some_and(bound) {
-            return Hearing::Unheard(vec![Code::IdempotencyConflict]);
+            return Prediction::Unrecorded(vec![Code::IdempotencyConflict]);
         }
-        let Some(id) = self.latest.get(identity) else { return Hearing::New };
+        let Some(id) = self.latest.get(identity) else { return Prediction::New };
         let first = &self.requests[id];
-        let signature = !who.bears_token;
-        let remembered = match &first.standing {
-            Standing::Waits { .. } => true,
-            Standing::Authorized { before, .. } if now.utc.seconds().unsigned_abs() < *before => {
+        let signature = !caller.bears_token;
+        let remembered = match &first.status {
+            ModelStatus::Held { .. } => true,
+            ModelStatus::Authorized { before, .. }
+                if now.utc.seconds().unsigned_abs() < *before =>
+            {
                 true
             }
-            Standing::Authorized { .. } if signature => {
-                return Hearing::Unheard(vec![Code::PaymentExpired]);
+            ModelStatus::Authorized { .. } if signature => {
+                return Prediction::Unrecorded(vec![Code::PaymentExpired]);
             }
-            Standing::Authorized { .. } => false,
-            Standing::Denied { at } | Standing::Expired { at } => {
+            ModelStatus::Authorized { .. } => false,
+            ModelStatus::Denied { at } | ModelStatus::Expired { at } => {
                 signature || !a_quarter_after(at, now)
             }
-            Standing::Refused => signature,
+            ModelStatus::Refused => signature,
         };
         if !remembered {
-            return Hearing::New;
+            return Prediction::New;
         }
         let rules = self.rules_of(agent).expect("a commissioned agent");
         let refusal =
             rules.domains(ask.request_url.as_deref(), first.ask.resource_url.as_deref()).err();
         match refusal {
-            Some(code) if ask.request_url != first.ask.request_url => Hearing::Unheard(vec![code]),
-            lists_now if first.is_over(now) => Hearing::Over(*id, lists_now),
-            lists_now => Hearing::Earlier(*id, lists_now),
+            Some(code) if ask.request_url != first.ask.request_url => {
+                Prediction::Unrecorded(vec![code])
+            }
+            lists_now if first.is_over(now) => Prediction::Over(*id, lists_now),
+            lists_now => Prediction::Earlier(*id, lists_now),
         }
     }
 }

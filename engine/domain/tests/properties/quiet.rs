@@ -9,24 +9,24 @@ use proptest::test_runner::TestCaseError;
 
 thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
-    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+    static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Runs a test and turns its panics into failures of its case.
 pub(crate) fn quietly(test: impl FnOnce()) -> Result<(), TestCaseError> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        let aloud = take_hook();
+        let default_hook = take_hook();
         set_hook(Box::new(move |panic| {
             if QUIET.get() {
-                SAID.set(panic.to_string());
+                MESSAGE.set(panic.to_string());
             } else {
-                aloud(panic);
+                default_hook(panic);
             }
         }));
     });
     QUIET.set(true);
     let result = catch_unwind(AssertUnwindSafe(test));
     QUIET.set(false);
-    result.map_err(|_panic| TestCaseError::fail(SAID.take()))
+    result.map_err(|_panic| TestCaseError::fail(MESSAGE.take()))
 }

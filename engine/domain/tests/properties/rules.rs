@@ -18,12 +18,12 @@ use crate::support::clock::{HOUR, MINUTE};
 pub(crate) struct Rules {
     pub(crate) enabled: bool,
     pub(crate) daily: u64,
-    pub(crate) at_once: u64,
-    pub(crate) alone_below: u64,
+    pub(crate) per_request: u64,
+    pub(crate) auto_below: u64,
     allowed: &'static [&'static str],
     blocked: &'static [&'static str],
     /// Allows only a network that no request names.
-    elsewhere: bool,
+    other_network_only: bool,
 }
 
 const DOLLAR: u64 = 1_000_000;
@@ -31,28 +31,28 @@ const DOLLAR: u64 = 1_000_000;
 const BASE: Rules = Rules {
     enabled: true,
     daily: 20 * DOLLAR,
-    at_once: 8 * DOLLAR,
-    alone_below: 3 * DOLLAR,
+    per_request: 8 * DOLLAR,
+    auto_below: 3 * DOLLAR,
     allowed: &[],
     blocked: &[],
-    elsewhere: false,
+    other_network_only: false,
 };
 
 /// The policies that histories switch between. The first two are in force at the start.
 pub(crate) const VARIANTS: [Rules; 13] = [
     BASE,
-    Rules { alone_below: 0, ..BASE },
-    Rules { daily: 60 * DOLLAR, at_once: 30 * DOLLAR, alone_below: 10 * DOLLAR, ..BASE },
-    Rules { daily: 5 * DOLLAR, at_once: 2 * DOLLAR, alone_below: DOLLAR, ..BASE },
-    Rules { daily: 8 * DOLLAR, alone_below: 9 * DOLLAR, ..BASE },
+    Rules { auto_below: 0, ..BASE },
+    Rules { daily: 60 * DOLLAR, per_request: 30 * DOLLAR, auto_below: 10 * DOLLAR, ..BASE },
+    Rules { daily: 5 * DOLLAR, per_request: 2 * DOLLAR, auto_below: DOLLAR, ..BASE },
+    Rules { daily: 8 * DOLLAR, auto_below: 9 * DOLLAR, ..BASE },
     Rules { daily: 0, ..BASE },
-    Rules { at_once: 0, ..BASE },
+    Rules { per_request: 0, ..BASE },
     Rules { enabled: false, ..BASE },
-    Rules { alone_below: 1, ..BASE },
+    Rules { auto_below: 1, ..BASE },
     Rules { allowed: &["good.example"], ..BASE },
     Rules { blocked: &["bad.good.example"], ..BASE },
     Rules { allowed: &["good.example"], blocked: &["bad.good.example"], ..BASE },
-    Rules { elsewhere: true, ..BASE },
+    Rules { other_network_only: true, ..BASE },
 ];
 
 /// URLs that requests name, with their hosts.
@@ -73,15 +73,15 @@ enum Place {
 impl Rules {
     pub(crate) fn policy(&self) -> Policy {
         let mut policy = Policy::default();
-        if self.elsewhere {
+        if self.other_network_only {
             let other = networks::by_text("sepolia").expect("a row of the table").chain;
             policy.networks = AllowedNetworks::Only([other].into());
         }
         let payments = &mut policy.payments;
         payments.enabled = self.enabled;
         payments.daily = Usd(self.daily);
-        payments.per_request = Usd(self.at_once);
-        payments.auto_below = Usd(self.alone_below);
+        payments.per_request = Usd(self.per_request);
+        payments.auto_below = Usd(self.auto_below);
         payments.hosts = build::hosts(self.allowed, self.blocked);
         policy
     }
@@ -93,9 +93,9 @@ impl Rules {
             && (self.allowed.is_empty() || dropped(old.allowed, self.allowed));
         (self.enabled && !old.enabled)
             || self.daily > old.daily
-            || self.at_once > old.at_once
-            || self.alone_below > old.alone_below
-            || (old.elsewhere && !self.elsewhere)
+            || self.per_request > old.per_request
+            || self.auto_below > old.auto_below
+            || (old.other_network_only && !self.other_network_only)
             || dropped(self.blocked, old.blocked)
             || opened
     }
@@ -135,7 +135,7 @@ impl Rules {
 
 /// The circumstances of a request.
 #[derive(Debug)]
-pub(crate) struct Around {
+pub(crate) struct Context {
     pub(crate) rules: Rules,
     pub(crate) from: Address,
     pub(crate) network_on: bool,
@@ -145,7 +145,7 @@ pub(crate) struct Around {
     pub(crate) reserved: u64,
 }
 
-impl Around {
+impl Context {
     /// Returns every code with which a rule would refuse the request.
     pub(crate) fn refusals(&self, ask: &PaymentAsk) -> Vec<Code> {
         let rules = &self.rules;
@@ -157,8 +157,8 @@ impl Around {
             (usd == 0 || usd > 1_000_000_000 * DOLLAR, Code::InvalidX402Format),
             (nobody, Code::InvalidPaymentData),
             (!self.network_on, Code::NetworkDisabled),
-            (rules.elsewhere, Code::NetworkNotAllowed),
-            (usd > rules.at_once, Code::ExceedsPerRequestMax),
+            (rules.other_network_only, Code::NetworkNotAllowed),
+            (usd > rules.per_request, Code::ExceedsPerRequestMax),
             (self.spent >= rules.daily, Code::LimitReached),
             (self.spent + self.reserved + usd > rules.daily, Code::ExceedsDailyLimit),
         ];
@@ -174,7 +174,7 @@ impl Around {
         let astray = now.chain_hint.is_some_and(|block| (now.utc.0 - block.0).abs() > TEN_MINUTES);
         let outside =
             rules.domains(ask.request_url.as_deref(), ask.resource_url.as_deref()) == Ok(true);
-        let zero = rules.alone_below == 0;
+        let zero = rules.auto_below == 0;
         let reasons = [
             (!self.trusted, HoldReason::JournalUntrusted),
             (astray, HoldReason::ClockOff),
@@ -182,7 +182,7 @@ impl Around {
             (ask.valid_seconds > 3600, HoldReason::LongValidity),
             (outside, HoldReason::ResourceOutsideAllowList),
             (zero, HoldReason::ManualOnly),
-            (!zero && ask.usd.0 >= rules.alone_below, HoldReason::AboveThreshold),
+            (!zero && ask.usd.0 >= rules.auto_below, HoldReason::AboveThreshold),
         ];
         reasons.into_iter().filter_map(|(so, reason)| so.then_some(reason)).collect()
     }

@@ -16,7 +16,7 @@ use bursar_domain::identity::Identity;
 use bursar_domain::{Action, Decision, Effect, Event, PaymentAsk, Refusal, Reply, Status};
 
 use crate::ledger::{Ledger, Scene};
-use crate::model::{Hearing, Known, Model, Standing};
+use crate::model::{Model, ModelRequest, ModelStatus, Prediction};
 use crate::rules::{Due, VARIANTS};
 use crate::support::clock::{Clock, HOUR, MINUTE};
 use crate::support::{Answer, OPERATOR, World, build, decisive, denial};
@@ -145,7 +145,7 @@ impl Run {
                 }
                 Event::PaymentExpired { id, .. } => {
                     assert!(self.model.requests[id].is_over(&now), "expired before its time");
-                    self.model.end(*id, Standing::Expired { at: now.clone() });
+                    self.model.end(*id, ModelStatus::Expired { at: now.clone() });
                 }
                 _decided_by_the_command => {}
             }
@@ -205,7 +205,8 @@ impl Run {
         let known = self.model.requests.get_mut(&id).expect("a known request");
         let before = now.utc.seconds().unsigned_abs() + known.ask.valid_seconds.max(30);
         let (agent, usd) = (known.agent, known.usd());
-        known.standing = Standing::Authorized { before, signed: false, lapsed: false, void: false };
+        known.status =
+            ModelStatus::Authorized { before, signed: false, lapsed: false, void: false };
         self.model.spend(agent, usd);
         let Status::Authorized { terms, .. } = &self.world.records[&id].status else {
             panic!("not authorized: {:?}", self.world.records[&id].status)
@@ -258,7 +259,7 @@ impl Run {
         let open: u64 = (0..model.agents.len()).map(|agent| model.reserved_by(agent)).sum();
         assert_eq!(model.reserved, model.used + model.returned + open, "I-d");
         for request in self.world.records.values() {
-            self.ledger.stands(request);
+            self.ledger.check_status(request);
         }
     }
 

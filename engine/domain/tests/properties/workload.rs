@@ -90,7 +90,7 @@ pub(crate) enum Size {
     /// Offset from the automatic limit.
     Threshold(i64),
     /// Offset from the largest payment per request.
-    AtOnce(i64),
+    PerRequest(i64),
     /// Offset from the day's remaining amount.
     Left(i64),
 }
@@ -128,7 +128,7 @@ fn what() -> impl Strategy<Value = What> {
         3 => (0u64..9_000_000).prop_map(Size::Micros),
         2 => (1u64..4).prop_map(|cents| Size::Micros(cents * 10_000)),
         3 => near().prop_map(Size::Threshold),
-        2 => near().prop_map(Size::AtOnce),
+        2 => near().prop_map(Size::PerRequest),
         3 => near().prop_map(Size::Left),
     ];
     let oddity = prop_oneof![

@@ -15,13 +15,13 @@ use bursar_core::policy::Policy;
 use bursar_core::status::AgentStatus;
 use bursar_core::time::Moment;
 use bursar_domain::agents::Commission;
-use bursar_domain::apply::Touched;
-use bursar_domain::command::{Ask, AskBounds, Known, Report};
+use bursar_domain::apply::ChangedRecord;
+use bursar_domain::command::{Ask, AskBounds, Report, ReportContext};
 use bursar_domain::event::Entry;
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::Identity;
-use bursar_domain::settlement::{News, Settlement, Stage};
-use bursar_domain::tail::may_follow_a_seal;
+use bursar_domain::settlement::{ReportContent, Settlement, Stage};
+use bursar_domain::unsealed_tail::may_follow_a_seal;
 use bursar_domain::{
     Action, Command, Decision, Effect, Event, PaymentAsk, Refusal, Reply, Request, State, Status,
     apply, cards, check, decide,
@@ -46,7 +46,7 @@ pub(crate) enum Answer {
     /// Refused, with a record.
     Refuses(RequestId, Refusal),
     /// Refused without a record.
-    Unheard(Refusal),
+    Unrecorded(Refusal),
     /// The answer of an earlier, identical request.
     Earlier(Box<Request>),
 }
@@ -55,7 +55,7 @@ impl Answer {
     /// Returns the refusal's code, recorded or not.
     pub(crate) fn code(&self) -> Option<Code> {
         match self {
-            Answer::Refuses(_, refusal) | Answer::Unheard(refusal) => Some(refusal.code),
+            Answer::Refuses(_, refusal) | Answer::Unrecorded(refusal) => Some(refusal.code),
             Answer::Signs(_) | Answer::Holds(..) | Answer::Earlier(_) => None,
         }
     }
@@ -64,7 +64,7 @@ impl Answer {
     pub(crate) fn held_for(&self) -> Option<HoldReason> {
         match self {
             Answer::Holds(_, reason) => Some(*reason),
-            Answer::Signs(_) | Answer::Refuses(..) | Answer::Unheard(_) | Answer::Earlier(_) => {
+            Answer::Signs(_) | Answer::Refuses(..) | Answer::Unrecorded(_) | Answer::Earlier(_) => {
                 None
             }
         }
@@ -80,12 +80,12 @@ pub(crate) struct World {
     pub(crate) entries: Vec<Entry>,
     /// Every request so far, in its current state.
     pub(crate) records: BTreeMap<RequestId, Request>,
-    /// The newest request of each identity. `first` has the newest of each idempotency key.
+    /// The newest request of each identity. `latest_by_key` has the newest of each idempotency key.
     latest: BTreeMap<Vec<u8>, RequestId>,
     pub(crate) settlements: BTreeMap<RequestId, Settlement>,
     /// The reply to each report.
     reported: BTreeMap<Vec<u8>, Stage>,
-    first: BTreeMap<Vec<u8>, RequestId>,
+    latest_by_key: BTreeMap<Vec<u8>, RequestId>,
     drawn: u64,
     /// The bounds of every request.
     pub(crate) bounds: AskBounds,
@@ -104,7 +104,7 @@ impl World {
             latest: BTreeMap::new(),
             settlements: BTreeMap::new(),
             reported: BTreeMap::new(),
-            first: BTreeMap::new(),
+            latest_by_key: BTreeMap::new(),
             drawn: 0,
             bounds: AskBounds::default(),
         }
@@ -153,21 +153,21 @@ impl World {
     }
 
     fn keep(&mut self, entry: Entry) {
-        let touched = apply(&mut self.state, &entry);
+        let changed = apply(&mut self.state, &entry);
         let found = check::check(&self.state);
         assert_eq!(found, Ok(()), "after {:?}", entry.event);
         if let Event::SettlementReported { settlement, identity } = &entry.event {
             self.reported.insert(identity.index_key(), settlement.stage);
         }
-        if let Some(Touched::Settlement(settlement)) = &touched {
+        if let Some(ChangedRecord::Settlement(settlement)) = &changed {
             self.settlements.insert(settlement.id, (**settlement).clone());
         }
-        if let Some(Touched::Request(request)) = touched {
+        if let Some(ChangedRecord::Request(request)) = changed {
             let request = (*request).clone();
             if self.records.insert(request.id, request.clone()).is_none() {
                 self.latest.insert(request.identity.index_key(), request.id);
                 if let Some(key) = request.identity.claim_key() {
-                    self.first.insert(key, request.id);
+                    self.latest_by_key.insert(key, request.id);
                 }
             }
         }
@@ -194,7 +194,7 @@ impl World {
         Prior {
             same: same.map(record),
             paid: same.filter(paid).or_else(earlier).map(record),
-            claimed: identity.claim_key().and_then(|key| self.first.get(&key)).map(record),
+            claimed: identity.claim_key().and_then(|key| self.latest_by_key.get(&key)).map(record),
         }
     }
 
@@ -248,7 +248,7 @@ impl World {
     ) -> Answer {
         let action = self.ask_action(agent, identity, payment);
         match self.run(action) {
-            Err(refusal) => Answer::Unheard(refusal),
+            Err(refusal) => Answer::Unrecorded(refusal),
             Ok(decision) => self.answer(&decision),
         }
     }
@@ -273,11 +273,11 @@ impl World {
             Reply::Settled(first) => {
                 assert_eq!((decision.events.len(), decision.effects.len()), (0, 0));
                 assert!(self.settlements[&first.id].is_settled());
-                return Answer::Unheard(Code::PaymentSettled.into());
+                return Answer::Unrecorded(Code::PaymentSettled.into());
             }
             Reply::Refused(refusal) => {
                 assert_eq!((decisive(decision), decision.effects.len()), (0, 0));
-                return Answer::Unheard(refusal.clone());
+                return Answer::Unrecorded(refusal.clone());
             }
             Reply::Done | Reply::Reported(_) => {
                 panic!("no answer to an agent: {:?}", decision.reply)
@@ -300,15 +300,15 @@ impl World {
         agent: &AgentId,
         identity: Identity,
         id: RequestId,
-        news: News,
+        content: ReportContent,
     ) -> Action {
-        let known = Known {
+        let known = ReportContext {
             request: self.records.get(&id).cloned(),
             settlement: self.settlements.get(&id).cloned(),
             answered: self.reported.get(&identity.index_key()).copied(),
         };
         let agent = agent.clone();
-        Action::Report(Box::new(Report { agent, identity, id, news, look: true, known }))
+        Action::Report(Box::new(Report { agent, identity, id, content, check_chain: true, known }))
     }
 
     /// Runs a new request of the world's first agent.
@@ -341,7 +341,7 @@ impl World {
     pub(crate) fn refuses(&mut self, payment: PaymentAsk) -> Refusal {
         let before = (self.spent(), self.reserved());
         let refusal = match self.ask(payment) {
-            Answer::Refuses(_, refusal) | Answer::Unheard(refusal) => refusal,
+            Answer::Refuses(_, refusal) | Answer::Unrecorded(refusal) => refusal,
             other => panic!("not refused: {other:?}"),
         };
         assert_eq!((self.spent(), self.reserved()), before, "a refusal costs nothing");

@@ -12,8 +12,8 @@ use bursar_core::ids::RequestId;
 use bursar_core::json::{Object, Value};
 use bursar_core::limits::REPORT_TEXT_BYTES;
 use bursar_domain::Action;
-use bursar_domain::command::{Known, Report};
-use bursar_domain::settlement::{News, Reported};
+use bursar_domain::command::{Report, ReportContext};
+use bursar_domain::settlement::{ReportContent, ReportKind};
 
 use super::admit::{Incoming, admit};
 use super::api::Api;
@@ -29,7 +29,7 @@ pub(super) async fn callback(State(api): State<Arc<Api>>, request: HttpRequest) 
 async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let incoming = Incoming::read(request).await?;
     incoming.names_agent(api)?;
-    let (id, news) = read(&incoming)?;
+    let (id, content) = read(&incoming)?;
     let caller = admit(api, Endpoint::Callback, &incoming)?;
     if !api.has_room() {
         return Err(Fault::new(Code::DiskFull));
@@ -38,9 +38,9 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         agent: caller.agent().id.clone(),
         identity: caller.identity(Endpoint::Callback, id.as_bytes()),
         id,
-        news,
-        look: api.verifies_settlements(),
-        known: Known::default(),
+        content,
+        check_chain: api.verifies_settlements(),
+        known: ReportContext::default(),
     };
     let reported = api.core.act(Action::Report(Box::new(report))).await;
     let outcome = reported.map_err(|fault| caller.hide_lock(fault))?;
@@ -55,13 +55,13 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
 }
 
 /// Checks the form of the body. Runs before the proof, because it reveals nothing about any agent.
-fn read(incoming: &Incoming) -> Result<(RequestId, News), Fault> {
+fn read(incoming: &Incoming) -> Result<(RequestId, ReportContent), Fault> {
     let id = incoming.required("transaction_id", Code::MissingTransactionId)?;
     let id = id.parse().map_err(|_no_uuid| Fault::new(Code::InvalidTransactionId))?;
-    let event = match incoming.required("event", Code::MissingEvent)? {
-        "submitted" => Reported::Submitted,
-        "settled" => Reported::Settled,
-        "failed" => Reported::Failed,
+    let kind = match incoming.required("event", Code::MissingEvent)? {
+        "submitted" => ReportKind::Submitted,
+        "settled" => ReportKind::Settled,
+        "failed" => ReportKind::Failed,
         _other => return Err(Fault::new(Code::InvalidEvent)),
     };
     let tx_hash = match incoming.body.get("tx_hash") {
@@ -69,11 +69,11 @@ fn read(incoming: &Incoming) -> Result<(RequestId, News), Fault> {
         Some(Value::String(text)) => Some(hash(text)?),
         Some(_other) => return Err(Fault::new(Code::InvalidTxHash)),
     };
-    if event == Reported::Settled && tx_hash.is_none() {
+    if kind == ReportKind::Settled && tx_hash.is_none() {
         return Err(Fault::new(Code::MissingTxHash));
     }
     let error = body::text(&incoming.body, "error")?.map(cut).filter(|text| !text.is_empty());
-    Ok((id, News { event, tx_hash, error }))
+    Ok((id, ReportContent { kind, tx_hash, error }))
 }
 
 fn hash(text: &str) -> Result<B256, Fault> {

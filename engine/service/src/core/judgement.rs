@@ -4,10 +4,10 @@
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::time::Moment;
-use bursar_domain::apply::Touched;
+use bursar_domain::apply::ChangedRecord;
 use bursar_domain::event::LockCause;
 use bursar_domain::payees::{self, Tally};
-use bursar_domain::{Action, Entry, Event, State, tail};
+use bursar_domain::{Action, Entry, Event, State, unsealed_tail};
 use zeroize::Zeroizing;
 
 use super::{Core, first_remembered, resumed};
@@ -212,9 +212,9 @@ impl Reading {
     }
 
     /// Applies an entry. Entries after the seal must be changes that a locked wallet allows.
-    fn next(&mut self, core: &Core, entry: &Entry, moment: &Moment) -> Option<Touched> {
+    fn next(&mut self, core: &Core, entry: &Entry, moment: &Moment) -> Option<ChangedRecord> {
         let free = entry.seq > self.sealed.seq;
-        if free && self.wrong.is_none() && !tail::may_follow_a_seal(&self.state, entry) {
+        if free && self.wrong.is_none() && !unsealed_tail::may_follow_a_seal(&self.state, entry) {
             self.wrong = Some(match &entry.event {
                 Event::JournalRestored { .. } => {
                     "it was restored, and what came after the backup is lost".to_owned()
@@ -276,7 +276,7 @@ mod tests {
     use bursar_core::networks::NETWORKS;
     use bursar_core::time::{LocalDay, Utc};
     use bursar_domain::PaymentAsk;
-    use bursar_domain::event::Asked;
+    use bursar_domain::event::RequestDraft;
     use bursar_domain::identity::Identity;
     use bursar_domain::payees::{Paid, Payee};
     use bursar_x402::Echo;
@@ -310,7 +310,7 @@ mod tests {
     fn ask(byte: u8) -> Event {
         let coin = NETWORKS[0];
         Event::PaymentRefused {
-            asked: Box::new(Asked {
+            asked: Box::new(RequestDraft {
                 id: bursar_core::ids::RequestId::from_bytes([byte; 16]),
                 agent: "ABC123".parse().unwrap(),
                 label: "pay".parse().unwrap(),

@@ -7,7 +7,7 @@
 use std::collections::btree_map::Entry as Slot;
 
 use bursar_core::networks::ChainId;
-use bursar_domain::apply::Touched;
+use bursar_domain::apply::ChangedRecord;
 use bursar_domain::payees::{self, Count, Paid, Payee, Tally};
 use bursar_domain::{Entry, State};
 
@@ -22,7 +22,7 @@ const BEHIND: &str = "the index of payees is out of date; restart the engine to 
 
 impl Journal {
     /// Adds the payment that an entry authorized to the rows of the next commit.
-    pub fn note_payment(&mut self, entry: &Entry, touched: Option<&Touched>) {
+    pub fn note_payment(&mut self, entry: &Entry, touched: Option<&ChangedRecord>) {
         let Some((payee, paid)) = payees::payment(entry, touched) else { return };
         match self.waiting.payees.entry(payee) {
             Slot::Occupied(mut known) => {
@@ -150,7 +150,7 @@ mod tests {
         let payee = Payee::of(&request);
         let entry =
             journal.append(Event::PaymentApproved { id, terms, by: Client::Inside }, at).unwrap();
-        let touched = Touched::Request(Arc::new(request));
+        let touched = ChangedRecord::Request(Arc::new(request));
         journal.note_payment(&entry, Some(&touched));
         payee
     }

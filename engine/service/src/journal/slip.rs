@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256};
 use bursar_core::ids::RequestId;
 use bursar_domain::Request;
-use bursar_submit::{Desk, SubmissionId};
+use bursar_submit::{Outbox, SubmissionId};
 
 use super::chain::Committed;
 
@@ -36,18 +36,18 @@ impl Slip {
     /// Issues the slip of an outbox's attempt; `None` if it is unknown, signed or declined, or its digest is wrong.
     pub(crate) fn for_attempt(
         _on_disk: &Committed,
-        desk: &Desk,
+        outbox: &Outbox,
         submission: SubmissionId,
         attempt: usize,
         epoch: u64,
     ) -> Option<Self> {
-        let tried = desk.open.get(&submission)?.attempts.get(attempt)?;
+        let tried = outbox.open.get(&submission)?.attempts.get(attempt)?;
         // Recompute the digest from the outbox's terms: the digest in the entry alone is not trusted.
-        let same = desk.unsigned(submission, attempt)?.digest() == tried.digest;
+        let same = outbox.unsigned(submission, attempt)?.digest() == tried.digest;
         let waits = tried.raw.is_none() && !tried.declined && same;
         waits.then_some(Self {
             subject: Subject::Attempt { submission, attempt },
-            signer: desk.key.signer,
+            signer: outbox.key.signer,
             digest: tried.digest,
             epoch,
         })

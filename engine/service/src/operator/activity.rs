@@ -1,7 +1,7 @@
 //! `activity` and `watch`: show the journal entry by entry. They read only the entries that they show, so the cost
 //! does not grow with the journal, and never read through the core.
 
-pub(super) mod desks;
+pub(super) mod outboxes;
 mod tell;
 
 use std::sync::Arc;

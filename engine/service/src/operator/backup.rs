@@ -371,7 +371,7 @@ fn note_restored(path: &Path, edition: &Edition, moment: &Moment) -> Result<u64,
     let gate = Arc::new(Gate::default());
     let mut core = Core::open(Box::new(store), edition, gate, Rules::default())
         .map_err(|error| damaged(&error))?;
-    for outcome in core.step(moment, vec![Action::NoteRestored]) {
+    for outcome in core.step(moment, vec![Action::RecordRestore]) {
         outcome?;
     }
     Ok(core.journal().durable().seq)

@@ -17,13 +17,13 @@ use crate::funds::{AccountKey, CachedBalance, Unknown};
 use crate::journal::Reader;
 
 /// The context of some pending requests: what the state does not contain.
-pub(super) struct Beside {
+pub(super) struct CardContext {
     reader: Arc<dyn Reader>,
     config: Arc<Config>,
     balances: BTreeMap<AccountKey, Result<CachedBalance, Unknown>>,
 }
 
-impl Beside {
+impl CardContext {
     /// Reads the context. Waits at most one second, for any number of requests.
     pub(super) async fn of(engine: &EngineContext, requests: &[Arc<Request>]) -> Self {
         let paying =
@@ -36,7 +36,7 @@ impl Beside {
     pub(super) fn card(&self, state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         let mut card = cards::card(state, request, moment)?;
         match self.reader.paid(&Payee::of(request)) {
-            Ok(paid) => card.paid_before = Some(Paid::told(paid)),
+            Ok(paid) => card.paid_before = Some(Paid::for_card(paid)),
             Err(failure) => card.paid_before_unknown_reason = Some(failure.to_string()),
         }
         match self.balance(request) {

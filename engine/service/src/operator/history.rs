@@ -18,7 +18,7 @@ use bursar_core::money::TokenAmount;
 use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Utc;
-use bursar_domain::settlement::{Settlement, Standing};
+use bursar_domain::settlement::{Settlement, SettlementStatus};
 use bursar_domain::{PaymentAsk, Request, State, Status};
 use tokio::sync::mpsc;
 
@@ -176,16 +176,18 @@ async fn export(
 
 /// Returns the status of a request, including its settlement.
 fn status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
-    match (&request.status, settlement.map(Settlement::standing)) {
+    match (&request.status, settlement.map(Settlement::status)) {
         (Status::Held { .. }, _) => RequestStatus::Pending,
         (Status::Refused { .. }, _) => RequestStatus::Refused,
         (Status::Denied { .. }, _) => RequestStatus::Denied,
         (Status::Expired { .. }, _) => RequestStatus::Expired,
-        (Status::Authorized { .. }, Some(Standing::Submitted)) => RequestStatus::Submitted,
-        (Status::Authorized { .. }, Some(Standing::Failed)) => RequestStatus::Failed,
-        (Status::Authorized { .. }, Some(Standing::Reported)) => RequestStatus::Settled,
-        (Status::Authorized { .. }, Some(Standing::Refuted)) => RequestStatus::Refuted,
-        (Status::Authorized { .. }, Some(Standing::Verified)) => RequestStatus::Verified,
+        (Status::Authorized { .. }, Some(SettlementStatus::Submitted)) => RequestStatus::Submitted,
+        (Status::Authorized { .. }, Some(SettlementStatus::Failed)) => RequestStatus::Failed,
+        (Status::Authorized { .. }, Some(SettlementStatus::SettledByReport)) => {
+            RequestStatus::Settled
+        }
+        (Status::Authorized { .. }, Some(SettlementStatus::Refuted)) => RequestStatus::Refuted,
+        (Status::Authorized { .. }, Some(SettlementStatus::Verified)) => RequestStatus::Verified,
         (Status::Authorized { signature: Some(_), .. }, None) => RequestStatus::Signed,
         (Status::Authorized { signature: None, .. }, None) => RequestStatus::Executing,
     }

@@ -147,7 +147,7 @@ fn rehearse(
             )
         }
         Verdict::Refuse(refusal) => {
-            (PolicyVerdict::Refuse, Some(refusal.code.text().to_owned()), refusal.told())
+            (PolicyVerdict::Refuse, Some(refusal.code.text().to_owned()), refusal.describe())
         }
     };
     Ok(Answer::Rehearsal(RehearsalAnswer {

@@ -18,7 +18,7 @@ use bursar_domain::cards;
 use bursar_domain::requests::Approver;
 use bursar_domain::{Action, Request, State, Status};
 
-use super::cards::Beside;
+use super::cards::CardContext;
 use super::dialogue::Dialogue;
 use super::support::frame_budget::keep_what_fits;
 use super::support::{Done, act, describe};
@@ -34,13 +34,13 @@ pub(super) async fn list(
     engine: &Arc<EngineContext>,
     order: &RequestsOrder,
 ) -> Result<Done, Fault> {
-    let beside = waiting(&engine.core.view().state, &engine.core.now());
-    let beside = Beside::of(engine, &beside).await;
+    let pending = waiting(&engine.core.view().state, &engine.core.now());
+    let context = CardContext::of(engine, &pending).await;
     // The pending requests may have changed while balances were read.
     let view = engine.core.view();
     let moment = engine.core.now();
     let described = |request: &Arc<Request>| {
-        let card = beside.card(&view.state, request, &moment);
+        let card = context.card(&view.state, request, &moment);
         describe::request(request, card.map(Card::listed), &moment)
     };
     let mut requests: Vec<_> = waiting(&view.state, &moment).iter().map(described).collect();
@@ -76,9 +76,9 @@ pub(super) async fn approve(
 ) -> Result<Done, Fault> {
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     // Reads balances only for an operator who will see the card.
-    let beside = if dialogue.asking() == Asking::Interactive && !agreed {
+    let context = if dialogue.asking() == Asking::Interactive && !agreed {
         let request = find(engine, &engine.core.view().state, &order.id, SHORTEST)?;
-        Some(Beside::of(engine, &[request]).await)
+        Some(CardContext::of(engine, &[request]).await)
     } else {
         None
     };
@@ -94,7 +94,7 @@ pub(super) async fn approve(
         // Another operator program may have decided it just before its deadline.
         return Err(over(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
-    let card = card(engine, &view.state, &request, beside.as_ref())?;
+    let card = card(engine, &view.state, &request, context.as_ref())?;
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
         return Err(Fault::new(Code::CardChanged));
     }
@@ -112,7 +112,7 @@ pub(super) async fn approve(
     if let Status::Refused { refusal, .. } = &record.status {
         return Err(Fault::because(
             refusal.code,
-            format!("Not approved, and the request is closed: {}", refusal.told()),
+            format!("Not approved, and the request is closed: {}", refusal.describe()),
         ));
     }
     let mut signed = false;
@@ -200,11 +200,11 @@ fn card(
     engine: &EngineContext,
     state: &State,
     request: &Request,
-    beside: Option<&Beside>,
+    context: Option<&CardContext>,
 ) -> Result<Card, Fault> {
     let moment = engine.core.now();
-    let card = match beside {
-        Some(beside) => beside.card(state, request, &moment),
+    let card = match context {
+        Some(context) => context.card(state, request, &moment),
         None => cards::card(state, request, &moment),
     };
     card.ok_or(Fault::new(Code::AlreadyDecided))
@@ -243,7 +243,7 @@ fn ending(status: &Status) -> Option<String> {
             format!("denied by {by} at {}{}", text::utc(*at), reason.unwrap_or_default())
         }
         Status::Refused { refusal, at } => {
-            let why = text::visible(&refusal.told());
+            let why = text::visible(&refusal.describe());
             format!("refused at {}: {}", text::utc(*at), why.trim_end_matches('.'))
         }
         Status::Held { .. } | Status::Expired { .. } => return None,

@@ -16,8 +16,8 @@ use bursar_core::money::{Round, parse_decimal};
 use bursar_core::send_card::SendCard;
 use bursar_core::status::SendStatus;
 use bursar_core::wire::Asking;
-use bursar_domain::cards::TYPED_FROM;
-use bursar_domain::desks::{Send, SendRecord};
+use bursar_domain::cards::DEFAULT_TYPED_FROM;
+use bursar_domain::outboxes::{Send, SendRecord};
 use bursar_domain::{Action, State};
 use bursar_submit::Input;
 
@@ -93,7 +93,7 @@ fn must_be_typed(state: &State, send: &Send) -> bool {
     let dollar = row.filter(|row| send.token == Some(row.stablecoin.address));
     let usd =
         dollar.and_then(|row| send.amount.atoms.to_usd(row.stablecoin.decimals, Round::Up).ok());
-    let typed_from = state.settings.confirm_typing_above.unwrap_or(TYPED_FROM);
+    let typed_from = state.settings.confirm_typing_above.unwrap_or(DEFAULT_TYPED_FROM);
     usd.is_none_or(|usd| usd >= typed_from)
 }
 
@@ -127,7 +127,7 @@ async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dia
 
 pub(super) fn list(engine: &EngineContext) -> Result<Done, Fault> {
     let view = engine.core.view();
-    let mut records: Vec<&Arc<SendRecord>> = view.state.desks.sends.values().collect();
+    let mut records: Vec<&Arc<SendRecord>> = view.state.outboxes.sends.values().collect();
     records.sort_by_key(|record| std::cmp::Reverse(record.at));
     let sends = records.into_iter().map(|record| describe::send(&view.state, record));
     Ok(Answer::Sends { sends: sends.collect() }.into())
@@ -136,7 +136,7 @@ pub(super) fn list(engine: &EngineContext) -> Result<Done, Fault> {
 pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fault> {
     let record = find(&engine.core.view().state, id)?;
     let input = Box::new(Input::Cancel { id: record.send.submission() });
-    act(engine, Action::Desk { key: record.send.key(), input }).await?;
+    act(engine, Action::Outbox { key: record.send.key(), input }).await?;
     let view = engine.core.view();
     let record = find(&view.state, &record.send.id.to_string())?;
     Ok(Answer::Send(describe::send(&view.state, &record)).into())
@@ -145,7 +145,7 @@ pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fau
 fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault> {
     let named = prefix.chars().any(|c| c != '-');
     let fits: Vec<&Arc<SendRecord>> = state
-        .desks
+        .outboxes
         .sends
         .values()
         .filter(|record| named && record.send.id.has_prefix(prefix))

@@ -232,7 +232,7 @@ async fn change_password(
     blocking(move || vault.change_password(&given)).await??;
     // The new password is in effect from here on, so no error may suggest that the change failed.
     let sealed = match seal(engine).await {
-        Ok(()) => act(engine, Action::NotePassword).await.map(|_noted| ()),
+        Ok(()) => act(engine, Action::RecordPasswordChange).await.map(|_noted| ()),
         Err(fault) => Err(fault),
     };
     match sealed {

@@ -14,9 +14,9 @@ fn unknown_settings_key_is_reported_with_its_file() {
         let folder = Folder::with(text);
         let fault = folder.load(&[]).unwrap_err();
         assert!(matches!(&fault, ConfigFault::Key { key: named, .. } if named == key), "{fault:?}");
-        let told = fault.to_string();
-        assert!(told.contains(folder.file().to_str().unwrap()), "{told}");
-        assert!(told.contains("there is no such key"), "{told}");
+        let message = fault.to_string();
+        assert!(message.contains(folder.file().to_str().unwrap()), "{message}");
+        assert!(message.contains("there is no such key"), "{message}");
     }
 }
 
@@ -31,8 +31,8 @@ fn only_the_six_networks_are_served_and_each_is_set_once() {
         ("networks = 1", "[networks.base]"),
         ("networks.8453 = 1", "table of keys"),
     ] {
-        let told = load(text, &[]).unwrap_err().to_string();
-        assert!(told.contains(word), "{text}: {told}");
+        let message = load(text, &[]).unwrap_err().to_string();
+        assert!(message.contains(word), "{text}: {message}");
     }
 }
 
@@ -56,20 +56,20 @@ fn invalid_setting_is_rejected_with_its_key() {
         ("api_keys = 1", "api_keys in"),
         ("api_keys_file = \"missing\"", "missing"),
     ] {
-        let told = load(text, &[]).unwrap_err().to_string();
-        assert!(told.contains(word), "{text}: {told}");
+        let message = load(text, &[]).unwrap_err().to_string();
+        assert!(message.contains(word), "{text}: {message}");
     }
 }
 
 #[test]
 fn database_url_is_rejected() {
-    let told =
+    let message =
         from_env(&[("DATABASE_URL", "postgres://user:SECRET@host/db")]).unwrap_err().to_string();
     assert!(
-        told.contains("DATABASE_URL") && told.contains("PostgreSQL is not supported"),
-        "{told}"
+        message.contains("DATABASE_URL") && message.contains("PostgreSQL is not supported"),
+        "{message}"
     );
-    assert!(told.contains("unset") && !told.contains("SECRET"), "{told}");
+    assert!(message.contains("unset") && !message.contains("SECRET"), "{message}");
     assert!(from_env(&[("DATABASE_URL", "")]).is_ok());
 }
 
@@ -77,8 +77,8 @@ fn database_url_is_rejected() {
 fn missing_or_oversized_settings_file_is_rejected() {
     let folder = Folder::with("");
     let gone = folder.0.path().join("gone.toml");
-    let told = Config::load(Some(&gone), &|_| None).unwrap_err().to_string();
-    assert!(told.contains("gone.toml"), "{told}");
+    let message = Config::load(Some(&gone), &|_| None).unwrap_err().to_string();
+    assert!(message.contains("gone.toml"), "{message}");
     std::fs::write(folder.file(), "#".repeat(1024 * 1024)).unwrap();
     assert!(folder.load(&[]).is_ok());
     std::fs::write(folder.file(), "#".repeat(1024 * 1024 + 1)).unwrap();
@@ -106,8 +106,8 @@ fn api_keys_must_be_digests_with_distinct_names() {
         (vec![format!("{{ name = \"a\", sha256 = \"{one}\", key = \"SECRET\" }}")], "written as"),
         (vec!["\"SECRET\"".to_owned()], "written as"),
     ] {
-        let told = keys(&tables).unwrap_err().to_string();
-        assert!(told.contains(word) && !told.contains("SECRET"), "{tables:?}: {told}");
+        let message = keys(&tables).unwrap_err().to_string();
+        assert!(message.contains(word) && !message.contains("SECRET"), "{tables:?}: {message}");
     }
 }
 
@@ -121,9 +121,9 @@ fn empty_api_keys_file_does_not_admit_every_caller() {
         ("# one\nSECRET", "line 2"),
     ] {
         std::fs::write(folder.0.path().join("keys"), text).unwrap();
-        let told = folder.load(&[]).unwrap_err().to_string();
-        assert!(told.contains(word) && told.contains("keys"), "{text}: {told}");
-        assert!(!told.contains("SECRET"), "{told}");
+        let message = folder.load(&[]).unwrap_err().to_string();
+        assert!(message.contains(word) && message.contains("keys"), "{text}: {message}");
+        assert!(!message.contains("SECRET"), "{message}");
     }
 }
 
@@ -157,16 +157,19 @@ fn no_error_repeats_an_endpoint_or_a_key() {
     ];
     for text in texts {
         let fault = load(&text, &[]).unwrap_err();
-        let told = format!("{fault} {fault:?} {fault:#?}");
-        assert!(!told.contains("SECRET") && !told.contains("node.example"), "{text}: {told}");
+        let message = format!("{fault} {fault:?} {fault:#?}");
+        assert!(
+            !message.contains("SECRET") && !message.contains("node.example"),
+            "{text}: {message}"
+        );
     }
     for variable in ["RPC_URL_8453", "FACILITATOR_API_KEYS", "FACILITATOR_LISTEN", "PRISM_8453"] {
         for text in
             ["ftp://node.example/SECRET", "SECRET", "https://[SECRET/", "a:SECRET", "SECRET:a"]
         {
             let fault = from_env(&[(variable, text)]).unwrap_err();
-            let told = format!("{fault} {fault:?}");
-            assert!(!told.contains("SECRET") && told.contains(variable), "{told}");
+            let message = format!("{fault} {fault:?}");
+            assert!(!message.contains("SECRET") && message.contains(variable), "{message}");
         }
     }
 }

@@ -1,10 +1,10 @@
 use std::path::PathBuf;
 
 use alloy_primitives::address;
-use bursar_chain::courier::SignEnd;
+use bursar_chain::tx_driver::SignEnd;
 use bursar_core::networks::ChainId;
-use bursar_desks::service::Signer;
-use bursar_submit::DeskKey;
+use bursar_outbox::service::Signer;
+use bursar_submit::OutboxKey;
 use bursar_x402::signature::recover;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -95,9 +95,9 @@ fn create(path: &Path) -> Result<SigningKey, KeyFault> {
 
 fn refusal(file: &Path, password: Option<&Path>) -> String {
     let fault = SigningKey::load(file, password).unwrap_err();
-    let told = format!("{fault} {fault:?}");
-    assert!(!told.contains(PASSWORD) && !told.contains(SECRET), "{told}");
-    assert!(told.contains(file.to_str().unwrap()) || told.contains("password"), "{told}");
+    let text = format!("{fault} {fault:?}");
+    assert!(!text.contains(PASSWORD) && !text.contains(SECRET), "{text}");
+    assert!(text.contains(file.to_str().unwrap()) || text.contains("password"), "{text}");
     fault.to_string()
 }
 
@@ -133,9 +133,9 @@ fn accessible_bare_key_is_rejected_with_a_chmod_hint() {
     let folder = Folder::new();
     for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o601, 0o644, 0o666, 0o440] {
         let file = folder.write(&format!("{mode:o}"), SECRET.as_bytes(), mode);
-        let told = refusal(&file, None);
-        assert!(told.contains(&format!("mode {mode:03o}")), "{told}");
-        assert!(told.contains(&format!("`chmod 600 {}`", file.display())), "{told}");
+        let text = refusal(&file, None);
+        assert!(text.contains(&format!("mode {mode:03o}")), "{text}");
+        assert!(text.contains(&format!("`chmod 600 {}`", file.display())), "{text}");
     }
 }
 
@@ -159,12 +159,12 @@ fn invalid_key_file_is_rejected_without_quoting_it() {
     let twice = format!("0x0x{SECRET}");
     for content in ["", "\n", order, &zero, &long, short, &twice, "no such key", "[]", "0x"] {
         let file = folder.write("bare", content.as_bytes(), 0o600);
-        let told = refusal(&file, None);
+        let text = refusal(&file, None);
         assert!(
-            told.contains("not a keystore and not a key of 64 hex digits"),
-            "{content}: {told}"
+            text.contains("neither a keystore nor a key of 64 hex digits"),
+            "{content}: {text}"
         );
-        assert!(content.len() < 5 || !told.contains(content), "{told}");
+        assert!(content.len() < 5 || !text.contains(content), "{text}");
     }
     let long = folder.write("long", &[b'0'; 16 * 1024 + 1], 0o600);
     assert!(refusal(&long, None).contains("too long"));
@@ -288,8 +288,8 @@ fn a_keystore_of_another_kind_is_refused_before_any_work() {
     ] {
         let mut other = content.clone();
         *other.pointer_mut(place).unwrap() = value;
-        let told = refusal(&folder.json(&other), Some(&password));
-        assert!(told.contains("an unsupported keystore"), "{place}: {told}");
+        let text = refusal(&folder.json(&other), Some(&password));
+        assert!(text.contains("an unsupported keystore"), "{place}: {text}");
     }
     for text in ["{", "{}", "{\"version\":3}", "{\"crypto\":\"testpassword\",\"version\":3}"] {
         let file = folder.write("cut.json", text.as_bytes(), 0o600);
@@ -346,8 +346,8 @@ proptest! {
     }
 }
 
-fn desk(signer: Address) -> DeskKey {
-    DeskKey { chain: ChainId(8453), signer }
+fn outbox(signer: Address) -> OutboxKey {
+    OutboxKey { chain: ChainId(8453), signer }
 }
 
 #[tokio::test]
@@ -363,21 +363,21 @@ async fn key_ring_signs_for_its_own_addresses_only() {
 
     let digest = keccak256("a transaction");
     for address in expected {
-        let SignEnd::Signed(signature) = ring.sign(desk(address), digest).await else {
+        let SignEnd::Signed(signature) = ring.sign(outbox(address), digest).await else {
             panic!("declined for {address}");
         };
         assert_eq!(recover(digest, &signature), Ok(address));
     }
     let stranger = SigningKey::from_bytes(&[7; 32]).unwrap().address();
-    assert_eq!(ring.sign(desk(stranger), digest).await, SignEnd::Declined);
-    assert_eq!(KeyRing::default().sign(desk(OWNER), digest).await, SignEnd::Declined);
+    assert_eq!(ring.sign(outbox(stranger), digest).await, SignEnd::Declined);
+    assert_eq!(KeyRing::default().sign(outbox(OWNER), digest).await, SignEnd::Declined);
 }
 
 #[test]
 fn key_listed_in_two_files_is_rejected() {
     let folder = Folder::new();
     let files = ["one", "two"].map(|name| folder.write(name, SECRET.as_bytes(), 0o600));
-    let told = KeyRing::load(&files, None).unwrap_err().to_string();
-    assert!(told.contains("two contains") && told.contains(&OWNER.to_string()), "{told}");
+    let text = KeyRing::load(&files, None).unwrap_err().to_string();
+    assert!(text.contains("two contains") && text.contains(&OWNER.to_string()), "{text}");
     assert_eq!(KeyRing::load(&[], None).unwrap().addresses().count(), 0);
 }

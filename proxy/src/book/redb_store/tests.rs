@@ -8,10 +8,10 @@ fn record(n: u8, taken_at: i64, settlement: Settlement) -> Record {
         body: [0; 32],
         payment: [0; 32],
         taken_at,
-        ends: 0,
+        expires_at: 0,
         stage: Stage::Paid,
         settlement,
-        question: "{}".to_owned(),
+        facilitator_request: "{}".to_owned(),
         model: Some("m".to_owned()),
         amount: "7".to_owned(),
         usd: "0.000007".to_owned(),
@@ -19,17 +19,17 @@ fn record(n: u8, taken_at: i64, settlement: Settlement) -> Record {
         asset: Address::ZERO,
         payer: Address::ZERO,
         usage: None,
-        kept: true,
+        answer_stored: true,
         key: Some(SaleKey([9; 16])),
         bound: Some(300),
     }
 }
 
-fn answer() -> Answer {
-    Answer { status: 200, content_type: None, body: b"hello".to_vec() }
+fn answer() -> StoredAnswer {
+    StoredAnswer { status: 200, content_type: None, body: b"hello".to_vec() }
 }
 
-async fn put(store: &RedbStore, record: &Record, answer: Option<Answer>) {
+async fn put(store: &RedbStore, record: &Record, answer: Option<StoredAnswer>) {
     store.commit(vec![Change::Put(Box::new(record.clone()), answer)]).await.unwrap();
 }
 
@@ -54,7 +54,7 @@ async fn stored_and_deleted_payments_survive_reopening_the_file() {
     assert_eq!(store.answer(PaymentId([3; 32])).await.unwrap(), None);
     assert_eq!(store.open().await.unwrap(), vec![open]);
     // An answer that is no longer kept is deleted.
-    put(&store, &Record { kept: false, ..done.clone() }, None).await;
+    put(&store, &Record { answer_stored: false, ..done.clone() }, None).await;
     assert_eq!(store.answer(done.id).await.unwrap(), None);
 }
 

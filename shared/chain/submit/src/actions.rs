@@ -2,9 +2,9 @@
 
 use bursar_core::time::Utc;
 
-use crate::desk::{Submission, SubmissionId, Trouble};
 use crate::event::Event;
 use crate::input::Action;
+use crate::outbox::{Submission, SubmissionId, Trouble};
 
 /// Returns the event of a change of trouble, or `None` if nothing changed.
 pub(crate) fn troubled(

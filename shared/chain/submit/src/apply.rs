@@ -1,15 +1,15 @@
 //! `event → state`. Total and deterministic: an event that does not match the state changes nothing.
 
-use crate::desk::{Attempt, Desk, Included, Place, Submission};
 use crate::event::{Event, Outcome};
+use crate::outbox::{Attempt, Included, Outbox, Place, Submission};
 
 /// Applies an event to an outbox. Nothing else changes an outbox.
-pub fn apply(desk: &mut Desk, event: &Event) {
+pub fn apply(outbox: &mut Outbox, event: &Event) {
     match event {
         Event::Opened { id, call, ceiling, filler, until } => {
-            let turn = desk.turns;
-            desk.turns = turn.saturating_add(1);
-            desk.open.entry(*id).or_insert_with(|| Submission {
+            let turn = outbox.turns;
+            outbox.turns = turn.saturating_add(1);
+            outbox.open.entry(*id).or_insert_with(|| Submission {
                 call: call.clone(),
                 ceiling: *ceiling,
                 until: *until,
@@ -24,7 +24,7 @@ pub fn apply(desk: &mut Desk, event: &Event) {
             return;
         }
         Event::Finished { id, outcome } => {
-            let ended = desk.open.remove(id);
+            let ended = outbox.open.remove(id);
             let mined = matches!(
                 outcome,
                 Outcome::Succeeded { .. } | Outcome::Reverted { .. } | Outcome::Cancelled { .. }
@@ -32,7 +32,7 @@ pub fn apply(desk: &mut Desk, event: &Event) {
             if let Some(nonce) = ended.and_then(|one| one.nonce)
                 && mined
             {
-                desk.floor = desk.floor.max(nonce.saturating_add(1));
+                outbox.floor = outbox.floor.max(nonce.saturating_add(1));
             }
             return;
         }
@@ -47,7 +47,7 @@ pub fn apply(desk: &mut Desk, event: &Event) {
         | Event::WaitsAgain { .. }
         | Event::Troubled { .. } => {}
     }
-    let Some(one) = desk.open.get_mut(&event.submission()) else { return };
+    let Some(one) = outbox.open.get_mut(&event.submission()) else { return };
     match event {
         Event::Opened { .. } | Event::Finished { .. } => {}
         Event::Reserved { nonce, .. } => {

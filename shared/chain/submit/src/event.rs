@@ -6,7 +6,7 @@ use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Call, Fees, Raw};
-use crate::desk::{Included, Kind, SubmissionId, Trouble};
+use crate::outbox::{Included, Kind, SubmissionId, Trouble};
 
 /// A change of an outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,9 +6,9 @@ use bursar_core::time::Utc;
 use bursar_x402::signature::Signature65;
 
 use crate::call::{Call, Raw};
-use crate::desk::SubmissionId;
 use crate::event::Event;
 use crate::fees::FeeQuote;
+use crate::outbox::SubmissionId;
 
 /// The fixed rules of an outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

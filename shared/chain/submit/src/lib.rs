@@ -4,7 +4,7 @@
 //! performs the actions. The result of an action is the next input. Actions are at-least-once: [`resume`]
 //! returns them again after a crash, and repeating one changes nothing.
 //!
-//! A [`Desk`] (an outbox) belongs to one signer on one network and assigns its nonces. A submission keeps its
+//! A [`Outbox`] (an outbox) belongs to one signer on one network and assigns its nonces. A submission keeps its
 //! nonce until its end. Everything that is ever signed for it uses that nonce, so at most one of these
 //! transactions can take effect.
 //!
@@ -45,18 +45,20 @@
 mod actions;
 mod apply;
 mod call;
-mod desk;
 mod event;
 pub mod fees;
 mod input;
 mod nonces;
+mod outbox;
 mod quoted;
 mod seen;
 mod step;
 
 pub use apply::apply;
 pub use call::{Call, Fees, Raw, Unsigned};
-pub use desk::{Attempt, Desk, DeskKey, Included, Kind, Place, Submission, SubmissionId, Trouble};
 pub use event::{Event, Outcome};
 pub use input::{Action, Found, Input, Quote, Refusal, Rules, SendAnswer, Step};
+pub use outbox::{
+    Attempt, Included, Kind, Outbox, OutboxKey, Place, Submission, SubmissionId, Trouble,
+};
 pub use step::{resume, step};

@@ -1,6 +1,6 @@
 //! Chooses the next nonce and finds missing ones.
 
-use crate::desk::{Desk, SubmissionId};
+use crate::outbox::{Outbox, SubmissionId};
 
 /// How far a node's pending count may be ahead of our nonces and of its mined count: no further than the gap
 /// that could be filled if the count is wrong.
@@ -14,21 +14,21 @@ pub(crate) const GAP_MAX: u64 = 32;
 
 /// Returns the lowest usable nonce that no submission holds, given the first nonce that the node lacks
 /// (`pending`). `None` if the node's counts are implausible.
-pub(crate) fn free(desk: &Desk, pending: u64, mined: u64) -> Option<u64> {
-    let held = desk.held();
-    let next = held.keys().next_back().map_or(0, |last| last.saturating_add(1)).max(desk.floor);
+pub(crate) fn free(outbox: &Outbox, pending: u64, mined: u64) -> Option<u64> {
+    let held = outbox.held();
+    let next = held.keys().next_back().map_or(0, |last| last.saturating_add(1)).max(outbox.floor);
     let next = next.max(mined);
     if pending.max(mined) > NONCE_MAX || pending.saturating_sub(next) > JUMP_MAX {
         return None;
     }
-    (desk.floor.max(pending)..).find(|nonce| !held.contains_key(nonce))
+    (outbox.floor.max(pending)..).find(|nonce| !held.contains_key(nonce))
 }
 
 /// Returns the first gap of unheld nonces from `pending` on, with the submission that it blocks. `pending` is
 /// the first nonce that the node lacks.
-pub(crate) fn gap(desk: &Desk, pending: u64) -> Option<(SubmissionId, std::ops::Range<u64>)> {
+pub(crate) fn gap(outbox: &Outbox, pending: u64) -> Option<(SubmissionId, std::ops::Range<u64>)> {
     let mut from = pending;
-    for (nonce, id) in desk.held().range(pending..) {
+    for (nonce, id) in outbox.held().range(pending..) {
         if *nonce > from {
             return Some((*id, from..*nonce));
         }

@@ -7,18 +7,18 @@ use bursar_core::time::Utc;
 
 use crate::actions::{troubled, withdraw};
 use crate::call::{Call, Fees};
-use crate::desk::{Desk, Kind, Place, Submission, SubmissionId, Trouble};
 use crate::event::{Event, Outcome};
 use crate::fees;
 use crate::input::{Action, Quote, Rules, Step};
+use crate::outbox::{Kind, Outbox, Place, Submission, SubmissionId, Trouble};
 use crate::{apply, nonces};
 
 /// Most attempts of one submission: at an eighth more each time, about forty times the first offer.
 const ATTEMPTS_MAX: usize = 32;
 
 /// Decides on a copy of the outbox, so that each decision sees the previous ones.
-pub(crate) fn quoted(desk: &Desk, rules: &Rules, at: Utc, quote: &Quote) -> Step {
-    let mut work = Work { desk: desk.clone(), at, step: Step::default() };
+pub(crate) fn quoted(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) -> Step {
+    let mut work = Work { outbox: outbox.clone(), at, step: Step::default() };
     work.first_offers(rules, quote);
     work.higher_offers(rules, quote);
     work.fill_gap(rules, quote);
@@ -60,20 +60,20 @@ pub(crate) fn has_passed(ms: i64, then: Utc, now: Utc) -> bool {
 }
 
 struct Work {
-    desk: Desk,
+    outbox: Outbox,
     at: Utc,
     step: Step,
 }
 
 impl Work {
     fn happens(&mut self, event: Event) {
-        apply(&mut self.desk, &event);
+        apply(&mut self.outbox, &event);
         self.step.events.push(event);
     }
 
     fn first_offers(&mut self, rules: &Rules, quote: &Quote) {
         let mut queued: Vec<(u64, SubmissionId)> = self
-            .desk
+            .outbox
             .open
             .iter()
             .filter(|(_id, one)| one.nonce.is_none())
@@ -81,21 +81,21 @@ impl Work {
             .collect();
         queued.sort_unstable();
         for (_turn, id) in queued {
-            if self.desk.held().len() >= rules.window {
+            if self.outbox.held().len() >= rules.window {
                 break;
             }
-            let Some(one) = self.desk.open.get(&id) else { continue };
+            let Some(one) = self.outbox.open.get(&id) else { continue };
             if !one.may_go(self.at) {
                 self.happens(Event::Finished { id, outcome: Outcome::Dropped });
                 continue;
             }
             let offer = fees::within(&quote.fee, one.ceiling);
-            let (trouble, go) = match (offer, nonces::free(&self.desk, quote.pending, quote.mined))
-            {
-                (None, _any) => (Some(Trouble::TooExpensive), None),
-                (_any, None) => (Some(Trouble::NonceJump), None),
-                (Some(fees), Some(nonce)) => (None, Some((fees, nonce))),
-            };
+            let (trouble, go) =
+                match (offer, nonces::free(&self.outbox, quote.pending, quote.mined)) {
+                    (None, _any) => (Some(Trouble::TooExpensive), None),
+                    (_any, None) => (Some(Trouble::NonceJump), None),
+                    (Some(fees), Some(nonce)) => (None, Some((fees, nonce))),
+                };
             if let Some(said) = troubled(id, one, trouble) {
                 self.happens(said);
             }
@@ -108,18 +108,18 @@ impl Work {
 
     fn higher_offers(&mut self, rules: &Rules, quote: &Quote) {
         let due: Vec<SubmissionId> = self
-            .desk
+            .outbox
             .open
             .iter()
             .filter(|(_id, one)| is_due(one, rules, self.at))
             .map(|(id, _one)| *id)
             .collect();
         for id in due {
-            let late = self.desk.open.get(&id).and_then(|one| withdraw(id, one, self.at));
+            let late = self.outbox.open.get(&id).and_then(|one| withdraw(id, one, self.at));
             if let Some(withdrawn) = late {
                 self.happens(withdrawn);
             }
-            let Some(one) = self.desk.open.get(&id) else { continue };
+            let Some(one) = self.outbox.open.get(&id) else { continue };
             let Some((_newest, tried, _raw)) = one.newest() else { continue };
             // After an empty transaction, only further empty ones are offered.
             let nothing = Kind::Nothing { gas_limit: quote.plain_gas };
@@ -149,7 +149,7 @@ impl Work {
 
     /// Fills the gap of nonces below a transaction that waits too long.
     fn fill_gap(&mut self, rules: &Rules, quote: &Quote) {
-        let above = quote.pending.max(self.desk.floor);
+        let above = quote.pending.max(self.outbox.floor);
         // A reorganization deeper than the confirmations may have removed transactions that count as mined.
         // Only a very long wait is evidence of that.
         let very_long = rules.patience_ms.saturating_mul(8);
@@ -166,10 +166,10 @@ impl Work {
         }
         for nonce in gap {
             let id = self.filler_id(nonce);
-            if self.desk.open.contains_key(&id) {
+            if self.outbox.open.contains_key(&id) {
                 continue;
             }
-            let call = Call::nothing(self.desk.key.signer, quote.plain_gas);
+            let call = Call::nothing(self.outbox.key.signer, quote.plain_gas);
             self.happens(Event::Opened { id, call, ceiling, filler: true, until: None });
             self.happens(Event::Reserved { id, nonce });
             self.authorize(id, Kind::Whole, fees);
@@ -182,17 +182,17 @@ impl Work {
         from: u64,
         patience_ms: i64,
     ) -> Option<(SubmissionId, &Submission, Range<u64>)> {
-        let (stuck, gap) = nonces::gap(&self.desk, from)?;
-        let one = self.desk.open.get(&stuck)?;
+        let (stuck, gap) = nonces::gap(&self.outbox, from)?;
+        let one = self.outbox.open.get(&stuck)?;
         is_stuck(one, patience_ms, self.at).then_some((stuck, one, gap))
     }
 
     /// Returns a filler's id, which differs each time a nonce is filled.
     fn filler_id(&self, nonce: u64) -> SubmissionId {
-        let mut seed = self.desk.key.chain.0.to_be_bytes().to_vec();
-        seed.extend(self.desk.key.signer);
+        let mut seed = self.outbox.key.chain.0.to_be_bytes().to_vec();
+        seed.extend(self.outbox.key.signer);
         seed.extend(nonce.to_be_bytes());
-        seed.extend(self.desk.turns.to_be_bytes());
+        seed.extend(self.outbox.turns.to_be_bytes());
         let digest = keccak256(seed);
         let mut id = [0; 16];
         id.copy_from_slice(digest.get(..16).unwrap_or(&[0; 16]));
@@ -200,8 +200,8 @@ impl Work {
     }
 
     fn authorize(&mut self, id: SubmissionId, kind: Kind, fees: Fees) {
-        let Some(one) = self.desk.open.get(&id) else { return };
-        let Some(unsigned) = one.unsigned(&self.desk.key, kind, fees) else { return };
+        let Some(one) = self.outbox.open.get(&id) else { return };
+        let Some(unsigned) = one.unsigned(&self.outbox.key, kind, fees) else { return };
         let attempt = one.attempts.len();
         let digest = unsigned.digest();
         self.happens(Event::Authorized { id, kind, fees, digest, at: self.at });

@@ -3,9 +3,9 @@
 use bursar_core::time::Utc;
 
 use crate::actions::{resend, sign, withdraw};
-use crate::desk::{Attempt, Desk, Included, Kind, Place, Submission, SubmissionId};
 use crate::event::{Event, Outcome};
 use crate::input::{Action, Found, Rules, Step};
+use crate::outbox::{Attempt, Included, Kind, Outbox, Place, Submission, SubmissionId};
 use crate::quoted::{has_passed, is_due};
 
 /// How long a nonce must be used by none of our transactions before that is believed, in milliseconds. A number
@@ -21,8 +21,8 @@ pub(crate) struct Look {
     pub(crate) settled: u64,
 }
 
-pub(crate) fn seen(desk: &Desk, rules: &Rules, at: Utc, id: SubmissionId, look: &Look) -> Step {
-    let Some(one) = desk.open.get(&id).filter(|one| one.is_signed()) else {
+pub(crate) fn seen(outbox: &Outbox, rules: &Rules, at: Utc, id: SubmissionId, look: &Look) -> Step {
+    let Some(one) = outbox.open.get(&id).filter(|one| one.is_signed()) else {
         return Step::default();
     };
     match look.found.and_then(|found| ours(one, &found)) {

@@ -5,9 +5,9 @@ use bursar_x402::signature::{Signature65, recover};
 
 use crate::actions::{resend, sign, troubled};
 use crate::call::Call;
-use crate::desk::{Desk, Kind, Place, Submission, SubmissionId, Trouble};
 use crate::event::{Event, Outcome};
 use crate::input::{Action, Input, Refusal, Rules, SendAnswer, Step};
+use crate::outbox::{Kind, Outbox, Place, Submission, SubmissionId, Trouble};
 use crate::seen::Look;
 use crate::{quoted, seen};
 
@@ -20,30 +20,30 @@ pub(crate) const OPEN_MAX: usize = 4096;
 /// # Errors
 /// [`Refusal`] if the input is rejected. Results for a submission that has ended are not errors; they have no
 /// consequences.
-pub fn step(desk: &Desk, rules: &Rules, at: Utc, input: Input) -> Result<Step, Refusal> {
+pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Step, Refusal> {
     match input {
-        Input::Open { id, call, ceiling, until } => open(desk, at, id, call, ceiling, until),
-        Input::Cancel { id } => cancel(desk, id),
-        Input::Quoted(quote) => Ok(quoted::quoted(desk, rules, at, &quote)),
-        Input::Signature { id, attempt, signature } => signed(desk, at, id, attempt, &signature),
-        Input::Declined { id, attempt } => Ok(declined(desk, id, attempt)),
-        Input::Answered { id, answer } => Ok(answered(desk, id, answer)),
+        Input::Open { id, call, ceiling, until } => open(outbox, at, id, call, ceiling, until),
+        Input::Cancel { id } => cancel(outbox, id),
+        Input::Quoted(quote) => Ok(quoted::quoted(outbox, rules, at, &quote)),
+        Input::Signature { id, attempt, signature } => signed(outbox, at, id, attempt, &signature),
+        Input::Declined { id, attempt } => Ok(declined(outbox, id, attempt)),
+        Input::Answered { id, answer } => Ok(answered(outbox, id, answer)),
         Input::Seen { id, asked, found, known, head, settled } => {
-            Ok(seen::seen(desk, rules, at, id, &Look { asked, found, known, head, settled }))
+            Ok(seen::seen(outbox, rules, at, id, &Look { asked, found, known, head, settled }))
         }
-        Input::Tick => Ok(Step { events: expired(desk, at), actions: tick(desk, rules, at) }),
+        Input::Tick => Ok(Step { events: expired(outbox, at), actions: tick(outbox, rules, at) }),
     }
 }
 
 /// Returns every pending action of an outbox that was just read from disk: it broadcasts signed bytes again,
 /// requests authorized signatures again, and queries the chain for everything else.
-pub fn resume(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
+pub fn resume(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
-    for (id, one) in &desk.open {
+    for (id, one) in &outbox.open {
         actions.extend(sign(*id, one).filter(|_sign| !is_mined(one)));
         actions.extend(resend(*id, one, at).filter(|_send| !is_mined(one)));
     }
-    actions.extend(tick(desk, rules, at));
+    actions.extend(tick(outbox, rules, at));
     actions
 }
 
@@ -52,40 +52,40 @@ fn is_mined(one: &Submission) -> bool {
 }
 
 /// Returns the actions due at each new block.
-fn tick(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
+fn tick(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
     let wants_a_price = |one: &Submission| {
         one.nonce.is_none()
             || quoted::is_due(one, rules, at)
             || quoted::is_stuck(one, rules.patience_ms, at)
     };
-    if desk.open.values().any(wants_a_price) {
+    if outbox.open.values().any(wants_a_price) {
         actions.push(Action::Quote);
     }
-    actions.extend(desk.open.iter().filter_map(|(id, one)| look(*id, one)));
+    actions.extend(outbox.open.iter().filter_map(|(id, one)| look(*id, one)));
     actions
 }
 
 /// Ends submissions that expired before they were signed; their nonces are free again.
-fn expired(desk: &Desk, at: Utc) -> Vec<Event> {
+fn expired(outbox: &Outbox, at: Utc) -> Vec<Event> {
     let late = |one: &Submission| !one.is_signed() && !one.may_go(at);
-    let ended = desk.open.iter().filter(|(_id, one)| late(one));
+    let ended = outbox.open.iter().filter(|(_id, one)| late(one));
     ended.map(|(id, _one)| Event::Finished { id: *id, outcome: Outcome::Dropped }).collect()
 }
 
 fn open(
-    desk: &Desk,
+    outbox: &Outbox,
     at: Utc,
     id: SubmissionId,
     call: Call,
     ceiling: u128,
     until: Option<Utc>,
 ) -> Result<Step, Refusal> {
-    if let Some(one) = desk.open.get(&id) {
+    if let Some(one) = outbox.open.get(&id) {
         let same = one.call == call && one.ceiling == ceiling && one.until == until;
         return if same { Ok(Step::default()) } else { Err(Refusal::OtherCall) };
     }
-    if desk.open.len() >= OPEN_MAX {
+    if outbox.open.len() >= OPEN_MAX {
         return Err(Refusal::Full);
     }
     if until.is_some_and(|until| at >= until) {
@@ -95,8 +95,8 @@ fn open(
     Ok(Step { events: vec![opened], actions: vec![Action::Quote] })
 }
 
-fn cancel(desk: &Desk, id: SubmissionId) -> Result<Step, Refusal> {
-    let one = desk.open.get(&id).ok_or(Refusal::Unknown)?;
+fn cancel(outbox: &Outbox, id: SubmissionId) -> Result<Step, Refusal> {
+    let one = outbox.open.get(&id).ok_or(Refusal::Unknown)?;
     if is_mined(one) {
         return Err(Refusal::TooLate);
     }
@@ -115,20 +115,20 @@ fn cancel(desk: &Desk, id: SubmissionId) -> Result<Step, Refusal> {
 }
 
 fn signed(
-    desk: &Desk,
+    outbox: &Outbox,
     at: Utc,
     id: SubmissionId,
     attempt: usize,
     signature: &Signature65,
 ) -> Result<Step, Refusal> {
     // The submission may have ended while a slow signer was asked.
-    let Some(one) = desk.open.get(&id) else { return Ok(Step::default()) };
+    let Some(one) = outbox.open.get(&id) else { return Ok(Step::default()) };
     let Some(tried) = one.attempts.get(attempt) else { return Ok(Step::default()) };
-    let Some(unsigned) = desk.unsigned(id, attempt) else { return Ok(Step::default()) };
+    let Some(unsigned) = outbox.unsigned(id, attempt) else { return Ok(Step::default()) };
     if tried.declined || is_mined(one) {
         return Ok(Step::default());
     }
-    if recover(tried.digest, signature) != Ok(desk.key.signer) {
+    if recover(tried.digest, signature) != Ok(outbox.key.signer) {
         return Err(Refusal::WrongSignature);
     }
     if tried.raw.is_none() && matches!(tried.kind, Kind::Whole) && !one.may_go(at) {
@@ -162,8 +162,8 @@ fn signed(
     }
 }
 
-fn declined(desk: &Desk, id: SubmissionId, attempt: usize) -> Step {
-    let waits = desk.open.get(&id).filter(|one| {
+fn declined(outbox: &Outbox, id: SubmissionId, attempt: usize) -> Step {
+    let waits = outbox.open.get(&id).filter(|one| {
         one.unsigned_attempt().is_some_and(|(unsigned, _attempt)| unsigned == attempt)
     });
     let event = waits.map(|one| {
@@ -176,8 +176,8 @@ fn declined(desk: &Desk, id: SubmissionId, attempt: usize) -> Step {
     Step { events: event.into_iter().collect(), actions: Vec::new() }
 }
 
-fn answered(desk: &Desk, id: SubmissionId, answer: SendAnswer) -> Step {
-    let Some(one) = desk.open.get(&id).filter(|one| one.is_signed()) else {
+fn answered(outbox: &Outbox, id: SubmissionId, answer: SendAnswer) -> Step {
+    let Some(one) = outbox.open.get(&id).filter(|one| one.is_signed()) else {
         return Step::default();
     };
     let mut step = Step::default();

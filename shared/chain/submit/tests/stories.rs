@@ -7,8 +7,8 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
-    Action, Call, Desk, DeskKey, Event, Fees, Found, Input, Outcome, Quote, Raw, Refusal, Rules,
-    SendAnswer, SubmissionId, Trouble, apply, resume, step,
+    Action, Call, Event, Fees, Found, Input, Outbox, OutboxKey, Outcome, Quote, Raw, Refusal,
+    Rules, SendAnswer, SubmissionId, Trouble, apply, resume, step,
 };
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
@@ -16,7 +16,7 @@ use k256::ecdsa::SigningKey;
 const RULES: Rules = Rules { confirmations: 3, patience_ms: 10_000, window: 2, ceiling: 4_000 };
 
 struct Story {
-    desk: Desk,
+    outbox: Outbox,
     key: SigningKey,
     now: Utc,
     price: u128,
@@ -29,13 +29,13 @@ impl Story {
         let key = SigningKey::from_slice(&[7; 32]).unwrap();
         let point = key.verifying_key().to_encoded_point(false);
         let signer = Address::from_word(keccak256(&point.as_bytes()[1..]));
-        let desk = Desk::new(DeskKey { chain: ChainId(1), signer });
-        Self { desk, key, now: Utc(0), price: 100, pending: 0, mined: 0 }
+        let outbox = Outbox::new(OutboxKey { chain: ChainId(1), signer });
+        Self { outbox, key, now: Utc(0), price: 100, pending: 0, mined: 0 }
     }
 
     fn tell(&mut self, input: Input) -> (Vec<Event>, Vec<Action>) {
-        let taken = step(&self.desk, &RULES, self.now, input).unwrap();
-        taken.events.iter().for_each(|event| apply(&mut self.desk, event));
+        let taken = step(&self.outbox, &RULES, self.now, input).unwrap();
+        taken.events.iter().for_each(|event| apply(&mut self.outbox, event));
         (taken.events, taken.actions)
     }
 
@@ -84,11 +84,11 @@ impl Story {
     }
 
     fn nonce(&self, n: u8) -> Option<u64> {
-        self.desk.open.get(&id(n))?.nonce
+        self.outbox.open.get(&id(n))?.nonce
     }
 
     fn trouble(&self, n: u8) -> Option<Trouble> {
-        self.desk.open.get(&id(n))?.trouble
+        self.outbox.open.get(&id(n))?.trouble
     }
 }
 
@@ -118,7 +118,7 @@ fn a_submission_succeeds_once_its_block_is_final() {
     let (events, _) = story.tell(seen(1, Some(raw), 1, 6, 8));
     let outcome = Outcome::Succeeded { hash: raw.hash, block: 6 };
     assert_eq!(events, [Event::Finished { id: id(1), outcome }]);
-    assert_eq!((story.desk.floor, story.desk.open.len()), (1, 0));
+    assert_eq!((story.outbox.floor, story.outbox.open.len()), (1, 0));
 }
 
 #[test]
@@ -131,13 +131,13 @@ fn an_offer_rises_by_an_eighth_and_either_attempt_may_be_mined() {
     story.now = Utc(10_000);
     let second = story.signed();
     let offers: Vec<Fees> =
-        story.desk.open[&id(1)].attempts.iter().map(|attempt| attempt.fees).collect();
+        story.outbox.open[&id(1)].attempts.iter().map(|attempt| attempt.fees).collect();
     let dynamic = |max_fee, tip| Fees::Dynamic { max_fee, tip };
     assert_eq!(offers, [dynamic(100, 8), dynamic(113, 9)]);
     assert_ne!(first[0].1.hash, second[0].1.hash);
     // The first attempt was mined after all.
     story.mined(1, &first[0].1, 2);
-    assert!(story.desk.open.is_empty());
+    assert!(story.outbox.open.is_empty());
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_pending_signature_blocks_further_offers() {
     assert_eq!(events.len(), 2, "a nonce and the leave to sign");
     story.now = Utc(1_000_000);
     assert_eq!(story.quoted(), (vec![], vec![]));
-    let again = resume(&story.desk, &RULES, story.now);
+    let again = resume(&story.outbox, &RULES, story.now);
     let signs = again.iter().filter(|action| matches!(action, Action::Sign { attempt: 0, .. }));
     assert_eq!(signs.count(), 1, "after a restart the same is asked");
 }
@@ -168,7 +168,7 @@ fn a_submission_waits_while_the_price_exceeds_its_ceiling() {
         story.now = story.now.plus_ms(10_000);
         story.signed();
     }
-    let most = story.desk.open[&id(1)].attempts.iter().map(|attempt| attempt.fees.most()).max();
+    let most = story.outbox.open[&id(1)].attempts.iter().map(|attempt| attempt.fees.most()).max();
     assert!(most.unwrap() <= 1_000, "{most:?}");
 }
 
@@ -179,7 +179,7 @@ fn at_most_the_window_holds_nonces_in_order_of_arrival() {
     story.signed();
     assert_eq!([story.nonce(1), story.nonce(2), story.nonce(3)], [Some(0), Some(1), None]);
     story.pending = 2;
-    let hash = story.desk.open[&id(1)].attempts[0].raw.clone().unwrap();
+    let hash = story.outbox.open[&id(1)].attempts[0].raw.clone().unwrap();
     story.mined(1, &hash, 1);
     story.signed();
     assert_eq!(story.nonce(3), Some(2));
@@ -212,7 +212,7 @@ fn a_mined_submission_cannot_be_cancelled() {
     story.open(1);
     let sent = story.signed();
     story.tell(seen(1, Some(&sent[0].1), 1, 4, 4));
-    let refused = step(&story.desk, &RULES, story.now, Input::Cancel { id: id(1) });
+    let refused = step(&story.outbox, &RULES, story.now, Input::Cancel { id: id(1) });
     assert_eq!(refused, Err(Refusal::TooLate));
 }
 
@@ -222,7 +222,7 @@ fn a_reused_id_is_refused_and_a_repeated_open_has_no_effect() {
     story.open(1);
     let again = |call| Input::Open { id: id(1), call, ceiling: 1_000, until: None };
     assert_eq!(story.tell(again(call(1))), (vec![], vec![]));
-    let other = step(&story.desk, &RULES, story.now, again(call(2)));
+    let other = step(&story.outbox, &RULES, story.now, again(call(2)));
     assert_eq!(other, Err(Refusal::OtherCall));
 }
 
@@ -256,10 +256,10 @@ fn a_nonce_gap_is_used_by_the_queue_or_filled() {
     assert_eq!(story.signed(), [], "it may only be late");
     story.now = Utc(10_000);
     story.signed();
-    let fillers: Vec<_> = story.desk.open.values().filter(|one| one.filler).collect();
+    let fillers: Vec<_> = story.outbox.open.values().filter(|one| one.filler).collect();
     assert_eq!(fillers.len(), 1);
     assert_eq!((fillers[0].nonce, fillers[0].call.value), (Some(1), U256::ZERO));
-    assert_eq!(fillers[0].call.to, story.desk.key.signer);
+    assert_eq!(fillers[0].call.to, story.outbox.key.signer);
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn a_submission_at_its_ceiling_can_still_be_cancelled() {
     story.tell(Input::Cancel { id: id(1) });
     let nothing = story.signed();
     assert_eq!(nothing.len(), 1, "for doing nothing more may");
-    let last = story.desk.open[&id(1)].attempts.last().unwrap().fees.most();
+    let last = story.outbox.open[&id(1)].attempts.last().unwrap().fees.most();
     assert!(last > 1_000 && last <= RULES.ceiling, "{last}");
 }
 
@@ -363,8 +363,8 @@ fn only_bytes_that_the_signer_signed_for_these_terms_are_genuine() {
     let mut story = Story::begin();
     story.open(1);
     story.signed();
-    let key = story.desk.key;
-    let one = story.desk.open[&id(1)].clone();
+    let key = story.outbox.key;
+    let one = story.outbox.open[&id(1)].clone();
     assert!(one.is_genuine(&key));
     let mut other = one.clone();
     other.call.value = U256::from(9);
@@ -373,7 +373,7 @@ fn only_bytes_that_the_signer_signed_for_these_terms_are_genuine() {
     let raw = bytes.attempts[0].raw.as_mut().unwrap();
     raw.bytes = Bytes::from_static(&[2, 1, 1]);
     assert!(!bytes.is_genuine(&key), "any bytes");
-    let stranger = DeskKey { signer: Address::repeat_byte(3), ..key };
+    let stranger = OutboxKey { signer: Address::repeat_byte(3), ..key };
     assert!(!one.is_genuine(&stranger), "another signer");
 }
 
@@ -405,11 +405,11 @@ fn a_cancelled_call_is_not_broadcast_again_even_where_every_node_forgot_it() {
     story.tell(Input::Cancel { id: id(1) });
     let (_events, actions) = story.tell(forgotten(1, 1));
     assert!(!actions.iter().any(|action| matches!(action, Action::Send { .. })), "{actions:?}");
-    assert_eq!(resume(&story.desk, &RULES, story.now).first(), Some(&Action::Quote));
-    assert!(!story.desk.open[&id(1)].may_send(whole[0].1.hash, story.now));
+    assert_eq!(resume(&story.outbox, &RULES, story.now).first(), Some(&Action::Quote));
+    assert!(!story.outbox.open[&id(1)].may_send(whole[0].1.hash, story.now));
     let nothing = story.signed();
-    assert!(story.desk.open[&id(1)].may_send(nothing[0].1.hash, story.now));
-    let is_call = |hash: B256| story.desk.open[&id(1)].is_call(hash);
+    assert!(story.outbox.open[&id(1)].may_send(nothing[0].1.hash, story.now));
+    let is_call = |hash: B256| story.outbox.open[&id(1)].is_call(hash);
     assert!(is_call(whole[0].1.hash) && !is_call(nothing[0].1.hash));
     let (_events, actions) = story.tell(forgotten(1, 2));
     let raw = nothing[0].1.clone();
@@ -443,7 +443,7 @@ fn an_expired_unsigned_call_is_dropped() {
     assert_eq!(story.tell(late), (vec![end(1)], vec![]));
     // An expired call is not opened.
     let again = Input::Open { id: id(2), call: call(2), ceiling: 9, until: Some(until) };
-    assert_eq!(step(&story.desk, &RULES, story.now, again), Err(Refusal::Expired));
+    assert_eq!(step(&story.outbox, &RULES, story.now, again), Err(Refusal::Expired));
 }
 
 #[test]

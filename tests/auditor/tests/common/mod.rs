@@ -1,7 +1,7 @@
 //! Drives the auditor through the steps of a test.
 #![allow(dead_code, unreachable_pub, clippy::panic, clippy::unwrap_used)]
 
-use bursar_auditor::seen::*;
+use bursar_auditor::observations::*;
 use bursar_auditor::{Auditor, Facts, NetworkFact, Violation};
 
 pub const BASE: u64 = 8453;
@@ -16,7 +16,7 @@ pub const NOON: i64 = 1_773_144_000_000;
 
 /// An auditor, and the clocks that the test moves.
 #[derive(Debug)]
-pub struct Play {
+pub struct AuditorDriver {
     pub auditor: Auditor,
     pub clocks: Clocks,
     next: Ticket,
@@ -53,40 +53,41 @@ pub fn offer(amount: u128) -> Offer {
     }
 }
 
-impl Play {
+impl AuditorDriver {
     /// Starts with one address, one policy "p", and two agents under it: HHH111 (HMAC) and BBB111 (bearer).
     pub fn new(p: Policy) -> Self {
         let networks = vec![NetworkFact { chain: BASE, on: true, stablecoin: COIN.into() }];
         let clocks =
             Clocks { wall_ms: NOON, zone: "UTC".into(), boot: 1, boot_ms: 50_000, block_ms: None };
         let auditor = Auditor::new(Facts { networks, signed_days: 30 });
-        let mut play = Self { auditor, clocks: clocks.clone(), next: 0, signatures: 0 };
-        play.ok(Seen::Clocks(clocks));
-        play.order(Order::CreateWallet, End::Done);
-        play.order(Order::AddAddress { label: "main".into() }, End::Added { address: MAIN.into() });
-        play.order(Order::CreatePolicy { name: "p".into(), policy: p }, End::Done);
+        let mut driver = Self { auditor, clocks: clocks.clone(), next: 0, signatures: 0 };
+        driver.accepts(Observation::Clocks(clocks));
+        driver.order(Order::CreateWallet, End::Done);
+        driver
+            .order(Order::AddAddress { label: "main".into() }, End::Added { address: MAIN.into() });
+        driver.order(Order::CreatePolicy { name: "p".into(), policy: p }, End::Done);
         for (code, bearer) in [("HHH111", false), ("BBB111", true)] {
             let name = code.to_lowercase();
             let end = End::Registered { agent: code.into() };
-            play.order(Order::RegisterAgent { name, bearer }, end);
+            driver.order(Order::RegisterAgent { name, bearer }, end);
             let (policy, label) = ("p".into(), "main".into());
-            play.order(Order::Commission { agent: code.into(), policy, label }, End::Done);
+            driver.order(Order::Commission { agent: code.into(), policy, label }, End::Done);
         }
-        play
+        driver
     }
 
     /// Shows an observation that the auditor must accept.
-    pub fn ok(&mut self, seen: Seen) {
-        if let Err(v) = self.auditor.see(&seen) {
+    pub fn accepts(&mut self, observation: Observation) {
+        if let Err(v) = self.auditor.observe(&observation) {
             panic!("{v}");
         }
     }
 
     /// Shows an observation that the auditor must reject, and returns the violation.
-    pub fn bad(&mut self, seen: Seen) -> Violation {
-        match self.auditor.see(&seen) {
+    pub fn rejects(&mut self, observation: Observation) -> Violation {
+        match self.auditor.observe(&observation) {
             Err(v) => v,
-            Ok(()) => panic!("nobody objected to {seen:?}"),
+            Ok(()) => panic!("the auditor accepted {observation:?}"),
         }
     }
 
@@ -99,52 +100,52 @@ impl Play {
     /// Gives an order and leaves it open.
     pub fn ordered(&mut self, order: Order) -> Ticket {
         let ticket = self.ticket();
-        self.ok(Seen::Ordered { ticket, order });
+        self.accepts(Observation::Ordered { ticket, order });
         ticket
     }
 
     /// Gives an order that must be allowed to end like this.
     pub fn order(&mut self, order: Order, end: End) {
         let ticket = self.ordered(order);
-        self.ok(Seen::Obeyed { ticket, end });
+        self.accepts(Observation::OrderEnded { ticket, end });
     }
 
     /// Gives an order that must not be allowed to end like this.
-    pub fn order_bad(&mut self, order: Order, end: End) -> Violation {
+    pub fn order_rejected(&mut self, order: Order, end: End) -> Violation {
         let ticket = self.ordered(order);
-        self.bad(Seen::Obeyed { ticket, end })
+        self.rejects(Observation::OrderEnded { ticket, end })
     }
 
     /// Makes a call and leaves it open.
     pub fn called(&mut self, call: Call) -> Ticket {
         let ticket = self.ticket();
-        self.ok(Seen::Called { ticket, call });
+        self.accepts(Observation::Called { ticket, call });
         ticket
     }
 
     /// Makes a call that must be allowed to get this answer.
     pub fn call(&mut self, call: Call, answer: Answer) {
         let ticket = self.called(call);
-        self.ok(Seen::Answered { ticket, answer });
+        self.accepts(Observation::Answered { ticket, answer });
     }
 
     /// Makes a call that must not be allowed to get this answer.
-    pub fn call_bad(&mut self, call: Call, answer: Answer) -> Violation {
+    pub fn call_rejected(&mut self, call: Call, answer: Answer) -> Violation {
         let ticket = self.called(call);
-        self.bad(Seen::Answered { ticket, answer })
+        self.rejects(Observation::Answered { ticket, answer })
     }
 
     /// Advances both clocks.
-    pub fn later(&mut self, ms: i64) {
+    pub fn advance_ms(&mut self, ms: i64) {
         self.clocks.wall_ms += ms;
         self.clocks.boot_ms += u64::try_from(ms).unwrap();
-        self.ok(Seen::Clocks(self.clocks.clone()));
+        self.accepts(Observation::Clocks(self.clocks.clone()));
     }
 
     /// Sets the wall clock only.
     pub fn set_wall(&mut self, wall_ms: i64) {
         self.clocks.wall_ms = wall_ms;
-        self.ok(Seen::Clocks(self.clocks.clone()));
+        self.accepts(Observation::Clocks(self.clocks.clone()));
     }
 
     /// Returns the wall clock in Unix seconds.
@@ -189,18 +190,18 @@ impl Play {
     pub fn pays(&mut self, ask: &Ask, id: &str) -> Payment {
         let payment = self.payment(ask, id);
         let ticket = self.called(sign(ask));
-        self.ok(signed(id, id));
-        self.ok(Seen::Answered { ticket, answer: header(id, &payment) });
+        self.accepts(signed(id, id));
+        self.accepts(Observation::Answered { ticket, answer: header(id, &payment) });
         payment
     }
 
     /// Like [`Self::pays`], but the auditor must reject the signature or the answer.
-    pub fn pays_bad(&mut self, ask: &Ask, id: &str) -> Violation {
+    pub fn pays_rejected(&mut self, ask: &Ask, id: &str) -> Violation {
         let payment = self.payment(ask, id);
         let ticket = self.called(sign(ask));
-        match self.auditor.see(&signed(id, id)) {
+        match self.auditor.observe(&signed(id, id)) {
             Err(v) => v,
-            Ok(()) => self.bad(Seen::Answered { ticket, answer: header(id, &payment) }),
+            Ok(()) => self.rejects(Observation::Answered { ticket, answer: header(id, &payment) }),
         }
     }
 
@@ -212,8 +213,11 @@ impl Play {
     /// Plays the approval of a held call, and a poll that returns its payment.
     pub fn approves(&mut self, ask: &Ask, id: &str) -> Payment {
         let ticket = self.ordered(approve(id));
-        self.ok(signed(id, id));
-        self.ok(Seen::Obeyed { ticket, end: End::Decided { status: "signed".into() } });
+        self.accepts(signed(id, id));
+        self.accepts(Observation::OrderEnded {
+            ticket,
+            end: End::Decided { status: "signed".into() },
+        });
         let payment = self.payment(ask, id);
         self.call(poll(id), header(id, &payment));
         payment
@@ -221,15 +225,15 @@ impl Play {
 
     /// Stops the process in an orderly way, starts it and opens the wallet.
     pub fn stop_and_start(&mut self) {
-        self.ok(Seen::Stopped);
-        self.ok(Seen::Started);
+        self.accepts(Observation::Stopped);
+        self.accepts(Observation::Started);
         self.order(Order::OpenWallet { right: true }, End::Done);
     }
 
     /// Kills the process, starts it and opens the wallet.
     pub fn restart(&mut self) {
-        self.ok(Seen::Died);
-        self.ok(Seen::Started);
+        self.accepts(Observation::Died);
+        self.accepts(Observation::Started);
         self.order(Order::OpenWallet { right: true }, End::Done);
     }
 
@@ -252,7 +256,7 @@ impl Play {
             spent,
             reserved,
         });
-        self.auditor.see(&Seen::Answered { ticket, answer })
+        self.auditor.observe(&Observation::Answered { ticket, answer })
     }
 }
 
@@ -284,8 +288,12 @@ pub fn header(id: &str, payment: &Payment) -> Answer {
     Answer::Header { id: id.into(), payment: payment.clone() }
 }
 
-pub fn signed(id: &str, digest: &str) -> Seen {
-    Seen::Signed(Signed { signer: MAIN.into(), digest: digest.into(), request: Some(id.into()) })
+pub fn signed(id: &str, digest: &str) -> Observation {
+    Observation::Signed(Signed {
+        signer: MAIN.into(),
+        digest: digest.into(),
+        request: Some(id.into()),
+    })
 }
 
 pub fn refusal(http: u16, code: &str, id: Option<&str>) -> Answer {

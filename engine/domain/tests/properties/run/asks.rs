@@ -20,29 +20,29 @@ impl Run {
         self.asked.push((agent, identity.clone(), payment.clone()));
         let now = self.world.now();
         let unlocked = self.world.unlocked;
-        let hearing = self.model.hears(agent, &identity, &payment, unlocked, &now);
+        let prediction = self.model.predict(agent, &identity, &payment, unlocked, &now);
         let id = self.model.agents[agent].id.clone();
         let action = self.world.ask_action(&id, identity.clone(), payment.clone());
         let result = self.perform(action);
-        match hearing {
-            Hearing::Locked => {
+        match prediction {
+            Prediction::Locked => {
                 result.expect_err("nobody is heard while the wallet is locked");
                 self.note("asked", "while locked");
             }
-            Hearing::Unheard(codes) => self.expect_refused("asked", result, &codes),
-            Hearing::Earlier(first, lists_now) => {
+            Prediction::Unrecorded(codes) => self.expect_refused("asked", result, &codes),
+            Prediction::Earlier(first, lists_now) => {
                 self.expect_earlier(first, lists_now, result, &now)
             }
-            Hearing::Over(first, lists_now) => match result {
+            Prediction::Over(first, lists_now) => match result {
                 Ok(decision) => {
                     assert_eq!(decision.reply, Reply::Request(first));
                     assert_eq!(decision.effects, []);
-                    assert!(!self.model.requests[&first].standing.waits());
+                    assert!(!self.model.requests[&first].status.is_held());
                     self.note("repeated", "over");
                 }
                 Err(refusal) => assert_eq!(Some(refusal.code), lists_now),
             },
-            Hearing::New => {
+            Prediction::New => {
                 let decision = result.expect("a new ask is heard");
                 self.judge(agent, &identity, payment, &decision, &now);
             }
@@ -112,8 +112,8 @@ impl Run {
         let left = rules.daily.saturating_sub(spent + self.model.reserved_by(agent));
         match size {
             Size::Micros(micros) => micros,
-            Size::Threshold(off) => rules.alone_below.saturating_add_signed(off),
-            Size::AtOnce(off) => rules.at_once.saturating_add_signed(off),
+            Size::Threshold(off) => rules.auto_below.saturating_add_signed(off),
+            Size::PerRequest(off) => rules.per_request.saturating_add_signed(off),
             Size::Left(off) => left.saturating_add_signed(off),
         }
     }
@@ -133,13 +133,13 @@ impl Run {
             panic!("a repeat was answered anew: {decision:?}")
         };
         assert_eq!(*record, self.world.records[&first]);
-        let what = match self.model.requests[&first].standing {
-            Standing::Waits { .. } => "held",
-            Standing::Authorized { signed: true, .. } => "signed",
-            Standing::Authorized { signed: false, .. } => "unsigned",
-            Standing::Refused => "refused",
-            Standing::Denied { .. } => "denied",
-            Standing::Expired { .. } => "expired",
+        let what = match self.model.requests[&first].status {
+            ModelStatus::Held { .. } => "held",
+            ModelStatus::Authorized { signed: true, .. } => "signed",
+            ModelStatus::Authorized { signed: false, .. } => "unsigned",
+            ModelStatus::Refused => "refused",
+            ModelStatus::Denied { .. } => "denied",
+            ModelStatus::Expired { .. } => "expired",
         };
         self.note("repeated", what);
         self.leaves(&decision.effects, now);
@@ -157,20 +157,20 @@ impl Run {
         let due = self.model.due(agent, now);
         assert!(!matches!(due, Due::Renewal(_)), "the day was not renewed first");
         let label = self.model.agents[agent].work.as_ref().expect("at work").label;
-        let around = self.model.around(agent, label, self.world.trusted);
-        let (mut refusals, holds) = (around.refusals(&ask), around.holds(&ask, now));
+        let context = self.model.context(agent, label, self.world.trusted);
+        let (mut refusals, holds) = (context.refusals(&ask), context.holds(&ask, now));
         let waiting = self.model.waiting(agent).count();
         if refusals.is_empty() && !holds.is_empty() && waiting >= 20 {
             refusals.push(Code::TooManyPending);
         }
         let usd = ask.usd;
-        let enter = |model: &mut Model, id, standing| {
-            model.enter(id, Known { agent, label, ask, standing }, identity);
+        let enter = |model: &mut Model, id, status| {
+            model.enter(id, ModelRequest { agent, label, ask, status }, identity);
         };
         let at = now.utc.max(self.journal_time());
         let recorded = self.model.agents[agent].is_recorded(at);
         match self.world.answer(decision) {
-            Answer::Unheard(refusal) => {
+            Answer::Unrecorded(refusal) => {
                 assert!(refusals.contains(&refusal.code), "{refusal:?}, not of {refusals:?}");
                 assert!(!recorded, "a refusal left no trace");
                 self.note("asked", "refused too often to be recorded");
@@ -179,22 +179,22 @@ impl Run {
                 assert!(recorded, "too many refusals are recorded");
                 self.model.agents[agent].record_refusal(at);
                 assert!(refusals.contains(&refusal.code), "{refusal:?}, not of {refusals:?}");
-                let left = around.rules.daily.saturating_sub(around.spent + around.reserved);
+                let left = context.rules.daily.saturating_sub(context.spent + context.reserved);
                 let bound = match refusal.code {
-                    Code::ExceedsPerRequestMax => Some(Usd(around.rules.at_once)),
+                    Code::ExceedsPerRequestMax => Some(Usd(context.rules.per_request)),
                     Code::ExceedsDailyLimit => Some(Usd(left)),
                     Code::LimitReached => Some(Usd::ZERO),
                     _without_figures => None,
                 };
                 assert_eq!((refusal.bound, refusal.requested), (bound, bound.map(|_limit| usd)));
                 self.note("asked", refusal.code.text());
-                enter(&mut self.model, id, Standing::Refused);
+                enter(&mut self.model, id, ModelStatus::Refused);
             }
             Answer::Holds(id, reason) => {
                 assert_eq!(refusals, [], "held");
                 assert!(holds.contains(&reason), "{reason:?}, not of {holds:?}");
                 self.note("held", reason.text());
-                enter(&mut self.model, id, Standing::Waits { since: now.clone() });
+                enter(&mut self.model, id, ModelStatus::Held { since: now.clone() });
                 let scene = self.scene(agent, now);
                 self.ledger.hold(&self.world.records[&id], &scene);
                 let card = self.world.card(id).expect("a card");
@@ -204,7 +204,7 @@ impl Run {
             }
             Answer::Signs(id) => {
                 assert_eq!((&refusals[..], &holds[..]), (&[][..], &[][..]), "signed");
-                enter(&mut self.model, id, Standing::Refused);
+                enter(&mut self.model, id, ModelStatus::Refused);
                 self.authorized(id, now, &decision.effects);
             }
             other => panic!("a new ask got {other:?}"),

@@ -35,7 +35,7 @@ impl Run {
         assert_eq!((decision.reply.clone(), decisive(&decision)), (Reply::Request(id), 1));
         self.second_look(id, &decision, &now);
         let came = match &self.world.records[&id].status {
-            Status::Refused { refusal, .. } => Some(refusal.told()),
+            Status::Refused { refusal, .. } => Some(refusal.describe()),
             _approved => None,
         };
         assert_eq!(foretold, came, "the card told otherwise");
@@ -61,7 +61,7 @@ impl Run {
     ) -> bool {
         let approving = how == "approved";
         let known = self.model.requests.get(&id);
-        if !known.is_some_and(|known| known.standing.waits()) {
+        if !known.is_some_and(|known| known.status.is_held()) {
             let result = self.perform(action);
             self.expect_refused(how, result, &[Code::AlreadyDecided, Code::RequestNotFound]);
             return true;
@@ -70,7 +70,7 @@ impl Run {
             let decision = self.perform(action).expect("its end is recorded");
             assert_eq!(decision.reply, Reply::Refused(Code::RequestExpired.into()));
             assert_eq!(decision.effects, []);
-            assert!(!self.model.requests[&id].standing.waits(), "I-e: over, and still waiting");
+            assert!(!self.model.requests[&id].status.is_held(), "I-e: over, and still waiting");
             self.note(how, "too late");
             return true;
         }
@@ -96,23 +96,27 @@ impl Run {
         let suspended = self.model.agents[agent].suspended;
         let due = self.model.due(agent, now);
         assert!(suspended || !matches!(due, Due::Renewal(_)), "the day was not renewed first");
-        let mut around = self.model.around(agent, label, self.world.trusted);
-        around.reserved -= ask.usd.0;
-        let mut refusals = around.refusals(&ask);
+        let mut context = self.model.context(agent, label, self.world.trusted);
+        context.reserved -= ask.usd.0;
+        let mut refusals = context.refusals(&ask);
         refusals.extend(suspended.then_some(Code::AgentSuspended));
         match &self.world.records[&id].status {
             Status::Refused { refusal, .. } => {
                 assert!(refusals.contains(&refusal.code), "{refusal:?}, not of {refusals:?}");
                 assert_eq!(decision.effects, []);
                 let code = refusal.code.text();
-                self.model.end(id, Standing::Refused);
+                self.model.end(id, ModelStatus::Refused);
                 self.note("rejected", code);
             }
             Status::Authorized { .. } => {
                 assert_eq!(refusals, [], "I-h: approved");
-                let standing =
-                    Standing::Authorized { before: 0, signed: false, lapsed: false, void: false };
-                self.model.end(id, standing);
+                let status = ModelStatus::Authorized {
+                    before: 0,
+                    signed: false,
+                    lapsed: false,
+                    void: false,
+                };
+                self.model.end(id, status);
                 self.authorized(id, now, &decision.effects);
             }
             other => panic!("approved, and now {other:?}"),
@@ -132,18 +136,18 @@ impl Run {
             (self.journal_time(), bursar_domain::requests::Deadline::after(&now));
         let denied = Status::Denied { reason: None, at, by: OPERATOR, told_until };
         assert_eq!(self.world.status(id), &denied);
-        self.model.end(id, Standing::Denied { at: now });
+        self.model.end(id, ModelStatus::Denied { at: now });
     }
 
     pub(super) fn signed(&mut self, pick: Pick) {
         let id = self.authorized_one(pick).unwrap_or_else(|| self.picked(pick));
         let action = self.world.signed(id);
         let recorded = !self.perform(action).expect("never refused").events.is_empty();
-        match self.model.requests.get_mut(&id).map(|known| &mut known.standing) {
-            Some(Standing::Authorized { void: true, .. }) => {
+        match self.model.requests.get_mut(&id).map(|known| &mut known.status) {
+            Some(ModelStatus::Authorized { void: true, .. }) => {
                 assert!(!recorded, "a signature that nobody may make");
             }
-            Some(Standing::Authorized { signed, lapsed, .. }) => {
+            Some(ModelStatus::Authorized { signed, lapsed, .. }) => {
                 assert!(*signed != recorded || *lapsed, "a signature is recorded once");
                 *signed |= recorded;
             }
@@ -155,7 +159,7 @@ impl Run {
     pub(super) fn authorized_one(&self, pick: Pick) -> Option<RequestId> {
         let is_authorized = |id: &RequestId| {
             let known = self.model.requests.get(id);
-            known.is_some_and(|known| matches!(known.standing, Standing::Authorized { .. }))
+            known.is_some_and(|known| matches!(known.status, ModelStatus::Authorized { .. }))
         };
         let ids = self.world.entries.iter().rev().filter_map(|entry| match &entry.event {
             Event::PaymentAuthorized { asked, .. } => Some(asked.id),
@@ -171,13 +175,13 @@ impl Run {
         assert_eq!(decision.events, []);
         let signs = decision.effects.iter().filter_map(|effect| match effect {
             Effect::Sign(id) => Some(*id),
-            Effect::Desk(..) => None,
+            Effect::Outbox(..) => None,
         });
         let ordered: BTreeSet<_> = signs.collect();
         assert_eq!(ordered.len(), decision.effects.len());
         let still = self.model.frozen || !self.world.unlocked || !self.world.trusted;
         for (id, known) in &self.model.requests {
-            let Standing::Authorized { before, signed, lapsed, void } = known.standing else {
+            let ModelStatus::Authorized { before, signed, lapsed, void } = known.status else {
                 continue;
             };
             let good = now.utc.seconds().unsigned_abs() < before && !void;

@@ -101,7 +101,7 @@ async fn look(core: &Handle, ports: &Ports, settlement: &Settlement) {
     if let Err(fault) = &found {
         tracing::debug!(request = %settlement.id.short(), fault, "settlement not looked up");
     }
-    let given_up = settlement.is_given_up(core.now().utc);
+    let given_up = settlement.has_timed_out(core.now().utc);
     let Some(found) = conclusion(found, given_up) else { return };
     if let Err(fault) = core.act(Action::Checked { id: settlement.id, tx_hash, found }).await {
         tracing::warn!(code = %fault.code, "what the chain says of a settlement was not recorded");

@@ -8,12 +8,12 @@ use bursar_core::networks::{self, ChainId};
 use bursar_core::settings::keys::Key;
 use bursar_core::status::EntryKind;
 use bursar_core::text;
-use bursar_domain::desks::Send;
-use bursar_domain::event::Asked;
+use bursar_domain::event::RequestDraft;
+use bursar_domain::outboxes::Send;
 use bursar_domain::settlement::{Check, Settlement};
 use bursar_domain::{Entry, Event, PaymentAsk, State};
 
-use super::desks;
+use super::outboxes;
 use crate::journal::{Reader, StoreError};
 
 /// Looks up what entries only name: requests in the journal, and the current names of agents.
@@ -27,7 +27,7 @@ enum About<'a> {
     Wallet,
     Agent(&'a AgentId),
     /// A request that the entry contains.
-    Asked(&'a Asked),
+    Asked(&'a RequestDraft),
     /// A request that an earlier entry created.
     Request(RequestId),
 }
@@ -142,7 +142,7 @@ fn told(event: &Event) -> Told<'_> {
             (EntryKind::PaymentHeld, Asked(asked), some(reason.sentence()))
         }
         Event::PaymentRefused { asked, refusal } => {
-            (EntryKind::PaymentRefused, Asked(asked), some(text::visible(&refusal.told())))
+            (EntryKind::PaymentRefused, Asked(asked), some(text::visible(&refusal.describe())))
         }
         Event::PaymentApproved { id, by, .. } => {
             (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
@@ -155,12 +155,12 @@ fn told(event: &Event) -> Told<'_> {
         }
         Event::PaymentExpired { id, .. } => (EntryKind::PaymentExpired, Request(*id), None),
         Event::PaymentRejected { id, refusal } => {
-            (EntryKind::PaymentRejected, Request(*id), some(text::visible(&refusal.told())))
+            (EntryKind::PaymentRejected, Request(*id), some(text::visible(&refusal.describe())))
         }
         Event::PaymentSigned { id, .. } => (EntryKind::PaymentSigned, Request(*id), None),
         Event::SendOrdered(send) => (EntryKind::SendOrdered, Wallet, some(ordered(send))),
-        Event::Desk { key, event } => {
-            let (kind, detail) = desks::told(key, event);
+        Event::Outbox { key, event } => {
+            let (kind, detail) = outboxes::told(key, event);
             (kind, Wallet, Some(detail))
         }
         Event::SettlementReported { settlement, .. } => {

@@ -24,7 +24,7 @@ pub(super) fn told(state: &State, request: &Request) -> Option<RefusedAnswer> {
     let limit = match record {
         // The agent or its policy was deleted: shows only what the entry contains.
         None => {
-            let why = refusal.told();
+            let why = refusal.describe();
             return Some(RefusedAnswer { why, policy: None, option: None });
         }
         Some(record) => Limit::of(refusal, record, asked, bound),

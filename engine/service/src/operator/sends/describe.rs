@@ -5,15 +5,15 @@ use bursar_core::networks::by_chain;
 use bursar_core::status::SendStatus;
 use bursar_core::text;
 use bursar_domain::State;
-use bursar_domain::desks::SendRecord;
+use bursar_domain::outboxes::SendRecord;
 use bursar_submit::{Outcome, Place, Submission};
 
-use crate::operator::activity::desks::{outcome_text, trouble_text};
+use crate::operator::activity::outboxes::{outcome_text, trouble_text};
 
 pub(super) fn send(state: &State, record: &SendRecord) -> SendAnswer {
     let send = &record.send;
-    let desk = state.desks.get(&send.key());
-    let open = desk.open.get(&send.submission());
+    let outbox = state.outboxes.get(&send.key());
+    let open = outbox.open.get(&send.submission());
     let (status, told) = match (&record.ended, open) {
         (Some((outcome, _at)), _) => (ended(outcome), outcome_text(outcome)),
         (None, Some(one)) => underway(one),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault};
-use bursar_chain::{data_fee, errands, revert, token};
+use bursar_chain::{chain_tasks, data_fee, revert, token};
 use bursar_core::card::Balance;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
@@ -16,10 +16,10 @@ use bursar_core::money::{Atoms, TokenAmount, parse_decimal};
 use bursar_core::networks::{NATIVE_DECIMALS, Network};
 use bursar_core::send_card::SendCard;
 use bursar_core::text;
-use bursar_domain::cards::own;
-use bursar_domain::desks::Send;
+use bursar_domain::cards::own_label;
+use bursar_domain::outboxes::Send;
 use bursar_domain::payees::{Paid, Payee};
-use bursar_submit::{Call, DeskKey, fees};
+use bursar_submit::{Call, OutboxKey, fees};
 
 use super::unavailable::{ask, unavailable};
 use super::words::{asset, network, payee};
@@ -66,10 +66,10 @@ pub(super) async fn plan(
     }
     let amount = TokenAmount { atoms: Atoms(atoms), decimals: asset.decimals };
     // The balance without the amounts of sends in flight.
-    let key = DeskKey { chain: network.chain, signer: known.address };
-    let desks = Arc::clone(&view.state.desks);
+    let key = OutboxKey { chain: network.chain, signer: known.address };
+    let outboxes = Arc::clone(&view.state.outboxes);
     let free = |held: U256, token| {
-        let taken = desks.on_its_way(&key, token).unwrap_or(U256::MAX);
+        let taken = outboxes.in_flight(&key, token).unwrap_or(U256::MAX);
         held.saturating_sub(taken)
     };
     let native_held = ask(network, chain.balance(known.address, BlockTag::Latest).await)?;
@@ -97,7 +97,7 @@ pub(super) async fn plan(
     };
     let to_contract = !ask(network, chain.code_at(to, BlockTag::Latest).await)?.is_empty();
     call.gas_limit = estimate(&*chain, network, known.address, &call).await?;
-    let quote = ask(network, errands::quote(&*chain, known.address, &network.gas).await)?;
+    let quote = ask(network, chain_tasks::quote(&*chain, known.address, &network.gas).await)?;
     let offer = fees::within(&quote.fee, network.gas.ceiling).ok_or_else(|| {
         let message = format!(
             "Gas on {} costs more than Bursar's maximum: try again when it is cheaper.",
@@ -151,8 +151,8 @@ pub(super) async fn plan(
         from: known.address.to_checksum(None),
         label: known.label.clone(),
         to: to.to_checksum(None),
-        to_label: own(&view.state, to),
-        paid_before: paid.ok().map(Paid::told),
+        to_label: own_label(&view.state, to),
+        paid_before: paid.ok().map(Paid::for_card),
         to_contract,
         token: asset.token.map(|token| token.to_checksum(None)),
         unverified: !asset.verified,

@@ -92,7 +92,7 @@ impl Turn<'_> {
 async fn note_refused<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Result<T, Fault> {
     if let Err(fault) = &tried
         && fault.code == Code::WrongPassword
-        && let Err(untold) = act(engine, Action::NoteRefused).await
+        && let Err(untold) = act(engine, Action::RecordWrongPassword).await
     {
         tracing::warn!(code = %untold.code, "a wrong password is not in the journal");
     }

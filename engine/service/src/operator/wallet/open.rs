@@ -43,7 +43,9 @@ pub(crate) async fn open_with(
         Err(fault) => Err(fault),
     };
     let opened = match opened {
-        Ok((told, noted)) => act(engine, Action::NoteOpened { noted }).await.map(|_recorded| told),
+        Ok((told, noted)) => {
+            act(engine, Action::RecordUnlock { noted }).await.map(|_recorded| told)
+        }
         Err(fault) => Err(fault),
     };
     match opened {

@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_submit::{
-    Action, Call, Desk, DeskKey, Event, Found, Input, Outcome, Rules, SendAnswer, SubmissionId,
+    Action, Call, Event, Found, Input, Outbox, OutboxKey, Outcome, Rules, SendAnswer, SubmissionId,
     apply, resume, step,
 };
 use k256::ecdsa::SigningKey;
@@ -46,7 +46,7 @@ pub(crate) struct World {
     journal: Vec<Event>,
     authorized: BTreeSet<(SubmissionId, B256)>,
     kept: BTreeSet<(SubmissionId, Bytes)>,
-    desk: Desk,
+    outbox: Outbox,
     queue: Vec<Action>,
     /// Answers in flight.
     late: Vec<Input>,
@@ -72,7 +72,7 @@ impl World {
             journal: Vec::new(),
             authorized: BTreeSet::new(),
             kept: BTreeSet::new(),
-            desk: Desk::new(DeskKey { chain: ChainId(8453), signer }),
+            outbox: Outbox::new(OutboxKey { chain: ChainId(8453), signer }),
             queue: Vec::new(),
             late: Vec::new(),
             values: BTreeMap::new(),
@@ -158,7 +158,7 @@ impl World {
         // A restart restores the actions that the host lost without a crash.
         self.killed();
         for _round in 0..1_000 {
-            if self.desk.open.is_empty() {
+            if self.outbox.open.is_empty() {
                 break;
             }
             self.now = self.now.plus_ms(1_500);
@@ -174,10 +174,10 @@ impl World {
             self.once();
         }
         assert!(
-            self.desk.open.is_empty(),
+            self.outbox.open.is_empty(),
             "seed {}: {:#?}\nnext {} pending {}",
             self.seed,
-            self.desk,
+            self.outbox,
             self.net.count(),
             self.net.pending()
         );
@@ -199,7 +199,7 @@ impl World {
     }
 
     fn some(&mut self) -> Option<SubmissionId> {
-        let ids: Vec<_> = self.desk.open.keys().copied().collect();
+        let ids: Vec<_> = self.outbox.open.keys().copied().collect();
         (!ids.is_empty()).then(|| ids[self.below(ids.len())])
     }
 
@@ -251,7 +251,7 @@ impl World {
     /// Decides, commits, applies and acts, with possible crashes in between.
     fn input(&mut self, input: Input) {
         let signature = matches!(input, Input::Signature { .. });
-        let Ok(taken) = step(&self.desk, &RULES, self.now, input.clone()) else {
+        let Ok(taken) = step(&self.outbox, &RULES, self.now, input.clone()) else {
             self.tally.count(if signature { "wrong signature" } else { "too late" });
             return;
         };
@@ -263,7 +263,7 @@ impl World {
         }
         for event in &taken.events {
             self.told(event);
-            apply(&mut self.desk, event);
+            apply(&mut self.outbox, event);
         }
         self.journal.extend(taken.events);
         if mortal && self.one_in(50) {
@@ -289,7 +289,7 @@ impl World {
             }
             Event::Signed { id, raw, .. } => drop(self.kept.insert((*id, raw.bytes.clone()))),
             Event::Reserved { id, nonce } => {
-                let held = self.desk.held();
+                let held = self.outbox.held();
                 let taken = held.get(nonce);
                 assert!(taken.is_none(), "{id} gets nonce {nonce}, which {taken:?} holds");
             }
@@ -303,7 +303,7 @@ impl World {
                     Outcome::Displaced => "displaced",
                 });
                 if *outcome == Outcome::Dropped {
-                    let value = self.desk.open[id].call.value;
+                    let value = self.outbox.open[id].call.value;
                     let sent =
                         self.net.ever.values().any(|tx| !value.is_zero() && tx.value == value);
                     assert!(!sent, "{id} was dropped although it had been sent");
@@ -315,14 +315,14 @@ impl World {
 
     /// Loses everything that is not on disk.
     fn killed(&mut self) {
-        let mut desk = Desk::new(self.desk.key);
+        let mut outbox = Outbox::new(self.outbox.key);
         for event in &self.journal {
             let bytes = postcard::to_allocvec(event).unwrap();
-            apply(&mut desk, &postcard::from_bytes(&bytes).unwrap());
+            apply(&mut outbox, &postcard::from_bytes(&bytes).unwrap());
         }
-        let bytes = postcard::to_allocvec(&desk).unwrap();
-        assert_eq!(postcard::from_bytes::<Desk>(&bytes).as_ref(), Ok(&desk));
-        self.desk = desk;
-        self.queue = resume(&self.desk, &RULES, self.now);
+        let bytes = postcard::to_allocvec(&outbox).unwrap();
+        assert_eq!(postcard::from_bytes::<Outbox>(&bytes).as_ref(), Ok(&outbox));
+        self.outbox = outbox;
+        self.queue = resume(&self.outbox, &RULES, self.now);
     }
 }

@@ -46,7 +46,7 @@ impl World {
             // Implausible jumps are refused unless the outbox has never sent anything, which a separate test
             // covers.
             let near = pending.saturating_add(self.below(9) as u64);
-            let known = self.desk.floor > 0 || !self.desk.held().is_empty();
+            let known = self.outbox.floor > 0 || !self.outbox.held().is_empty();
             let far = [0, near, u64::MAX, 1 << 40][self.below(4)];
             pending = if known { far } else { near };
         }

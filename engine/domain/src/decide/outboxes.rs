@@ -1,0 +1,106 @@
+//! The operator's sends, and inputs for outboxes.
+
+use bursar_core::codes::Code;
+use bursar_submit::{Action as OutboxAction, Input, OutboxKey, Refusal as OutboxRefusal};
+
+use crate::command::Command;
+use crate::decision::{Decision, Effect, Reply, require_unlocked};
+use crate::event::Event;
+use crate::outboxes::{self, Send};
+use crate::refusal::Refusal;
+use crate::state::State;
+use crate::unsealed_tail::may_happen_while_locked;
+
+/// Opens a send whose card the operator has approved.
+pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Decision, Refusal> {
+    require_unlocked(command)?;
+    if !command.trusted {
+        return Err(Refusal::new(Code::JournalUntrusted));
+    }
+    if !state.network_enabled(send.chain) {
+        return Err(Refusal::new(Code::NetworkDisabled));
+    }
+    let wallet = state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))?;
+    if !wallet.addresses.values().any(|known| known.address == send.from) {
+        let message = format!("The address {} no longer exists: see `address list`.", send.label);
+        return Err(Refusal::because(Code::NothingFound, message));
+    }
+    if state.outboxes.sends.contains_key(&send.id) {
+        return Err(Refusal::new(Code::AlreadyDecided));
+    }
+    let open = Input::Open {
+        id: send.submission(),
+        call: send.call.clone(),
+        ceiling: send.ceiling,
+        until: None,
+    };
+    let mut decision = apply_input(state, command, &send.key(), &open)?;
+    decision.events.insert(0, Event::SendOrdered(Box::new(send.clone())));
+    Ok(decision)
+}
+
+/// Applies an input to an outbox.
+pub(super) fn apply_input(
+    state: &State,
+    command: &Command,
+    key: &OutboxKey,
+    input: &Input,
+) -> Result<Decision, Refusal> {
+    let rules = outboxes::rules(key).ok_or(Refusal::new(Code::InternalError))?;
+    if matches!(input, Input::Cancel { .. }) {
+        require_unlocked(command)?;
+        if !command.trusted {
+            return Err(Refusal::new(Code::JournalUntrusted));
+        }
+    }
+    let at = command.moment.utc;
+    let outbox = state.outboxes.get(key);
+    let step = bursar_submit::step(&outbox, &rules, at, input.clone()).map_err(refusal)?;
+    let open = command.unlocked && command.trusted;
+    if !open && !step.events.iter().all(|event| may_happen_while_locked(state, key, event)) {
+        // The next probe repeats it with an unlocked wallet.
+        return Ok(Decision::done(Vec::new()));
+    }
+    let events = step.events.into_iter().map(|event| Event::Outbox { key: *key, event });
+    Ok(Decision {
+        events: events.collect(),
+        effects: step.actions.into_iter().map(|action| Effect::Outbox(*key, action)).collect(),
+        reply: Reply::Done,
+    })
+}
+
+/// Returns the actions that an outbox needs after an engine start or an unlock.
+pub(super) fn resume(state: &State, command: &Command, key: &OutboxKey) -> Decision {
+    let Some(rules) = outboxes::rules(key) else { return Decision::done(Vec::new()) };
+    let may_sign = command.unlocked && command.trusted;
+    let outbox = state.outboxes.get(key);
+    let actions = bursar_submit::resume(&outbox, &rules, command.moment.utc);
+    let due = actions
+        .into_iter()
+        .filter(|action| may_sign || !matches!(action, OutboxAction::Sign { .. }));
+    Decision {
+        events: Vec::new(),
+        effects: due.map(|action| Effect::Outbox(*key, action)).collect(),
+        reply: Reply::Done,
+    }
+}
+
+fn refusal(refusal: OutboxRefusal) -> Refusal {
+    match refusal {
+        OutboxRefusal::OtherCall => Refusal::new(Code::IdempotencyConflict),
+        // Only submissions with a time limit expire, and the wallet's have none.
+        OutboxRefusal::Full | OutboxRefusal::Expired => Refusal::new(Code::Busy),
+        OutboxRefusal::Unknown => Refusal::because(
+            Code::AlreadyDecided,
+            "This send has ended and cannot be stopped: see `address sends`.",
+        ),
+        OutboxRefusal::TooLate => Refusal::because(
+            Code::AlreadyDecided,
+            "This send is in a block already and cannot be stopped: see `address sends`.",
+        ),
+        OutboxRefusal::WrongSignature => Refusal::because(
+            Code::InternalError,
+            "The signer returned a signature that does not match its address and the transaction.",
+        ),
+    }
+}

@@ -1,0 +1,176 @@
+//! The operator's sends, and the outboxes that carry their transactions: the wallet's side of [`bursar_submit`],
+//! which decides nonces, gas offers and endings.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::client::Client;
+use bursar_core::ids::{Name, RequestId};
+use bursar_core::money::TokenAmount;
+use bursar_core::networks::{ChainId, by_chain};
+use bursar_core::time::Utc;
+use bursar_submit::{Call, Event as OutboxEvent, Outbox, OutboxKey, Outcome, Rules, SubmissionId};
+use serde::{Deserialize, Serialize};
+
+/// How many submissions of an address hold a nonce at a time.
+const WINDOW: usize = 16;
+
+/// How many finished sends stay in the state.
+const RECENT: usize = 20;
+
+/// Money that the operator sends from an address of the wallet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Send {
+    pub id: RequestId,
+    /// The label of the paying address at that time.
+    pub label: Name,
+    pub from: Address,
+    pub chain: ChainId,
+    /// `None` is the native coin.
+    pub token: Option<Address>,
+    pub symbol: String,
+    pub to: Address,
+    pub amount: TokenAmount,
+    /// The call that is put on the chain.
+    pub call: Call,
+    /// The most to offer for a unit of gas, in wei.
+    pub ceiling: u128,
+    pub by: Client,
+}
+
+impl Send {
+    /// Returns the key of the outbox: network and signer.
+    pub fn key(&self) -> OutboxKey {
+        OutboxKey { chain: self.chain, signer: self.from }
+    }
+
+    /// Returns the id of the submission, which is that of the send.
+    pub fn submission(&self) -> SubmissionId {
+        SubmissionId(*self.id.as_bytes())
+    }
+
+    /// Formats the amount, like `1.500000 USDC` or `0.25 ETH`.
+    pub fn amount_text(&self) -> String {
+        format!("{} {}", self.amount.told(), self.symbol)
+    }
+}
+
+/// A send and its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendRecord {
+    pub send: Send,
+    pub at: Utc,
+    pub ended: Option<(Outcome, Utc)>,
+    /// The last transaction broadcast for it when it ended. If the outcome is unknown, it may still be mined.
+    pub last: Option<B256>,
+}
+
+/// All outboxes, and the sends that go through them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Outboxes {
+    pub each: BTreeMap<OutboxKey, Arc<Outbox>>,
+    /// The open ones, and the latest of the finished ones.
+    pub sends: BTreeMap<RequestId, Arc<SendRecord>>,
+    /// The finished ones, oldest first.
+    over: VecDeque<RequestId>,
+}
+
+impl Outboxes {
+    /// Returns the outbox of a signer on a network; an empty one if nothing was ever sent.
+    pub fn get(&self, key: &OutboxKey) -> Arc<Outbox> {
+        self.each.get(key).cloned().unwrap_or_else(|| Arc::new(Outbox::new(*key)))
+    }
+
+    /// Returns the amount in flight from an address, in the smallest unit.
+    ///
+    /// For the native coin this includes the most that gas can cost; for a token it is what sends move. `None` on
+    /// overflow.
+    pub fn in_flight(&self, key: &OutboxKey, token: Option<Address>) -> Option<U256> {
+        let outbox = self.get(key);
+        match token {
+            None => outbox.open.values().try_fold(U256::ZERO, |sum, one| {
+                let gas = U256::from(one.call.gas_limit).checked_mul(U256::from(one.ceiling))?;
+                sum.checked_add(one.call.value)?.checked_add(gas)
+            }),
+            Some(_) => {
+                let open = self.sends.values().filter(|record| {
+                    let send = &record.send;
+                    record.ended.is_none() && send.key() == *key && send.token == token
+                });
+                open.map(|record| record.send.amount.atoms.0)
+                    .try_fold(U256::ZERO, |sum, amount| sum.checked_add(amount))
+            }
+        }
+    }
+
+    /// Returns the outboxes that have open submissions.
+    pub fn busy(&self) -> impl Iterator<Item = &Arc<Outbox>> {
+        self.each.values().filter(|outbox| !outbox.open.is_empty())
+    }
+
+    pub(crate) fn add_send(&mut self, send: &Send, at: Utc) {
+        let record = SendRecord { send: send.clone(), at, ended: None, last: None };
+        self.sends.insert(send.id, Arc::new(record));
+    }
+
+    pub(crate) fn apply_event(&mut self, key: &OutboxKey, event: &OutboxEvent, at: Utc) {
+        let outbox = self.each.entry(*key).or_insert_with(|| Arc::new(Outbox::new(*key)));
+        let one = outbox.open.get(&event.submission());
+        let last = one.and_then(|one| one.newest()).map(|(_at, _tried, raw)| raw.hash);
+        bursar_submit::apply(Arc::make_mut(outbox), event);
+        if let OutboxEvent::Finished { id, outcome } = event {
+            self.finish_send(RequestId::from_bytes(id.0), *outcome, last, at);
+        }
+    }
+
+    fn finish_send(&mut self, id: RequestId, outcome: Outcome, last: Option<B256>, at: Utc) {
+        let Some(record) = self.sends.get_mut(&id).map(Arc::make_mut) else { return };
+        record.ended = Some((outcome, at));
+        record.last = last;
+        self.over.push_back(id);
+        if self.over.len() > RECENT
+            && let Some(oldest) = self.over.pop_front()
+        {
+            self.sends.remove(&oldest);
+        }
+    }
+
+    /// Drops unsigned submissions after the operator accepted a mismatched journal.
+    ///
+    /// Accepting a journal does not accept its permissions to sign. What was signed may be mined in any case.
+    pub(crate) fn drop_unsigned(&mut self, at: Utc) {
+        let unsigned: Vec<(OutboxKey, SubmissionId)> = self
+            .each
+            .values()
+            .flat_map(|outbox| outbox.open.iter().map(|(id, one)| (outbox.key, *id, one)))
+            .filter(|(key, _id, one)| !one.is_signed() || !one.is_genuine(key))
+            .map(|(key, id, _one)| (key, id))
+            .collect();
+        for (key, id) in unsigned {
+            let outcome = Outcome::Dropped;
+            self.apply_event(&key, &OutboxEvent::Finished { id, outcome }, at);
+        }
+        for outbox in self.each.values_mut() {
+            let mut events = Vec::new();
+            for (id, one) in &outbox.open {
+                let unsigned = one.unsigned_attempt();
+                events.extend(
+                    unsigned.map(|(attempt, _tried)| OutboxEvent::Declined { id: *id, attempt }),
+                );
+                // The stored ceiling may be forged: the highest fee that was signed becomes the ceiling.
+                let offered = one.attempts.iter().filter(|tried| tried.raw.is_some());
+                let ceiling = offered.map(|tried| tried.fees.most()).max().unwrap_or(0);
+                events.push(OutboxEvent::Bounded { id: *id, ceiling });
+            }
+            for event in &events {
+                bursar_submit::apply(Arc::make_mut(outbox), event);
+            }
+        }
+    }
+}
+
+/// Returns the rules of an outbox's network; `None` if no row has this network.
+pub fn rules(key: &OutboxKey) -> Option<Rules> {
+    by_chain(key.chain).map(|row| Rules::of(&row.gas, WINDOW))
+}

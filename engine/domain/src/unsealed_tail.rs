@@ -1,0 +1,118 @@
+//! Which entries may follow the last seal of the journal. Seals are made while the wallet is unlocked. Later entries
+//! were written while it was locked, and must be changes that a locked wallet allows. Any process that can write the
+//! file could have appended them, so the rule judges the change, not the kind of event.
+
+use bursar_submit::{Event as OutboxEvent, OutboxKey};
+use bursar_x402::signature::recover;
+
+use crate::event::{Entry, Event};
+use crate::requests::Status;
+use crate::settlement::Check;
+use crate::state::State;
+
+/// Returns whether `entry` may follow `before` without the key that makes seals.
+pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
+    match &entry.event {
+        Event::WalletCreated { .. } => before.wallet.is_none(),
+        // The recorded policy before the change must match the state, or the entry would show the operator another
+        // change.
+        Event::PolicySet { name, policy, before: recorded, .. } => {
+            before.policy(name).is_some_and(|record| {
+                !policy.loosens(&record.policy) && recorded.as_deref() == Some(&record.policy)
+            })
+        }
+        // An engine starts with a locked wallet, and its start changes nothing.
+        Event::EngineStarted
+        | Event::PolicyDeleted { .. }
+        | Event::AgentSuspended { .. }
+        | Event::Frozen
+        | Event::NetworkSet { enabled: false, .. } => true,
+        // Only without held requests: a request without its agent could not be decided.
+        Event::AgentDeleted { agent } => {
+            before.held.values().all(|request| request.agent != *agent)
+        }
+        Event::SettingChanged { from, to } => {
+            !to.loosens(&before.settings) && *from == to.standing(&before.settings)
+        }
+        // Wrong passwords are recorded while the wallet is locked; those for an unlocked wallet are sealed as they
+        // are written.
+        Event::PasswordRefused { times } => {
+            *times == before.passwords_refused.saturating_add(1)
+        }
+        // Only about a transaction that an agent reported while the wallet was unlocked.
+        Event::SettlementChecked { id, found } => {
+            let ends = !matches!(found, Check::Pending { .. } | Check::Off);
+            ends && before.settling.contains_key(id)
+        }
+        Event::PaymentDenied { id, .. } | Event::PaymentExpired { id, .. } => {
+            before.held.contains_key(id)
+        }
+        Event::PaymentSigned { id, signature } => {
+            before.authorized.get(id).is_some_and(|request| {
+                let unsigned = matches!(request.status, Status::Authorized { signature: None, .. });
+                let by_payer = request
+                    .digest()
+                    .and_then(|digest| recover(digest, signature).ok())
+                    .is_some_and(|signer| signer == request.from);
+                unsigned && by_payer
+            })
+        }
+        Event::Outbox { key, event } => may_happen_while_locked(before, key, event),
+        // A locked wallet cannot spend: the allowance renews at the next unlock.
+        Event::AllowanceRenewed { .. }
+        | Event::SeedAdded { .. }
+        | Event::SendOrdered(_)
+        | Event::AddressAdded(_)
+        | Event::AgentRegistered { .. }
+        | Event::CredentialReplaced { .. }
+        | Event::AgentCommissioned { .. }
+        | Event::AgentResumed { .. }
+        | Event::NetworkSet { enabled: true, .. }
+        | Event::Thawed
+        | Event::WalletOpened { .. }
+        | Event::WalletDeleted
+        | Event::WalletLocked { .. }
+        | Event::PasswordChanged
+        | Event::JournalAccepted
+        | Event::JournalRestored { .. }
+        | Event::RestoreDated { .. }
+        // Labels show the operator where money is and where it goes.
+        | Event::AddressRenamed { .. }
+        | Event::AddressDeleted { .. }
+        | Event::SettlementReported { .. }
+        | Event::PaymentAuthorized { .. }
+        | Event::PaymentHeld { .. }
+        | Event::PaymentRefused { .. }
+        | Event::PaymentApproved { .. }
+        | Event::PaymentRejected { .. } => false,
+    }
+}
+
+/// Returns whether an outbox event may be recorded without the sealing key.
+///
+/// A locked wallet broadcasts what it has signed and learns where the transactions are. It allows no signature and
+/// ends no submission: a forged end in the file could make the operator pay a second time. The next probe with an
+/// unlocked wallet records the end.
+pub(crate) fn may_happen_while_locked(state: &State, key: &OutboxKey, event: &OutboxEvent) -> bool {
+    let outbox = state.outboxes.get(key);
+    let Some(one) = outbox.open.get(&event.submission()) else { return false };
+    match event {
+        OutboxEvent::Signed { id, attempt, signature, raw } => {
+            let Some(tried) = one.attempts.get(*attempt) else { return false };
+            let by_signer = recover(tried.digest, signature) == Ok(key.signer);
+            let same = outbox.unsigned(*id, *attempt).map(|of| of.signed(signature));
+            by_signer && tried.raw.is_none() && same.as_ref() == Some(raw)
+        }
+        OutboxEvent::Included { .. }
+        | OutboxEvent::Missed { .. }
+        | OutboxEvent::WaitsAgain { .. }
+        | OutboxEvent::Troubled { .. } => one.is_signed(),
+        OutboxEvent::Finished { .. }
+        | OutboxEvent::Opened { .. }
+        | OutboxEvent::Reserved { .. }
+        | OutboxEvent::Authorized { .. }
+        | OutboxEvent::Declined { .. }
+        | OutboxEvent::CancelWanted { .. }
+        | OutboxEvent::Bounded { .. } => false,
+    }
+}

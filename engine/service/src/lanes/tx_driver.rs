@@ -1,0 +1,139 @@
+//! Runs the wallet's outboxes: the core persists their events, and slips allow the signatures. Each outbox with an
+//! open submission has one task; all outboxes of a network share one lookup of the newest block.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bursar_chain::follower::Follower;
+use bursar_chain::ports::BoxFuture;
+use bursar_chain::tx_driver::{self, Host, IDLE_MS, Notice, SignEnd, Way};
+use bursar_core::networks::{ChainId, by_chain};
+use bursar_domain::{Action, outboxes};
+use bursar_submit::{Outbox, OutboxKey};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::payments::Execution;
+use crate::journal::Slip;
+use crate::ports::{Ports, SignFault};
+
+/// The dependencies of the wallet's outboxes.
+#[derive(Debug, Clone)]
+pub struct TxDriver {
+    pub execution: Execution,
+    pub ports: Ports,
+    pub stopping: CancellationToken,
+}
+
+/// Runs the outboxes until the engine stops.
+pub async fn run(tx_driver: TxDriver) {
+    let mut views = tx_driver.execution.core.watch();
+    let mut outboxes: BTreeMap<OutboxKey, JoinHandle<()>> = BTreeMap::new();
+    let mut followers: BTreeMap<ChainId, Arc<Follower>> = BTreeMap::new();
+    loop {
+        outboxes.retain(|_key, task| !task.is_finished());
+        let view = Arc::clone(&views.borrow_and_update());
+        for outbox in view.state.outboxes.busy() {
+            let (Some(row), Some(rules)) =
+                (by_chain(outbox.key.chain), outboxes::rules(&outbox.key))
+            else {
+                continue;
+            };
+            let tasks = &tx_driver.execution.tasks;
+            let follower = Arc::clone(followers.entry(row.chain).or_default());
+            outboxes.entry(outbox.key).or_insert_with(|| {
+                let way = Way {
+                    key: outbox.key,
+                    gas: row.gas,
+                    rules,
+                    clock: Arc::clone(&tx_driver.ports.clock),
+                    tasks: tasks.clone(),
+                    stopping: tx_driver.stopping.clone(),
+                    follower,
+                };
+                let host = Arc::new(WalletHost { tx_driver: tx_driver.clone(), key: outbox.key });
+                let chains = tx_driver.ports.chains.clone();
+                let chain = move || chains.get(&row.chain);
+                tasks.spawn(tx_driver::serve(host, way, chain))
+            });
+        }
+        // A task may end just as a new submission arrives. This bounds the wait until it is started again.
+        let wake = tx_driver.ports.clock.mono_ms().saturating_add(IDLE_MS);
+        let idle = outboxes.is_empty();
+        // cancel-safe: all of it only waits.
+        tokio::select! {
+            () = tx_driver.stopping.cancelled() => return,
+            changed = views.changed() => if changed.is_err() { return },
+            () = tx_driver.ports.clock.sleep_until(wake), if !idle => {}
+        }
+    }
+}
+
+/// One outbox of the wallet.
+struct WalletHost {
+    tx_driver: TxDriver,
+    key: OutboxKey,
+}
+
+impl Host for WalletHost {
+    type Leave = Slip;
+
+    fn outbox(&self) -> Arc<Outbox> {
+        self.tx_driver.execution.core.view().state.outboxes.get(&self.key)
+    }
+
+    /// Compares the outbox after each commit, because every commit publishes a view.
+    fn another<'a>(&'a self, than: &'a Arc<Outbox>) -> BoxFuture<'a, ()> {
+        let mut views = self.tx_driver.execution.core.watch();
+        Box::pin(async move {
+            loop {
+                let now = views.borrow_and_update().state.outboxes.get(&self.key);
+                if now != *than {
+                    return;
+                }
+                if views.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        })
+    }
+
+    fn tell(&self, notice: Notice) -> BoxFuture<'_, Vec<tx_driver::Work<Slip>>> {
+        let action = match notice {
+            Notice::Input(input) => Action::Outbox { key: self.key, input: Box::new(input) },
+            Notice::Resume => Action::ResumeOutbox(self.key),
+        };
+        Box::pin(async move {
+            match self.tx_driver.execution.core.act(action).await {
+                Ok(outcome) => {
+                    let work = outcome.work.into_iter();
+                    work.map(|work| tx_driver::Work { action: work.action, leave: work.slip })
+                        .collect()
+                }
+                Err(fault) => {
+                    tracing::warn!(code = %fault.code, "an outbox did not accept a notice");
+                    Vec::new()
+                }
+            }
+        })
+    }
+
+    fn sign(&self, leave: Slip) -> BoxFuture<'static, SignEnd> {
+        let signer = Arc::clone(&self.tx_driver.execution.signer);
+        Box::pin(async move {
+            match signer.sign(leave).await {
+                Ok(signature) => SignEnd::Signed(signature),
+                // Locked or frozen meanwhile: the outbox retries when the wallet is open.
+                Err(SignFault::Stale) => SignEnd::NotNow,
+                Err(refused @ (SignFault::NoKey | SignFault::Refused(_))) => {
+                    tracing::warn!(%refused, "a transaction was not signed");
+                    SignEnd::Declined
+                }
+            }
+        })
+    }
+
+    fn hit(&self, point: &'static str) -> bool {
+        self.tx_driver.ports.failpoints.hit(point).is_ok()
+    }
+}

@@ -1,0 +1,129 @@
+//! The responses, in the form that x402 clients read.
+
+use alloy_primitives::Address;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bursar_x402::settlement::{REPEATED_HEADER, SettlementRequest};
+use serde_json::{Map, Value, json};
+
+use crate::metrics::Route;
+use crate::reason::{Reason, Rejection};
+use crate::settle::door::SettleOutcome;
+
+/// A JSON body to send.
+pub(super) type Body = Value;
+
+/// The reason code for an invalid body, from the official libraries.
+const MALFORMED: &str = "invalid_payload";
+
+pub(super) fn with_status(status: StatusCode, body: Body) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+pub(super) fn error(status: StatusCode, text: &str) -> Response {
+    with_status(status, json!({ "error": text }))
+}
+
+/// The response for a valid payment.
+pub(super) fn valid(payer: Address) -> Response {
+    with_status(StatusCode::OK, json!({ "isValid": true, "payer": payer }))
+}
+
+/// The response for a rejected payment.
+pub(super) fn invalid(rejection: &Rejection) -> Response {
+    with_status(StatusCode::OK, invalid_body(rejection))
+}
+
+pub(super) fn invalid_body(rejection: &Rejection) -> Body {
+    let mut body = Map::new();
+    body.insert("isValid".to_owned(), json!(false));
+    body.insert("invalidReason".to_owned(), json!(rejection.reason.text()));
+    body.insert("invalidMessage".to_owned(), json!(rejection.message));
+    if let Some(payer) = rejection.payer {
+        body.insert("payer".to_owned(), json!(payer));
+    }
+    Value::Object(body)
+}
+
+/// The result label of a settlement, and its response.
+pub(super) fn settled(
+    request: &SettlementRequest,
+    outcome: &SettleOutcome,
+) -> (&'static str, Response) {
+    match outcome {
+        SettleOutcome::Settled { hash, payer, repeated, right: _ } => {
+            let body = json!({
+                "success": true, "transaction": hash, "network": request.requirements.network,
+                "payer": payer,
+            });
+            let mut response = with_status(StatusCode::OK, body);
+            if *repeated {
+                response.headers_mut().insert(REPEATED_HEADER, HeaderValue::from_static("true"));
+            }
+            ("good", response)
+        }
+        SettleOutcome::Pending { hash, payer } => {
+            let rejection = Rejection::from(Reason::Pending).for_payer(*payer);
+            let mut body = settle_failure_body(request, &rejection);
+            body["transaction"] = json!(hash);
+            (Reason::Pending.text(), settle_failure(request.without_extra, body))
+        }
+        SettleOutcome::Rejected(rejection) => (
+            rejection.reason.text(),
+            settle_failure(request.without_extra, settle_failure_body(request, rejection)),
+        ),
+    }
+}
+
+/// The response of a failed settlement. Older clients, which send short requests, check only the status and would
+/// deliver unpaid.
+pub(super) fn settle_failure(short: bool, mut body: Body) -> Response {
+    if !short {
+        return with_status(StatusCode::OK, body);
+    }
+    let text = body["errorMessage"].clone();
+    body["error"] = text;
+    with_status(StatusCode::PAYMENT_REQUIRED, body)
+}
+
+pub(super) fn settle_failure_body(request: &SettlementRequest, rejection: &Rejection) -> Body {
+    settle_failure_body_of(Some(&request.requirements.network), rejection)
+}
+
+pub(super) fn settle_failure_body_of(network: Option<&str>, rejection: &Rejection) -> Body {
+    let mut body = Map::new();
+    body.insert("success".to_owned(), json!(false));
+    body.insert("transaction".to_owned(), json!(""));
+    body.insert("network".to_owned(), json!(network.unwrap_or_default()));
+    body.insert("errorReason".to_owned(), json!(rejection.reason.text()));
+    body.insert("errorMessage".to_owned(), json!(rejection.message));
+    if let Some(payer) = rejection.payer {
+        body.insert("payer".to_owned(), json!(payer));
+    }
+    if let Some(hash) = rejection.settled_in {
+        body.insert("extra".to_owned(), json!({ "transaction": hash }));
+    }
+    Value::Object(body)
+}
+
+/// The response for an invalid request. Official clients read reasons from answers of any status if they have the form
+/// of a verdict.
+pub(super) fn malformed(status: StatusCode, route: Route, why: &str) -> Response {
+    let body = match route {
+        Route::verify => json!({
+            "error": why, "isValid": false, "invalidReason": MALFORMED, "invalidMessage": why,
+        }),
+        Route::settle => json!({
+            "error": why, "success": false, "transaction": "", "network": "",
+            "errorReason": MALFORMED, "errorMessage": why,
+        }),
+    };
+    with_status(status, body)
+}
+
+/// Adds `Retry-After`.
+pub(super) fn with_retry_after(mut response: Response) -> Response {
+    const RETRY_AFTER: HeaderName = header::RETRY_AFTER;
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
+    response
+}

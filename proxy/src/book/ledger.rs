@@ -1,0 +1,219 @@
+//! The single writer of all payments. Pending changes share a commit.
+//!
+//! It also holds the locks that let one task at a time work on a payment.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
+
+use super::store::{Change, Store, StoreError};
+use super::{Digest, PaymentId, Record, Settlement, Stage, StoredAnswer};
+
+/// Maximum number of pending commits that the store applies as one.
+const BATCH_MAX: usize = 256;
+/// Maximum number of queued commits.
+const QUEUE_MAX: usize = 8_192;
+
+/// Access to all payments. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    store: Arc<dyn Store>,
+    commits: mpsc::Sender<PendingCommit>,
+    holders: Arc<Mutex<HashMap<PaymentId, Holder>>>,
+    /// Payments whose settlement is pending, as stored.
+    pending: Arc<Mutex<BTreeMap<PaymentId, Record>>>,
+}
+
+/// The task that holds a payment. The channel closes when it is done.
+#[derive(Debug)]
+struct Holder {
+    body: Digest,
+    done: watch::Sender<()>,
+}
+
+#[derive(Debug)]
+struct PendingCommit {
+    changes: Vec<Change>,
+    done: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// Result of a claim.
+#[derive(Debug)]
+pub enum Claim {
+    /// The caller holds the payment until it drops the guard.
+    Held(PaymentGuard),
+    /// Another request with the same body holds it. Wait, then claim again.
+    SameBody(watch::Receiver<()>),
+    /// A request with another body holds it.
+    OtherBody,
+}
+
+/// The exclusive right to work on a payment. Dropping it releases the payment.
+#[derive(Debug)]
+pub struct PaymentGuard {
+    id: PaymentId,
+    holders: Arc<Mutex<HashMap<PaymentId, Holder>>>,
+}
+
+impl Drop for PaymentGuard {
+    fn drop(&mut self) {
+        lock(&self.holders).remove(&self.id);
+    }
+}
+
+impl Ledger {
+    /// Loads open payments and starts the writer. The writer ends and closes the store when the last ledger is
+    /// dropped.
+    ///
+    /// Deletes payments that were taken but not answered: nothing was charged for them, and no task works on them
+    /// now.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn load(store: Arc<dyn Store>, writer: &TaskTracker) -> Result<Self, StoreError> {
+        let open = store.open().await?;
+        let (taken, pending): (Vec<_>, Vec<_>) =
+            open.into_iter().partition(|record| record.stage == Stage::Taken);
+        if !taken.is_empty() {
+            let count = taken.len();
+            tracing::warn!(
+                count,
+                "payments were received but not answered: nothing was charged for them"
+            );
+            let deletions = taken.iter().map(|record| Change::Forget(record.id)).collect();
+            store.commit(deletions).await?;
+        }
+        let (commits, queue) = mpsc::channel(QUEUE_MAX);
+        writer.spawn(write(Arc::clone(&store), queue));
+        let pending = pending.into_iter().map(|record| (record.id, record)).collect();
+        Ok(Self { store, commits, holders: Arc::default(), pending: Arc::new(Mutex::new(pending)) })
+    }
+
+    /// Claims the right to work on a payment.
+    pub fn claim(&self, id: PaymentId, body: &Digest) -> Claim {
+        let mut holders = lock(&self.holders);
+        match holders.get(&id) {
+            Some(holder) if holder.body == *body => Claim::SameBody(holder.done.subscribe()),
+            Some(_other) => Claim::OtherBody,
+            None => {
+                holders.insert(id, Holder { body: *body, done: watch::Sender::new(()) });
+                Claim::Held(PaymentGuard { id, holders: Arc::clone(&self.holders) })
+            }
+        }
+    }
+
+    /// Returns a stored record.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn find(&self, id: PaymentId) -> Result<Option<Record>, StoreError> {
+        self.store.get(id).await
+    }
+
+    /// Returns the stored answer of a payment.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn answer(&self, id: PaymentId) -> Result<Option<StoredAnswer>, StoreError> {
+        self.store.answer(id).await
+    }
+
+    /// Stores a payment, with its answer if that is new.
+    ///
+    /// # Errors
+    /// The store failed, and nothing was changed.
+    pub async fn put(
+        &self,
+        record: &Record,
+        answer: Option<StoredAnswer>,
+    ) -> Result<(), StoreError> {
+        self.commit(vec![Change::Put(Box::new(record.clone()), answer)]).await?;
+        let mut pending = lock(&self.pending);
+        if matches!(record.settlement, Settlement::Pending { .. }) {
+            pending.insert(record.id, record.clone());
+        } else {
+            pending.remove(&record.id);
+        }
+        Ok(())
+    }
+
+    /// Deletes a payment and its answer.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn delete(&self, id: PaymentId) -> Result<(), StoreError> {
+        self.commit(vec![Change::Forget(id)]).await
+    }
+
+    /// Returns the ids of payments whose settlement is pending.
+    pub fn pending(&self) -> Vec<PaymentId> {
+        lock(&self.pending).keys().copied().collect()
+    }
+
+    /// Returns the records of payments whose settlement is pending, as stored.
+    pub fn pending_records(&self) -> Vec<Record> {
+        lock(&self.pending).values().cloned().collect()
+    }
+
+    /// Number of payments that tasks work on now.
+    pub fn busy(&self) -> usize {
+        lock(&self.holders).len()
+    }
+
+    /// Deletes up to `most` payments that are over and returns their number.
+    ///
+    /// [`Record::is_over`] decides. Times are in milliseconds.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn sweep(
+        &self,
+        now_ms: i64,
+        retention_ms: i64,
+        most: usize,
+    ) -> Result<usize, StoreError> {
+        let over = self.store.over(now_ms, retention_ms, most).await?;
+        if !over.is_empty() {
+            self.commit(over.iter().copied().map(Change::Forget).collect()).await?;
+        }
+        Ok(over.len())
+    }
+
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        let ended = || StoreError::Bug("the writer of the store has stopped".to_owned());
+        let (done, answer) = oneshot::channel();
+        self.commits.send(PendingCommit { changes, done }).await.map_err(|_gone| ended())?;
+        answer.await.map_err(|_gone| ended())?
+    }
+}
+
+async fn write(store: Arc<dyn Store>, mut queue: mpsc::Receiver<PendingCommit>) {
+    while let Some(first) = queue.recv().await {
+        let mut batch = vec![first];
+        while batch.len() < BATCH_MAX
+            && let Ok(next) = queue.try_recv()
+        {
+            batch.push(next);
+        }
+        let (changes, done): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|commit| (commit.changes, commit.done)).unzip();
+        let outcome = store.commit(changes.into_iter().flatten().collect()).await;
+        if let Err(fault) = &outcome {
+            tracing::error!(%fault, "payments could not be stored");
+        }
+        for done in done {
+            // A caller that left finds the change in the store.
+            let _gone = done.send(outcome.clone());
+        }
+    }
+}
+
+/// Locks a map. Held for a single lookup.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

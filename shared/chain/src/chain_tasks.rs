@@ -1,0 +1,191 @@
+//! Performs the actions of an outbox on a chain, the same for every host. Signing is not part of it: the owner
+//! of the key signs.
+
+use alloy_primitives::{Address, B256};
+use bursar_core::networks::{FeeModel, Gas};
+use bursar_submit::fees;
+use bursar_submit::{
+    Action, Call, Found, Input, OutboxKey, Quote, Raw, Rules, SendAnswer, SubmissionId,
+};
+
+use crate::ports::{BlockTag, Chain, ChainFault, TxStatus};
+
+/// Gas of an empty transfer on networks whose gas includes no data fee (EIP-2028 and earlier).
+const PLAIN_GAS: u64 = 21_000;
+
+/// Upper bound for the gas of an empty transfer on any network, data fee included.
+const PLAIN_GAS_MAX: u64 = 2_000_000;
+
+/// Performs an action of an outbox. `None` means no result for now; a later block triggers the action again.
+/// Always `None` for [`Action::Sign`] and [`Action::Look`].
+pub async fn run(
+    chain: &dyn Chain,
+    key: &OutboxKey,
+    gas: &Gas,
+    action: &Action,
+    again: bool,
+) -> Option<Input> {
+    let done = match action {
+        Action::Quote => quote(chain, key.signer, gas).await.map(Input::Quoted),
+        Action::Send { id, raw } => {
+            let answer = send(chain, raw, again).await;
+            Ok(Input::Answered { id: *id, answer })
+        }
+        // The host signs, and lookups are batched in [`look`].
+        Action::Look { .. } | Action::Sign { .. } => return None,
+    };
+    match done {
+        Ok(input) => Some(input),
+        Err(fault) => {
+            tracing::debug!(chain = %key.chain, %fault, "a task of an outbox failed");
+            None
+        }
+    }
+}
+
+/// Returns the price of gas and the signer's next nonce.
+///
+/// # Errors
+/// No node answered, or the answers allow no valid offer.
+pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quote, ChainFault> {
+    let facts = chain.fee_facts().await?;
+    let fee = fees::quote(gas, &facts)
+        .map_err(|fault| ChainFault::Rejected { code: 0, message: fault.to_string() })?;
+    let plain_gas = match gas.model {
+        // Arbitrum includes the data fee in gas, so only the node knows the amount. The margin covers its
+        // changes.
+        FeeModel::Arbitrum => {
+            let needed = chain.estimate_gas(signer, Call::nothing(signer, 0)).await?;
+            needed.saturating_add(needed / 4)
+        }
+        FeeModel::Eip1559 | FeeModel::OpStack | FeeModel::Legacy | FeeModel::Free => PLAIN_GAS,
+    };
+    if plain_gas > PLAIN_GAS_MAX {
+        let message =
+            "the node says that doing nothing costs more gas than anything does".to_owned();
+        return Err(ChainFault::Rejected { code: 0, message });
+    }
+    let pending = chain.transaction_count(signer, BlockTag::Pending).await?;
+    let mined = chain.transaction_count(signer, BlockTag::Latest).await?;
+    Ok(Quote { fee, plain_gas, pending, mined })
+}
+
+/// Broadcasts a transaction and classifies the answer. `again` sends it to every node, because the node that
+/// accepted it first may not have propagated it.
+pub async fn send(chain: &dyn Chain, raw: &Raw, again: bool) -> SendAnswer {
+    let bytes = raw.bytes.clone();
+    let sent = if again { chain.send_raw_everywhere(bytes) } else { chain.send_raw(bytes) };
+    match sent.await {
+        Ok(_hash) => SendAnswer::Accepted,
+        Err(ChainFault::Rejected { message, .. }) => judged(&message),
+        Err(_no_judgement) => SendAnswer::Unclear,
+    }
+}
+
+/// Classifies the mempool errors of geth, Erigon, Nethermind, Besu, Nitro and anvil by their text: their error
+/// codes do not distinguish them.
+fn judged(message: &str) -> SendAnswer {
+    let message = message.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if says(&["already known", "already imported", "alreadyknown"])
+        || message.starts_with("known transaction")
+    {
+        SendAnswer::AlreadyKnown
+    } else if says(&["nonce too low", "oldnonce", "nonce is too low", "invalid nonce"]) {
+        SendAnswer::NonceTooLow
+    } else if says(&[
+        "underpriced",
+        "fee too low",
+        "feetoolow",
+        "less than block base fee",
+        "gas price below",
+        "could not replace",
+        "replacementnotallowed",
+    ]) {
+        SendAnswer::Underpriced
+    } else if says(&[
+        "insufficient funds",
+        "insufficientfunds",
+        "insufficient balance",
+        "upfront cost",
+    ]) {
+        SendAnswer::Unfunded
+    } else {
+        SendAnswer::Refused
+    }
+}
+
+/// A lookup: a submission and the hashes of its signed attempts.
+pub type Wanted = (SubmissionId, Vec<B256>);
+
+/// Queries many submissions of one signer with as few requests as possible. Reads the head first, so a block
+/// that arrives meanwhile cannot make a receipt look deeper than it is.
+///
+/// # Errors
+/// No node answered; a later block triggers the lookup again.
+pub async fn look(
+    chain: &dyn Chain,
+    signer: Address,
+    rules: &Rules,
+    wanted: &[Wanted],
+) -> Result<Vec<Input>, ChainFault> {
+    let head = chain.block_number().await?;
+    let hashes: Vec<B256> = wanted.iter().flat_map(|(_id, hashes)| hashes).copied().collect();
+    let receipts = chain.receipts(&hashes).await?;
+    let found = |hash: &B256| {
+        let found = receipts.iter().flatten().find(|receipt| receipt.tx_hash == *hash)?;
+        Some(Found {
+            hash: *hash,
+            block: found.block_number,
+            block_hash: found.block_hash,
+            ok: found.status == TxStatus::Succeeded,
+        })
+    };
+    let final_block = head.checked_sub(rules.confirmations.saturating_sub(1));
+    let settled = match final_block {
+        Some(block) => match chain.transaction_count(signer, BlockTag::Number(block)).await {
+            Ok(count) => count,
+            // A node that no longer has the state of that block: it confirms nothing as final, but its other
+            // answers still count.
+            Err(ChainFault::Rejected { .. }) => 0,
+            Err(fault) => return Err(fault),
+        },
+        None => 0,
+    };
+    let mut seen = Vec::with_capacity(wanted.len());
+    for (id, hashes) in wanted {
+        // Search from the newest attempt, which is the most likely one.
+        let found = hashes.iter().rev().find_map(found);
+        let known = match hashes.last() {
+            Some(newest) if found.is_none() => chain.has_heard_of(*newest).await?,
+            _mined => true,
+        };
+        seen.push(Input::Seen { id: *id, asked: hashes.len(), found, known, head, settled });
+    }
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_error_messages_are_classified() {
+        for (message, answer) in [
+            ("already known", SendAnswer::AlreadyKnown),
+            ("transaction already imported", SendAnswer::AlreadyKnown),
+            ("nonce too low: next nonce 5, tx nonce 4", SendAnswer::NonceTooLow),
+            ("OldNonce, Current nonce: 3", SendAnswer::NonceTooLow),
+            ("replacement transaction underpriced", SendAnswer::Underpriced),
+            ("max fee per gas less than block base fee", SendAnswer::Underpriced),
+            ("Insufficient funds for gas * price + value", SendAnswer::Unfunded),
+            ("intrinsic gas too low", SendAnswer::Refused),
+            ("unknown transaction type", SendAnswer::Refused),
+            ("FeeTooLow, EffectivePriorityFeePerGas too low", SendAnswer::Underpriced),
+            ("InsufficientFunds, Account balance: 0", SendAnswer::Unfunded),
+            ("", SendAnswer::Refused),
+        ] {
+            assert_eq!(judged(message), answer, "{message}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The outbox: the state that a host persists, with every submission that has not ended.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use alloy_primitives::{Address, B256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use serde::{Deserialize, Serialize};
+
+use crate::call::{Call, Fees, Raw, Unsigned};
+
+/// Identifies an outbox: one signer on one network, whose nonces it assigns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OutboxKey {
+    pub chain: ChainId,
+    pub signer: Address,
+}
+
+/// A submission's id, chosen by the host. A host never uses one twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SubmissionId(pub [u8; 16]);
+
+impl fmt::Debug for SubmissionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SubmissionId({})", self)
+    }
+}
+
+impl fmt::Display for SubmissionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The outbox of one signer on one network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outbox {
+    pub key: OutboxKey,
+    /// The lowest nonce above those of all our mined transactions.
+    pub floor: u64,
+    /// The number of submissions so far, which is the turn of the next one.
+    pub turns: u64,
+    pub open: BTreeMap<SubmissionId, Submission>,
+}
+
+impl Outbox {
+    /// Creates an empty outbox.
+    pub fn new(key: OutboxKey) -> Self {
+        Self { key, floor: 0, turns: 0, open: BTreeMap::new() }
+    }
+
+    /// Returns the reserved nonces, each with the submission that holds it.
+    pub fn held(&self) -> BTreeMap<u64, SubmissionId> {
+        self.open.iter().filter_map(|(id, one)| Some((one.nonce?, *id))).collect()
+    }
+
+    /// Returns the transaction of an attempt, or `None` if there is no such attempt.
+    pub fn unsigned(&self, id: SubmissionId, attempt: usize) -> Option<Unsigned> {
+        let one = self.open.get(&id)?;
+        let tried = one.attempts.get(attempt)?;
+        one.unsigned(&self.key, tried.kind, tried.fees)
+    }
+}
+
+/// A call that is to happen on the chain once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submission {
+    pub call: Call,
+    /// The highest price that may be offered for a unit of gas, in wei.
+    pub ceiling: u128,
+    /// The call is only broadcast before this moment. Afterwards an empty transaction uses its nonce. `None`:
+    /// no limit.
+    pub until: Option<Utc>,
+    /// Its position in the order of arrival.
+    pub turn: u64,
+    /// Created by the outbox itself to fill a gap of nonces; it has no other effect.
+    pub filler: bool,
+    pub nonce: Option<u64>,
+    /// Every transaction whose signature was ever authorized for it, in order.
+    pub attempts: Vec<Attempt>,
+    pub place: Place,
+    /// The host requested its cancellation.
+    pub cancel: bool,
+    pub trouble: Option<Trouble>,
+}
+
+impl Submission {
+    /// Returns whether the call itself may be offered or broadcast: it is neither cancelled nor expired.
+    pub fn may_go(&self, at: Utc) -> bool {
+        !self.cancel && self.until.is_none_or(|until| at < until)
+    }
+
+    /// Returns whether an empty transaction was authorized for its nonce.
+    pub fn is_given_up(&self) -> bool {
+        let for_nothing =
+            |tried: &Attempt| matches!(tried.kind, Kind::Nothing { .. }) && !tried.declined;
+        self.attempts.iter().any(for_nothing)
+    }
+
+    /// Returns whether these bytes may be broadcast now. An empty transaction always may.
+    pub fn may_send(&self, hash: B256, at: Utc) -> bool {
+        let of_hash = |tried: &&Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
+        match self.attempts.iter().find(of_hash).map(|tried| tried.kind) {
+            Some(Kind::Nothing { .. }) => true,
+            Some(Kind::Whole) => self.may_go(at),
+            None => false,
+        }
+    }
+
+    /// Returns whether the attempt with this hash carries out the call, rather than nothing.
+    pub fn is_call(&self, hash: B256) -> bool {
+        let of_hash = |tried: &Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
+        self.attempts.iter().any(|tried| of_hash(tried) && tried.kind == Kind::Whole)
+    }
+
+    /// Returns the newest signed attempt, with its index and bytes.
+    pub fn newest(&self) -> Option<(usize, &Attempt, &Raw)> {
+        let mut tried = self.attempts.iter().enumerate().rev();
+        tried.find_map(|(at, attempt)| Some((at, attempt, attempt.raw.as_ref()?)))
+    }
+
+    /// Returns whether every signed attempt was signed by the outbox's signer for exactly these terms. For
+    /// hosts that read entries from untrusted sources.
+    pub fn is_genuine(&self, key: &OutboxKey) -> bool {
+        self.attempts.iter().all(|tried| {
+            match (&tried.raw, self.unsigned(key, tried.kind, tried.fees)) {
+                (None, _unsigned) => true,
+                (Some(raw), Some(unsigned)) => {
+                    unsigned.digest() == tried.digest && raw.is_of(&unsigned, key.signer)
+                }
+                (Some(_), None) => false,
+            }
+        })
+    }
+
+    /// Returns the attempt that waits for its signature, with its index.
+    pub fn unsigned_attempt(&self) -> Option<(usize, &Attempt)> {
+        let waits = |attempt: &Attempt| attempt.raw.is_none() && !attempt.declined;
+        self.attempts.iter().enumerate().find(|(_at, attempt)| waits(attempt))
+    }
+
+    /// Returns whether any attempt is signed.
+    pub fn is_signed(&self) -> bool {
+        self.attempts.iter().any(|attempt| attempt.raw.is_some())
+    }
+
+    /// Returns the transaction for this submission: its call or nothing, with its own nonce.
+    pub(crate) fn unsigned(&self, key: &OutboxKey, kind: Kind, fees: Fees) -> Option<Unsigned> {
+        let call = match kind {
+            Kind::Whole => self.call.clone(),
+            Kind::Nothing { gas_limit } => Call::nothing(key.signer, gas_limit),
+        };
+        Some(Unsigned { chain: key.chain, nonce: self.nonce?, call, fees })
+    }
+}
+
+/// A transaction whose signature was authorized.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub kind: Kind,
+    pub fees: Fees,
+    pub digest: B256,
+    /// When the signature was authorized.
+    pub at: Utc,
+    /// The signed bytes, persisted before they are broadcast.
+    pub raw: Option<Raw>,
+    /// The signer refused, or the signature is no longer wanted.
+    pub declined: bool,
+}
+
+/// The effect of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    Whole,
+    /// Only uses up the nonce.
+    Nothing {
+        gas_limit: u64,
+    },
+}
+
+/// The state of a submission on the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    Waiting,
+    Included(Included),
+    /// Its nonce is used since this block, and by none of our transactions.
+    Missed {
+        head: u64,
+        at: Utc,
+    },
+}
+
+/// The block of a mined attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Included {
+    pub attempt: usize,
+    pub block: u64,
+    pub block_hash: B256,
+    /// Whether it succeeded; otherwise it was reverted.
+    pub ok: bool,
+}
+
+/// Why a submission makes no progress. Never final: the signed transactions may still be mined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Trouble {
+    /// The network's price is above the ceiling.
+    TooExpensive,
+    /// The nodes require a higher offer, to replace a transaction or at all.
+    Underpriced,
+    /// The signer's balance does not cover gas and value.
+    Unfunded,
+    /// A node refused it for another reason.
+    Refused,
+    /// The node's transaction count differs implausibly from ours.
+    NonceJump,
+}

@@ -1,0 +1,174 @@
+//! Outboxes in a redb file, which one process holds open.
+
+use std::path::Path;
+
+use bursar_rows::{Options, RowFile, StoreError, decode, encode, existing};
+use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
+use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
+
+use crate::store::{Kept, Store, StoreFault, StoreReply, apply_all};
+
+/// Version and state of each outbox.
+const OUTBOXES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("outboxes");
+/// The submission that holds each nonce, by outbox and nonce.
+const NONCES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("nonces");
+/// The outcome of each ended submission, by outbox and submission.
+const ENDED: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("ended");
+
+/// How [`RedbStore::open`] uses its file.
+const OPTIONS: Options = Options { cache_bytes: 8 << 20, quick_repair: true };
+
+/// A store in a redb file, which may have other tables, too. Clones share it.
+#[derive(Debug, Clone)]
+pub struct RedbStore {
+    file: RowFile,
+}
+
+impl RedbStore {
+    /// Opens or creates `path`.
+    ///
+    /// # Errors
+    /// The file cannot be used, or another process has it open.
+    pub fn open(path: &Path) -> Result<Self, StoreFault> {
+        Ok(Self::over(RowFile::open(path, OPTIONS)?))
+    }
+
+    /// Creates a store in an open file.
+    pub fn over(file: RowFile) -> Self {
+        Self { file }
+    }
+}
+
+impl Store for RedbStore {
+    fn load(&self, key: OutboxKey) -> StoreReply<'_, Kept> {
+        self.file.read(move |read| match existing(read.open_table(OUTBOXES))? {
+            Some(table) => Ok(outbox(&table, key)?),
+            None => Ok(fresh(key)),
+        })
+    }
+
+    fn busy(&self) -> StoreReply<'_, Vec<OutboxKey>> {
+        self.file.read(|read| Ok(busy(read)?))
+    }
+
+    fn commit(&self, key: OutboxKey, after: u64, events: Vec<Event>) -> StoreReply<'_, u64> {
+        self.file.write(move |write| written(write, key, after, &events))
+    }
+
+    fn outcome(&self, key: OutboxKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>> {
+        self.file.read(move |read| Ok(outcome(read, key, id)?))
+    }
+}
+
+fn busy(read: &ReadTransaction) -> Result<Vec<OutboxKey>, StoreError> {
+    let Some(table) = existing(read.open_table(OUTBOXES))? else { return Ok(Vec::new()) };
+    let mut busy = Vec::new();
+    for row in table.iter()? {
+        let (_key, value) = row?;
+        let kept: (u64, Outbox) = decode(value.value())?;
+        if !kept.1.open.is_empty() {
+            busy.push(kept.1.key);
+        }
+    }
+    Ok(busy)
+}
+
+fn outcome(
+    read: &ReadTransaction,
+    key: OutboxKey,
+    id: SubmissionId,
+) -> Result<Option<Outcome>, StoreError> {
+    let Some(table) = existing(read.open_table(ENDED))? else { return Ok(None) };
+    let value = table.get(of_submission(key, id).as_slice())?;
+    value.map(|value| decode(value.value())).transpose()
+}
+
+fn written(
+    write: &WriteTransaction,
+    key: OutboxKey,
+    after: u64,
+    events: &[Event],
+) -> Result<u64, StoreFault> {
+    let mut outboxes = write.open_table(OUTBOXES).map_err(StoreError::from)?;
+    let Kept { outbox: mut state, version } = outbox(&outboxes, key)?;
+    if version != after {
+        return Err(StoreFault::Conflict);
+    }
+    let changes = apply_all(&mut state, events);
+    let mut ended = write.open_table(ENDED).map_err(StoreError::from)?;
+    for id in &changes.opened {
+        let over = ended.get(of_submission(key, *id).as_slice()).map_err(StoreError::from)?;
+        if let Some(outcome) = over {
+            return Err(StoreFault::Over(decode(outcome.value())?));
+        }
+    }
+    let mut nonces = write.open_table(NONCES).map_err(StoreError::from)?;
+    for (nonce, id) in &changes.reserved {
+        reserve(&mut nonces, key, *nonce, *id)?;
+    }
+    for nonce in &changes.released {
+        nonces.remove(of_nonce(key, *nonce).as_slice()).map_err(StoreError::from)?;
+    }
+    for (id, outcome) in &changes.ended {
+        let value = encode(outcome)?;
+        ended
+            .insert(of_submission(key, *id).as_slice(), value.as_slice())
+            .map_err(StoreError::from)?;
+    }
+    let version = version.saturating_add(1);
+    let value = encode(&(version, &state))?;
+    outboxes.insert(outbox_row(key).as_slice(), value.as_slice()).map_err(StoreError::from)?;
+    Ok(version)
+}
+
+fn reserve(
+    nonces: &mut Table<'_, &'static [u8], &'static [u8]>,
+    key: OutboxKey,
+    nonce: u64,
+    id: SubmissionId,
+) -> Result<(), StoreFault> {
+    let row = of_nonce(key, nonce);
+    let holder =
+        nonces.get(row.as_slice()).map_err(StoreError::from)?.map(|value| value.value().to_vec());
+    if holder.is_some_and(|holder| holder != id.0) {
+        return Err(StoreFault::NonceTaken(nonce));
+    }
+    nonces.insert(row.as_slice(), id.0.as_slice()).map_err(StoreError::from)?;
+    Ok(())
+}
+
+fn outbox(
+    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
+    key: OutboxKey,
+) -> Result<Kept, StoreError> {
+    match table.get(outbox_row(key).as_slice())? {
+        None => Ok(fresh(key)),
+        Some(value) => {
+            let (version, outbox) = decode(value.value())?;
+            Ok(Kept { outbox, version })
+        }
+    }
+}
+
+fn fresh(key: OutboxKey) -> Kept {
+    Kept { outbox: Outbox::new(key), version: 0 }
+}
+
+/// Row key of an outbox: chain id and signer.
+fn outbox_row(key: OutboxKey) -> Vec<u8> {
+    let mut row = key.chain.0.to_be_bytes().to_vec();
+    row.extend(key.signer);
+    row
+}
+
+fn of_nonce(key: OutboxKey, nonce: u64) -> Vec<u8> {
+    let mut row = outbox_row(key);
+    row.extend(nonce.to_be_bytes());
+    row
+}
+
+fn of_submission(key: OutboxKey, id: SubmissionId) -> Vec<u8> {
+    let mut row = outbox_row(key);
+    row.extend(id.0);
+    row
+}

@@ -1,0 +1,334 @@
+//! Runs the outboxes of a store, with one task per outbox that has open submissions.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloy_primitives::B256;
+use bursar_chain::failpoints::Failpoints;
+use bursar_chain::follower::Follower;
+use bursar_chain::ports::{BoxFuture, Chain, Clock};
+use bursar_chain::tx_driver::{self, Host, Notice, SignEnd, Way, Work};
+use bursar_core::networks::Gas;
+use bursar_core::time::Utc;
+use bursar_submit::{
+    Action, Call, Input, Outbox, OutboxKey, Outcome, Refusal, Rules, SubmissionId, resume, step,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::store::{Kept, Store, StoreFault};
+
+/// Maximum number of attempts to commit if other processes commit first.
+const CONFLICTS_MAX: usize = 8;
+
+/// Signs for the accounts of outboxes.
+pub trait Signer: Send + Sync + std::fmt::Debug {
+    /// Signs a digest with the key of the outbox's signer.
+    fn sign(&self, key: OutboxKey, digest: B256) -> BoxFuture<'_, SignEnd>;
+}
+
+/// Why a submission was not accepted or cancelled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitFault {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+}
+
+/// The broadcasts of one submission's call by this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Uploads {
+    /// The hash that is being broadcast.
+    pub in_progress: Option<B256>,
+    /// A broadcast ended without an answer, so a node may receive the bytes later.
+    pub unclear: bool,
+}
+
+/// Dependencies of an outbox.
+#[derive(Debug, Clone)]
+pub struct OutboxDeps {
+    pub store: Arc<dyn Store>,
+    pub chain: Arc<dyn Chain>,
+    pub signer: Arc<dyn Signer>,
+    pub clock: Arc<dyn Clock>,
+    pub gas: Gas,
+    /// Maximum number of submissions per outbox that hold a nonce.
+    pub window: usize,
+    /// Follows the chain. All outboxes of the network share it.
+    pub follower: Arc<Follower>,
+    /// Failpoints.
+    pub failpoints: Arc<dyn Failpoints>,
+}
+
+/// One outbox of a service, and the task that runs it.
+#[derive(Debug)]
+pub struct ServiceOutbox {
+    host: Arc<ServiceHost>,
+    way: Way,
+    /// Whether a task runs the outbox now.
+    served: Mutex<bool>,
+}
+
+impl ServiceOutbox {
+    /// Loads an outbox. [`ServiceOutbox::go_on`] resumes its open submissions.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn open(
+        key: OutboxKey,
+        deps: OutboxDeps,
+        tasks: TaskTracker,
+        stopping: CancellationToken,
+    ) -> Result<Arc<Self>, StoreFault> {
+        let rules = Rules::of(&deps.gas, deps.window);
+        let kept = deps.store.load(key).await?;
+        let way = Way {
+            key,
+            gas: deps.gas,
+            rules,
+            clock: Arc::clone(&deps.clock),
+            tasks,
+            stopping,
+            follower: Arc::clone(&deps.follower),
+        };
+        let host = ServiceHost {
+            key,
+            rules,
+            deps,
+            version: tokio::sync::Mutex::new(kept.version),
+            uploads: watch::Sender::default(),
+            outbox: watch::Sender::new(Arc::new(kept.outbox)),
+        };
+        Ok(Arc::new(Self { host: Arc::new(host), way, served: Mutex::new(false) }))
+    }
+
+    /// Accepts a submission. When this returns, the submission is on disk and will be carried out once, across
+    /// crashes. Repeating an id repeats the same submission, also after it has ended. The call is not broadcast at or
+    /// after `until`: see [`Submission::until`](bursar_submit::Submission::until).
+    ///
+    /// # Errors
+    /// [`SubmitFault`]. [`StoreFault::Over`] contains the outcome of an ended submission.
+    pub async fn submit(
+        self: &Arc<Self>,
+        id: SubmissionId,
+        call: Call,
+        ceiling: u128,
+        until: Option<Utc>,
+    ) -> Result<(), SubmitFault> {
+        self.host.keep(&Notice::Input(Input::Open { id, call, ceiling, until })).await?;
+        self.go_on();
+        Ok(())
+    }
+
+    /// Requests that a submission does not happen.
+    ///
+    /// # Errors
+    /// [`SubmitFault`]: it is too late, or it has ended.
+    pub async fn cancel(self: &Arc<Self>, id: SubmissionId) -> Result<(), SubmitFault> {
+        self.host.keep(&Notice::Input(Input::Cancel { id })).await?;
+        self.go_on();
+        Ok(())
+    }
+
+    /// Returns the current outbox.
+    pub fn outbox(&self) -> Arc<Outbox> {
+        self.host.outbox()
+    }
+
+    /// Returns the broadcasts of a submission's call. After a cancel no new one starts.
+    pub fn uploads(&self, id: SubmissionId) -> Uploads {
+        self.host.uploads.borrow().get(&id).copied().unwrap_or_default()
+    }
+
+    /// Waits until no broadcast of a submission's call is in progress. Cancel-safe.
+    pub async fn uploaded(&self, id: SubmissionId) {
+        let mut uploads = self.host.uploads.subscribe();
+        let over = |all: &AllUploads| all.get(&id).is_none_or(|one| one.in_progress.is_none());
+        // The sender lives as long as the outbox.
+        let _over = uploads.wait_for(over).await;
+    }
+
+    /// Completes when the current outbox is no longer `than`. Cancel-safe.
+    pub async fn another(&self, than: &Arc<Outbox>) {
+        self.host.another(than).await;
+    }
+
+    /// Waits for the outcome of a submission. Cancel-safe.
+    ///
+    /// Returns `None` if the submission never began.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn outcome(&self, id: SubmissionId) -> Result<Option<Outcome>, StoreFault> {
+        let mut outboxes = self.host.outbox.subscribe();
+        loop {
+            let open = outboxes.borrow_and_update().open.contains_key(&id);
+            if !open {
+                return self.host.deps.store.outcome(self.host.key, id).await;
+            }
+            if outboxes.changed().await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Starts the task that runs the outbox, unless it runs or nothing is open.
+    pub fn go_on(self: &Arc<Self>) {
+        let mut served = self.served();
+        if *served || self.host.outbox().open.is_empty() {
+            return;
+        }
+        *served = true;
+        let this = Arc::clone(self);
+        self.way.tasks.spawn(async move { this.serve().await });
+    }
+
+    async fn serve(self: Arc<Self>) {
+        // Released also on panic, so that the next submission starts the task again.
+        let _served = Served(Arc::clone(&self));
+        let chain = Arc::clone(&self.host.deps.chain);
+        let ask = move || Some(Arc::clone(&chain));
+        tx_driver::serve(Arc::clone(&self.host), self.way.clone(), ask).await;
+    }
+
+    fn served(&self) -> MutexGuard<'_, bool> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Marks that a task runs the outbox. Dropping it starts the task again if a submission arrived meanwhile.
+struct Served(Arc<ServiceOutbox>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        *self.0.served() = false;
+        // A submission may have arrived while the task ended.
+        let goes_on = tokio::runtime::Handle::try_current().is_ok() && !std::thread::panicking();
+        if goes_on && !self.0.way.stopping.is_cancelled() {
+            self.0.go_on();
+        }
+    }
+}
+
+/// Persists one outbox in a store.
+#[derive(Debug)]
+struct ServiceHost {
+    key: OutboxKey,
+    rules: Rules,
+    deps: OutboxDeps,
+    /// The version of the last known commit. The lock is held over a commit, so commits run one at a time.
+    version: tokio::sync::Mutex<u64>,
+    uploads: watch::Sender<AllUploads>,
+    outbox: watch::Sender<Arc<Outbox>>,
+}
+
+type AllUploads = BTreeMap<SubmissionId, Uploads>;
+
+impl ServiceHost {
+    /// Decides, commits and applies. If another process committed first, loads its outbox and decides again.
+    async fn keep(&self, notice: &Notice) -> Result<Vec<Action>, SubmitFault> {
+        let mut version = self.version.lock().await;
+        for _again in 0..CONFLICTS_MAX {
+            let outbox = self.outbox();
+            let at = self.deps.clock.utc();
+            let taken = match notice {
+                Notice::Resume => return Ok(resume(&outbox, &self.rules, at)),
+                Notice::Input(input) => step(&outbox, &self.rules, at, input.clone())?,
+            };
+            if taken.events.is_empty() {
+                return Ok(taken.actions);
+            }
+            self.deps.failpoints.pass("outbox.before commit");
+            match self.deps.store.commit(self.key, *version, taken.events.clone()).await {
+                Ok(next) => {
+                    self.deps.failpoints.pass("outbox.after commit");
+                    let mut outbox = (*outbox).clone();
+                    for event in &taken.events {
+                        bursar_submit::apply(&mut outbox, event);
+                    }
+                    *version = next;
+                    self.outbox.send_replace(Arc::new(outbox));
+                    return Ok(taken.actions);
+                }
+                Err(StoreFault::Conflict) => {
+                    let Kept { outbox, version: newer } = self.deps.store.load(self.key).await?;
+                    *version = newer;
+                    self.outbox.send_replace(Arc::new(outbox));
+                }
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+        Err(StoreFault::Conflict.into())
+    }
+}
+
+impl Host for ServiceHost {
+    type Leave = B256;
+
+    fn outbox(&self) -> Arc<Outbox> {
+        Arc::clone(&self.outbox.borrow())
+    }
+
+    fn another<'a>(&'a self, than: &'a Arc<Outbox>) -> BoxFuture<'a, ()> {
+        let mut outboxes = self.outbox.subscribe();
+        Box::pin(async move {
+            while Arc::ptr_eq(&outboxes.borrow_and_update(), than) {
+                if outboxes.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        })
+    }
+
+    fn tell(&self, notice: Notice) -> BoxFuture<'_, Vec<Work<B256>>> {
+        Box::pin(async move {
+            let actions = self.keep(&notice).await.unwrap_or_else(|fault| {
+                tracing::warn!(%fault, "an outbox did not accept a notice");
+                Vec::new()
+            });
+            let work = actions.into_iter().map(|action| {
+                let leave = match &action {
+                    Action::Sign { digest, .. } => Some(*digest),
+                    _no_signature => None,
+                };
+                Work { action, leave }
+            });
+            work.collect()
+        })
+    }
+
+    fn sending(&self, id: SubmissionId, hash: B256) {
+        let outbox = self.outbox();
+        if !outbox.open.get(&id).is_some_and(|one| one.is_call(hash)) {
+            return;
+        }
+        self.uploads.send_modify(|all| {
+            all.retain(|known, _uploads| outbox.open.contains_key(known));
+            let uploads = all.entry(id).or_default();
+            // An earlier broadcast that was dropped before it ended may still arrive.
+            uploads.unclear |= uploads.in_progress.is_some();
+            uploads.in_progress = Some(hash);
+        });
+    }
+
+    fn sent(&self, id: SubmissionId, hash: B256, clear: bool) {
+        self.uploads.send_if_modified(|all| {
+            let ended = |uploads: &&mut Uploads| uploads.in_progress == Some(hash);
+            let Some(uploads) = all.get_mut(&id).filter(ended) else { return false };
+            *uploads = Uploads { in_progress: None, unclear: uploads.unclear || !clear };
+            true
+        });
+    }
+
+    fn hit(&self, point: &'static str) -> bool {
+        self.deps.failpoints.pass(point);
+        true
+    }
+
+    fn sign(&self, digest: B256) -> BoxFuture<'static, SignEnd> {
+        let (signer, key) = (Arc::clone(&self.deps.signer), self.key);
+        Box::pin(async move { signer.sign(key, digest).await })
+    }
+}

@@ -1,0 +1,87 @@
+//! The storage interface for outboxes. One suite (`tests/conformance.rs`) tests every implementation.
+
+use bursar_chain::ports::BoxFuture;
+use bursar_rows::{StoreError, WorkError};
+use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
+
+/// An outbox and its version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub outbox: Outbox,
+    /// Number of commits to this outbox. Zero if it was never used.
+    pub version: u64,
+}
+
+/// Why a commit or a read failed. Except for `Failed`, nothing was stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreFault {
+    /// Another process changed the outbox since it was loaded. Load it again.
+    #[error("another process has changed it")]
+    Conflict,
+    /// The submission has ended, so its id cannot begin again.
+    #[error("this submission has ended")]
+    Over(Outcome),
+    /// Another submission holds this nonce. Its outbox may be unknown to this process.
+    #[error("another submission holds nonce {0}")]
+    NonceTaken(u64),
+    /// The result of the commit is unknown. If it was stored after all, the next commit is a conflict and shows that.
+    #[error("the store failed: {0}")]
+    Failed(#[from] StoreError),
+}
+
+impl WorkError for StoreFault {
+    fn is_of_file(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}
+
+/// The future result of a store operation.
+pub type StoreReply<'a, T> = BoxFuture<'a, Result<T, StoreFault>>;
+
+/// Stores outboxes durably. A commit is on disk when it completes.
+pub trait Store: Send + Sync + std::fmt::Debug {
+    /// Returns an outbox: an empty one if nothing was stored.
+    fn load(&self, key: OutboxKey) -> StoreReply<'_, Kept>;
+
+    /// Returns every outbox with an open submission.
+    fn busy(&self) -> StoreReply<'_, Vec<OutboxKey>>;
+
+    /// Stores the events of an outbox since version `after` and returns the new version.
+    ///
+    /// Stores all or none. Whatever the caller believes, one submission at a time holds a nonce of a signer on a
+    /// network, and an ended id cannot begin again.
+    fn commit(&self, key: OutboxKey, after: u64, events: Vec<Event>) -> StoreReply<'_, u64>;
+
+    /// Returns the outcome of a submission, however long ago it ended.
+    fn outcome(&self, key: OutboxKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>>;
+}
+
+/// What a commit changes apart from the outbox. Every store derives it in the same way.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) reserved: Vec<(u64, SubmissionId)>,
+    pub(crate) released: Vec<u64>,
+    pub(crate) ended: Vec<(SubmissionId, Outcome)>,
+    pub(crate) opened: Vec<SubmissionId>,
+}
+
+/// Applies events to an outbox and returns what else they change.
+pub(crate) fn apply_all(outbox: &mut Outbox, events: &[Event]) -> Changes {
+    let mut changes = Changes::default();
+    for event in events {
+        match event {
+            Event::Opened { id, .. } => changes.opened.push(*id),
+            Event::Reserved { id, nonce } => changes.reserved.push((*nonce, *id)),
+            Event::Finished { id, outcome } => {
+                changes.ended.push((*id, *outcome));
+                let nonce = outbox.open.get(id).and_then(|one| one.nonce);
+                // A mined submission holds its nonce permanently. Others release theirs.
+                let free = matches!(outcome, Outcome::Dropped | Outcome::Displaced);
+                changes.released.extend(nonce.filter(|_nonce| free));
+            }
+            _others => {}
+        }
+        bursar_submit::apply(outbox, event);
+    }
+    changes
+}

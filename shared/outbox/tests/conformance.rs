@@ -1,0 +1,139 @@
+//! The guarantees of a store, tested on every implementation.
+
+#![expect(clippy::unwrap_used, reason = "helpers stand outside #[test]")]
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_outbox::memory::MemoryStore;
+use bursar_outbox::redb_store::RedbStore;
+use bursar_outbox::store::{Kept, Store, StoreFault};
+use bursar_submit::{Call, Event, Fees, Kind, Outbox, OutboxKey, Outcome, SubmissionId};
+
+fn key(signer: u8) -> OutboxKey {
+    OutboxKey { chain: ChainId(8453), signer: Address::repeat_byte(signer) }
+}
+
+fn id(n: u8) -> SubmissionId {
+    SubmissionId([n; 16])
+}
+
+fn opened(n: u8) -> Event {
+    let call =
+        Call { to: Address::ZERO, value: U256::from(n), data: Default::default(), gas_limit: 1 };
+    Event::Opened { id: id(n), call, ceiling: 9, filler: false, until: None }
+}
+
+fn reserved(n: u8, nonce: u64) -> Event {
+    Event::Reserved { id: id(n), nonce }
+}
+
+fn authorized(n: u8) -> Event {
+    Event::Authorized {
+        id: id(n),
+        kind: Kind::Whole,
+        fees: Fees::Legacy { gas_price: 1 },
+        digest: B256::repeat_byte(n),
+        at: Utc(0),
+    }
+}
+
+fn finished(n: u8, outcome: Outcome) -> Event {
+    Event::Finished { id: id(n), outcome }
+}
+
+/// Returns the outbox after these events, as the state machine computes it.
+fn after(key: OutboxKey, events: &[Event]) -> Outbox {
+    let mut outbox = Outbox::new(key);
+    events.iter().for_each(|event| bursar_submit::apply(&mut outbox, event));
+    outbox
+}
+
+/// Tests every guarantee. `again` opens the same store again, as a restart would.
+async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Arc<dyn Store>>) {
+    // An unused outbox is empty.
+    let empty = Kept { outbox: Outbox::new(key(1)), version: 0 };
+    assert_eq!(store.load(key(1)).await, Ok(empty));
+    assert_eq!(store.busy().await, Ok(vec![]));
+    assert_eq!(store.outcome(key(1), id(1)).await, Ok(None));
+
+    // A commit is stored, and each commit follows one version.
+    let first = vec![opened(1), reserved(1, 7), authorized(1)];
+    let one = store.commit(key(1), 0, first.clone()).await.unwrap();
+    let kept = Kept { outbox: after(key(1), &first), version: one };
+    assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
+    assert_eq!(store.busy().await, Ok(vec![key(1)]));
+
+    // A process that missed a commit is refused, and nothing of its change is stored.
+    assert_eq!(store.commit(key(1), 0, vec![opened(2)]).await, Err(StoreFault::Conflict));
+    assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
+
+    // A nonce has one holder, whatever the caller believes. Nothing of a refused commit is stored.
+    let taken = store.commit(key(1), one, vec![opened(2), reserved(2, 7)]).await;
+    assert_eq!(taken, Err(StoreFault::NonceTaken(7)));
+    assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
+    // The same nonce of another signer is independent.
+    store.commit(key(2), 0, vec![opened(3), reserved(3, 7)]).await.unwrap();
+    assert_eq!(store.load(key(1)).await, Ok(kept));
+
+    // A dropped submission releases its nonce, a mined one never does.
+    let two = store.commit(key(1), one, vec![finished(1, Outcome::Dropped)]).await.unwrap();
+    let three = store.commit(key(1), two, vec![opened(2), reserved(2, 7)]).await.unwrap();
+    let done = Outcome::Succeeded { hash: B256::repeat_byte(2), block: 5 };
+    let four = store.commit(key(1), three, vec![finished(2, done)]).await.unwrap();
+    let taken = store.commit(key(1), four, vec![opened(4), reserved(4, 7)]).await;
+    assert_eq!(taken, Err(StoreFault::NonceTaken(7)));
+    assert_eq!(store.load(key(1)).await.unwrap().outbox.floor, 8);
+
+    // An outcome is stored permanently, and an ended submission does not begin again.
+    assert_eq!(store.outcome(key(1), id(2)).await, Ok(Some(done)));
+    assert_eq!(store.outcome(key(2), id(2)).await, Ok(None));
+    let over = store.commit(key(1), four, vec![opened(2)]).await;
+    assert_eq!(over, Err(StoreFault::Over(done)));
+    assert_eq!(store.busy().await, Ok(vec![key(2)]));
+
+    // One of several simultaneous commits wins each version.
+    let mut version = four;
+    for round in 10..20 {
+        let tries: Vec<_> = (0..8)
+            .map(|n| {
+                let (store, events) = (Arc::clone(&store), vec![opened(round + 10 * n)]);
+                tokio::spawn(async move { store.commit(key(1), version, events).await })
+            })
+            .collect();
+        let mut won = Vec::new();
+        for one in tries {
+            match one.await.unwrap() {
+                Ok(next) => won.push(next),
+                Err(fault) => assert_eq!(fault, StoreFault::Conflict),
+            }
+        }
+        assert_eq!(won.len(), 1, "round {round}");
+        version = won[0];
+    }
+
+    // Everything is stored after a restart.
+    let before = (store.load(key(1)).await, store.load(key(2)).await);
+    drop(store);
+    if let Some(store) = again() {
+        assert_eq!((store.load(key(1)).await, store.load(key(2)).await), before);
+        assert_eq!(store.outcome(key(1), id(2)).await, Ok(Some(done)));
+        let taken = store.commit(key(1), version, vec![opened(200), reserved(200, 7)]).await;
+        assert_eq!(taken, Err(StoreFault::NonceTaken(7)));
+    }
+}
+
+#[tokio::test]
+async fn memory() {
+    keeps_its_promises(Arc::new(MemoryStore::default()), || None).await;
+}
+
+#[tokio::test]
+async fn redb() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("outboxes.redb");
+    let open = || Some(Arc::new(RedbStore::open(&file).unwrap()) as Arc<dyn Store>);
+    keeps_its_promises(open().unwrap(), open).await;
+}

@@ -1,0 +1,379 @@
+//! The observations: everything about the wallet that is visible from outside.
+//!
+//! They are the machine's clocks, the calls of agents, the orders of operators, the uses of keys, what reaches a chain,
+//! and the deaths of the process. They are plain values in order of occurrence; the driver of the wallet translates its
+//! protocols into them.
+
+/// Millionths of a dollar.
+pub type Micros = u64;
+
+/// Smallest units of a token.
+pub type Atoms = u128;
+
+/// A request's UUID, as the wallet writes it.
+pub type Id = String;
+
+/// An address in lower-case hex with `0x`.
+pub type Address = String;
+
+/// Identifies one call or order, so that its answer can be matched.
+pub type Ticket = u64;
+
+/// The machine's clocks, as the wallet would read them now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clocks {
+    /// The wall clock in milliseconds since 1970, UTC. Any process may set it.
+    pub wall_ms: i64,
+    /// The machine's time zone, by its IANA name. It may change at any time.
+    pub zone: String,
+    /// Number of the machine's boot.
+    pub boot: u32,
+    /// Milliseconds since that boot, including suspension. No process can set it.
+    pub boot_ms: u64,
+    /// Time of the newest block of every chain; `None` if no chain answers. The wallet may or may not have read it.
+    pub block_ms: Option<i64>,
+}
+
+/// One observation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observation {
+    /// The clocks show this from now on.
+    Clocks(Clocks),
+    /// An agent's call arrived.
+    Called { ticket: Ticket, call: Call },
+    /// The call was answered. The answer has left the process and cannot be taken back.
+    Answered { ticket: Ticket, answer: Answer },
+    /// An operator's order arrived.
+    Ordered { ticket: Ticket, order: Order },
+    /// The order was executed or refused.
+    OrderEnded { ticket: Ticket, end: End },
+    /// A key of the wallet signed.
+    Signed(Signed),
+    /// The key holder refused to sign for this request, as a person at a hardware device may.
+    Declined { request: Id },
+    /// A signed transaction reached a node.
+    Broadcast(Transaction),
+    /// A chain included a transaction permanently.
+    Mined { chain: u64, hash: String, succeeded: bool },
+    /// A chain moved the money of a signed payment, in this transaction.
+    Redeemed { chain: u64, payer: Address, nonce: String, hash: String },
+    /// The process died. Its open calls and orders are never answered, and how much of them is on disk is unknown.
+    Died,
+    /// The process stopped in an orderly way, after answering everything that was open.
+    Stopped,
+    /// The process runs again, from what was on disk. The wallet is locked.
+    Started,
+    /// The disk stopped accepting writes; reads still work. Until the next start nothing new is decided.
+    DiskFailed,
+    /// From now on nothing fails, time passes regularly, and every agent polls its requests.
+    Calm,
+    /// The end: everything that was asked must be finished.
+    Over,
+}
+
+/// A call of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// `POST /sign`.
+    Sign(Box<Ask>),
+    /// `GET /sign/status/{id}`. It needs no proof: the id is enough.
+    Poll { id: Id },
+    /// `POST /status`: an agent reads its own standing.
+    Standing { agent: String, proof: Proof },
+    /// `POST /callback`.
+    Report(Report),
+}
+
+/// How an agent authenticates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// `SIG:<timestamp>:<digest>`. `right` if the key and the message are the agent's own.
+    ///
+    /// Two calls are the same signed call exactly if `signature` is equal.
+    Hmac { timestamp_s: i64, signature: String, right: bool },
+    /// `AT_…`. `right` if it is the token that was last issued to the agent.
+    Bearer { right: bool },
+}
+
+/// One `/sign` call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// The agent named in the body; it may not exist.
+    pub agent: String,
+    pub proof: Proof,
+    /// The text of `payment_required`, or the canonical JSON of `x402_data`: equal exactly if the content is the same.
+    pub content: String,
+    pub idempotency_key: Option<String>,
+    pub request_url: Option<String>,
+    /// The offers of the content, in its order. The content is well-formed.
+    pub offers: Vec<Offer>,
+}
+
+/// One way to pay that a seller offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// x402 protocol version of the whole content: 1 or 2.
+    pub version: u8,
+    pub scheme: String,
+    /// `extra.assetTransferMethod`.
+    pub transfer_method: Option<String>,
+    pub chain: u64,
+    /// Whether the token is the network's reference stablecoin, which has six decimals.
+    pub reference: bool,
+    pub asset: Address,
+    pub amount: Atoms,
+    pub payee: Address,
+    pub max_timeout_s: Option<u64>,
+    pub resource_url: Option<String>,
+    pub domain: Domain,
+}
+
+/// What an offer's `extra` states about the token's EIP-712 domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Domain {
+    /// Nothing, or the same as the wallet's own table.
+    Agrees,
+    /// Something else, and the token on the chain confirms the wallet's table.
+    ConfirmedByChain,
+    /// Something else, and no source confirms the wallet's table.
+    Contradicts,
+}
+
+/// One `/callback` call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub agent: String,
+    pub proof: Proof,
+    pub id: Id,
+    pub event: Event,
+    pub tx_hash: Option<String>,
+}
+
+/// The event that an agent reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    Submitted,
+    Settled,
+    Failed,
+}
+
+/// An answer to an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The signed payment.
+    Header { id: Id, payment: Payment },
+    /// 200 `ALREADY_SIGNED`: the payment was signed, and its header has expired.
+    AlreadySigned { id: Id },
+    /// 202 `pending`: the request waits for the operator.
+    Pending { id: Id },
+    /// 202 `executing`: the request is authorized, but not signed yet.
+    Executing { id: Id },
+    /// `status: rejected`, to a poll or to a repeated call. The operator's denial has no code.
+    Rejected { id: Id, code: Option<String> },
+    /// An error. `id` is the record of the refusal, `previous` the payment that was already made.
+    Refused { http: u16, code: String, id: Option<Id>, previous: Option<Id> },
+    /// The agent's own standing.
+    Standing(Standing),
+    /// A report was accepted. The stage of the payment: `submitted`, `failed`, `settled`, `verified`.
+    Reported { stage: String },
+}
+
+/// The content of a payment header, as its receiver reads it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Payment {
+    pub version: u8,
+    pub chain: u64,
+    pub asset: Address,
+    pub payer: Address,
+    pub payee: Address,
+    pub amount: Atoms,
+    pub valid_after_s: u64,
+    pub valid_before_s: u64,
+    pub nonce: String,
+    pub signature: String,
+    /// The signer of these terms under the token's domain, recovered by the receiver. It must be the payer.
+    ///
+    /// `None` where signatures are fake to save time.
+    pub signer: Option<Address>,
+}
+
+/// An agent's limits and their use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// `active`, `limit_reached`, `suspended`, `uncommissioned`.
+    pub status: String,
+    pub daily: Micros,
+    pub per_request: Micros,
+    pub auto_below: Micros,
+    /// Spent from the current allowance.
+    pub spent: Micros,
+    /// Reserved by held requests.
+    pub reserved: Micros,
+}
+
+/// An order of an operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    CreateWallet,
+    /// `right` if the password is the wallet's.
+    OpenWallet {
+        right: bool,
+    },
+    LockWallet,
+    Freeze,
+    /// Needs the password again.
+    Thaw {
+        right: bool,
+    },
+    AddAddress {
+        label: String,
+    },
+    RenameAddress {
+        label: String,
+        to: String,
+    },
+    DeleteAddress {
+        label: String,
+    },
+    CreatePolicy {
+        name: String,
+        policy: Policy,
+    },
+    /// The whole policy, as it is after the edit.
+    EditPolicy {
+        name: String,
+        policy: Policy,
+    },
+    DeletePolicy {
+        name: String,
+    },
+    RegisterAgent {
+        name: String,
+        bearer: bool,
+    },
+    /// Gives a bearer agent a new token; the old one ends at once.
+    ReplaceToken {
+        agent: String,
+    },
+    Commission {
+        agent: String,
+        policy: String,
+        label: String,
+    },
+    Suspend {
+        agent: String,
+    },
+    Resume {
+        agent: String,
+    },
+    /// Grants an allowance that a jump of the clock held back.
+    Renew {
+        agent: String,
+    },
+    DeleteAgent {
+        agent: String,
+    },
+    SwitchNetwork {
+        chain: u64,
+        on: bool,
+    },
+    /// The setting `payments.max_validity`.
+    MaxValidity {
+        seconds: u64,
+    },
+    /// Lists the held requests, with the digest of each card.
+    List,
+    /// `card`: the digest of the card that this operator was shown, at any time. Without it, the order applies to the
+    /// current card.
+    Approve {
+        id: Id,
+        card: Option<String>,
+    },
+    Deny {
+        id: Id,
+    },
+    /// Sends money in a separate transaction.
+    Send(Box<Send>),
+}
+
+/// A transfer by the operator: native coins, or the reference stablecoin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Send {
+    pub label: String,
+    pub chain: u64,
+    pub to: Address,
+    pub amount: Atoms,
+    pub native: bool,
+}
+
+/// How an order ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    Done,
+    /// The code that was issued to the new agent.
+    Registered {
+        agent: String,
+    },
+    Added {
+        address: Address,
+    },
+    /// The held requests.
+    Held(Vec<Listed>),
+    /// The state of the decided request: `signed`, `executing`, `denied`, `expired`, `rejected`.
+    Decided {
+        status: String,
+    },
+    /// The id of the transfer.
+    Sent {
+        id: Id,
+    },
+    Refused {
+        code: String,
+    },
+}
+
+/// A held request, as an operator sees it in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub id: Id,
+    /// The digest of its card.
+    pub card: String,
+    pub agent: String,
+    pub amount: Atoms,
+    pub asset: Address,
+}
+
+/// The part of a policy that payments are judged by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    pub payments: bool,
+    pub daily: Micros,
+    pub per_request: Micros,
+    pub auto_below: Micros,
+    /// The allowed networks; `None` for every network that the operator has enabled.
+    pub networks: Option<Vec<u64>>,
+    pub allowed_domains: Vec<String>,
+    pub blocked_domains: Vec<String>,
+}
+
+/// A use of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signed {
+    pub signer: Address,
+    /// The digest that was signed.
+    pub digest: String,
+    /// The request whose payment it is; `None` for a transaction.
+    pub request: Option<Id>,
+}
+
+/// A transaction as a node reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transaction {
+    pub chain: u64,
+    pub from: Address,
+    pub nonce: u64,
+    pub to: Address,
+    pub value: Atoms,
+    pub data: String,
+    pub hash: String,
+}
