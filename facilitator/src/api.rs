@@ -24,11 +24,11 @@ use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::book::record::AskedBy;
+use crate::book::record::RequestOrigin;
 use crate::health::ServiceHealth;
 use crate::metrics::{Metrics, Route};
 use crate::reason::{Reason, Rejection};
-use crate::settle::door::{SettleError, SettleOutcome};
+use crate::settle::intake::{SettleError, SettleOutcome};
 use crate::verify::VerifyError;
 use access::Caller;
 pub use catalogue::Catalogue;
@@ -231,7 +231,7 @@ fn parse(
     body: BodyResult,
     caller: &Caller,
     headers: &HeaderMap,
-) -> Result<(SettlementRequest, AskedBy), RequestError> {
+) -> Result<(SettlementRequest, RequestOrigin), RequestError> {
     let by = caller.origin(headers).map_err(RequestError::Key)?;
     let body = body.map_err(RequestError::Body)?;
     let body = json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(RequestError::Json)?;

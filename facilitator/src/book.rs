@@ -9,4 +9,4 @@ pub mod reservation;
 pub mod store;
 
 pub use batch::Batch;
-pub use record::{ATTEMPTS_MAX, AskedBy, Record, State};
+pub use record::{ATTEMPTS_MAX, Record, RequestOrigin, State};

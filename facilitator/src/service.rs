@@ -13,7 +13,7 @@ use bursar_chain::rpc::{Plain, RpcChain, RpcConfig};
 use bursar_core::networks::{ChainId, Gas};
 use bursar_outbox::redb_store::RedbStore;
 use bursar_outbox::service::{OutboxDeps, ServiceOutbox};
-use bursar_outbox::store::Store;
+use bursar_outbox::store::{Store, StoreFault};
 use bursar_serve::access::Access;
 use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, listen};
@@ -33,7 +33,7 @@ use crate::health::ServiceHealth;
 use crate::keys::KeyRing;
 use crate::metrics::Metrics;
 use crate::network::NetworkContext;
-use crate::settle::door::SettlementService;
+use crate::settle::intake::SettlementService;
 use crate::settle::queue::Limits;
 use crate::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use crate::settle::success_rights::SuccessRights;
@@ -112,6 +112,28 @@ pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcCh
         .map_err(|fault| StartFault::Endpoint { chain: network.chain(), why: fault.to_string() })
 }
 
+/// The opened store, with the work that the last run left.
+struct Opened {
+    payments: Arc<dyn Payments>,
+    outbox_store: RedbStore,
+    broken: CancellationToken,
+    ledger: Ledger,
+    open: OpenWork,
+}
+
+async fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Opened, StartFault> {
+    let unusable = |fault: StoreFault| StartFault::Store {
+        path: config.store.display().to_string(),
+        why: fault.to_string(),
+    };
+    let (payments, outbox_store) = RedbPayments::open_file(&config.store).map_err(unusable)?;
+    let broken = payments.broken();
+    let payments: Arc<dyn Payments> = Arc::new(payments);
+    let (ledger, open) =
+        Ledger::load(Arc::clone(&payments), clock.utc()).await.map_err(unusable)?;
+    Ok(Opened { payments, outbox_store, broken, ledger, open })
+}
+
 impl Running {
     /// Opens the store, resumes open payments, and listens.
     ///
@@ -127,15 +149,8 @@ impl Running {
         }
         let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::new(clock);
-        let unusable =
-            |why: String| StartFault::Store { path: config.store.display().to_string(), why };
-        let (payments, outbox_store) =
-            RedbPayments::open_file(&config.store).map_err(|fault| unusable(fault.to_string()))?;
-        let broken = payments.broken();
-        let payments: Arc<dyn Payments> = Arc::new(payments);
-        let (ledger, open) = Ledger::load(Arc::clone(&payments), clock.utc())
-            .await
-            .map_err(|fault| unusable(fault.to_string()))?;
+        let Opened { payments, outbox_store, broken, ledger, open } =
+            open_store(&config, &clock).await?;
         let (listener, address) = listen(config.listen).await?;
         let metrics_listener = match config.metrics_listen {
             Some(address) => Some(listen(address).await?),
@@ -148,23 +163,17 @@ impl Running {
         let signers: BTreeMap<ChainId, Vec<Address>> =
             keys.iter().map(|(chain, ring)| (*chain, ring.addresses().collect())).collect();
         let catalogue = Catalogue::of(&config, &signers);
-        let mut settlers = BTreeMap::new();
-        for (chain, ring) in keys {
-            let Some(network) = config.networks.get(&chain) else { continue };
-            let builder = SettlerBuilder {
-                config: &config,
-                network,
-                clock: &clock,
-                store: &outbox_store,
-                ledger: &ledger,
-                outboxes: &outboxes,
-                stopping: &stopping,
-                failpoints: &failpoints,
-                metrics: &metrics,
-            };
-            let settler = builder.settler(ring, open_work_on(&open, chain)).await?;
-            settlers.insert(chain, settler);
-        }
+        let builder = SettlerBuilder {
+            config: &config,
+            clock: &clock,
+            store: &outbox_store,
+            ledger: &ledger,
+            outboxes: &outboxes,
+            stopping: &stopping,
+            failpoints: &failpoints,
+            metrics: &metrics,
+        };
+        let settlers = builder.settlers(keys, &open).await?;
         let all: Vec<_> = settlers.values().cloned().collect();
         let settlement = SettlementService {
             settlers,
@@ -272,7 +281,6 @@ fn open_work_on(open: &OpenWork, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {
 /// What a network's settler is built from.
 struct SettlerBuilder<'a> {
     config: &'a Config,
-    network: &'a NetworkConfig,
     clock: &'a Arc<dyn Clock>,
     store: &'a RedbStore,
     ledger: &'a Ledger,
@@ -283,15 +291,31 @@ struct SettlerBuilder<'a> {
 }
 
 impl SettlerBuilder<'_> {
+    /// Builds the settler of each network and resumes its work.
+    async fn settlers(
+        &self,
+        keys: BTreeMap<ChainId, KeyRing>,
+        open: &OpenWork,
+    ) -> Result<BTreeMap<ChainId, Arc<Settler>>, StartFault> {
+        let mut settlers = BTreeMap::new();
+        for (chain, ring) in keys {
+            let Some(network) = self.config.networks.get(&chain) else { continue };
+            let settler = self.settler(network, ring, open_work_on(open, chain)).await?;
+            settlers.insert(chain, settler);
+        }
+        Ok(settlers)
+    }
+
     async fn settler(
         &self,
+        network: &NetworkConfig,
         ring: KeyRing,
         open: (Vec<Record>, Vec<Batch>),
     ) -> Result<Arc<Settler>, StartFault> {
-        let chain: Arc<dyn Chain> = Arc::new(chain_of(self.network, self.clock)?);
+        let chain: Arc<dyn Chain> = Arc::new(chain_of(network, self.clock)?);
         let signers: Vec<Address> = ring.addresses().collect();
         let network_context = NetworkContext::new(
-            self.network.clone(),
+            network.clone(),
             Arc::clone(&chain),
             Arc::clone(self.clock),
             signers.clone(),
@@ -300,23 +324,23 @@ impl SettlerBuilder<'_> {
         let follower = Arc::new(Follower::default());
         let mut signer_slots = BTreeMap::new();
         for signer in signers {
-            let means = OutboxDeps {
+            let deps = OutboxDeps {
                 store: Arc::new(self.store.clone()) as Arc<dyn Store>,
                 chain: Arc::clone(&chain),
                 signer: Arc::clone(&ring) as _,
                 clock: Arc::clone(self.clock),
                 // A no-op transaction may outbid the call that it withdraws.
                 gas: Gas {
-                    ceiling: self.network.max_gas_price.saturating_mul(NOOP_CEILING_FACTOR),
-                    ..self.network.gas()
+                    ceiling: network.max_gas_price.saturating_mul(NOOP_CEILING_FACTOR),
+                    ..network.gas()
                 },
                 window: WINDOW,
                 follower: Arc::clone(&follower),
                 failpoints: Arc::clone(self.failpoints),
             };
-            let key = OutboxKey { chain: self.network.chain(), signer };
+            let key = OutboxKey { chain: network.chain(), signer };
             let opened =
-                ServiceOutbox::open(key, means, self.outboxes.clone(), self.stopping.clone()).await;
+                ServiceOutbox::open(key, deps, self.outboxes.clone(), self.stopping.clone()).await;
             let outbox = opened.map_err(|fault| StartFault::Store {
                 path: self.config.store.display().to_string(),
                 why: fault.to_string(),

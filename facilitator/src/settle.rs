@@ -2,13 +2,13 @@
 //!
 //! A valid payment is stored and waits in its network's [`queue`]. `dispatch` puts it into a transaction of one of
 //! the signers, and a `watch` follows that transaction. The outbox stores the raw bytes before they are broadcast. The
-//! verdict on each payment is read from the events of the mined transaction. [`door`] takes requests and returns their
+//! verdict on each payment is read from the events of the mined transaction. [`intake`] takes requests and returns their
 //! answers.
 
 mod budget;
 mod data_gas;
 mod dispatch;
-pub mod door;
+pub mod intake;
 pub mod price;
 mod price_lookup;
 pub mod queue;

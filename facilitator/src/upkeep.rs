@@ -14,7 +14,7 @@ use crate::book::reservation::GasReservation;
 use crate::book::store::Payments;
 use crate::health::{NetworkHealth, ServiceHealth};
 use crate::metrics::{Metrics, NetworkLabel, SignerLabels, coins};
-use crate::settle::door::OPEN_MAX;
+use crate::settle::intake::OPEN_MAX;
 use crate::settle::price::Need;
 use crate::settle::settler::Settler;
 

@@ -6,7 +6,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::{Change, ChangeResult, GasSpent, Payments};
-use bursar_facilitator::book::{AskedBy, Batch, Record, State};
+use bursar_facilitator::book::{Batch, Record, RequestOrigin, State};
 use bursar_facilitator::payment::{MethodId, Payment, PaymentKey, Terms};
 use bursar_facilitator::reason::Reason;
 use bursar_submit::SubmissionId;
@@ -38,7 +38,7 @@ fn record(n: u8) -> Record {
         state: State::Queued,
         gas: 7,
         gas_of: B256::repeat_byte(4),
-        asked: AskedBy { caller: B256::repeat_byte(4), idempotency: None },
+        asked: RequestOrigin { caller: B256::repeat_byte(4), idempotency: None },
         answered: None,
     }
 }
@@ -141,7 +141,8 @@ async fn conforms_too(store: &dyn Payments) {
     assert_eq!(answers, [conflict(record(3)), conflict(record(3))]);
     assert_eq!(store.get(key(3)).await.unwrap(), Some(record(3)));
     // Stores that a success was returned, and to which request; the state is unchanged.
-    let by = AskedBy { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
+    let by =
+        RequestOrigin { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
     store.commit(vec![judged(2, settled(10))]).await.unwrap();
     store.commit(vec![Change::Answered { key: key(2), by, at: Utc(11) }]).await.unwrap();
     let answered = store.get(key(2)).await.unwrap().unwrap();

@@ -12,7 +12,7 @@ use bursar_facilitator::book::ledger::{Ledger, Lookup, Progress, Usage};
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::book::store::GasSpent;
-use bursar_facilitator::book::{AskedBy, Batch, Record, State};
+use bursar_facilitator::book::{Batch, Record, RequestOrigin, State};
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::reason::Reason;
 use bursar_submit::SubmissionId;
@@ -52,7 +52,7 @@ fn record(nonce: u8) -> Record {
         state: State::Queued,
         gas: 100,
         gas_of: CALLER,
-        asked: AskedBy { caller: CALLER, idempotency: None },
+        asked: RequestOrigin { caller: CALLER, idempotency: None },
         answered: None,
     }
 }
@@ -114,7 +114,7 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected, "after a restart");
     assert_eq!(book.open_count(), 1);
     // The success went to another caller than the one that had the payment accepted. The latter pays for the gas.
-    let by = AskedBy { caller: OTHER, idempotency: None };
+    let by = RequestOrigin { caller: OTHER, idempotency: None };
     book.mark_answered(record(1).payment.key(), by, NOW).await.unwrap();
     let records = book.of_batch(&sent).await.unwrap();
     assert_eq!((records[0].gas_of, records[0].asked), (CALLER, by));
@@ -211,7 +211,7 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     };
     assert_eq!((ended.state.clone(), ended.attempts), (settled(), 2));
     // A reorganisation reopens the payment: it is pending again, once.
-    let by = AskedBy { caller: CALLER, idempotency: Some(B256::repeat_byte(6)) };
+    let by = RequestOrigin { caller: CALLER, idempotency: Some(B256::repeat_byte(6)) };
     book.mark_answered(one.payment.key(), by, Utc(5)).await.unwrap();
     let again = Record { attempts: 1, ..one.clone() };
     assert!(book.reopen(again.clone()).await.unwrap());

@@ -13,7 +13,7 @@ use bursar_core::answers::Answer;
 use bursar_core::client::Program;
 use bursar_core::settings::Setting;
 use bursar_domain::Action;
-use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tui::console::{Offscreen, Setup as Look};
 
@@ -23,8 +23,8 @@ const PAGES: u64 = 200;
 
 #[tokio::main]
 async fn main() {
-    let engine = Arc::new(TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await);
-    engine.furnish("--day 10").await;
+    let engine = Arc::new(TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await);
+    engine.set_up_wallet("--day 10").await;
     let begun = Instant::now();
     let head = head(&mut engine.operator()).await;
     let makers = (0..AT_ONCE).map(|maker| {

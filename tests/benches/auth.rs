@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use serde_json::{Map, Value, json};
@@ -61,8 +61,8 @@ async fn main() {
 }
 
 async fn engine() -> (TestEngine, Agent) {
-    let engine = TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await;
-    engine.furnish("--day 10 --txn 10 --auto 0.5").await;
-    let agent = engine.hire("bot", "hmac").await;
+    let engine = TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 0.5").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     (engine, agent)
 }

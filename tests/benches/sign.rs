@@ -28,7 +28,7 @@ use bursar_engine::ports::{NoFailpoints, Ports, SystemDisk, SystemRandom};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::vault::derive::PrivateKey;
-use bursar_tests::engine::{take, test_edition};
+use bursar_tests::engine::{lock_folder, test_edition};
 use bursar_tests::offers::{BASE, offer};
 use bursar_tests::operator::{Expect, Operator, PASSWORD};
 use bursar_tui::link::Link;
@@ -64,7 +64,7 @@ fn main() {
 async fn measure(folder: &Path, synced: f64) {
     let engine = engine(&folder.join("data")).await;
     let address = engine.start_server().await.expect("it listens");
-    let agent = hire(&engine).await;
+    let agent = add_agent(&engine).await;
     let peer = stateless(&agent).await;
     println!(
         "{:>5}  {:>12} {:>8} {:>8}  {:>12} {:>8} {:>8}  {:>9} {:>9}",
@@ -110,7 +110,7 @@ async fn engine(path: &Path) -> Engine {
         "[server]\nlisten = \"127.0.0.1:0\"\nrate_per_minute = 4000000000\n",
     )
     .expect("settings");
-    let lock = take(&folder);
+    let lock = lock_folder(&folder);
     let mut options = Options::new(folder, lock, test_edition(), Mode::Full);
     options.ports = Some(Ports {
         clock: Arc::new(SystemClock::new().expect("a zone")),
@@ -125,7 +125,7 @@ async fn engine(path: &Path) -> Engine {
     Engine::open(options).await.expect("an engine")
 }
 
-async fn hire(engine: &Engine) -> Agent {
+async fn add_agent(engine: &Engine) -> Agent {
     let mut operator = Operator::at(Link::over(engine.attach()), PASSWORD);
     for line in [
         "wallet create bench",

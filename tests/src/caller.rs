@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// A response: its status and the bytes of its body.
-pub type Answered = (u16, Vec<u8>);
+pub type HttpResponse = (u16, Vec<u8>);
 
 /// Calls one engine. Each engine process needs a new one, so that no pooled connection outlives the process.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct AgentClient {
     client: reqwest::Client,
     url: String,
 }
 
-impl Caller {
+impl AgentClient {
     /// Creates a client for the agent server at `url`. Calls time out after 30 seconds.
     pub fn to(url: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30)).build();
@@ -22,23 +22,23 @@ impl Caller {
     }
 
     /// Sends a JSON body. Fails if no complete response arrives.
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Answered, reqwest::Error> {
+    pub async fn post(&self, path: &str, body: &Value) -> Result<HttpResponse, reqwest::Error> {
         answered(self.client.post(format!("{}{path}", self.url)).body(body.to_string())).await
     }
 
     /// Fails if no complete response arrives.
-    pub async fn get(&self, path: &str) -> Result<Answered, reqwest::Error> {
+    pub async fn get(&self, path: &str) -> Result<HttpResponse, reqwest::Error> {
         answered(self.client.get(format!("{}{path}", self.url))).await
     }
 }
 
-async fn answered(request: reqwest::RequestBuilder) -> Result<Answered, reqwest::Error> {
+async fn answered(request: reqwest::RequestBuilder) -> Result<HttpResponse, reqwest::Error> {
     let response = request.send().await?;
     let status = response.status().as_u16();
     Ok((status, response.bytes().await?.to_vec()))
 }
 
 /// Parses a body as JSON; null if it is not valid JSON.
-pub fn json_of(bytes: &[u8]) -> Value {
+pub fn json_or_null(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or(Value::Null)
 }

@@ -14,34 +14,34 @@ use tokio::task::JoinHandle;
 #[derive(Debug)]
 pub struct CountingRpc {
     pub url: String,
-    way: Way,
+    state: ProxyState,
     server: JoinHandle<()>,
 }
 
 #[derive(Debug, Clone)]
-struct Way {
+struct ProxyState {
     node: String,
     client: reqwest::Client,
-    asked: Arc<Mutex<Vec<String>>>,
+    methods_seen: Arc<Mutex<Vec<String>>>,
 }
 
 impl CountingRpc {
     /// Starts a proxy in front of the endpoint `node`.
-    pub async fn before(node: &str) -> Self {
+    pub async fn in_front_of(node: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let way = Way { node: node.to_owned(), client, asked: Arc::default() };
+        let state = ProxyState { node: node.to_owned(), client, methods_seen: Arc::default() };
         // A simulation of a hostile payment may be larger than axum's default limit.
         let limit = axum::extract::DefaultBodyLimit::max(16 << 20);
-        let router = Router::new().route("/", post(answer)).layer(limit).with_state(way.clone());
+        let router = Router::new().route("/", post(answer)).layer(limit).with_state(state.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let serve = async move { axum::serve(listener, router).await.expect("served") };
-        Self { url, way, server: tokio::spawn(serve) }
+        Self { url, state, server: tokio::spawn(serve) }
     }
 
     /// Returns and clears the recorded methods, one entry per HTTP request; the calls of a batch are joined by commas.
-    pub fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut *self.way.asked())
+    pub fn take_methods(&self) -> Vec<String> {
+        std::mem::take(&mut *self.state.methods_seen())
     }
 }
 
@@ -51,18 +51,18 @@ impl Drop for CountingRpc {
     }
 }
 
-impl Way {
-    fn asked(&self) -> MutexGuard<'_, Vec<String>> {
-        self.asked.lock().expect("not poisoned")
+impl ProxyState {
+    fn methods_seen(&self) -> MutexGuard<'_, Vec<String>> {
+        self.methods_seen.lock().expect("not poisoned")
     }
 }
 
-async fn answer(State(way): State<Way>, body: String) -> Response {
-    way.asked().push(methods(&body));
-    let asked = way.client.post(&way.node).header("content-type", "application/json").body(body);
-    let told = async { asked.send().await?.bytes().await };
-    match told.await {
-        Ok(told) => ([("content-type", "application/json")], told).into_response(),
+async fn answer(State(state): State<ProxyState>, body: String) -> Response {
+    state.methods_seen().push(methods(&body));
+    let methods_seen = state.client.post(&state.node).header("content-type", "application/json").body(body);
+    let answer_bytes = async { methods_seen.send().await?.bytes().await };
+    match answer_bytes.await {
+        Ok(answer_bytes) => ([("content-type", "application/json")], answer_bytes).into_response(),
         Err(_dead) => StatusCode::BAD_GATEWAY.into_response(),
     }
 }

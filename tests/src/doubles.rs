@@ -70,13 +70,13 @@ impl Clock for SkewedClock {
 pub struct FaultAt {
     point: String,
     nth: usize,
-    how: How,
+    kind: FaultKind,
     seen: AtomicUsize,
 }
 
 /// What happens at the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+enum FaultKind {
     Kill,
     /// The disk is full from then on.
     Fail,
@@ -87,18 +87,18 @@ enum How {
 impl FaultAt {
     /// Parses `kill:<point>:<n>`, `fail:<point>:<n>` or `once:<point>:<n>`.
     pub fn parse(text: &str) -> Option<Self> {
-        let (how, rest) = text.split_once(':')?;
+        let (kind, rest) = text.split_once(':')?;
         let (point, nth) = rest.rsplit_once(':')?;
-        let how = match how {
-            "kill" => How::Kill,
-            "fail" => How::Fail,
-            "once" => How::FailOnce,
+        let kind = match kind {
+            "kill" => FaultKind::Kill,
+            "fail" => FaultKind::Fail,
+            "once" => FaultKind::FailOnce,
             _unknown => return None,
         };
         Some(Self {
             point: point.to_owned(),
             nth: nth.parse().ok()?,
-            how,
+            kind,
             seen: AtomicUsize::new(0),
         })
     }
@@ -110,13 +110,13 @@ impl Failpoints for FaultAt {
             return Ok(());
         }
         let time = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
-        match self.how {
-            How::FailOnce if time != self.nth => return Ok(()),
-            How::Kill | How::Fail if time < self.nth => return Ok(()),
-            How::Fail | How::FailOnce => {
+        match self.kind {
+            FaultKind::FailOnce if time != self.nth => return Ok(()),
+            FaultKind::Kill | FaultKind::Fail if time < self.nth => return Ok(()),
+            FaultKind::Fail | FaultKind::FailOnce => {
                 return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
             }
-            How::Kill => {}
+            FaultKind::Kill => {}
         }
         let me = rustix::process::getpid();
         rustix::process::kill_process(me, rustix::process::Signal::KILL)?;
@@ -143,7 +143,7 @@ impl FaultPlan {
 
     /// Appends the name of every fault point that is reached to `file`, one per line.
     #[must_use]
-    pub fn telling(mut self, file: &Path) -> Self {
+    pub fn recording(mut self, file: &Path) -> Self {
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
         self.reached = Some(Mutex::new(opened.expect("a file for the points")));
         self
@@ -176,32 +176,32 @@ impl Disk for TestDisk {
 /// A signer whose answers the test gives. It stands for a hardware device, or for a vault on a busy machine.
 #[derive(Debug)]
 pub struct SlowSigner {
-    asked: mpsc::UnboundedSender<Asked>,
+    requests: mpsc::UnboundedSender<SignRequest>,
     /// Whether the signer asks a person. Callers do not wait for a person; they wait for a machine.
     person: bool,
 }
 
 /// A request to a [`SlowSigner`], and the channel for its answer.
 #[derive(Debug)]
-pub struct Asked {
+pub struct SignRequest {
     pub slip: Slip,
     pub answer: oneshot::Sender<Result<Signature65, SignFault>>,
 }
 
 impl SlowSigner {
     /// A signer like a hardware device: callers do not wait for it.
-    pub fn person() -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
+    pub fn person() -> (Arc<Self>, mpsc::UnboundedReceiver<SignRequest>) {
         Self::new(true)
     }
 
     /// A signer like a vault on a busy machine: the caller waits.
-    pub fn machine() -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
+    pub fn machine() -> (Arc<Self>, mpsc::UnboundedReceiver<SignRequest>) {
         Self::new(false)
     }
 
-    fn new(person: bool) -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
-        let (asked, inbox) = mpsc::unbounded_channel();
-        (Arc::new(Self { asked, person }), inbox)
+    fn new(person: bool) -> (Arc<Self>, mpsc::UnboundedReceiver<SignRequest>) {
+        let (requests, inbox) = mpsc::unbounded_channel();
+        (Arc::new(Self { requests, person }), inbox)
     }
 }
 
@@ -214,7 +214,7 @@ impl Signer for SlowSigner {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             let refused = || SignFault::Refused("the device went away".to_owned());
-            self.asked.send(Asked { slip, answer }).map_err(|_gone| refused())?;
+            self.requests.send(SignRequest { slip, answer }).map_err(|_gone| refused())?;
             answered.await.map_err(|_gone| refused())?
         })
     }

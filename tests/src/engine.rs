@@ -64,7 +64,7 @@ pub struct Setup {
 }
 
 /// Settings for tests that call more often than an agent may.
-pub const NO_RATE: &str = "[server]\nrate_per_minute = 10000000\n";
+pub const UNLIMITED_RATE_SETTINGS: &str = "[server]\nrate_per_minute = 10000000\n";
 
 impl Default for Setup {
     fn default() -> Self {
@@ -98,7 +98,7 @@ pub struct TestEngine {
 }
 
 /// Takes the lock of a data folder; panics if another process holds it.
-pub fn take(folder: &DataFolder) -> InstanceLock {
+pub fn lock_folder(folder: &DataFolder) -> InstanceLock {
     match claim(folder, ENGINE_WAITS).expect("the folder can be used") {
         Instance::Free(lock) => lock,
         Instance::Running(other) => panic!("{other:?} holds the folder"),
@@ -117,7 +117,7 @@ impl TestEngine {
     /// Starts an engine in the folder at `path`.
     pub async fn open(path: PathBuf, setup: Setup) -> Self {
         let folder = DataFolder::open(&path).expect("the folder can be used");
-        let lock = take(&folder);
+        let lock = lock_folder(&folder);
         if !setup.settings.is_empty() {
             std::fs::write(path.join("settings.toml"), setup.settings).expect("settings");
         }
@@ -186,7 +186,7 @@ impl TestEngine {
     }
 
     /// Creates a wallet, a seed, the address `pay`, and a policy `p` with these options.
-    pub async fn furnish(&self, policy: &str) {
+    pub async fn set_up_wallet(&self, policy: &str) {
         let mut operator = self.operator();
         operator.must("wallet create main").await;
         operator.must("seed create").await;
@@ -195,16 +195,16 @@ impl TestEngine {
     }
 
     /// Registers and commissions an agent that spends from `pay` under policy `p`.
-    pub async fn hire(&self, name: &str, auth: &str) -> Agent {
+    pub async fn add_agent(&self, name: &str, auth: &str) -> Agent {
         let mut operator = self.operator();
-        let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
-        let Ok(Answer::Credentials(given)) = made.reply.result else {
-            panic!("{:?}", made.reply.result);
+        let created = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+        let Ok(Answer::Credentials(given)) = created.reply.result else {
+            panic!("{:?}", created.reply.result);
         };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         Agent {
             id: given.agent_id,
-            token: made.secret.expect("a token"),
+            token: created.secret.expect("a token"),
             bearer: given.auth_mode == AuthMode::Bearer,
         }
     }
@@ -222,9 +222,9 @@ impl TestEngine {
 
     /// Calls a read endpoint, which must return status 200.
     pub async fn post_read(&self, path: &str, agent: &Agent) -> Value {
-        let (status, told) = self.post(path, &agent.read(self.now_s())).await;
-        assert_eq!(status, 200, "{told}");
-        told
+        let (status, answer) = self.post(path, &agent.read(self.now_s())).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
     }
 
     /// Gets `path`; a body that is not JSON is returned as null.

@@ -50,7 +50,7 @@ pub fn inventory(folder: &Path) -> Inventory {
 }
 
 /// Like [`inventory`], without the lock, control file and socket of the running process.
-pub fn belongings(folder: &Path) -> Inventory {
+pub fn persistent_inventory(folder: &Path) -> Inventory {
     let mut found = inventory(folder);
     for name in ["engine.lock", "control.json", "control.sock"] {
         found.remove(Path::new(name));

@@ -8,13 +8,13 @@ use bursar_chain::failpoints::Failpoints;
 
 /// The fault point from the environment at which the process kills itself.
 #[derive(Debug)]
-pub struct Kill {
+pub struct KillAtPoint {
     point: String,
     at: usize,
     reached: AtomicUsize,
 }
 
-impl Kill {
+impl KillAtPoint {
     /// Reads `BURSAR_FAULT`; without it the process never kills itself.
     pub fn from_environment() -> Self {
         let fault = std::env::var("BURSAR_FAULT").unwrap_or_default();
@@ -24,7 +24,7 @@ impl Kill {
     }
 }
 
-impl Failpoints for Kill {
+impl Failpoints for KillAtPoint {
     fn hit(&self, point: &'static str) -> std::io::Result<()> {
         if point != self.point || self.reached.fetch_add(1, Ordering::SeqCst) + 1 != self.at {
             return Ok(());

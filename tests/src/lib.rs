@@ -9,7 +9,7 @@ pub mod engine;
 pub mod facilitator;
 pub mod files;
 pub mod framings;
-pub mod household;
+pub mod ready_wallet;
 pub mod kill;
 pub mod lying_rpc;
 pub mod mount;
@@ -23,7 +23,7 @@ pub mod raw;
 pub mod sdk;
 pub mod service;
 pub mod service_key;
-pub mod settling;
+pub mod scripted_facilitator;
 pub mod upstream;
 
 pub use bursar_demo::agent;

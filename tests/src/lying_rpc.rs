@@ -104,17 +104,17 @@ pub enum Claim {
 
 impl Claim {
     /// Returns the answer changed by this claim; `None` if the claim does not concern the method.
-    fn bend(self, method: &str, told: &Value) -> Option<Value> {
-        let mut bent = told.clone();
+    fn apply(self, method: &str, answer: &Value) -> Option<Value> {
+        let mut changed = answer.clone();
         match (self, method) {
             (Claim::GasPrice(wei), "eth_gasPrice" | "eth_maxPriorityFeePerGas")
-            | (Claim::Balance(wei), "eth_getBalance") => bent["result"] = hex_number(wei),
-            (Claim::GasPrice(wei), "eth_getBlockByNumber") if told["result"].is_object() => {
-                bent["result"]["baseFeePerGas"] = hex_number(wei);
+            | (Claim::Balance(wei), "eth_getBalance") => changed["result"] = hex_number(wei),
+            (Claim::GasPrice(wei), "eth_getBlockByNumber") if answer["result"].is_object() => {
+                changed["result"]["baseFeePerGas"] = hex_number(wei);
             }
             _other => return None,
         }
-        Some(bent)
+        Some(changed)
     }
 }
 
@@ -124,7 +124,7 @@ fn hex_number(number: u128) -> Value {
 
 /// A claim, and how many answers that it concerns stay honest first.
 #[derive(Debug)]
-struct Standing {
+struct PendingClaim {
     claim: Claim,
     honest: usize,
 }
@@ -133,12 +133,12 @@ struct Standing {
 #[derive(Debug)]
 pub struct LyingRpc {
     pub url: String,
-    way: Way,
+    state: ProxyState,
     server: JoinHandle<()>,
 }
 
 #[derive(Debug, Clone)]
-struct Way {
+struct ProxyState {
     node: String,
     client: reqwest::Client,
     state: Arc<Mutex<Lies>>,
@@ -146,11 +146,11 @@ struct Way {
 
 #[derive(Debug, Default)]
 struct Lies {
-    due: VecDeque<Lie>,
-    told: usize,
-    claims: Vec<Standing>,
+    queued: VecDeque<Lie>,
+    lies_told: usize,
+    claims: Vec<PendingClaim>,
     /// Number of answers that a claim changed.
-    claimed: usize,
+    claims_made: usize,
     /// Every transaction that was broadcast, in order.
     broadcast: Vec<String>,
     /// The proxy answers nothing until this time.
@@ -159,51 +159,51 @@ struct Lies {
 
 impl LyingRpc {
     /// Starts a proxy in front of a node, honest until the test adds lies.
-    pub async fn before(node: &str) -> Self {
+    pub async fn in_front_of(node: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let way = Way { node: node.to_owned(), client, state: Arc::default() };
-        let router = Router::new().route("/", post(answer)).with_state(way.clone());
+        let state = ProxyState { node: node.to_owned(), client, state: Arc::default() };
+        let router = Router::new().route("/", post(answer)).with_state(state.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let serve = async move { axum::serve(listener, router).await.expect("served") };
-        Self { url, way, server: tokio::spawn(serve) }
+        Self { url, state, server: tokio::spawn(serve) }
     }
 
     /// Queues lies: each changes the next answer of its method, in this order.
     pub fn tell(&self, lies: impl IntoIterator<Item = Lie>) {
-        self.way.lies().due.extend(lies);
+        self.state.lies().queued.extend(lies);
     }
 
     /// Makes this claim from now on, after `honest` honest answers that it concerns.
     pub fn claim_after(&self, honest: usize, claim: Claim) {
-        self.way.lies().claims.push(Standing { claim, honest });
+        self.state.lies().claims.push(PendingClaim { claim, honest });
     }
 
     /// Drops the queued lies and all claims.
     pub fn be_honest(&self) {
-        let mut lies = self.way.lies();
-        lies.due.clear();
+        let mut lies = self.state.lies();
+        lies.queued.clear();
         lies.claims.clear();
     }
 
     /// Returns the number of answers that a claim changed.
-    pub fn claimed(&self) -> usize {
-        self.way.lies().claimed
+    pub fn claims_made(&self) -> usize {
+        self.state.lies().claims_made
     }
 
     /// Answers nothing for this long.
     pub fn freeze(&self, time: Duration) {
-        self.way.lies().frozen_until = Some(tokio::time::Instant::now() + time);
+        self.state.lies().frozen_until = Some(tokio::time::Instant::now() + time);
     }
 
     /// Returns the number of lies told.
-    pub fn told(&self) -> usize {
-        self.way.lies().told
+    pub fn lies_told(&self) -> usize {
+        self.state.lies().lies_told
     }
 
     /// Returns every transaction broadcast so far, in order, duplicates included.
     pub fn broadcast(&self) -> Vec<String> {
-        self.way.lies().broadcast.clone()
+        self.state.lies().broadcast.clone()
     }
 }
 
@@ -213,7 +213,7 @@ impl Drop for LyingRpc {
     }
 }
 
-impl Way {
+impl ProxyState {
     fn lies(&self) -> MutexGuard<'_, Lies> {
         self.state.lock().expect("not poisoned")
     }
@@ -221,34 +221,34 @@ impl Way {
     /// Takes the next queued lie if it concerns this method.
     fn next(&self, method: &str) -> Option<Lie> {
         let mut lies = self.lies();
-        let due = lies.due.front().copied().filter(|lie| lie.method() == method)?;
-        lies.due.pop_front();
-        lies.told += 1;
+        let due = lies.queued.front().copied().filter(|lie| lie.method() == method)?;
+        lies.queued.pop_front();
+        lies.lies_told += 1;
         Some(due)
     }
 
     /// Returns the node's answer, changed by the claims.
-    fn bent(&self, method: &str, told: Value) -> Value {
+    fn changed(&self, method: &str, answer: Value) -> Value {
         let mut lies = self.lies();
-        let mut answer = told;
-        let mut claimed = 0;
-        for standing in &mut lies.claims {
-            let Some(bent) = standing.claim.bend(method, &answer) else { continue };
-            match standing.honest.checked_sub(1) {
-                Some(left) => standing.honest = left,
+        let mut answer = answer;
+        let mut claims_made = 0;
+        for pending in &mut lies.claims {
+            let Some(changed) = pending.claim.apply(method, &answer) else { continue };
+            match pending.honest.checked_sub(1) {
+                Some(left) => pending.honest = left,
                 None => {
-                    answer = bent;
-                    claimed += 1;
+                    answer = changed;
+                    claims_made += 1;
                 }
             }
         }
-        lies.claimed += claimed;
+        lies.claims_made += claims_made;
         answer
     }
 
     async fn pass_on(&self, call: &Value) -> Value {
-        let told = self.client.post(&self.node).json(call).send().await;
-        told.expect("the chain answers").json().await.expect("JSON")
+        let answer = self.client.post(&self.node).json(call).send().await;
+        answer.expect("the chain answers").json().await.expect("JSON")
     }
 
     async fn ask(&self, method: &str, params: Value) -> Value {
@@ -268,8 +268,8 @@ fn answered(value: &Value) -> Response {
     ([("content-type", "application/json")], value.to_string()).into_response()
 }
 
-async fn answer(State(way): State<Way>, body: String) -> Response {
-    let frozen_until = way.lies().frozen_until;
+async fn answer(State(state): State<ProxyState>, body: String) -> Response {
+    let frozen_until = state.lies().frozen_until;
     if let Some(until) = frozen_until {
         tokio::time::sleep_until(until).await;
     }
@@ -277,7 +277,7 @@ async fn answer(State(way): State<Way>, body: String) -> Response {
         Value::Array(calls) => {
             let mut answers = Vec::new();
             for call in &calls {
-                match answer_one(&way, call).await {
+                match answer_one(&state, call).await {
                     Ok(one) => answers.push(one),
                     Err(broken) => return broken,
                 }
@@ -286,25 +286,25 @@ async fn answer(State(way): State<Way>, body: String) -> Response {
             answers.reverse();
             answered(&Value::Array(answers))
         }
-        call => answer_one(&way, &call).await.map_or_else(|broken| broken, |one| answered(&one)),
+        call => answer_one(&state, &call).await.map_or_else(|broken| broken, |one| answered(&one)),
     }
 }
 
 /// Returns one answer, or a connection that breaks.
-async fn answer_one(way: &Way, call: &Value) -> Result<Value, Response> {
+async fn answer_one(state: &ProxyState, call: &Value) -> Result<Value, Response> {
     let method = call["method"].as_str().unwrap_or_default().to_owned();
     if method == "eth_sendRawTransaction" {
         let raw = call["params"][0].as_str().expect("bytes").to_owned();
-        way.lies().broadcast.push(raw);
+        state.lies().broadcast.push(raw);
     }
     let result = |value: Value| json!({"jsonrpc": "2.0", "id": call["id"], "result": value});
     let refused = |message: &str| {
         let error = json!({"code": -32000, "message": message});
         json!({"jsonrpc": "2.0", "id": call["id"], "error": error})
     };
-    let Some(lie) = way.next(&method) else {
-        let told = way.pass_on(call).await;
-        return Ok(way.bent(&method, told));
+    let Some(lie) = state.next(&method) else {
+        let answer = state.pass_on(call).await;
+        return Ok(state.changed(&method, answer));
     };
     let hash = || {
         let raw = call["params"][0].as_str().expect("bytes");
@@ -314,27 +314,27 @@ async fn answer_one(way: &Way, call: &Value) -> Result<Value, Response> {
     Ok(match lie {
         Lie::Drop => result(hash()),
         Lie::Delay => {
-            let told = way.pass_on(call).await;
+            let answer = state.pass_on(call).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
-            told
+            answer
         }
         Lie::Late => {
-            let (way, call) = (way.clone(), call.clone());
+            let (state, call) = (state.clone(), call.clone());
             // Forwarded even if the caller no longer waits for the answer.
             let late = tokio::spawn(async move {
                 tokio::time::sleep(LATE).await;
-                way.pass_on(&call).await
+                state.pass_on(&call).await
             });
             late.await.expect("passed on")
         }
         Lie::Duplicate => {
-            let _first = way.pass_on(call).await;
-            way.pass_on(call).await
+            let _first = state.pass_on(call).await;
+            state.pass_on(call).await
         }
         Lie::WrongChainId => result(json!("0x1")),
         Lie::WrongReceipt => result(receipt(&json!(format!("0x{}", "ab".repeat(32))))),
         Lie::InventedReceipt => {
-            let head = way.ask("eth_blockNumber", json!([])).await;
+            let head = state.ask("eth_blockNumber", json!([])).await;
             let mut invented = receipt(&call["params"][0]);
             invented["blockNumber"] = head;
             result(invented)
@@ -343,19 +343,19 @@ async fn answer_one(way: &Way, call: &Value) -> Result<Value, Response> {
         Lie::NonceTooLow => refused("nonce too low"),
         Lie::Underpriced => refused("replacement transaction underpriced"),
         Lie::TimeoutAfterAccept => {
-            let _taken = way.pass_on(call).await;
+            let _taken = state.pass_on(call).await;
             return Err(broken());
         }
         Lie::Forget => {
-            let told = way.pass_on(call).await;
-            way.ask("anvil_dropTransaction", json!([told["result"]])).await;
-            told
+            let answer = state.pass_on(call).await;
+            state.ask("anvil_dropTransaction", json!([answer["result"]])).await;
+            answer
         }
         Lie::Reorg => {
-            let told = way.pass_on(call).await;
-            way.ask("anvil_mine", json!(["0x1"])).await;
-            way.ask("anvil_reorg", json!([1, []])).await;
-            told
+            let answer = state.pass_on(call).await;
+            state.ask("anvil_mine", json!(["0x1"])).await;
+            state.ask("anvil_reorg", json!([1, []])).await;
+            answer
         }
         Lie::CountBehind => result(json!("0x0")),
         Lie::NoSimulation => refused("the method eth_simulateV1 does not exist"),

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 /// How the node answers a query for a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Knows {
+pub enum KnownTransactions {
     Everything,
     Nothing,
     /// It knows the transactions of this many queries, and none afterwards.
@@ -26,26 +26,26 @@ pub enum Knows {
 
 #[derive(Debug)]
 struct Shared {
-    knows: Mutex<Knows>,
+    known: Mutex<KnownTransactions>,
     chain: u64,
-    asked: AtomicUsize,
+    lookups: AtomicUsize,
 }
 
 /// A fake node that knows every transaction until the test changes that. It stops when dropped.
 #[derive(Debug)]
-pub struct Node {
+pub struct FakeNode {
     pub url: String,
     shared: Arc<Shared>,
     server: JoinHandle<()>,
 }
 
-impl Drop for Node {
+impl Drop for FakeNode {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
-impl Node {
+impl FakeNode {
     /// Starts a node of Base.
     pub async fn serve() -> Self {
         Self::of(8453).await
@@ -55,8 +55,8 @@ impl Node {
     pub async fn of(chain: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let knows = Mutex::new(Knows::Everything);
-        let shared = Arc::new(Shared { knows, chain, asked: AtomicUsize::new(0) });
+        let known = Mutex::new(KnownTransactions::Everything);
+        let shared = Arc::new(Shared { known, chain, lookups: AtomicUsize::new(0) });
         let app = Router::new().route("/", post(answer)).with_state(Arc::clone(&shared));
         let server = tokio::spawn(async move {
             let _ended = axum::serve(listener, app).await;
@@ -65,34 +65,34 @@ impl Node {
     }
 
     /// Changes how the node answers from now on.
-    pub fn knows(&self, knows: Knows) {
-        *self.shared.knows.lock().expect("held for a moment") = knows;
+    pub fn set_known(&self, known: KnownTransactions) {
+        *self.shared.known.lock().expect("held for a moment") = known;
     }
 
     /// Returns how often the node was asked for a transaction.
-    pub fn asked(&self) -> usize {
-        self.shared.asked.load(Ordering::SeqCst)
+    pub fn lookups(&self) -> usize {
+        self.shared.lookups.load(Ordering::SeqCst)
     }
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
-    let question: Value = serde_json::from_slice(&body).expect("JSON");
-    let result = match question["method"].as_str() {
+    let request: Value = serde_json::from_slice(&body).expect("JSON");
+    let result = match request["method"].as_str() {
         Some("eth_chainId") => json!(format!("{:#x}", shared.chain)),
         Some("eth_getTransactionByHash") => {
-            shared.asked.fetch_add(1, Ordering::SeqCst);
-            let mut knows = shared.knows.lock().expect("held for a moment");
-            match *knows {
-                Knows::Everything => json!({ "hash": question["params"][0] }),
-                Knows::Nothing | Knows::Times(0) => Value::Null,
-                Knows::Times(left) => {
-                    *knows = Knows::Times(left - 1);
-                    json!({ "hash": question["params"][0] })
+            shared.lookups.fetch_add(1, Ordering::SeqCst);
+            let mut known = shared.known.lock().expect("held for a moment");
+            match *known {
+                KnownTransactions::Everything => json!({ "hash": request["params"][0] }),
+                KnownTransactions::Nothing | KnownTransactions::Times(0) => Value::Null,
+                KnownTransactions::Times(left) => {
+                    *known = KnownTransactions::Times(left - 1);
+                    json!({ "hash": request["params"][0] })
                 }
-                Knows::Broken => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+                KnownTransactions::Broken => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
             }
         }
         other => panic!("a node is asked for {other:?}"),
     };
-    json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }).to_string().into_response()
+    json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string().into_response()
 }

@@ -33,7 +33,7 @@ impl std::fmt::Debug for Payer {
 
 /// The terms of a payment.
 #[derive(Debug, Clone)]
-pub struct Due {
+pub struct PaymentTerms {
     pub network: &'static Network,
     pub token: Address,
     /// The EIP-712 domain separator of the token.
@@ -45,14 +45,14 @@ pub struct Due {
     pub amount: U256,
     pub nonce: B256,
     /// Unix second from which the payment is valid.
-    pub after: u64,
+    pub valid_after_s: u64,
     /// Unix second at which the payment expires.
-    pub before: u64,
+    pub valid_before_s: u64,
 }
 
 /// The asset transfer method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum TransferMethod {
     Eip3009,
     Permit2,
     Prism,
@@ -60,9 +60,9 @@ pub enum Way {
 
 /// A signed payment: the JSON of `payload`, and its terms.
 #[derive(Debug, Clone)]
-pub struct Paid {
-    pub due: Due,
-    pub way: Way,
+pub struct SignedPayment {
+    pub terms: PaymentTerms,
+    pub method: TransferMethod,
     pub payload: Value,
 }
 
@@ -96,8 +96,8 @@ impl Payer {
     }
 
     /// Returns terms in the network's stablecoin: valid for five minutes, with a random nonce.
-    pub fn owes(&self, network: &'static Network, to: Address, amount: u64) -> Due {
-        Due {
+    pub fn terms(&self, network: &'static Network, to: Address, amount: u64) -> PaymentTerms {
+        PaymentTerms {
             network,
             token: network.stablecoin.address,
             domain: network.stablecoin.domain_separator,
@@ -105,61 +105,61 @@ impl Payer {
             to,
             amount: U256::from(amount),
             nonce: random_word(),
-            after: 0,
-            before: now_s() + 300,
+            valid_after_s: 0,
+            valid_before_s: now_s() + 300,
         }
     }
 
     /// Signs a payment.
-    pub fn pay(&self, way: Way, due: &Due) -> Paid {
-        self.pay_with(way, due, |signature| signature)
+    pub fn pay(&self, method: TransferMethod, terms: &PaymentTerms) -> SignedPayment {
+        self.pay_with(method, terms, |signature| signature)
     }
 
     /// Signs a payment of a wallet that is not deployed yet (EIP-6492).
-    pub fn pay_undeployed(&self, way: Way, due: &Due, factory: Address, data: &[u8]) -> Paid {
-        self.pay_with(way, due, |signature| {
+    pub fn pay_undeployed(&self, method: TransferMethod, terms: &PaymentTerms, factory: Address, data: &[u8]) -> SignedPayment {
+        self.pay_with(method, terms, |signature| {
             let parts = (factory, Bytes::copy_from_slice(data), Bytes::from(signature));
             [&parts.abi_encode_params()[..], UNDEPLOYED.as_slice()].concat()
         })
     }
 
     /// Signs a payment and changes the signature before it is sent.
-    pub fn pay_with(&self, way: Way, due: &Due, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Paid {
-        let digest = digest(way, due);
+    pub fn pay_with(&self, method: TransferMethod, terms: &PaymentTerms, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> SignedPayment {
+        let digest = digest(method, terms);
         let (signature, id) = self.key.sign_prehash_recoverable(digest.as_slice()).expect("signed");
         let signature = change([&signature.to_bytes()[..], &[27 + id.to_byte()]].concat());
         let signature = format!("0x{}", hex::encode(signature));
-        let payload = match way {
-            Way::Eip3009 => json!({
+        let payload = match method {
+            TransferMethod::Eip3009 => json!({
                 "signature": signature,
                 "authorization": {
-                    "from": due.from, "to": due.to, "value": due.amount.to_string(),
-                    "validAfter": due.after.to_string(), "validBefore": due.before.to_string(),
-                    "nonce": due.nonce,
+                    "from": terms.from, "to": terms.to, "value": terms.amount.to_string(),
+                    "validAfter": terms.valid_after_s.to_string(), "validBefore": terms.valid_before_s.to_string(),
+                    "nonce": terms.nonce,
                 },
             }),
-            Way::Permit2 => json!({
+            TransferMethod::Permit2 => json!({
                 "signature": signature,
                 "permit2Authorization": {
-                    "from": due.from,
-                    "permitted": { "token": due.token, "amount": due.amount.to_string() },
+                    "from": terms.from,
+                    "permitted": { "token": terms.token, "amount": terms.amount.to_string() },
                     "spender": PROXY,
-                    "nonce": U256::from_be_bytes(due.nonce.0).to_string(),
-                    "deadline": due.before.to_string(),
-                    "witness": { "to": due.to, "validAfter": due.after.to_string() },
+                    "nonce": U256::from_be_bytes(terms.nonce.0).to_string(),
+                    "deadline": terms.valid_before_s.to_string(),
+                    "witness": { "to": terms.to, "validAfter": terms.valid_after_s.to_string() },
                 },
             }),
             // Encoded as Prism's own clients do: no token, a decimal nonce, times as numbers.
-            Way::Prism => json!({
+            TransferMethod::Prism => json!({
                 "signature": signature,
                 "authorization": {
-                    "from": due.from, "to": due.to, "value": due.amount.to_string(),
-                    "nonce": U256::from_be_bytes(due.nonce.0).to_string(),
-                    "validAfter": due.after, "validBefore": due.before,
+                    "from": terms.from, "to": terms.to, "value": terms.amount.to_string(),
+                    "nonce": U256::from_be_bytes(terms.nonce.0).to_string(),
+                    "validAfter": terms.valid_after_s, "validBefore": terms.valid_before_s,
                 },
             }),
         };
-        Paid { due: due.clone(), way, payload }
+        SignedPayment { terms: terms.clone(), method, payload }
     }
 }
 
@@ -173,27 +173,27 @@ pub fn token_domain(name: &str, version: &str, network: &Network, token: Address
 }
 
 /// Returns the EIP-712 digest that the payer signs.
-pub fn digest(way: Way, due: &Due) -> B256 {
+pub fn digest(method: TransferMethod, terms: &PaymentTerms) -> B256 {
     let number = |number: U256| B256::from(number.to_be_bytes::<32>());
     let seconds = |at: u64| number(U256::from(at));
     let hash = |words: &[B256]| keccak256(words.concat());
-    let chain = number(U256::from(due.network.chain.0));
-    let (domain, message) = match way {
-        Way::Eip3009 => {
+    let chain = number(U256::from(terms.network.chain.0));
+    let (domain, message) = match method {
+        TransferMethod::Eip3009 => {
             let kind = "TransferWithAuthorization(address from,address to,uint256 value,\
                         uint256 validAfter,uint256 validBefore,bytes32 nonce)";
             let message = hash(&[
                 keccak256(kind),
-                due.from.into_word(),
-                due.to.into_word(),
-                number(due.amount),
-                seconds(due.after),
-                seconds(due.before),
-                due.nonce,
+                terms.from.into_word(),
+                terms.to.into_word(),
+                number(terms.amount),
+                seconds(terms.valid_after_s),
+                seconds(terms.valid_before_s),
+                terms.nonce,
             ]);
-            (due.domain, message)
+            (terms.domain, message)
         }
-        Way::Permit2 => {
+        TransferMethod::Permit2 => {
             let domain = hash(&[
                 keccak256("EIP712Domain(string name,uint256 chainId,address verifyingContract)"),
                 keccak256("Permit2"),
@@ -206,25 +206,25 @@ pub fn digest(way: Way, due: &Due) -> B256 {
                         Witness(address to,uint256 validAfter)";
             let permitted = hash(&[
                 keccak256("TokenPermissions(address token,uint256 amount)"),
-                due.token.into_word(),
-                number(due.amount),
+                terms.token.into_word(),
+                number(terms.amount),
             ]);
             let witness = hash(&[
                 keccak256("Witness(address to,uint256 validAfter)"),
-                due.to.into_word(),
-                seconds(due.after),
+                terms.to.into_word(),
+                seconds(terms.valid_after_s),
             ]);
             let message = hash(&[
                 keccak256(kind),
                 permitted,
                 PROXY.into_word(),
-                due.nonce,
-                seconds(due.before),
+                terms.nonce,
+                seconds(terms.valid_before_s),
                 witness,
             ]);
             (domain, message)
         }
-        Way::Prism => {
+        TransferMethod::Prism => {
             let domain = hash(&[
                 keccak256(
                     "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)",
@@ -238,13 +238,13 @@ pub fn digest(way: Way, due: &Due) -> B256 {
                         uint256 nonce,uint256 validAfter,uint256 validBefore)";
             let message = hash(&[
                 keccak256(kind),
-                due.token.into_word(),
-                due.from.into_word(),
-                due.to.into_word(),
-                number(due.amount),
-                due.nonce,
-                seconds(due.after),
-                seconds(due.before),
+                terms.token.into_word(),
+                terms.from.into_word(),
+                terms.to.into_word(),
+                number(terms.amount),
+                terms.nonce,
+                seconds(terms.valid_after_s),
+                seconds(terms.valid_before_s),
             ]);
             (domain, message)
         }
@@ -252,36 +252,36 @@ pub fn digest(way: Way, due: &Due) -> B256 {
     keccak256([b"\x19\x01", domain.as_slice(), message.as_slice()].concat())
 }
 
-impl Paid {
+impl SignedPayment {
     /// Returns the body of `/verify` and `/settle` in an x402 version, as official clients write it.
     pub fn body(&self, version: u64) -> Value {
-        let due = &self.due;
-        let extra = match self.way {
-            Way::Eip3009 => json!({
-                "name": due.network.stablecoin.domain_name,
-                "version": due.network.stablecoin.domain_version,
+        let terms = &self.terms;
+        let extra = match self.method {
+            TransferMethod::Eip3009 => json!({
+                "name": terms.network.stablecoin.domain_name,
+                "version": terms.network.stablecoin.domain_version,
             }),
-            Way::Permit2 => json!({ "assetTransferMethod": "permit2" }),
-            Way::Prism => json!({ "assetTransferMethod": "prism" }),
+            TransferMethod::Permit2 => json!({ "assetTransferMethod": "permit2" }),
+            TransferMethod::Prism => json!({ "assetTransferMethod": "prism" }),
         };
         if version == 1 {
-            let name = due.network.v1_names[0];
+            let name = terms.network.v1_names[0];
             return json!({
                 "x402Version": 1,
                 "paymentPayload": {
                     "x402Version": 1, "scheme": "exact", "network": name, "payload": self.payload,
                 },
                 "paymentRequirements": {
-                    "scheme": "exact", "network": name, "maxAmountRequired": due.amount.to_string(),
-                    "asset": due.token, "payTo": due.to, "maxTimeoutSeconds": 60,
+                    "scheme": "exact", "network": name, "maxAmountRequired": terms.amount.to_string(),
+                    "asset": terms.token, "payTo": terms.to, "maxTimeoutSeconds": 60,
                     "resource": "https://shop.example/thing", "description": "", "mimeType": "",
                     "extra": extra,
                 },
             });
         }
         let wanted = json!({
-            "scheme": "exact", "network": due.network.caip2(), "amount": due.amount.to_string(),
-            "asset": due.token, "payTo": due.to, "maxTimeoutSeconds": 60, "extra": extra,
+            "scheme": "exact", "network": terms.network.caip2(), "amount": terms.amount.to_string(),
+            "asset": terms.token, "payTo": terms.to, "maxTimeoutSeconds": 60, "extra": extra,
         });
         json!({
             "x402Version": 2,
@@ -295,16 +295,16 @@ impl Paid {
 
     /// Returns the short form of the body that Prism's own clients send.
     pub fn short_body(&self) -> Value {
-        let due = &self.due;
+        let terms = &self.terms;
         json!({
             "x402Version": 2,
             "paymentPayload": {
-                "x402Version": 2, "scheme": "exact", "network": due.network.caip2(),
+                "x402Version": 2, "scheme": "exact", "network": terms.network.caip2(),
                 "payload": self.payload,
             },
             "paymentRequirements": {
-                "scheme": "exact", "network": due.network.caip2(),
-                "maxAmountRequired": due.amount.to_string(), "asset": due.token, "payTo": due.to,
+                "scheme": "exact", "network": terms.network.caip2(),
+                "maxAmountRequired": terms.amount.to_string(), "asset": terms.token, "payTo": terms.to,
             },
         })
     }

@@ -16,8 +16,8 @@ use bursar_tui::link::Link;
 use crate::operator::{Operator, PASSWORD};
 
 /// Longest wait for an engine to exit: more than twice the time it gives to calls in progress.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Raises the open-file limit of this process and its later children to at least `count` and a margin.
 pub fn allow_open_files(count: u64) {
@@ -69,7 +69,7 @@ pub struct Start {
     /// File to which strace writes the files, folders and sockets that the process creates, with their modes.
     ///
     /// Ignored if `trace` is set.
-    pub births: Option<PathBuf>,
+    pub creation_trace: Option<PathBuf>,
     /// The umask of the process, in octal; by default that of the test.
     pub umask: Option<&'static str>,
     /// When the journal carries rows over to the history file; by default as in the product.
@@ -89,16 +89,16 @@ impl EngineProcess {
     pub fn try_start(folder: &Path, start: &Start) -> Result<Self, String> {
         let mut child = Self::command(folder, start).spawn().map_err(|error| error.to_string())?;
         let stdout = child.stdout.take().ok_or("no stdout")?;
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = BufReader::new(stdout).read_line(&mut line).map(|_bytes| line);
-            let _gone = tell.send(read);
+            let _gone = sender.send(read);
         });
-        let Ok(line) = told.recv_timeout(PATIENCE) else {
+        let Ok(line) = receiver.recv_timeout(TIMEOUT) else {
             child.kill().map_err(|error| error.to_string())?;
             child.wait().map_err(|error| error.to_string())?;
-            return Err("it neither says READY nor ends".to_owned());
+            return Err("it neither printed READY nor exited".to_owned());
         };
         match line.map_err(|error| error.to_string())?.trim().strip_prefix("READY ") {
             Some(url) => Ok(Self { child, folder: folder.to_owned(), url: url.to_owned() }),
@@ -118,7 +118,7 @@ impl EngineProcess {
         }
         let traced = [
             (&start.trace, "trace=connect,sendto,sendmsg,sendmmsg"),
-            (&start.births, "trace=/open,creat,/mkdir,/mknod,/chmod,bind"),
+            (&start.creation_trace, "trace=/open,creat,/mkdir,/mknod,/chmod,bind"),
         ];
         let wanted = traced.iter().find_map(|(file, calls)| Some((file.as_ref()?, *calls)));
         if let Some((file, calls)) = wanted {
@@ -190,12 +190,12 @@ impl EngineProcess {
     }
 
     /// Pauses the process with SIGSTOP.
-    pub fn stand_still(&self) {
+    pub fn pause(&self) {
         self.signal(rustix::process::Signal::STOP);
     }
 
     /// Resumes the process with SIGCONT.
-    pub fn go_on(&self) {
+    pub fn resume(&self) {
         self.signal(rustix::process::Signal::CONT);
     }
 
@@ -223,12 +223,12 @@ impl EngineProcess {
 
     /// Sends SIGTERM and returns the exit code; `None` if a signal ended the process.
     pub fn terminate(&mut self) -> Option<i32> {
-        self.ask_to_end();
+        self.request_stop();
         self.wait_end()
     }
 
     /// Sends SIGTERM without waiting for the exit.
-    pub fn ask_to_end(&self) {
+    pub fn request_stop(&self) {
         self.signal(rustix::process::Signal::TERM);
     }
 
@@ -238,13 +238,13 @@ impl EngineProcess {
     }
 
     fn wait_status(&mut self) -> ExitStatus {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
                 return status;
             }
             assert!(Instant::now() < end, "the engine does not end");
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -260,7 +260,7 @@ impl EngineProcess {
         let folder = DataFolder::open(&self.folder).expect("the folder");
         match claim(&folder, ENGINE_WAITS).expect("the lock") {
             Instance::Running(control) => control,
-            Instance::Free(_) => panic!("nobody holds the folder"),
+            Instance::Free(_) => panic!("no process holds the folder"),
         }
     }
 }

@@ -15,7 +15,7 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::payer::{Due, Payer, Way, now_s};
+use crate::payer::{PaymentTerms, Payer, TransferMethod, now_s};
 use crate::service::ServiceProcess;
 use crate::upstream::KEY;
 
@@ -23,7 +23,7 @@ use crate::upstream::KEY;
 pub const SELLER: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
 
 /// The longest wait. It fires only for an event that never comes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A proxy's folder: settings and store.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Home {
                 }
             }
         };
-        let running = tokio::time::timeout(PATIENCE, started).await.expect("the file is free");
+        let running = tokio::time::timeout(TIMEOUT, started).await.expect("the file is free");
         Proxy { url: format!("http://{}", running.address), running }
     }
 
@@ -101,8 +101,8 @@ impl Proxy {
     /// Returns the metrics as text.
     pub async fn metrics(&self) -> String {
         let address = self.running.metrics_address.expect("metrics");
-        let asked = client().get(format!("http://{address}/metrics"));
-        asked.send().await.expect("answered").text().await.expect("text")
+        let challenge = client().get(format!("http://{address}/metrics"));
+        challenge.send().await.expect("answered").text().await.expect("text")
     }
 }
 
@@ -126,30 +126,30 @@ pub fn streaming(text: &str) -> Value {
 
 /// The offers of a 402 response.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct PaymentRequired {
     /// The x402 v1 offers, from the body.
-    pub first: Value,
+    pub v1: Value,
     /// The x402 v2 offers, from the header.
-    pub second: Value,
+    pub v2: Value,
 }
 
-impl Asked {
+impl PaymentRequired {
     /// Reads the offers of a response, which must have status 402.
     pub async fn read(answer: Response) -> Self {
         assert_eq!(answer.status(), 402);
         let header = answer.headers().get("payment-required").expect("an offer").clone();
-        let second = STANDARD.decode(header.as_bytes()).expect("base64");
-        let second = serde_json::from_slice(&second).expect("JSON");
-        Self { first: answer.json().await.expect("JSON"), second }
+        let v2 = STANDARD.decode(header.as_bytes()).expect("base64");
+        let v2 = serde_json::from_slice(&v2).expect("JSON");
+        Self { v1: answer.json().await.expect("JSON"), v2 }
     }
 }
 
 /// A payment header.
 #[derive(Debug, Clone)]
-pub struct Header {
+pub struct PaymentHeader {
     pub name: &'static str,
     pub value: String,
-    pub due: Due,
+    pub terms: PaymentTerms,
 }
 
 /// A customer of one proxy.
@@ -174,21 +174,21 @@ impl Customer {
     }
 
     /// Sends a chat request without a payment and returns the offers.
-    pub async fn ask(&self, body: &Value) -> Asked {
-        Asked::read(self.request(body).send().await.expect("answered")).await
+    pub async fn ask(&self, body: &Value) -> PaymentRequired {
+        PaymentRequired::read(self.request(body).send().await.expect("answered")).await
     }
 
     /// Asks for the price and signs the offer, in an x402 version.
-    pub async fn sign(&self, version: u64, body: &Value) -> Header {
-        let asked = self.ask(body).await;
-        self.sign_with(version, &asked, |_due| {})
+    pub async fn sign(&self, version: u64, body: &Value) -> PaymentHeader {
+        let challenge = self.ask(body).await;
+        self.sign_with(version, &challenge, |_due| {})
     }
 
     /// Signs the offer of a 402 response, with terms that the test changes before signing.
-    pub fn sign_with(&self, version: u64, asked: &Asked, change: impl FnOnce(&mut Due)) -> Header {
+    pub fn sign_with(&self, version: u64, challenge: &PaymentRequired, change: impl FnOnce(&mut PaymentTerms)) -> PaymentHeader {
         let (list, key) = match version {
-            1 => (&asked.first["accepts"], "maxAmountRequired"),
-            _two => (&asked.second["accepts"], "amount"),
+            1 => (&challenge.v1["accepts"], "maxAmountRequired"),
+            _two => (&challenge.v2["accepts"], "amount"),
         };
         let names = |offer: &&Value| {
             let network = offer["network"].as_str().expect("a network");
@@ -196,26 +196,26 @@ impl Customer {
         };
         let offer = list.as_array().expect("offers").iter().find(names).expect("an offer");
         let amount: u64 = offer[key].as_str().expect("an amount").parse().expect("digits");
-        let mut due = self.payer.owes(self.network, SELLER, amount);
-        due.before = now_s() + offer["maxTimeoutSeconds"].as_u64().expect("seconds");
-        change(&mut due);
-        let paid = self.payer.pay(Way::Eip3009, &due);
+        let mut terms = self.payer.terms(self.network, SELLER, amount);
+        terms.valid_before_s = now_s() + offer["maxTimeoutSeconds"].as_u64().expect("seconds");
+        change(&mut terms);
+        let paid = self.payer.pay(TransferMethod::Eip3009, &terms);
         let payment = match version {
             1 => json!({
                 "x402Version": 1, "scheme": "exact", "network": offer["network"],
                 "payload": paid.payload,
             }),
             _two => json!({
-                "x402Version": 2, "accepted": offer, "resource": asked.second["resource"],
+                "x402Version": 2, "accepted": offer, "resource": challenge.v2["resource"],
                 "payload": paid.payload,
             }),
         };
         let name = if version == 1 { "x-payment" } else { "payment-signature" };
-        Header { name, value: STANDARD.encode(payment.to_string()), due }
+        PaymentHeader { name, value: STANDARD.encode(payment.to_string()), terms }
     }
 
     /// Sends a chat request with a payment.
-    pub async fn send(&self, body: &Value, header: &Header) -> Response {
+    pub async fn send(&self, body: &Value, header: &PaymentHeader) -> Response {
         let request = self.request(body).header(header.name, &header.value);
         request.send().await.expect("answered")
     }

@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 /// Longer than any timeout of the server: a test that waits this long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One response.
 #[derive(Debug)]
@@ -49,17 +49,17 @@ impl Reply {
 
 /// One connection.
 #[derive(Debug)]
-pub struct Caller {
+pub struct RawClient {
     stream: TcpStream,
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
-impl Caller {
+impl RawClient {
     /// Connects to a server.
     pub async fn to(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("connected");
         stream.set_nodelay(true).expect("a live socket");
-        Self { stream, heard: Vec::new() }
+        Self { stream, received: Vec::new() }
     }
 
     /// Connects from another address of this machine.
@@ -68,7 +68,7 @@ impl Caller {
         socket.bind(SocketAddr::new(own, 0))?;
         let stream = socket.connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, heard: Vec::new() })
+        Ok(Self { stream, received: Vec::new() })
     }
 
     /// Sends bytes. Ignores write errors: the server may have closed already, after a response that counts.
@@ -87,15 +87,15 @@ impl Caller {
     /// Reads the next response; `None` if the server has closed. `to_head` means a response without a body.
     pub async fn reply(&mut self, to_head: bool) -> Option<Reply> {
         let end = loop {
-            if let Some(at) = self.heard.windows(4).position(|four| four == b"\r\n\r\n") {
+            if let Some(at) = self.received.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
             }
-            if !self.hear().await {
-                assert!(self.heard.is_empty(), "half an answer: {:?}", self.heard);
+            if !self.receive().await {
+                assert!(self.received.is_empty(), "half an answer: {:?}", self.received);
                 return None;
             }
         };
-        let head = String::from_utf8(self.heard.drain(..end).collect()).expect("ASCII");
+        let head = String::from_utf8(self.received.drain(..end).collect()).expect("ASCII");
         let mut lines = head.trim_end().split("\r\n");
         let first = lines.next().and_then(|line| line.strip_prefix("HTTP/1.")).expect("HTTP/1");
         let is_old = first.starts_with('0');
@@ -107,17 +107,17 @@ impl Caller {
         let mut reply = Reply { status, is_old, headers, body: Vec::new() };
         if reply.status != 100 {
             let length = reply.header("content-length").expect("a length").parse().expect("digits");
-            while !to_head && self.heard.len() < length {
-                assert!(self.hear().await, "half a body");
+            while !to_head && self.received.len() < length {
+                assert!(self.receive().await, "half a body");
             }
             let length = if to_head { 0 } else { length };
-            reply.body = self.heard.drain(..length).collect();
+            reply.body = self.received.drain(..length).collect();
         }
         Some(reply)
     }
 
-    async fn hear(&mut self) -> bool {
-        let read = timeout(PATIENCE, self.stream.read_buf(&mut self.heard)).await;
+    async fn receive(&mut self) -> bool {
+        let read = timeout(TIMEOUT, self.stream.read_buf(&mut self.received)).await;
         // A reset ends a connection as well.
         read.expect("the server neither answers nor closes").is_ok_and(|count| count > 0)
     }
@@ -129,7 +129,7 @@ impl Caller {
     }
 
     /// Returns whether the server accepts another request on this connection.
-    pub async fn goes_on(mut self) -> bool {
+    pub async fn accepts_another_request(mut self) -> bool {
         self.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
         let Some(reply) = self.reply(false).await else { return false };
         assert_eq!(reply.status, 200, "{reply:?}");

@@ -26,7 +26,7 @@ pub const WHEELS: Wheels = Wheels {
 };
 
 /// Longest wait for a line. It fires only for a line that never comes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running script.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Script {
     }
 
     async fn line(&mut self) -> String {
-        let line = timeout(PATIENCE, self.lines.next_line()).await.expect("in time");
+        let line = timeout(TIMEOUT, self.lines.next_line()).await.expect("in time");
         line.expect("text").expect("it still runs")
     }
 }

@@ -19,14 +19,14 @@ impl ServiceProcess {
     /// It kills itself at `fault`, written `<point>:<n>`. Its log, filtered by `lines`, goes to the file `log` next to
     /// the settings.
     pub fn start(program: &str, settings: &Path, lines: &str, fault: Option<&str>) -> Self {
-        Self::spawn(Command::new(beside(program)), settings, lines, fault)
+        Self::spawn(Command::new(program_path(program)), settings, lines, fault)
     }
 
     /// Starts a program with the open-file limits `soft` and `hard`.
     pub fn start_with_files(program: &str, settings: &Path, soft: u32, hard: u32) -> Self {
         let mut command = Command::new("sh");
         let limits = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$@\"");
-        command.args(["-c", &limits, "sh"]).arg(beside(program));
+        command.args(["-c", &limits, "sh"]).arg(program_path(program));
         Self::spawn(command, settings, "warn", None)
     }
 
@@ -73,7 +73,7 @@ impl Drop for ServiceProcess {
 }
 
 /// Cargo puts this package's programs into the folder above its test programs.
-fn beside(program: &str) -> PathBuf {
+pub(crate) fn program_path(program: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test program");
     let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
     folder.join(program)

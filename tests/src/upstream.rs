@@ -19,7 +19,7 @@ pub const KEY: &str = "sk-upstream-0123456789abcdef";
 
 /// How the server responds.
 #[derive(Debug, Clone)]
-pub enum Does {
+pub enum Behavior {
     /// Responds in one piece.
     Whole(Value),
     /// Responds in one piece with a filler of this many bytes.
@@ -41,20 +41,20 @@ pub enum Does {
     /// Responds with a status and a text.
     Status(u16, String),
     /// Responds with a status and a text once, and then switches to another behavior.
-    Once(u16, String, Box<Does>),
+    OnceThen(u16, String, Box<Behavior>),
     /// Never responds.
     Nothing,
 }
 
 #[derive(Debug)]
 struct Shared {
-    does: Mutex<Does>,
-    asked: Mutex<Vec<(HeaderMap, Bytes)>>,
+    behavior: Mutex<Behavior>,
+    requests: Mutex<Vec<(HeaderMap, Bytes)>>,
     calls: AtomicUsize,
     models: AtomicUsize,
     gate: Semaphore,
     /// Number of responses whose reader went away.
-    left: AtomicUsize,
+    abandoned: AtomicUsize,
 }
 
 /// A scripted model server. It stops when dropped.
@@ -101,16 +101,16 @@ pub fn frames(words: &[&str]) -> Vec<String> {
 
 impl Upstream {
     /// Starts a server with this behavior.
-    pub async fn serve(does: Does) -> Self {
+    pub async fn serve(behavior: Behavior) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
         let shared = Arc::new(Shared {
-            does: Mutex::new(does),
-            asked: Mutex::default(),
+            behavior: Mutex::new(behavior),
+            requests: Mutex::default(),
             calls: AtomicUsize::new(0),
             models: AtomicUsize::new(0),
             gate: Semaphore::new(0),
-            left: AtomicUsize::new(0),
+            abandoned: AtomicUsize::new(0),
         });
         let app = Router::new()
             .route("/v1/chat/completions", post(chat))
@@ -123,8 +123,8 @@ impl Upstream {
     }
 
     /// Changes how the server responds from now on.
-    pub fn does(&self, does: Does) {
-        *self.shared.does.lock().expect("held for a moment") = does;
+    pub fn set_behavior(&self, behavior: Behavior) {
+        *self.shared.behavior.lock().expect("held for a moment") = behavior;
     }
 
     /// Returns the number of chat requests.
@@ -138,25 +138,25 @@ impl Upstream {
     }
 
     /// Returns the number of responses that the client did not read to the end.
-    pub fn left(&self) -> usize {
-        self.shared.left.load(Ordering::SeqCst)
+    pub fn abandoned(&self) -> usize {
+        self.shared.abandoned.load(Ordering::SeqCst)
     }
 
     /// Returns headers and JSON body of the last chat request.
     pub fn last(&self) -> (HeaderMap, Value) {
-        let asked = self.shared.asked.lock().expect("held for a moment");
-        let (headers, body) = asked.last().expect("it was asked").clone();
+        let requests = self.shared.requests.lock().expect("held for a moment");
+        let (headers, body) = requests.last().expect("a request").clone();
         (headers, serde_json::from_slice(&body).expect("JSON"))
     }
 
     /// Returns the body of the last chat request as bytes.
     pub fn last_bytes(&self) -> Bytes {
-        self.shared.asked.lock().expect("held for a moment").last().expect("it was asked").1.clone()
+        self.shared.requests.lock().expect("held for a moment").last().expect("a request").1.clone()
     }
 
     /// Lets this many pieces through the gate.
-    pub fn open(&self, turns: usize) {
-        self.shared.gate.add_permits(turns);
+    pub fn open(&self, permits: usize) {
+        self.shared.gate.add_permits(permits);
     }
 }
 
@@ -165,17 +165,17 @@ async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
     if !has_key(&headers) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    if let Does::Status(status, text) = does(&shared) {
-        return said(status, text);
+    if let Behavior::Status(status, text) = behavior(&shared) {
+        return text_response(status, text);
     }
     let list = json!({ "object": "list", "data": [{
         "id": "toy", "object": "model", "created": 1_700_000_000, "owned_by": "us",
     }] });
-    told(&list)
+    json_response(&list)
 }
 
-fn does(shared: &Shared) -> Does {
-    shared.does.lock().expect("held for a moment").clone()
+fn behavior(shared: &Shared) -> Behavior {
+    shared.behavior.lock().expect("held for a moment").clone()
 }
 
 fn has_key(headers: &HeaderMap) -> bool {
@@ -183,7 +183,7 @@ fn has_key(headers: &HeaderMap) -> bool {
     headers.get(header::AUTHORIZATION).is_some_and(|value| value.as_bytes() == bearer.as_bytes())
 }
 
-fn said(status: u16, text: String) -> Response {
+fn text_response(status: u16, text: String) -> Response {
     let status = StatusCode::from_u16(status).expect("a status");
     (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
@@ -191,42 +191,42 @@ fn said(status: u16, text: String) -> Response {
 async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     shared.calls.fetch_add(1, Ordering::SeqCst);
     let keyed = has_key(&headers);
-    shared.asked.lock().expect("held for a moment").push((headers, body));
+    shared.requests.lock().expect("held for a moment").push((headers, body));
     if !keyed {
-        return said(401, format!("{{\"error\":{{\"message\":\"wrong key, not {KEY}\"}}}}"));
+        return text_response(401, format!("{{\"error\":{{\"message\":\"wrong key, not {KEY}\"}}}}"));
     }
-    match does(&shared) {
-        Does::Once(status, text, then) => {
-            *shared.does.lock().expect("held for a moment") = *then;
-            said(status, text)
+    match behavior(&shared) {
+        Behavior::OnceThen(status, text, then) => {
+            *shared.behavior.lock().expect("held for a moment") = *then;
+            text_response(status, text)
         }
-        Does::Whole(answer) => told(&answer),
-        Does::Long(bytes) => said(200, format!("{{\"a\":\"{}\"}}", "x".repeat(bytes))),
-        Does::Late(answer) => {
-            turn(&shared).await;
-            told(&answer)
+        Behavior::Whole(answer) => json_response(&answer),
+        Behavior::Long(bytes) => text_response(200, format!("{{\"a\":\"{}\"}}", "x".repeat(bytes))),
+        Behavior::Late(answer) => {
+            pass_gate(&shared).await;
+            json_response(&answer)
         }
-        Does::LateStream(pieces) => {
-            turn(&shared).await;
+        Behavior::LateStream(pieces) => {
+            pass_gate(&shared).await;
             streamed(&shared, pieces, false, false)
         }
-        Does::Stream(pieces) => streamed(&shared, pieces, false, false),
-        Does::Pieces { pieces, breaks } => streamed(&shared, pieces, breaks, true),
-        Does::NoPiece => streamed(&shared, Vec::new(), true, false),
-        half @ (Does::Half | Does::Stalls) => {
-            let stalls = matches!(half, Does::Stalls);
+        Behavior::Stream(pieces) => streamed(&shared, pieces, false, false),
+        Behavior::Pieces { pieces, breaks } => streamed(&shared, pieces, breaks, true),
+        Behavior::NoPiece => streamed(&shared, Vec::new(), true, false),
+        half @ (Behavior::Half | Behavior::Stalls) => {
+            let stalls = matches!(half, Behavior::Stalls);
             let pieces = vec!["{\"id\":".to_owned()];
             let mut response = streamed(&shared, pieces, true, stalls);
             let kind = "application/json".parse().expect("a value");
             response.headers_mut().insert(header::CONTENT_TYPE, kind);
             response
         }
-        Does::Status(status, text) => said(status, text),
-        Does::Nothing => std::future::pending().await,
+        Behavior::Status(status, text) => text_response(status, text),
+        Behavior::Nothing => std::future::pending().await,
     }
 }
 
-async fn turn(shared: &Shared) {
+async fn pass_gate(shared: &Shared) {
     shared.gate.acquire().await.expect("open").forget();
 }
 
@@ -236,16 +236,16 @@ fn streamed(shared: &Arc<Shared>, pieces: Vec<String>, breaks: bool, gated: bool
     tokio::spawn(async move {
         for (n, piece) in pieces.into_iter().enumerate() {
             if gated && n > 0 {
-                turn(&shared).await;
+                pass_gate(&shared).await;
             }
             if sender.send(Ok(Bytes::from(piece))).await.is_err() {
-                shared.left.fetch_add(1, Ordering::SeqCst);
+                shared.abandoned.fetch_add(1, Ordering::SeqCst);
                 return;
             }
         }
         if breaks {
             if gated {
-                turn(&shared).await;
+                pass_gate(&shared).await;
             }
             let _gone = sender.send(Err(std::io::Error::other("breaks off"))).await;
         }
@@ -258,6 +258,6 @@ fn streamed(shared: &Arc<Shared>, pieces: Vec<String>, breaks: bool, gated: bool
     response
 }
 
-fn told(value: &Value) -> Response {
-    said(200, value.to_string())
+fn json_response(value: &Value) -> Response {
+    text_response(200, value.to_string())
 }

@@ -257,7 +257,7 @@ fn restricted_names_occur_only_in_their_facilitator_modules() {
         ("axum::", &["facilitator/src/api", "facilitator/src/service.rs"]),
         ("SecretKey", &["facilitator/src/keys"]),
         ("std::env", &["facilitator/src/program.rs"]),
-        (".accept(", &["facilitator/src/settle/door.rs"]),
+        (".accept(", &["facilitator/src/settle/intake.rs"]),
         ("std::fs", &["facilitator/src/keys/disk.rs"]),
     ];
     let code = sources("facilitator/src");

@@ -83,8 +83,8 @@ async fn a_forged_authorization_is_never_signed() {
     let store = MemoryStore::default();
     let engine =
         TestEngine::start(Setup { store: Some(Box::new(store.clone())), ..Setup::default() }).await;
-    engine.furnish(POLICY).await;
-    let agent = engine.hire("bot", "bearer").await;
+    engine.set_up_wallet(POLICY).await;
+    let agent = engine.add_agent("bot", "bearer").await;
     let (id, cheque) = forged_cheque(&engine.engine.core().view().state);
     let (signer, mut asked) = SlowSigner::person();
     // A locked engine writes no more entries by itself.
@@ -139,8 +139,8 @@ async fn a_forged_snapshot_changes_no_policy() {
         let setup =
             |clock| Setup { store: Some(Box::new(store.clone())), clock, ..Setup::default() };
         let engine = TestEngine::start(setup(Setup::default().clock)).await;
-        engine.furnish(POLICY).await;
-        let agent = engine.hire("bot", "bearer").await;
+        engine.set_up_wallet(POLICY).await;
+        let agent = engine.add_agent("bot", "bearer").await;
         let clock = Arc::clone(&engine.clock);
         engine.operator().must("wallet lock").await;
 
@@ -185,7 +185,7 @@ fn copy(from: &Path, to: &Path) {
 #[tokio::test]
 async fn an_older_journal_loses_no_seed() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish(POLICY).await;
+    engine.set_up_wallet(POLICY).await;
     let (journal, old, new) =
         (engine.folder.join("journal.redb"), engine.folder.join("old"), engine.folder.join("new"));
     let clock = || Setup { clock: Arc::new(clock_at_start()), ..Setup::default() };
@@ -237,8 +237,8 @@ async fn stop(mut engine: TestEngine) -> Option<tempfile::TempDir> {
 #[tokio::test]
 async fn an_older_wallet_file_does_not_restore_a_replaced_secret() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish(POLICY).await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet(POLICY).await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let file = engine.folder.join("wallets/main.wallet");
     let old = engine.folder.join("old");
     copy(&file, &old);
@@ -262,8 +262,8 @@ async fn an_older_wallet_file_does_not_restore_a_replaced_secret() {
 #[tokio::test]
 async fn an_older_wallet_file_next_to_a_newer_journal_is_reported() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish(POLICY).await;
-    let agent = engine.hire("bot", "bearer").await;
+    engine.set_up_wallet(POLICY).await;
+    let agent = engine.add_agent("bot", "bearer").await;
     let ask = |n| agent.ask(engine.now_s(), &offer(1_000, n), None);
     let file = engine.folder.join("wallets/main.wallet");
     let mut operator = engine.operator();

@@ -25,7 +25,7 @@ const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
 async fn furnished() -> TestEngine {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish(POLICY).await;
+    engine.set_up_wallet(POLICY).await;
     engine
 }
 
@@ -59,7 +59,7 @@ fn signed_terms(header: &str) -> (Authorization, String) {
 async fn a_payment_below_the_threshold_is_signed_at_once() {
     for auth in ["hmac", "bearer"] {
         let engine = furnished().await;
-        let agent = engine.hire("bot", auth).await;
+        let agent = engine.add_agent("bot", auth).await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), Some("https://api.example.com/1"));
         let (status, answer) = engine.post("/sign", &body).await;
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
@@ -94,7 +94,7 @@ async fn hold(engine: &TestEngine, agent: &bursar_tests::agent::Agent, n: u64) -
 #[tokio::test]
 async fn an_approved_request_is_polled_as_the_header() {
     let engine = furnished().await;
-    let agent = engine.hire("bot", "hmac").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let id = hold(&engine, &agent, 1).await;
     let (status, waiting) = engine.get(&format!("/sign/status/{id}")).await;
     assert_eq!((status, &waiting["status"]), (202, &json!("pending")));
@@ -115,7 +115,7 @@ async fn an_approved_request_is_polled_as_the_header() {
 #[tokio::test]
 async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
     let engine = furnished().await;
-    let agent = engine.hire("bot", "hmac").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     let denied = hold(&engine, &agent, 1).await;
     operator.must(&format!("deny {denied} too dear")).await;
@@ -149,7 +149,7 @@ async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
 #[tokio::test]
 async fn the_status_counts_what_was_signed_and_what_was_refused() {
     let engine = furnished().await;
-    let agent = engine.hire("bot", "hmac").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let counted = async || {
         let (status, answer) = engine.get("/status").await;
         assert_eq!((status, &answer["status"]), (200, &json!("ready")));
@@ -177,7 +177,7 @@ async fn the_status_counts_what_was_signed_and_what_was_refused() {
 async fn sixteen_copies_of_one_body_are_one_authorization() {
     for auth in ["hmac", "bearer"] {
         let engine = Arc::new(furnished().await);
-        let agent = engine.hire("bot", auth).await;
+        let agent = engine.add_agent("bot", auth).await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let copies = (0..16).map(|_copy| {
             let (engine, body) = (Arc::clone(&engine), body.clone());
@@ -197,7 +197,7 @@ async fn sixteen_copies_of_one_body_are_one_authorization() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn eight_operators_who_approve_at_once_approve_once() {
     let engine = Arc::new(furnished().await);
-    let agent = engine.hire("bot", "hmac").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let id = hold(&engine, &agent, 1).await;
     let approvals = (0..8).map(|_operator| {
         let (mut operator, id) = (engine.operator(), id.clone());
@@ -219,7 +219,7 @@ async fn eight_operators_who_approve_at_once_approve_once() {
 async fn the_same_ask_gives_the_same_header_after_a_restart() {
     for auth in ["hmac", "bearer"] {
         let engine = furnished().await;
-        let agent = engine.hire("bot", auth).await;
+        let agent = engine.add_agent("bot", auth).await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let before = engine.post("/sign", &body).await;
         let clock = Arc::clone(&engine.clock);
@@ -238,8 +238,8 @@ async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
     let (signer, mut asked) = SlowSigner::machine();
     let engine =
         Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
-    engine.furnish(POLICY).await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet(POLICY).await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let (asking, asked_body) = (Arc::clone(&engine), body.clone());
     let ask = tokio::spawn(async move { asking.post("/sign", &asked_body).await });
@@ -274,8 +274,8 @@ async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
 async fn a_signer_that_asks_a_person_does_not_block_other_requests() {
     let (signer, mut asked) = SlowSigner::person();
     let engine = TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await;
-    engine.furnish(POLICY).await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet(POLICY).await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let (status, answer) = engine.post("/sign", &body).await;
     assert_eq!((status, &answer["status"]), (202, &json!("executing")), "{answer}");
@@ -300,8 +300,8 @@ async fn a_signature_after_the_wait_is_returned_by_polling() {
     let (signer, mut asked) = SlowSigner::machine();
     let engine =
         Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
-    engine.furnish(POLICY).await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet(POLICY).await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let asking = Arc::clone(&engine);
     let ask = tokio::spawn(async move { asking.post("/sign", &body).await });
@@ -324,7 +324,7 @@ async fn a_signature_after_the_wait_is_returned_by_polling() {
 #[tokio::test]
 async fn an_expired_request_is_neither_listed_nor_reported_as_pending() {
     let engine = furnished().await;
-    let agent = engine.hire("bot", "bearer").await;
+    let agent = engine.add_agent("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
     assert_eq!(engine.post("/sign", &body).await.0, 202);
     // Nothing has read the clock since it was set.
@@ -339,7 +339,7 @@ async fn an_expired_request_is_neither_listed_nor_reported_as_pending() {
 #[tokio::test]
 async fn a_clock_that_is_set_back_does_not_prolong_the_memory_of_a_denial() {
     let engine = furnished().await;
-    let agent = engine.hire("bot", "bearer").await;
+    let agent = engine.add_agent("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
     let (_held, answer) = engine.post("/sign", &body).await;
     let id = answer["request_id"].as_str().unwrap();
@@ -354,7 +354,7 @@ async fn a_clock_that_is_set_back_does_not_prolong_the_memory_of_a_denial() {
 #[tokio::test]
 async fn a_locked_wallet_looks_like_a_wrong_signature() {
     let engine = furnished().await;
-    let agent = engine.hire("bot", "hmac").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let mut wrong = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     wrong["signature"] = json!(format!("SIG:{}:{}", engine.now_s(), "0".repeat(64)));
     let mut unknown = wrong.clone();
@@ -374,7 +374,7 @@ async fn a_locked_wallet_looks_like_a_wrong_signature() {
 #[tokio::test]
 async fn a_full_disk_refuses_before_it_fails() {
     let engine = furnished().await;
-    let agent = engine.hire("bot", "hmac").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     engine.disk.free.store(FREE_DISK_BYTES - 1, Ordering::SeqCst);
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let (status, answer) = engine.post("/sign", &body).await;
@@ -390,8 +390,8 @@ async fn after_a_failed_commit_nothing_is_decided_and_reads_go_on() {
     let store = FaultyStore::new(memory.clone(), 9);
     let engine =
         TestEngine::start(Setup { store: Some(Box::new(store)), ..Setup::default() }).await;
-    engine.furnish(POLICY).await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet(POLICY).await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let ask = |n| agent.ask(engine.now_s(), &offer(12_000, n), None);
     let mut paid = Vec::new();
     let mut refused = None;
@@ -423,7 +423,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_reads_go_on() {
 #[tokio::test]
 async fn approval_requires_the_amount_and_the_shown_card() {
     let engine = furnished().await;
-    let agent = engine.hire("bot", "hmac").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(6_000_000, 1), None);
     let id = engine.post("/sign", &body).await.1["request_id"].as_str().unwrap().to_owned();
     let mut operator = engine.operator();
@@ -438,7 +438,7 @@ async fn approval_requires_the_amount_and_the_shown_card() {
 #[tokio::test]
 async fn a_wrong_password_opens_nothing_and_a_new_one_everything() {
     let engine = furnished().await;
-    let agent = engine.hire("bot", "hmac").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     operator.passwords.extend([PASSWORD.to_owned(), "another horse battery".to_owned()]);
     operator.must("wallet passwd").await;

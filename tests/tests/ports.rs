@@ -13,7 +13,7 @@ use bursar_chain::ports::{
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_engine::ports::Ports;
-use bursar_tests::engine::{NEW_YEAR_S, NO_RATE, Setup, TestEngine};
+use bursar_tests::engine::{NEW_YEAR_S, UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
 use bursar_tests::offers::{self, BASE, offer};
 use bursar_tests::operator::Expect;
 use serde_json::json;
@@ -106,13 +106,13 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
         clock,
         chains: BTreeMap::from([(BASE, Arc::clone(&recorder) as Arc<dyn Chain>)]),
         explorers: BTreeMap::from([(BASE, Arc::clone(&recorder) as Arc<dyn Explorer>)]),
-        settings: NO_RATE,
+        settings: UNLIMITED_RATE_SETTINGS,
         ..Setup::default()
     })
     .await;
     assert_eq!(counterparties(engine.engine.ports()), ["chain", "explorer"]);
-    engine.furnish("--day 10 --txn 10 --auto 5").await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     assert_eq!(asked(&recorder).await, [""; 0], "an engine that nobody calls asks nobody");
 
     // The first payment also compares the clock with the chain's, in the background.
@@ -194,8 +194,8 @@ async fn t_21_an_agent_is_told_five_hundred_unverified_tokens_and_how_many_more_
         ..Setup::default()
     })
     .await;
-    engine.furnish("--day 10 --txn 10 --auto 5").await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let (status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
     assert_eq!(status, 200, "{told}");
     let listed = told["balances"].as_array().expect("a list").iter();

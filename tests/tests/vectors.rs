@@ -60,9 +60,9 @@ async fn engine_with(code: &str, token: &str, now: i64) -> TestEngine {
     let store = Box::new(MemoryStore::default());
     let setup = Setup { store: Some(store), clock, ..Setup::default() };
     let engine = TestEngine::start(setup).await;
-    engine.furnish("--day 100 --txn 10 --auto 5").await;
+    engine.set_up_wallet("--day 100 --txn 10 --auto 5").await;
     engine.random.next_agent(code, &secret(token));
-    let agent = engine.hire("vector", "hmac").await;
+    let agent = engine.add_agent("vector", "hmac").await;
     assert_eq!((agent.id.as_str(), agent.token.as_str()), (code, token));
     engine
 }
@@ -137,9 +137,9 @@ async fn t_08_bearer_tokens_are_compared_by_their_hash() {
     for case in cases(&file, "bearer", 7) {
         let token = text(&file["tokens"], "t4");
         let engine = TestEngine::start(Setup::default()).await;
-        engine.furnish("--auto 5").await;
+        engine.set_up_wallet("--auto 5").await;
         engine.random.next_agent("ABC123", &secret(token));
-        engine.hire("vector", "bearer").await;
+        engine.add_agent("vector", "bearer").await;
         if text(case, "stored_sha256") != hex::encode(<sha2::Sha256 as sha2::Digest>::digest(token))
         {
             // The case stores another hash, of a value that is not a token: it must not pass either way.
@@ -276,8 +276,8 @@ async fn t_29_the_allowance_sequences_hold_through_the_engine() {
                 let started =
                     TestEngine::start(Setup { store: Some(store), clock, ..Setup::default() })
                         .await;
-                started.furnish("--day 1 --txn 1 --auto 5").await;
-                let agent = started.hire("daily", "bearer").await;
+                started.set_up_wallet("--day 1 --txn 1 --auto 5").await;
+                let agent = started.add_agent("daily", "bearer").await;
                 // Commissioning grants the first allowance; it is spent at once.
                 assert!(spend(&started, &agent, 0).await, "{id}");
                 assert!(step["renew"].as_bool().unwrap(), "{id}: the first step grants");
@@ -306,8 +306,8 @@ async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
     {
         let engine = TestEngine::start(Setup::default()).await;
         engine.clock.set_zone(zone).unwrap();
-        engine.furnish("--day 10 --txn 10 --auto 5").await;
-        let agent = engine.hire("bot", "hmac").await;
+        engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
+        let agent = engine.add_agent("bot", "hmac").await;
         engine.clock.advance(hours * 3_600_000);
         assert!(spend(&engine, &agent, 1).await);
         for _day in 0..2 {
@@ -336,8 +336,8 @@ async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
 #[tokio::test]
 async fn status_reports_an_agents_own_numbers() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10 --txn 10 --auto 5").await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     assert!(spend(&engine, &agent, 1).await);
     let (status, answer) = engine.post("/status", &agent.read(engine.now_s())).await;

@@ -12,7 +12,7 @@ use bursar_serve::access::Refusal;
 
 use crate::api::responses;
 use crate::api::state::Api;
-use crate::book::record::AskedBy;
+use crate::book::record::RequestOrigin;
 
 /// Maximum length of an `Idempotency-Key` in bytes.
 const KEY_BYTES_MAX: usize = 255;
@@ -26,7 +26,7 @@ impl Caller {
     ///
     /// # Errors
     /// What is wrong with the key.
-    pub(super) fn origin(&self, headers: &HeaderMap) -> Result<AskedBy, &'static str> {
+    pub(super) fn origin(&self, headers: &HeaderMap) -> Result<RequestOrigin, &'static str> {
         let mut keys = headers.get_all("idempotency-key").iter();
         let idempotency = match (keys.next(), keys.next()) {
             (None, _none) => None,
@@ -35,7 +35,7 @@ impl Caller {
             }
             _odd => return Err("Send one Idempotency-Key of 1 to 255 bytes, or leave it out."),
         };
-        Ok(AskedBy { caller: self.0, idempotency })
+        Ok(RequestOrigin { caller: self.0, idempotency })
     }
 }
 

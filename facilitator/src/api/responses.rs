@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::metrics::Route;
 use crate::reason::{Reason, Rejection};
-use crate::settle::door::SettleOutcome;
+use crate::settle::intake::SettleOutcome;
 
 /// A JSON body to send.
 pub(super) type Body = Value;

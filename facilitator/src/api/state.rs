@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::catalogue::Catalogue;
 use crate::health::ServiceHealth;
 use crate::metrics::Metrics;
-use crate::settle::door::SettlementService;
+use crate::settle::intake::SettlementService;
 
 /// The state that all requests share.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::book::batch::Batch;
 use crate::book::gas::{GasBook, GasUsage};
-use crate::book::record::{AskedBy, Record, State};
+use crate::book::record::{Record, RequestOrigin, State};
 use crate::book::reservation::GasReservation;
 use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, Payments};
 use crate::payment::{Payment, PaymentKey};
@@ -355,7 +355,7 @@ impl Ledger {
     pub async fn mark_answered(
         &self,
         key: PaymentKey,
-        by: AskedBy,
+        by: RequestOrigin,
         at: Utc,
     ) -> Result<(), StoreFault> {
         self.commit(vec![Change::Answered { key, by, at }]).await.map(|_none| ())

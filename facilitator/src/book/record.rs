@@ -28,7 +28,7 @@ pub struct Record {
     /// A digest of the caller whose request was accepted. The gas counts against its budget.
     pub gas_of: B256,
     /// The request that may receive the success, or has received it.
-    pub asked: AskedBy,
+    pub asked: RequestOrigin,
     /// When the success was written to a caller's connection. It is returned once.
     pub answered: Option<Utc>,
 }
@@ -47,14 +47,14 @@ impl Record {
 
 /// The request that asked for a payment and may receive its success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct AskedBy {
+pub struct RequestOrigin {
     /// A digest of the caller's name: its API key, or else its address.
     pub caller: B256,
     /// A digest of the caller and its `Idempotency-Key`, if it sent one.
     pub idempotency: Option<B256>,
 }
 
-impl AskedBy {
+impl RequestOrigin {
     /// Whether this request repeats `other`, by its `Idempotency-Key`. Without a key no request repeats another,
     /// because all copies of a payment are identical.
     pub fn repeats(&self, other: &Self) -> bool {

@@ -7,7 +7,7 @@ use bursar_outbox::store::StoreReply;
 use bursar_submit::SubmissionId;
 
 use crate::book::batch::Batch;
-use crate::book::record::{AskedBy, Record, State};
+use crate::book::record::{Record, RequestOrigin, State};
 use crate::payment::PaymentKey;
 
 /// A change to store.
@@ -27,7 +27,7 @@ pub enum Change {
     /// payment with the same nonce and another digest.
     Moved { key: PaymentKey, digest: B256, from: State, state: State, attempts: u8 },
     /// The success of a payment was written to the connection of this request.
-    Answered { key: PaymentKey, by: AskedBy, at: Utc },
+    Answered { key: PaymentKey, by: RequestOrigin, at: Utc },
     /// Sets the state and the attempts of a payment, whatever its state is.
     Judged { key: PaymentKey, state: State, attempts: u8 },
     /// Queues a settled payment again after a reorganisation removed its block. Rejected if it is no longer settled.

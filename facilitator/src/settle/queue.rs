@@ -161,7 +161,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::record::{AskedBy, State};
+    use crate::book::record::{RequestOrigin, State};
     use crate::payment::{MethodId, Payment, Terms};
     use alloy_primitives::{Address, B256, Bytes, U256};
     use bursar_core::networks::ChainId;
@@ -197,7 +197,7 @@ mod tests {
             state: State::Queued,
             gas: 0,
             gas_of: B256::ZERO,
-            asked: AskedBy::default(),
+            asked: RequestOrigin::default(),
             answered: None,
         })
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::book::record::{AskedBy, Record};
+use crate::book::record::{Record, RequestOrigin};
 use crate::payment::PaymentKey;
 
 /// What the repeat of a settled payment receives.
@@ -21,7 +21,7 @@ pub enum Repeats {
 #[derive(Debug, Clone, Default)]
 pub struct SuccessRights {
     // Held for a single lookup.
-    held: Arc<Mutex<HashMap<PaymentKey, AskedBy>>>,
+    held: Arc<Mutex<HashMap<PaymentKey, RequestOrigin>>>,
     repeats: Repeats,
 }
 
@@ -31,7 +31,7 @@ pub struct SuccessRight {
     /// `None` for a request that repeats the holder's key: it receives the success along with the holder.
     holds: Option<SuccessRights>,
     pub key: PaymentKey,
-    pub by: AskedBy,
+    pub by: RequestOrigin,
 }
 
 impl Drop for SuccessRight {
@@ -62,7 +62,7 @@ impl SuccessRights {
     }
 
     /// Takes the right for the request that had the payment accepted. `None` if another request holds it.
-    pub fn take(&self, key: PaymentKey, by: AskedBy) -> Option<SuccessRight> {
+    pub fn take(&self, key: PaymentKey, by: RequestOrigin) -> Option<SuccessRight> {
         match self.share_of(key, by) {
             Share::Own(right) => Some(right),
             Share::WithHolder(_) | Share::Again | Share::None => None,
@@ -70,7 +70,7 @@ impl SuccessRights {
     }
 
     /// What a request may receive for a payment that another request had accepted.
-    pub fn share(&self, record: &Record, by: AskedBy) -> Share {
+    pub fn share(&self, record: &Record, by: RequestOrigin) -> Share {
         if self.repeats == Repeats::Success {
             return Share::Again;
         }
@@ -82,7 +82,7 @@ impl SuccessRights {
 
     /// Whether a request that settles now would receive the success. `/verify` reports this, because merchants verify
     /// before they settle.
-    pub fn would_share(&self, record: &Record, by: AskedBy) -> bool {
+    pub fn would_share(&self, record: &Record, by: RequestOrigin) -> bool {
         if self.repeats == Repeats::Success {
             return true;
         }
@@ -93,7 +93,7 @@ impl SuccessRights {
         held.get(&record.payment.key()).is_none_or(|holder| by.repeats(holder))
     }
 
-    fn share_of(&self, key: PaymentKey, by: AskedBy) -> Share {
+    fn share_of(&self, key: PaymentKey, by: RequestOrigin) -> Share {
         let mut held = self.held();
         match held.get(&key) {
             None => {
@@ -107,7 +107,7 @@ impl SuccessRights {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<PaymentKey, AskedBy>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<PaymentKey, RequestOrigin>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +121,7 @@ mod tests {
     use bursar_core::networks::ChainId;
     use bursar_core::time::Utc;
 
-    fn record(asked: AskedBy, answered: bool) -> Record {
+    fn record(asked: RequestOrigin, answered: bool) -> Record {
         let terms = Terms {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
@@ -153,9 +153,9 @@ mod tests {
         }
     }
 
-    fn by(key: u8) -> AskedBy {
+    fn by(key: u8) -> RequestOrigin {
         let idempotency = (key > 0).then(|| B256::repeat_byte(key));
-        AskedBy { caller: B256::repeat_byte(7), idempotency }
+        RequestOrigin { caller: B256::repeat_byte(7), idempotency }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! A withdrawn payment was never signed, or its transaction is not broadcast again and a no-op transaction uses its
 //! nonce.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
@@ -20,7 +21,7 @@ use crate::payment::PaymentKey;
 use crate::reason::Reason;
 use crate::settle::price::Need;
 use crate::settle::settler::Settler;
-use crate::settle::submission_lock::NodeKnowledge;
+use crate::settle::submission_lock::{NodeAnswers, NodeKnowledge};
 
 /// How often a payment that changes its state meanwhile is examined again.
 const TRIES: usize = 4;
@@ -90,39 +91,9 @@ impl Settler {
         if answers.gone {
             // Another payment of the same transaction determined this.
         } else if let Some(one) = &one {
-            let now = self.network.clock.mono_ms();
-            let nodes = match answers.last {
-                Some((nodes, at)) if now.saturating_sub(at) < ANSWER_CACHE_MS => nodes,
-                _long_ago => {
-                    let nodes = self.ask_nodes(one).await;
-                    answers.last = Some((nodes, now));
-                    nodes
-                }
-            };
-            match nodes {
-                NodeKnowledge::Have(hash) => return Ok(Some(DueAnswer::Known(hash))),
-                NodeKnowledge::HaveNot => {}
-                NodeKnowledge::Unknown => uncertain = one.is_signed(),
-            }
-            self.failpoints.pass("settle.before withdraw");
-            if !self.cancel_submission(outbox, batch).await? {
-                return Ok(None);
-            }
-            // No broadcast starts after the cancel, but one may be in progress.
-            let until = now.saturating_add(NODES_MS);
-            // cancel-safe: both only wait.
-            tokio::select! {
-                () = outbox.uploaded(batch) => {}
-                () = self.network.clock.sleep_until(until) => {}
-            }
-            // A node may still receive the bytes of a broadcast that was not answered.
-            uncertain |= outbox.uploads(batch) != Uploads::default();
-            if let Some(one) = outbox.outbox().open.get(&batch).filter(|one| one.is_signed()) {
-                match self.ask_nodes(one).await {
-                    NodeKnowledge::Have(hash) => return Ok(Some(DueAnswer::Known(hash))),
-                    NodeKnowledge::HaveNot => answers.gone = !uncertain,
-                    NodeKnowledge::Unknown => uncertain = true,
-                }
+            match self.cancel_open(outbox, batch, one, &mut answers).await? {
+                ControlFlow::Continue(is_uncertain) => uncertain = is_uncertain,
+                ControlFlow::Break(answer) => return Ok(answer),
             }
         } else {
             match outbox.outcome(batch).await? {
@@ -153,6 +124,52 @@ impl Settler {
         }
         self.failpoints.pass("settle.after withdraw");
         Ok(Some(if uncertain { DueAnswer::Uncertain } else { DueAnswer::Withdrawn(reason) }))
+    }
+
+    /// Cancels an open submission. Continues with whether its payments may still happen, or breaks with the answer.
+    async fn cancel_open(
+        &self,
+        outbox: &Arc<ServiceOutbox>,
+        batch: SubmissionId,
+        one: &Submission,
+        answers: &mut NodeAnswers,
+    ) -> Result<ControlFlow<Option<DueAnswer>, bool>, StoreFault> {
+        let now = self.network.clock.mono_ms();
+        let nodes = match answers.last {
+            Some((nodes, at)) if now.saturating_sub(at) < ANSWER_CACHE_MS => nodes,
+            _long_ago => {
+                let nodes = self.ask_nodes(one).await;
+                answers.last = Some((nodes, now));
+                nodes
+            }
+        };
+        let known = |hash| Ok(ControlFlow::Break(Some(DueAnswer::Known(hash))));
+        let mut uncertain = match nodes {
+            NodeKnowledge::Have(hash) => return known(hash),
+            NodeKnowledge::HaveNot => false,
+            NodeKnowledge::Unknown => one.is_signed(),
+        };
+        self.failpoints.pass("settle.before withdraw");
+        if !self.cancel_submission(outbox, batch).await? {
+            return Ok(ControlFlow::Break(None));
+        }
+        // No broadcast starts after the cancel, but one may be in progress.
+        let until = now.saturating_add(NODES_MS);
+        // cancel-safe: both only wait.
+        tokio::select! {
+            () = outbox.uploaded(batch) => {}
+            () = self.network.clock.sleep_until(until) => {}
+        }
+        // A node may still receive the bytes of a broadcast that was not answered.
+        uncertain |= outbox.uploads(batch) != Uploads::default();
+        if let Some(one) = outbox.outbox().open.get(&batch).filter(|one| one.is_signed()) {
+            match self.ask_nodes(one).await {
+                NodeKnowledge::Have(hash) => return known(hash),
+                NodeKnowledge::HaveNot => answers.gone = !uncertain,
+                NodeKnowledge::Unknown => uncertain = true,
+            }
+        }
+        Ok(ControlFlow::Continue(uncertain))
     }
 
     /// Asks whether a node has the transaction of a submission, for at most [`NODES_MS`].

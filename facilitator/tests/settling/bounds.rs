@@ -1,10 +1,10 @@
 //! Which payments are accepted, from which caller, how many, and how long an answer may take.
 
 use alloy_primitives::{B256, U256};
-use bursar_facilitator::book::AskedBy;
+use bursar_facilitator::book::RequestOrigin;
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::door::{SettleError, SettleOutcome};
+use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::price::Need;
 use bursar_facilitator::verify::VerifyError;
 
@@ -12,8 +12,8 @@ use crate::stage::{COIN, Pay, Plan, Stage, by, signer};
 use crate::withdrawals::{reason, settled};
 use crate::world::{GWEI, Node, network};
 
-fn with_key(key: u8) -> AskedBy {
-    AskedBy { caller: B256::repeat_byte(1), idempotency: Some(B256::repeat_byte(key)) }
+fn with_key(key: u8) -> RequestOrigin {
+    RequestOrigin { caller: B256::repeat_byte(1), idempotency: Some(B256::repeat_byte(key)) }
 }
 
 fn verdict(verified: &Result<alloy_primitives::Address, VerifyError>) -> Option<Reason> {

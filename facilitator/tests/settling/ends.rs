@@ -2,7 +2,7 @@
 
 use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::door::SettleOutcome;
+use bursar_facilitator::settle::intake::SettleOutcome;
 
 use crate::stage::{Plan, Stage, by, signer};
 use crate::withdrawals::{reason, reason_of, settled};

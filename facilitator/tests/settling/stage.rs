@@ -13,12 +13,12 @@ use bursar_facilitator::book::gas::GasUsage;
 use bursar_facilitator::book::ledger::Ledger;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::Payments;
-use bursar_facilitator::book::{AskedBy, Record};
+use bursar_facilitator::book::{Record, RequestOrigin};
 use bursar_facilitator::config::NetworkConfig;
 use bursar_facilitator::metrics::Metrics;
 use bursar_facilitator::network::NetworkContext;
 use bursar_facilitator::payment::{MethodId, PaymentKey, Terms};
-use bursar_facilitator::settle::door::{SettleError, SettleOutcome, SettlementService};
+use bursar_facilitator::settle::intake::{SettleError, SettleOutcome, SettlementService};
 use bursar_facilitator::settle::queue::Limits;
 use bursar_facilitator::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use bursar_facilitator::settle::success_rights::{Repeats, SuccessRights};
@@ -288,7 +288,7 @@ impl Stage {
     pub(crate) async fn settle_by(
         &self,
         pay: &Pay,
-        by: AskedBy,
+        by: RequestOrigin,
     ) -> Result<SettleOutcome, SettleError> {
         self.settlement.settle(&pay.request, by).await
     }
@@ -319,8 +319,8 @@ impl Stage {
 }
 
 /// Returns a caller without an idempotency key.
-pub(crate) fn by(caller: u8) -> AskedBy {
-    AskedBy { caller: B256::repeat_byte(caller), idempotency: None }
+pub(crate) fn by(caller: u8) -> RequestOrigin {
+    RequestOrigin { caller: B256::repeat_byte(caller), idempotency: None }
 }
 
 /// A signed payment.

@@ -5,7 +5,7 @@ use alloy_sol_types::SolValue;
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::payment::Terms;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::door::{SettleError, SettleOutcome};
+use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::queue::Limits;
 use bursar_facilitator::verify::VerifyError;
 

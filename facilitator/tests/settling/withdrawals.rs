@@ -3,7 +3,7 @@
 use alloy_primitives::U256;
 use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::door::{SettleError, SettleOutcome};
+use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::queue::Limits;
 
 use crate::stage::{COIN, Pay, Plan, Stage, signer};

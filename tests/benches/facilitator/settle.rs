@@ -106,7 +106,7 @@ async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::
         let body = Arc::new(vec![post("/settle", &paid.body(2).to_string())]);
         let run = drive(&process.address, 1, 1, body, true);
         // In the latest block: the devnet kit itself reads the pending one.
-        let data = authorizationStateCall { authorizer: paid.due.from, nonce: paid.due.nonce };
+        let data = authorizationStateCall { authorizer: paid.terms.from, nonce: paid.terms.nonce };
         let call = json!([{
             "to": chain.network().stablecoin.address, "data": Bytes::from(data.abi_encode()),
         }, "latest"]);

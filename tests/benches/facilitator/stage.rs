@@ -7,7 +7,7 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::Home;
-use bursar_tests::payer::{Paid, Payer, Way};
+use bursar_tests::payer::{SignedPayment, Payer, TransferMethod};
 use serde_json::json;
 
 use crate::process::Process;
@@ -30,12 +30,12 @@ pub async fn payers(chain: &Devnet, count: usize) -> Vec<Payer> {
 }
 
 /// Returns payments of all payers in turn, each valid for at least an hour.
-pub fn payments(chain: &Devnet, payers: &[Payer], count: usize) -> Vec<Paid> {
+pub fn payments(chain: &Devnet, payers: &[Payer], count: usize) -> Vec<SignedPayment> {
     let one = |at: usize| {
         let payer = &payers[at % payers.len()];
-        let mut due = payer.owes(chain.network(), SHOP, 1_000);
-        due.before += 3_600;
-        payer.pay(Way::Eip3009, &due)
+        let mut terms = payer.terms(chain.network(), SHOP, 1_000);
+        terms.valid_before_s += 3_600;
+        payer.pay(TransferMethod::Eip3009, &terms)
     };
     (0..count).map(one).collect()
 }

@@ -7,7 +7,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::{Change, Payments};
-use bursar_facilitator::book::{AskedBy, Record, State};
+use bursar_facilitator::book::{RequestOrigin, Record, State};
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_tests::facilitator::Home;
 
@@ -60,7 +60,7 @@ fn record(n: u64) -> Record {
         state: State::Settled { hash: B256::repeat_byte(9), block: n, at: Utc(1_767_225_600_000) },
         gas: 250_000,
         gas_of: B256::ZERO,
-        asked: AskedBy::default(),
+        asked: RequestOrigin::default(),
         answered: None,
     }
 }

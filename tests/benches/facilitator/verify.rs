@@ -99,12 +99,12 @@ pub async fn measure() {
 }
 
 /// Returns how many signers of payments one core recovers per second.
-fn recoveries(paid: &[bursar_tests::payer::Paid]) -> f64 {
+fn recoveries(paid: &[bursar_tests::payer::SignedPayment]) -> f64 {
     let signed: Vec<(B256, Vec<u8>)> = paid
         .iter()
         .map(|paid| {
             let text = paid.payload["signature"].as_str().expect("text");
-            (digest(paid.way, &paid.due), hex::decode(&text[2..]).expect("hex"))
+            (digest(paid.method, &paid.terms), hex::decode(&text[2..]).expect("hex"))
         })
         .collect();
     let begun = Instant::now();
@@ -136,7 +136,7 @@ async fn echo() -> String {
 /// Returns the one simulation, as a request to the node itself.
 fn simulation(
     chain: &bursar_devnet::Devnet,
-    paid: &bursar_tests::payer::Paid,
+    paid: &bursar_tests::payer::SignedPayment,
 ) -> Arc<Vec<Vec<u8>>> {
     use alloy_sol_types::{SolCall, sol};
     sol! {
@@ -146,14 +146,14 @@ fn simulation(
         ) external;
     }
     let signature = paid.payload["signature"].as_str().expect("text");
-    let due = &paid.due;
+    let terms = &paid.terms;
     let data = transferWithAuthorizationCall {
-        from: due.from,
-        to: due.to,
-        value: due.amount,
-        validAfter: alloy_primitives::U256::from(due.after),
-        validBefore: alloy_primitives::U256::from(due.before),
-        nonce: due.nonce,
+        from: terms.from,
+        to: terms.to,
+        value: terms.amount,
+        validAfter: alloy_primitives::U256::from(terms.valid_after_s),
+        validBefore: alloy_primitives::U256::from(terms.valid_before_s),
+        nonce: terms.nonce,
         signature: Bytes::from(hex::decode(&signature[2..]).expect("hex")),
     };
     let body = json!({

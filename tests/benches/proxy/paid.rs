@@ -14,7 +14,7 @@ pub async fn measure() {
     let stage = Stage::before(&format!("http://{upstream}/v1")).await;
     let body = body(false);
     let plain = Arc::new(vec![post("/v1/chat/completions", &body.to_string())]);
-    let facilitator = stage.settling.url.trim_start_matches("http://").to_owned();
+    let facilitator = stage.facilitator.url.trim_start_matches("http://").to_owned();
     let from = stage.customer.payer.address();
     let facilitator_request = json!({
         "x402Version": 2,
@@ -50,12 +50,12 @@ pub async fn measure() {
         };
         let (verify, settle) = (side("/verify").await, side("/settle").await);
         let before = stage.process.cpu();
-        let moved = stage.settling.moved();
+        let moved = stage.facilitator.settled();
         let run = drive(&stage.process.address, connections, ROUND, requests, true).await;
         let cpu = (stage.process.cpu() - before).as_secs_f64() * 1_000.0 / ROUND as f64;
         let good = |answer: &(usize, Vec<u8>)| answer.1.windows(13).any(|w| w == b"It will rain.");
         assert!(run.answers.iter().all(good), "all are answered");
-        assert_eq!(stage.settling.moved() - moved, ROUND, "all are charged once");
+        assert_eq!(stage.facilitator.settled() - moved, ROUND, "all are charged once");
         let parts = [&bare, &verify, &settle].map(|run| run.quantile(0.5));
         println!(
             "{connections:>5}  {:>8.0} {:>8.2} {:>8.2}  {:>9.2} {:>9.2} {:>9.2}  {:>9.2} {cpu:>8.3}",

@@ -7,8 +7,8 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::header;
 use axum::routing::{get, post as route};
-use bursar_tests::proxy::{Asked, Customer, Home};
-use bursar_tests::settling::Settling;
+use bursar_tests::proxy::{PaymentRequired, Customer, Home};
+use bursar_tests::scripted_facilitator::ScriptedFacilitator;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
@@ -22,7 +22,7 @@ pub fn body(stream: bool) -> Value {
 }
 
 pub struct Stage {
-    pub settling: Settling,
+    pub facilitator: ScriptedFacilitator,
     pub process: Process,
     pub customer: Customer,
     _home: Home,
@@ -30,22 +30,22 @@ pub struct Stage {
 
 impl Stage {
     pub async fn before(upstream: &str) -> Self {
-        let settling = Settling::serve().await;
-        let home = Home::new(upstream, &settling.url, "in_flight = 4096");
+        let facilitator = ScriptedFacilitator::serve().await;
+        let home = Home::new(upstream, &facilitator.url, "in_flight = 4096");
         let program = Path::new(env!("CARGO_BIN_EXE_bursar-test-proxy"));
         let process = Process::start(program, &home.settings());
         let url = format!("http://{}", process.address);
         let customer = Customer::of(&url, bursar_tests::payer::Payer::random());
-        Self { settling, process, customer, _home: home }
+        Self { facilitator, process, customer, _home: home }
     }
 
     /// Returns requests with payments, each signed before the measurement.
     pub async fn paid(&self, body: &Value, count: usize) -> Vec<Vec<u8>> {
-        let asked: Asked = self.customer.ask(body).await;
+        let challenge: PaymentRequired = self.customer.ask(body).await;
         let plain = post("/v1/chat/completions", &body.to_string());
         let plain = String::from_utf8(plain).expect("text");
         let one = || {
-            let header = self.customer.sign_with(2, &asked, |_due| {});
+            let header = self.customer.sign_with(2, &challenge, |_due| {});
             let line = format!("{}: {}\r\ncontent-length", header.name, header.value);
             plain.replacen("content-length", &line, 1).into_bytes()
         };

@@ -32,7 +32,7 @@ pub async fn measure() {
 }
 
 async fn one(stage: &Stage, name: &str, body: &Value, round: usize) {
-    let asked = Arc::new(vec![post("/v1/chat/completions", &body.to_string())]);
+    let challenge = Arc::new(vec![post("/v1/chat/completions", &body.to_string())]);
     let floor = floor(stage.customer.ask(body).await).await;
     println!("unpaid, {name}: a body of {} bytes", body.to_string().len());
     println!(
@@ -43,11 +43,11 @@ async fn one(stage: &Stage, name: &str, body: &Value, round: usize) {
         let mut best: Option<(Run, f64)> = None;
         let mut floors: f64 = 0.0;
         for _round in 0..ROUNDS {
-            let run = drive(&floor, connections, round, Arc::clone(&asked), false).await;
+            let run = drive(&floor, connections, round, Arc::clone(&challenge), false).await;
             floors = floors.max(run.rate());
             let before = stage.process.cpu();
             let address = &stage.process.address;
-            let run = drive(address, connections, round, Arc::clone(&asked), false).await;
+            let run = drive(address, connections, round, Arc::clone(&challenge), false).await;
             let cpu = (stage.process.cpu() - before).as_secs_f64() * 1_000.0 / round as f64;
             if best.as_ref().is_none_or(|(known, _cpu)| run.rate() > known.rate()) {
                 best = Some((run, cpu));
@@ -65,13 +65,13 @@ async fn one(stage: &Stage, name: &str, body: &Value, round: usize) {
 }
 
 /// Starts a server that reads the body and answers every request with the same bytes.
-async fn floor(asked: bursar_tests::proxy::Asked) -> String {
+async fn floor(challenge: bursar_tests::proxy::PaymentRequired) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
-    let body = Bytes::from(asked.first.to_string());
+    let body = Bytes::from(challenge.v1.to_string());
     let offer = base64::Engine::encode(
         &base64::engine::general_purpose::STANDARD,
-        asked.second.to_string(),
+        challenge.v2.to_string(),
     );
     let answer = move |_body: Bytes| {
         let (body, offer) = (body.clone(), offer.clone());

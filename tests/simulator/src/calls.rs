@@ -6,9 +6,9 @@ use bursar_demo::agent::Agent;
 use bursar_tests::engine::ask;
 use serde_json::{Value, json};
 
-use crate::plan::{Pick, Size, Step, Twist, Wish};
+use crate::plan::{Pick, PlannedPayment, RepeatVariant, Size, Step};
 use crate::wire::{self, Challenge, URLS};
-use crate::world::{Said, Trouble, World};
+use crate::world::{SentCall, World, WorldFailure};
 
 /// Milliseconds; longer than most payments are valid.
 const LATE_MS: u64 = 61_000;
@@ -22,13 +22,13 @@ impl World {
         path: &str,
         body: Option<&Value>,
         read: fn(u16, &Value) -> Answer,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), WorldFailure> {
         let ticket = self.ticket();
         self.tape.write(Observation::Called { ticket, call });
         let body = body.map_or_else(Vec::new, |body| body.to_string().into_bytes());
         let path = path.to_owned();
-        let (http, tape) = (self.life().http.clone(), self.tape.clone());
-        self.life().spawn(async move {
+        let (http, tape) = (self.process().http.clone(), self.tape.clone());
+        self.process().spawn(async move {
             let (status, bytes) = ask(http, method, &path, body).await;
             let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             tape.write(Observation::Answered { ticket, answer: read(status, &body) });
@@ -40,122 +40,134 @@ impl World {
         self.clock.now().utc.seconds()
     }
 
-    fn hand(&self, pick: Pick) -> Option<usize> {
+    fn pick_agent(&self, pick: Pick) -> Option<usize> {
         pick.of(self.agents.len())
     }
 
-    pub(crate) fn ask(&mut self, wish: &Wish) -> Result<(), Trouble> {
-        let Some(agent) = self.hand(wish.agent) else { return Ok(()) };
-        let said = self.say(agent, wish);
-        self.send(said)
+    pub(crate) fn ask(&mut self, planned: &PlannedPayment) -> Result<(), WorldFailure> {
+        let Some(agent) = self.pick_agent(planned.agent) else { return Ok(()) };
+        let sent = self.build_call(agent, planned);
+        self.send(sent)
     }
 
     /// Builds a request that was never sent before.
-    fn say(&mut self, agent: usize, wish: &Wish) -> Said {
+    fn build_call(&mut self, agent: usize, planned: &PlannedPayment) -> SentCall {
         self.number += 1;
-        let micros = self.micros(agent, wish.size);
+        let micros = self.micros(agent, planned.size);
         let own = self.paying(agent);
-        let challenge = Challenge::new(wish, micros, &own, self.number);
-        let url = wish.request_url.map(|url| URLS[url].to_owned());
-        let hand = &self.agents[agent];
-        signed(agent, hand, self.now_s(), &challenge, url, wish.key)
+        let challenge = Challenge::new(planned, micros, &own, self.number);
+        let url = planned.request_url.map(|url| URLS[url].to_owned());
+        let client = &self.agents[agent];
+        signed(agent, client, self.now_s(), &challenge, url, planned.key)
     }
 
-    pub(crate) fn send(&mut self, said: Said) -> Result<(), Trouble> {
-        self.said.push(said.clone());
-        let call = Call::Sign(Box::new(said.ask));
-        self.call(call, "POST", "/sign", Some(&said.body), wire::answer)
+    pub(crate) fn send(&mut self, sent: SentCall) -> Result<(), WorldFailure> {
+        self.sent_calls.push(sent.clone());
+        let call = Call::Sign(Box::new(sent.ask));
+        self.call(call, "POST", "/sign", Some(&sent.body), wire::answer)
     }
 
-    pub(crate) fn copies(&mut self, wish: &Wish, count: u8) -> Result<(), Trouble> {
-        let Some(agent) = self.hand(wish.agent) else { return Ok(()) };
-        let said = self.say(agent, wish);
+    pub(crate) fn copies(
+        &mut self,
+        planned: &PlannedPayment,
+        count: u8,
+    ) -> Result<(), WorldFailure> {
+        let Some(agent) = self.pick_agent(planned.agent) else { return Ok(()) };
+        let sent = self.build_call(agent, planned);
         self.together = true;
         for _copy in 0..count {
-            self.send(said.clone())?;
+            self.send(sent.clone())?;
         }
         self.together = false;
         self.settle()
     }
 
-    pub(crate) fn crowd(&mut self, wish: &Wish, count: u8) -> Result<(), Trouble> {
-        let Some(agent) = self.hand(wish.agent) else { return Ok(()) };
+    pub(crate) fn crowd(
+        &mut self,
+        planned: &PlannedPayment,
+        count: u8,
+    ) -> Result<(), WorldFailure> {
+        let Some(agent) = self.pick_agent(planned.agent) else { return Ok(()) };
         self.together = true;
         for _one in 0..count {
-            let said = self.say(agent, wish);
-            self.send(said)?;
+            let sent = self.build_call(agent, planned);
+            self.send(sent)?;
         }
         self.together = false;
         self.settle()
     }
 
-    pub(crate) fn repeat(&mut self, pick: Pick, twist: Twist) -> Result<(), Trouble> {
-        match pick.of(self.said.len()) {
-            Some(which) => self.say_again(which, twist),
+    pub(crate) fn repeat(
+        &mut self,
+        pick: Pick,
+        variant: RepeatVariant,
+    ) -> Result<(), WorldFailure> {
+        match pick.of(self.sent_calls.len()) {
+            Some(which) => self.repeat_call(which, variant),
             None => Ok(()),
         }
     }
 
-    fn say_again(&mut self, which: usize, twist: Twist) -> Result<(), Trouble> {
-        let mut said = self.said[which].clone();
-        let hand = self.agents[said.agent].clone();
+    fn repeat_call(&mut self, which: usize, variant: RepeatVariant) -> Result<(), WorldFailure> {
+        let mut sent = self.sent_calls[which].clone();
+        let client = self.agents[sent.agent].clone();
         let now = self.now_s();
-        let resign = |said: &mut Said, at: i64, agent: &Agent| {
-            let mut fields = said.body.as_object().expect("an object").clone();
+        let resign = |sent: &mut SentCall, at: i64, agent: &Agent| {
+            let mut fields = sent.body.as_object().expect("an object").clone();
             fields.remove("agent_id");
             fields.remove("signature");
             fields.remove("idempotency_key");
             let signature = agent.sign(at, &fields);
-            said.body["signature"] = json!(signature);
-            said.ask.proof = proof(agent, at, signature, true);
+            sent.body["signature"] = json!(signature);
+            sent.ask.proof = proof(agent, at, signature, true);
         };
-        match twist {
+        match variant {
             // A bearer agent uses its current token; a signing agent sends the old signature.
-            Twist::None if hand.bearer => resign(&mut said, now, &hand),
-            Twist::None => {}
-            Twist::SignedAgain => resign(&mut said, now, &hand),
-            Twist::OtherUrl(url) => {
-                said.body["request_url"] = json!(URLS[url]);
-                said.ask.request_url = Some(URLS[url].to_owned());
-                resign(&mut said, now, &hand);
+            RepeatVariant::None if client.bearer => resign(&mut sent, now, &client),
+            RepeatVariant::None => {}
+            RepeatVariant::SignedAgain => resign(&mut sent, now, &client),
+            RepeatVariant::OtherUrl(url) => {
+                sent.body["request_url"] = json!(URLS[url]);
+                sent.ask.request_url = Some(URLS[url].to_owned());
+                resign(&mut sent, now, &client);
             }
-            Twist::OtherKey(key) => {
-                said.body["idempotency_key"] = json!(format!("key-{key}"));
-                said.ask.idempotency_key = Some(format!("key-{key}"));
-                if hand.bearer {
-                    resign(&mut said, now, &hand);
+            RepeatVariant::OtherKey(key) => {
+                sent.body["idempotency_key"] = json!(format!("key-{key}"));
+                sent.ask.idempotency_key = Some(format!("key-{key}"));
+                if client.bearer {
+                    resign(&mut sent, now, &client);
                 }
             }
-            Twist::WrongProof => {
-                let wrong = Agent { token: format!("AT_{}", "5".repeat(64)), ..hand };
-                resign(&mut said, now, &wrong);
-                wrong_now(&mut said.ask.proof);
+            RepeatVariant::WrongProof => {
+                let wrong = Agent { token: format!("AT_{}", "5".repeat(64)), ..client };
+                resign(&mut sent, now, &wrong);
+                wrong_now(&mut sent.ask.proof);
             }
-            Twist::Stale => {
+            RepeatVariant::Stale => {
                 let off = self.dice.of(&[-301, -300, 300, 301, -90_000]);
-                resign(&mut said, now + off, &hand);
+                resign(&mut sent, now + off, &client);
             }
-            Twist::NobodysName => {
-                said.body["agent_id"] = json!("ZZZ999");
-                said.ask.agent = "ZZZ999".to_owned();
-                resign(&mut said, now, &hand);
-                wrong_now(&mut said.ask.proof);
+            RepeatVariant::UnknownAgent => {
+                sent.body["agent_id"] = json!("ZZZ999");
+                sent.ask.agent = "ZZZ999".to_owned();
+                resign(&mut sent, now, &client);
+                wrong_now(&mut sent.ask.proof);
             }
         }
-        if matches!(twist, Twist::WrongProof | Twist::NobodysName) {
-            let call = Call::Sign(Box::new(said.ask));
-            return self.call(call, "POST", "/sign", Some(&said.body), wire::answer);
+        if matches!(variant, RepeatVariant::WrongProof | RepeatVariant::UnknownAgent) {
+            let call = Call::Sign(Box::new(sent.ask));
+            return self.call(call, "POST", "/sign", Some(&sent.body), wire::answer);
         }
-        self.send(said)
+        self.send(sent)
     }
 
-    pub(crate) fn read_standing(&mut self, agent: usize) -> Result<(), Trouble> {
-        let hand = self.agents[agent].clone();
+    pub(crate) fn read_standing(&mut self, agent: usize) -> Result<(), WorldFailure> {
+        let client = self.agents[agent].clone();
         let at = self.now_s();
-        let body = hand.read(at);
+        let body = client.read(at);
         let signature = body["signature"].as_str().expect("a text").to_owned();
         let call =
-            Call::Standing { agent: hand.id.clone(), proof: proof(&hand, at, signature, true) };
+            Call::Standing { agent: client.id.clone(), proof: proof(&client, at, signature, true) };
         self.call(call, "POST", "/status", Some(&body), wire::standing)
     }
 
@@ -165,7 +177,7 @@ impl World {
         event: u8,
         hash: u8,
         other: Option<Pick>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), WorldFailure> {
         match pick.of(self.ids.len()) {
             Some(which) => self.report_of(self.ids[which].clone(), event, hash, other),
             None => Ok(()),
@@ -178,11 +190,12 @@ impl World {
         event: u8,
         hash: u8,
         other: Option<Pick>,
-    ) -> Result<(), Trouble> {
-        let Some(by) = other.and_then(|pick| self.hand(pick)).or_else(|| self.owner(&id)) else {
+    ) -> Result<(), WorldFailure> {
+        let Some(by) = other.and_then(|pick| self.pick_agent(pick)).or_else(|| self.owner(&id))
+        else {
             return Ok(());
         };
-        let hand = self.agents[by].clone();
+        let client = self.agents[by].clone();
         let (event, word) = [
             (Event::Submitted, "submitted"),
             (Event::Settled, "settled"),
@@ -196,33 +209,37 @@ impl World {
             _other => Some(format!("0x{}", "ab".repeat(32))),
         };
         let at = self.now_s();
-        let body = hand.report(at, &id, word, tx_hash.as_deref());
+        let body = client.report(at, &id, word, tx_hash.as_deref());
         let signature = body["signature"].as_str().expect("a text").to_owned();
-        let proof = proof(&hand, at, signature, true);
-        let call = Call::Report(Report { agent: hand.id, proof, id, event, tx_hash });
+        let proof = proof(&client, at, signature, true);
+        let call = Call::Report(Report { agent: client.id, proof, id, event, tx_hash });
         self.call(call, "POST", "/callback", Some(&body), wire::answer)
     }
 
     /// Reports a payment as settled only after it expired, another one took its allowance, and it was asked for again.
-    pub(crate) fn belated(&mut self, wish: &Wish, pick: Pick) -> Result<(), Trouble> {
-        let (said, paid) = (self.said.len(), self.payments.len());
-        self.ask(wish)?;
+    pub(crate) fn late_settlement_report(
+        &mut self,
+        planned: &PlannedPayment,
+        pick: Pick,
+    ) -> Result<(), WorldFailure> {
+        let (sent, paid) = (self.sent_calls.len(), self.payments.len());
+        self.ask(planned)?;
         let Some((id, _payment)) = self.payments.get(paid).cloned() else { return Ok(()) };
         self.pass(LATE_MS)?;
-        self.ask(&Wish { size: Size::Left(0), ..*wish })?;
-        self.say_again(said, Twist::None)?;
+        self.ask(&PlannedPayment { size: Size::Left(0), ..*planned })?;
+        self.repeat_call(sent, RepeatVariant::None)?;
         self.step(Step::Deny { pick })?;
         self.report_of(id, 1, 0, None)?;
-        self.say_again(said, Twist::None)
+        self.repeat_call(sent, RepeatVariant::None)
     }
 
-    pub(crate) fn poll(&mut self, id: &str) -> Result<(), Trouble> {
+    pub(crate) fn poll(&mut self, id: &str) -> Result<(), WorldFailure> {
         let call = Call::Poll { id: id.to_owned() };
         self.call(call, "GET", &format!("/sign/status/{id}"), None, wire::answer)
     }
 
     /// A facilitator executes a payment on its chain.
-    pub(crate) fn redeem(&mut self, pick: Pick) -> Result<(), Trouble> {
+    pub(crate) fn redeem(&mut self, pick: Pick) -> Result<(), WorldFailure> {
         let Some(which) = pick.of(self.payments.len()) else { return Ok(()) };
         let (_id, paid) = self.payments[which].clone();
         let Some(chain) = wire::CHAINS.iter().position(|chain| *chain == paid.chain) else {
@@ -238,15 +255,15 @@ impl World {
     /// Returns the agent that made the request, as far as the world knows.
     fn owner(&mut self, id: &str) -> Option<usize> {
         let id = id.parse().ok()?;
-        let record = self.life().core().find(id).ok().flatten()?;
-        self.agents.iter().position(|hand| hand.id == record.agent.as_str())
+        let record = self.process().core().find(id).ok().flatten()?;
+        self.agents.iter().position(|client| client.id == record.agent.as_str())
     }
 
     /// Returns the micro-dollars of a wish. Only chooses what to ask for; nothing is judged by it.
     fn micros(&mut self, agent: usize, size: Size) -> u64 {
         let id = self.agents[agent].id.clone();
         let moment = self.clock.now();
-        let state = self.life().core().state();
+        let state = self.process().core().state();
         let known = state.agents.values().find(|known| known.id.as_str() == id);
         let limits = known.and_then(|known| state.policy_of(known)).map(|policy| &policy.payments);
         let off = |base: u64, off: i64| base.saturating_add_signed(off);
@@ -267,7 +284,7 @@ impl World {
     /// Returns the agent's paying address, to ask for a payment to itself.
     fn paying(&mut self, agent: usize) -> String {
         let id = self.agents[agent].id.clone();
-        let state = self.life().core().state();
+        let state = self.process().core().state();
         let known = state.agents.values().find(|known| known.id.as_str() == id);
         let label = known.and_then(|known| known.commission.as_ref()).map(|given| &given.label);
         let address = label.and_then(|label| state.wallet.as_ref()?.address(label));
@@ -277,17 +294,17 @@ impl World {
 
 fn signed(
     agent: usize,
-    hand: &Agent,
+    client: &Agent,
     at: i64,
     challenge: &Challenge,
     url: Option<String>,
     key: Option<u8>,
-) -> Said {
+) -> SentCall {
     let content = challenge.content();
     let mut body = if challenge.as_data {
-        hand.ask_data(at, &challenge.json, url.as_deref())
+        client.ask_data(at, &challenge.json, url.as_deref())
     } else {
-        hand.ask(at, &content, url.as_deref())
+        client.ask(at, &content, url.as_deref())
     };
     let key = key.map(|key| format!("key-{key}"));
     if let Some(key) = &key {
@@ -295,18 +312,18 @@ fn signed(
     }
     let signature = body["signature"].as_str().expect("a text").to_owned();
     let ask = Ask {
-        agent: hand.id.clone(),
-        proof: proof(hand, at, signature, true),
+        agent: client.id.clone(),
+        proof: proof(client, at, signature, true),
         content,
         idempotency_key: key,
         request_url: url,
         offers: challenge.offers.clone(),
     };
-    Said { agent, ask, body }
+    SentCall { agent, ask, body }
 }
 
-fn proof(hand: &Agent, timestamp_s: i64, signature: String, right: bool) -> Proof {
-    if hand.bearer {
+fn proof(client: &Agent, timestamp_s: i64, signature: String, right: bool) -> Proof {
+    if client.bearer {
         Proof::Bearer { right }
     } else {
         Proof::Hmac { timestamp_s, signature, right }

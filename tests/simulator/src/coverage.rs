@@ -10,8 +10,8 @@ use crate::run::Outcome;
 #[derive(Debug, Default)]
 pub struct Coverage {
     pub runs: u64,
-    pub seen: u64,
-    pub lives: u64,
+    pub observations: u64,
+    pub processes: u64,
     /// Steps by kind and by a kind of trouble that their run may contain.
     pairs: BTreeMap<(&'static str, &'static str), u64>,
     codes: BTreeMap<String, u64>,
@@ -23,9 +23,9 @@ impl Coverage {
     /// Adds one run.
     pub fn count(&mut self, plan: &Plan, outcome: &Outcome) {
         self.runs += 1;
-        self.seen += outcome.seen;
-        self.lives += u64::from(outcome.lives);
-        let on = plan.swarm.on();
+        self.observations += outcome.observations;
+        self.processes += u64::from(outcome.processes);
+        let on = plan.swarm.enabled();
         for step in &plan.steps {
             for trouble in &on {
                 *self.pairs.entry((step.kind(), trouble)).or_default() += 1;
@@ -45,8 +45,8 @@ impl Coverage {
     /// Adds the coverage of other runs.
     pub fn add(&mut self, other: Self) {
         self.runs += other.runs;
-        self.seen += other.seen;
-        self.lives += other.lives;
+        self.observations += other.observations;
+        self.processes += other.processes;
         for (pair, times) in other.pairs {
             *self.pairs.entry(pair).or_default() += times;
         }
@@ -67,14 +67,14 @@ impl Coverage {
         for kind in Step::KINDS {
             for trouble in Swarm::NAMES {
                 let times = self.pairs.get(&(*kind, *trouble)).copied().unwrap_or(0);
-                if times < LEAST {
+                if times < MIN_TIMES {
                     gaps.push(format!("{kind} × {trouble}: {times} times"));
                 }
             }
         }
         for code in CODES {
             if !self.codes.contains_key(*code) {
-                gaps.push(format!("nobody was told {code}"));
+                gaps.push(format!("{code} was never returned"));
             }
         }
         gaps
@@ -82,7 +82,7 @@ impl Coverage {
 }
 
 /// How often each pair of step and trouble must have been drawn.
-const LEAST: u64 = 50;
+const MIN_TIMES: u64 = 50;
 
 /// Codes that must have been returned.
 const CODES: &[&str] = &[
@@ -121,8 +121,12 @@ const CODES: &[&str] = &[
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} worlds, {} lives, {} things seen", self.runs, self.lives, self.seen)?;
-        writeln!(f, "\nsteps, by the troubles that their worlds knew:")?;
+        writeln!(
+            f,
+            "{} worlds, {} processes, {} observations",
+            self.runs, self.processes, self.observations
+        )?;
+        writeln!(f, "\nsteps by kind of trouble enabled in their world:")?;
         write!(f, "{:<15}", "")?;
         for trouble in Swarm::NAMES {
             write!(f, "{:>9}", trouble.chars().take(8).collect::<String>())?;

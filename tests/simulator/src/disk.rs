@@ -11,7 +11,7 @@ use bursar_engine::journal::{Carry, MemoryStore, RedbStore, Store, StoreError};
 use bursar_engine::ports::NoFailpoints;
 use bursar_tests::dice::Dice;
 
-use crate::faults::{Plant, WorldFaults};
+use crate::faults::{PlantedBug, WorldFaults};
 
 const SECTOR: usize = 512;
 
@@ -57,16 +57,16 @@ impl Disk {
     }
 
     /// Cuts off the process that has the disk open.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn cut_off_process(&self) {
         if let Self::Sectors(sectors) = self {
-            sectors.inner.lock().unwrap().life += 1;
+            sectors.inner.lock().unwrap().process += 1;
         }
     }
 
     /// Cuts the power: of what was not flushed, an arbitrary part survives.
-    pub(crate) fn cut(&self, dice: &mut Dice) {
+    pub(crate) fn cut_power(&self, dice: &mut Dice) {
         if let Self::Sectors(sectors) = self {
-            sectors.each_file(|file| file.cut(dice));
+            sectors.each_file(|file| file.cut_power(dice));
         }
     }
 
@@ -80,8 +80,8 @@ impl Disk {
     /// Makes all writes and flushes fail from now on, or flushes only.
     pub(crate) fn fail(&self, flushes_only: bool) {
         if let Self::Sectors(sectors) = self {
-            let full = if flushes_only { Full::Flushes } else { Full::Writes };
-            sectors.inner.lock().unwrap().full = Some(full);
+            let full_for = if flushes_only { FullFor::Flushes } else { FullFor::Writes };
+            sectors.inner.lock().unwrap().full_for = Some(full_for);
         }
     }
 }
@@ -93,7 +93,7 @@ pub(crate) struct Sectors {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Full {
+enum FullFor {
     Writes,
     Flushes,
 }
@@ -102,9 +102,9 @@ enum Full {
 struct Inner {
     /// The journal's short file and its history file.
     files: [File; 2],
-    full: Option<Full>,
+    full_for: Option<FullFor>,
     /// Number of the process that has the disk open; older ones get errors.
-    life: u64,
+    process: u64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -122,7 +122,7 @@ impl File {
         self.length_before = self.bytes.len();
     }
 
-    fn cut(&mut self, dice: &mut Dice) {
+    fn cut_power(&mut self, dice: &mut Dice) {
         // Keep nothing, an arbitrary part, or everything.
         let kept = dice.of(&[0, 1, 1, 1, 2]);
         for (at, old) in std::mem::take(&mut self.before) {
@@ -143,14 +143,14 @@ impl File {
 
 impl Sectors {
     fn open(&self, faults: &Arc<WorldFaults>) -> Result<Box<dyn Store>, StoreError> {
-        let life = {
+        let process = {
             let mut inner = self.inner.lock().unwrap();
-            inner.full = None;
-            inner.life
+            inner.full_for = None;
+            inner.process
         };
         let file = |at| {
             let (inner, faults) = (Arc::clone(&self.inner), Arc::clone(faults));
-            Backend { inner, file: at, life, faults }
+            Backend { inner, file: at, process, faults }
         };
         let store = RedbStore::over(file(0), file(1), Arc::new(NoFailpoints))?;
         // Carried over within the commit, not in a thread, so that the order of events is deterministic.
@@ -174,11 +174,11 @@ impl Sectors {
 struct Backend {
     inner: Arc<Mutex<Inner>>,
     file: usize,
-    life: u64,
+    process: u64,
     faults: Arc<WorldFaults>,
 }
 
-fn gone() -> io::Error {
+fn process_gone() -> io::Error {
     io::Error::other("the process is gone")
 }
 
@@ -186,17 +186,17 @@ impl Backend {
     /// Runs `work` on the file. Fails if the process is dead or the disk is full for this kind of access.
     fn with<T>(
         &self,
-        writes: Option<Full>,
+        writes: Option<FullFor>,
         work: impl FnOnce(&mut File) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut inner = self.inner.lock().unwrap();
-        if inner.life != self.life {
-            return Err(gone());
+        if inner.process != self.process {
+            return Err(process_gone());
         }
         let fails = match writes {
             None => false,
-            Some(Full::Writes) => inner.full == Some(Full::Writes),
-            Some(Full::Flushes) => inner.full.is_some(),
+            Some(FullFor::Writes) => inner.full_for == Some(FullFor::Writes),
+            Some(FullFor::Flushes) => inner.full_for.is_some(),
         };
         if fails {
             return Err(io::ErrorKind::StorageFull.into());
@@ -205,12 +205,12 @@ impl Backend {
     }
 
     /// Kills the process here if this point is due; its later writes fail.
-    fn passes(&self, point: &'static str) -> io::Result<()> {
-        if self.faults.passes(point) {
+    fn check_point(&self, point: &'static str) -> io::Result<()> {
+        if self.faults.survives(point) {
             return Ok(());
         }
-        self.inner.lock().unwrap().life += 1;
-        Err(gone())
+        self.inner.lock().unwrap().process += 1;
+        Err(process_gone())
     }
 }
 
@@ -229,25 +229,25 @@ impl redb::StorageBackend for Backend {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with(Some(Full::Writes), |file| {
+        self.with(Some(FullFor::Writes), |file| {
             file.bytes.resize(usize::try_from(len).map_err(io::Error::other)?, 0);
             Ok(())
         })
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.passes("disk.before_flush")?;
-        self.with(Some(Full::Flushes), |file| {
-            if self.faults.plant() != Some(Plant::NeverFlushed) {
+        self.check_point("disk.before_flush")?;
+        self.with(Some(FullFor::Flushes), |file| {
+            if self.faults.plant() != Some(PlantedBug::NeverFlushed) {
                 file.flush();
             }
             Ok(())
         })?;
-        self.passes("disk.after_flush")
+        self.check_point("disk.after_flush")
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.with(Some(Full::Writes), |file| {
+        self.with(Some(FullFor::Writes), |file| {
             let from = usize::try_from(offset).map_err(io::Error::other)?;
             let end = from + data.len();
             if end > file.bytes.len() {

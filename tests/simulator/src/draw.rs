@@ -3,7 +3,8 @@
 use bursar_tests::dice::Dice;
 
 use crate::plan::{
-    Bounds, Oddity, POINTS, Pick, Plan, Shown, Size, Step, Swarm, Twist, Wish, ZONES,
+    CardChoice, JournalBounds, Oddity, POINTS, Pick, Plan, PlannedPayment, RepeatVariant, Size,
+    Step, Swarm, ZONES,
 };
 use crate::wire::{POLICIES, URLS};
 
@@ -30,7 +31,7 @@ impl Plan {
         // of orders.
         swarm.sectors &= dice.chance(1, 5);
         swarm.edits |= swarm.sectors;
-        let bounds = Bounds::draw(&mut dice);
+        let bounds = JournalBounds::draw(&mut dice);
         let length = if dice.chance(1, 48) { 120 + dice.roll(280) } else { 20 + dice.roll(36) };
         let agents = 1 + dice.roll(3);
         let mut draw = Draw { dice: &mut dice, swarm, agents, asks: 0 };
@@ -46,12 +47,12 @@ impl Plan {
                 draw.excursion(&mut steps);
             }
             if step == Step::Together {
-                steps.push(draw.racing());
+                steps.push(draw.concurrent_step());
                 if draw.dice.chance(1, 3) {
                     steps.push(Step::Together);
-                    steps.push(draw.racing());
+                    steps.push(draw.concurrent_step());
                 }
-                steps.push(draw.racing());
+                steps.push(draw.concurrent_step());
             }
         }
         Self { seed, swarm, bounds, watchful: false, steps }
@@ -76,7 +77,7 @@ impl Draw<'_> {
         Step::Commission { agent: Pick(agent * 4 + 1), policy, label }
     }
 
-    fn span(&mut self) -> u64 {
+    fn duration_ms(&mut self) -> u64 {
         match self.dice.roll(10) {
             0..=4 => self.dice.roll(90 * SECOND),
             5 | 6 => self.dice.roll(20 * MINUTE),
@@ -94,10 +95,10 @@ impl Draw<'_> {
         let before = self.asks;
         for right in [false, true] {
             for _busy in 0..self.dice.roll(4) {
-                let wish = self.crowd_wish();
+                let planned = self.crowd_payment();
                 let count = 2 + self.dice.roll(14) as u8;
                 let crowd = self.swarm.crowds && self.dice.chance(1, 2);
-                steps.push(if crowd { Step::Crowd { wish, count } } else { Step::Ask(wish) });
+                steps.push(if crowd { Step::Crowd { planned, count } } else { Step::Ask(planned) });
                 self.asks += if crowd { u64::from(count) } else { 1 };
             }
             if !right {
@@ -106,11 +107,11 @@ impl Draw<'_> {
         }
         for _again in 0..1 + self.dice.roll(3) {
             let pick = Pick(4 * before.saturating_sub(1 + self.dice.roll(3)));
-            steps.push(Step::Repeat { pick, twist: Twist::None });
+            steps.push(Step::Repeat { pick, variant: RepeatVariant::None });
         }
     }
 
-    fn near(&mut self) -> i64 {
+    fn offset(&mut self) -> i64 {
         if self.dice.chance(3, 4) {
             self.dice.between(-1, 1)
         } else {
@@ -118,14 +119,14 @@ impl Draw<'_> {
         }
     }
 
-    fn wish(&mut self) -> Wish {
+    fn planned(&mut self) -> PlannedPayment {
         let size = match self.dice.roll(12) {
             0..=3 => Size::Micros(1 + self.dice.roll(3_000_000)),
             4 => Size::Micros(self.dice.of(&[0, 1, 10_000, 5_000_000])),
-            5..=7 => Size::Threshold(self.near()),
-            8 => Size::Largest(self.near()),
+            5..=7 => Size::Threshold(self.offset()),
+            8 => Size::Largest(self.offset()),
             9 => Size::Micros(1 + self.dice.roll(400_000)),
-            _ => Size::Left(self.near()),
+            _ => Size::Left(self.offset()),
         };
         let url = |dice: &mut Dice| dice.chance(4, 5).then(|| dice.index(URLS.len()));
         let oddity = match self.dice.roll(40) {
@@ -139,7 +140,7 @@ impl Draw<'_> {
             7 => Oddity::SecondOffer,
             _ => Oddity::None,
         };
-        Wish {
+        PlannedPayment {
             agent: self.agent(),
             size,
             request_url: url(self.dice),
@@ -156,23 +157,23 @@ impl Draw<'_> {
         }
     }
 
-    fn twist(&mut self) -> Twist {
+    fn repeat_variant(&mut self) -> RepeatVariant {
         match self.dice.roll(12) {
-            0 | 1 => Twist::SignedAgain,
-            2 | 3 => Twist::OtherUrl(self.dice.index(URLS.len())),
-            4 => Twist::OtherKey(self.dice.roll(3) as u8),
-            5 => Twist::WrongProof,
-            6 => Twist::Stale,
-            7 => Twist::NobodysName,
-            _ => Twist::None,
+            0 | 1 => RepeatVariant::SignedAgain,
+            2 | 3 => RepeatVariant::OtherUrl(self.dice.index(URLS.len())),
+            4 => RepeatVariant::OtherKey(self.dice.roll(3) as u8),
+            5 => RepeatVariant::WrongProof,
+            6 => RepeatVariant::Stale,
+            7 => RepeatVariant::UnknownAgent,
+            _ => RepeatVariant::None,
         }
     }
 
-    fn shown(&mut self) -> Shown {
+    fn card_choice(&mut self) -> CardChoice {
         match self.dice.roll(6) {
-            0 | 1 => Shown::Before(self.pick()),
-            2 => Shown::Unnamed,
-            _ => Shown::Now,
+            0 | 1 => CardChoice::Before(self.pick()),
+            2 => CardChoice::Unnamed,
+            _ => CardChoice::Now,
         }
     }
 
@@ -180,13 +181,13 @@ impl Draw<'_> {
         match self.dice.roll(100) {
             0..=29 => {
                 self.asks += 1;
-                Step::Ask(self.wish())
+                Step::Ask(self.planned())
             }
-            30..=37 => Step::Repeat { pick: self.pick(), twist: self.twist() },
+            30..=37 => Step::Repeat { pick: self.pick(), variant: self.repeat_variant() },
             38..=41 => Step::Poll { pick: self.pick() },
             42..=44 => Step::Standing { agent: self.agent() },
             45..=47 => Step::List,
-            48..=57 => Step::Approve { pick: self.pick(), shown: self.shown() },
+            48..=57 => Step::Approve { pick: self.pick(), card: self.card_choice() },
             58..=60 => Step::Deny { pick: self.pick() },
             61 | 62 => {
                 let agent = self.dice.chance(1, 8).then(|| self.agent());
@@ -195,38 +196,40 @@ impl Draw<'_> {
             }
             63 => Step::Redeem { pick: self.pick() },
             64 if self.dice.chance(1, 2) => {
-                Step::Belated { wish: self.crowd_wish(), pick: self.pick() }
+                Step::LateSettlementReport { planned: self.crowd_payment(), pick: self.pick() }
             }
-            64..=72 => Step::Pass { ms: self.span() },
+            64..=72 => Step::Pass { ms: self.duration_ms() },
             73 | 74 => Step::ToExpiry { off_ms: self.dice.between(-1, 1) },
             75 => Step::ToMidnight { off_ms: self.dice.between(-1, 1) },
-            76..=79 => self.crowding(),
-            80..=85 => self.operating(),
-            86..=93 => self.trouble(),
-            _ => self.weather(),
+            76..=79 => self.crowd_step(),
+            80..=85 => self.operator_step(),
+            86..=93 => self.fault_step(),
+            _ => self.clock_step(),
         }
     }
 
-    fn crowding(&mut self) -> Step {
+    fn crowd_step(&mut self) -> Step {
         match (self.swarm.crowds, self.swarm.together, self.dice.roll(4)) {
-            (true, _, 0) => Step::Copies { wish: self.wish(), count: 2 + self.dice.roll(15) as u8 },
+            (true, _, 0) => {
+                Step::Copies { planned: self.planned(), count: 2 + self.dice.roll(15) as u8 }
+            }
             (true, _, 1 | 2) => {
-                let (wish, count) = (self.crowd_wish(), 2 + self.dice.roll(25) as u8);
-                Step::Crowd { wish, count }
+                let (planned, count) = (self.crowd_payment(), 2 + self.dice.roll(25) as u8);
+                Step::Crowd { planned, count }
             }
             (_, true, _) => Step::Together,
-            _ => Step::Ask(self.wish()),
+            _ => Step::Ask(self.planned()),
         }
     }
 
     /// A request that the policy signs at once if it signs at all, so that many together reach the daily limit.
-    fn crowd_wish(&mut self) -> Wish {
+    fn crowd_payment(&mut self) -> PlannedPayment {
         let size = if self.dice.chance(2, 3) {
             Size::Threshold(-1)
         } else {
             Size::Micros(1 + self.dice.roll(1_000_000))
         };
-        Wish {
+        PlannedPayment {
             size,
             request_url: Some(0),
             resource_url: None,
@@ -234,15 +237,15 @@ impl Draw<'_> {
             timeout_s: Some(60),
             oddity: Oddity::None,
             key: None,
-            ..self.wish()
+            ..self.planned()
         }
     }
 
     /// A step that may well happen at the same moment as another one.
-    fn racing(&mut self) -> Step {
+    fn concurrent_step(&mut self) -> Step {
         let swarm = self.swarm;
         match self.dice.roll(14) {
-            0..=3 => Step::Approve { pick: self.pick(), shown: self.shown() },
+            0..=3 => Step::Approve { pick: self.pick(), card: self.card_choice() },
             4 => Step::Deny { pick: self.pick() },
             5 | 6 if swarm.edits => Step::EditPolicy {
                 which: self.dice.index(2),
@@ -252,12 +255,12 @@ impl Draw<'_> {
             8 if swarm.edits => self.commission(0),
             9 if swarm.freezes => Step::Freeze,
             10 if swarm.locks => Step::Lock,
-            11 => Step::Repeat { pick: self.pick(), twist: Twist::None },
-            _ => Step::Ask(self.wish()),
+            11 => Step::Repeat { pick: self.pick(), variant: RepeatVariant::None },
+            _ => Step::Ask(self.planned()),
         }
     }
 
-    fn operating(&mut self) -> Step {
+    fn operator_step(&mut self) -> Step {
         if !self.swarm.edits {
             return Step::List;
         }
@@ -293,7 +296,7 @@ impl Draw<'_> {
     }
 
     /// Trouble with the process, the keys or the disk.
-    fn trouble(&mut self) -> Step {
+    fn fault_step(&mut self) -> Step {
         let swarm = self.swarm;
         match self.dice.roll(16) {
             0 | 1 if swarm.crashes => Step::Crash,
@@ -319,18 +322,18 @@ impl Draw<'_> {
         }
     }
 
-    fn weather(&mut self) -> Step {
+    fn clock_step(&mut self) -> Step {
         let swarm = self.swarm;
         match self.dice.roll(8) {
-            0 if swarm.clocks => Step::SetClock { ms: -(self.span() as i64) },
-            1 if swarm.clocks => Step::SetClock { ms: self.span() as i64 },
+            0 if swarm.clocks => Step::SetClock { ms: -(self.duration_ms() as i64) },
+            1 if swarm.clocks => Step::SetClock { ms: self.duration_ms() as i64 },
             2 if swarm.clocks => {
                 let days = if swarm.long { 60 } else { 10 };
                 Step::SetClock { ms: self.dice.between(-days * DAY as i64, days * DAY as i64) }
             }
             4 | 5 if swarm.clocks && self.dice.chance(1, 2) => Step::RightClock,
             3 if swarm.zones => Step::Zone { which: self.dice.index(ZONES.len()) },
-            4 if swarm.sleeps => Step::Sleep { ms: self.span() },
+            4 if swarm.sleeps => Step::Sleep { ms: self.duration_ms() },
             5 if swarm.restarts => Step::Reboot,
             6 if swarm.blocks => Step::Block {
                 ms: self
@@ -338,7 +341,7 @@ impl Draw<'_> {
                     .chance(2, 3)
                     .then(|| self.dice.between(-2 * HOUR as i64, 2 * HOUR as i64)),
             },
-            _ => Step::Pass { ms: self.span() },
+            _ => Step::Pass { ms: self.duration_ms() },
         }
     }
 }

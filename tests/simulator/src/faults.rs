@@ -16,25 +16,25 @@ use bursar_engine::rules::MutatedRules;
 use crate::tape::Tape;
 
 macro_rules! plants {
-    ($($name:ident $what:literal;)*) => {
+    ($($name:ident $description:literal;)*) => {
         /// A planted bug, which the auditor must find.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Plant {
-            $(#[doc = $what] $name,)*
+        pub enum PlantedBug {
+            $(#[doc = $description] $name,)*
         }
 
-        impl Plant {
+        impl PlantedBug {
             /// All planted bugs.
-            pub const ALL: &'static [Plant] = &[$(Plant::$name,)*];
+            pub const ALL: &'static [PlantedBug] = &[$(PlantedBug::$name,)*];
 
             /// Returns the name used on the command line.
             pub fn name(self) -> &'static str {
-                match self { $(Plant::$name => stringify!($name),)* }
+                match self { $(PlantedBug::$name => stringify!($name),)* }
             }
 
             /// Returns what the bug does, in one sentence.
-            pub fn what(self) -> &'static str {
-                match self { $(Plant::$name => $what,)* }
+            pub fn description(self) -> &'static str {
+                match self { $(PlantedBug::$name => $description,)* }
             }
 
             /// Returns the bug of this name.
@@ -47,26 +47,26 @@ macro_rules! plants {
 
 plants! {
     SignedFirst "a payment is signed before its record is on the disk";
-    ForgottenSync "a commit is answered before it is on the disk";
-    DoubleReturn "what a denied or expired request held back is returned twice";
+    ForgottenSync "a commit is acknowledged before it is on disk";
+    DoubleReturn "the reservation of a denied or expired request is returned twice";
     ThresholdIncluded "an amount equal to the threshold is signed without asking";
     ExpiryLate "an approval in the very millisecond of the expiry counts";
     LazyAllowance "a new allowance begins with its first request, not with its day";
-    IdentitiesInMemory "which asks were answered is forgotten by a restart";
-    FreezeIgnored "a signature that was on its way leaves after a freeze or a lock";
+    IdentitiesInMemory "a restart forgets which requests were answered";
+    FreezeIgnored "a signature in flight is returned after a freeze or a lock";
     NonceReused "two payments have the same nonce";
-    LimitReadOutside "parallel asks are judged by the allowance as it was before all of them";
-    ReplayByOrder "what an entry does depends on more than the entry";
-    DeniedNotReturned "what a denied request held back stays spent";
-    KeyUnbound "an idempotency key may come again with another content";
+    LimitReadOutside "parallel requests are judged by the allowance before all of them";
+    ReplayByOrder "the effect of an entry depends on more than the entry";
+    DeniedNotReturned "the reservation of a denied request stays spent";
+    KeyUnbound "an idempotency key is accepted with other content";
     BootClockIgnored "a clock that is set forward renews an allowance";
     CommissionRenews "another commission begins another allowance";
-    DenialForgotten "a bearer agent that repeats a denied ask gets another hold";
-    CarriedUncounted "an approval of what was held before the renewal is not counted";
-    OtherUrlUnjudged "a stored answer is given for another URL without a look at the lists";
-    ValidityFromAsk "an approved payment is valid from its ask and not from its approval";
-    NeverFlushed "a commit is answered before the disk was told to keep it";
-    LateSettledForgotten "a payment that is settled once it was asked for again is signed anew";
+    DenialForgotten "a bearer agent that repeats a denied request gets another hold";
+    CarriedUncounted "approving a request held before the renewal is not counted";
+    OtherUrlUnjudged "a stored answer is returned for another URL without checking the domain lists";
+    ValidityFromAsk "an approved payment is valid from its request, not from its approval";
+    NeverFlushed "a commit is acknowledged before it is flushed";
+    LateSettledForgotten "a payment reported settled after it was asked for again is signed again";
     ForgottenByTheClock "signed requests are forgotten by the wall clock alone, and remembered from an earlier day again";
     OldLimitApproved "an approval is judged by limits a thousand times as high";
 }
@@ -74,7 +74,7 @@ plants! {
 #[derive(Debug)]
 pub(crate) struct WorldFaults {
     tape: Tape,
-    plant: Option<Plant>,
+    plant: Option<PlantedBug>,
     /// Days for which signed requests are remembered.
     signed_days: i64,
     inner: Mutex<Inner>,
@@ -97,11 +97,11 @@ struct Inner {
 }
 
 impl WorldFaults {
-    pub(crate) fn new(tape: &Tape, plant: Option<Plant>, signed_days: i64) -> Arc<Self> {
+    pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>, signed_days: i64) -> Arc<Self> {
         Arc::new(Self { tape: tape.clone(), plant, signed_days, inner: Mutex::default() })
     }
 
-    pub(crate) fn plant(&self) -> Option<Plant> {
+    pub(crate) fn plant(&self) -> Option<PlantedBug> {
         self.plant
     }
 
@@ -121,7 +121,7 @@ impl WorldFaults {
     }
 
     /// Returns whether the process survives this fault point.
-    pub(crate) fn passes(&self, point: &'static str) -> bool {
+    pub(crate) fn survives(&self, point: &'static str) -> bool {
         let mut inner = self.inner.lock().unwrap();
         let Some((at, left)) = &mut inner.death else { return true };
         if *at != point {
@@ -165,7 +165,7 @@ impl WorldFaults {
 
 impl Failpoints for WorldFaults {
     fn hit(&self, point: &'static str) -> io::Result<()> {
-        if !self.passes(point) {
+        if !self.survives(point) {
             self.tape.die();
         }
         Ok(())
@@ -177,7 +177,7 @@ impl MutatedRules for WorldFaults {
         let Some(plant) = self.plant else { return bursar_domain::decide(state, command) };
         self.inner.lock().unwrap().wall_s = command.moment.utc.seconds();
         let (mut state, mut command) = (state.clone(), command.clone());
-        if plant == Plant::LimitReadOutside {
+        if plant == PlantedBug::LimitReadOutside {
             let mut inner = self.inner.lock().unwrap();
             let before = inner.before.get_or_insert_with(|| state.clone());
             if let Action::Ask(ask) = &command.action
@@ -190,13 +190,13 @@ impl MutatedRules for WorldFaults {
                 Arc::make_mut(&mut state.agents).insert(ask.agent.clone(), Arc::new(agent));
             }
         }
-        change_question(plant, &mut state, &mut command);
+        change_input(plant, &mut state, &mut command);
         let decision = bursar_domain::decide(&state, &command)?;
-        Ok(change_answer(plant, &state, &command, decision))
+        Ok(change_output(plant, &state, &command, decision))
     }
 
     fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
-        let waited = match &entry.event {
+        let held = match &entry.event {
             Event::PaymentDenied { id, .. }
             | Event::PaymentExpired { id, .. }
             | Event::PaymentApproved { id, .. } => state.held.get(id).cloned(),
@@ -209,22 +209,22 @@ impl MutatedRules for WorldFaults {
             inner.applied
         };
         if let (
-            Some(Plant::CommissionRenews),
+            Some(PlantedBug::CommissionRenews),
             Event::AgentCommissioned { agent, before: Some(_), .. },
         ) = (self.plant, &entry.event)
         {
             with_spent(state, agent, |_start, _spent| Usd::ZERO);
         }
-        let (Some(plant), Some(waited)) = (self.plant, waited) else { return touched };
+        let (Some(plant), Some(held)) = (self.plant, held) else { return touched };
         let denied = matches!(entry.event, Event::PaymentDenied { .. });
         let approved = matches!(entry.event, Event::PaymentApproved { .. });
-        with_spent(state, &waited.agent, |start, spent| match plant {
-            Plant::DoubleReturn if !approved => spent.left_after(waited.ask.usd),
-            Plant::DeniedNotReturned if denied => Usd(spent.0.saturating_add(waited.ask.usd.0)),
-            Plant::CarriedUncounted if approved && waited.created < start.utc => {
-                spent.left_after(waited.ask.usd)
+        with_spent(state, &held.agent, |start, spent| match plant {
+            PlantedBug::DoubleReturn if !approved => spent.left_after(held.ask.usd),
+            PlantedBug::DeniedNotReturned if denied => Usd(spent.0.saturating_add(held.ask.usd.0)),
+            PlantedBug::CarriedUncounted if approved && held.created < start.utc => {
+                spent.left_after(held.ask.usd)
             }
-            Plant::ReplayByOrder => Usd(spent.0.saturating_add(count % 2)),
+            PlantedBug::ReplayByOrder => Usd(spent.0.saturating_add(count % 2)),
             _other => spent,
         });
         touched
@@ -243,9 +243,9 @@ fn with_spent(
     }
 }
 
-fn change_question(plant: Plant, state: &mut State, command: &mut Command) {
+fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
     match (plant, &mut command.action) {
-        (Plant::ThresholdIncluded, Action::Ask(_)) => {
+        (PlantedBug::ThresholdIncluded, Action::Ask(_)) => {
             for record in Arc::make_mut(&mut state.policies).values_mut() {
                 let payments = &mut Arc::make_mut(record).policy.payments;
                 if payments.auto_below > Usd::ZERO {
@@ -253,22 +253,22 @@ fn change_question(plant: Plant, state: &mut State, command: &mut Command) {
                 }
             }
         }
-        (Plant::OldLimitApproved, Action::Approve { .. }) => {
+        (PlantedBug::OldLimitApproved, Action::Approve { .. }) => {
             for record in Arc::make_mut(&mut state.policies).values_mut() {
                 let payments = &mut Arc::make_mut(record).policy.payments;
                 payments.per_request.0 = payments.per_request.0.saturating_mul(1000);
                 payments.daily.0 = payments.daily.0.saturating_mul(1000);
             }
         }
-        (Plant::ExpiryLate, Action::Approve { .. }) => {
+        (PlantedBug::ExpiryLate, Action::Approve { .. }) => {
             command.moment.utc = command.moment.utc.plus_ms(-1);
             command.moment.boottime_ms = command.moment.boottime_ms.saturating_sub(1);
         }
-        (Plant::BootClockIgnored, Action::Tick) => {
+        (PlantedBug::BootClockIgnored, Action::Tick) => {
             command.moment.boot_id = "another boot".to_owned();
         }
-        (Plant::KeyUnbound, Action::Ask(ask)) => ask.prior.claimed = None,
-        (Plant::DenialForgotten, Action::Ask(ask)) => {
+        (PlantedBug::KeyUnbound, Action::Ask(ask)) => ask.prior.claimed = None,
+        (PlantedBug::DenialForgotten, Action::Ask(ask)) => {
             let bearer = ask.identity.claim_key().is_some()
                 || ask.identity.index_key().first() == Some(&b'b');
             let denied =
@@ -277,11 +277,11 @@ fn change_question(plant: Plant, state: &mut State, command: &mut Command) {
                 ask.prior.same = None;
             }
         }
-        (Plant::LateSettledForgotten, Action::Ask(ask)) => {
+        (PlantedBug::LateSettledForgotten, Action::Ask(ask)) => {
             let newest = ask.prior.same.as_ref().map(|same| same.id);
             ask.prior.paid = ask.prior.paid.take().filter(|paid| Some(paid.id) == newest);
         }
-        (Plant::OtherUrlUnjudged, Action::Ask(ask)) => {
+        (PlantedBug::OtherUrlUnjudged, Action::Ask(ask)) => {
             if let Some(same) = &ask.prior.same {
                 ask.payment.request_url.clone_from(&same.ask.request_url);
             }
@@ -290,18 +290,18 @@ fn change_question(plant: Plant, state: &mut State, command: &mut Command) {
     }
 }
 
-fn change_answer(
-    plant: Plant,
+fn change_output(
+    plant: PlantedBug,
     state: &State,
     command: &Command,
     mut decision: Decision,
 ) -> Decision {
     for event in &mut decision.events {
         match (plant, event) {
-            (Plant::LazyAllowance, Event::AllowanceRenewed { start, .. }) => {
+            (PlantedBug::LazyAllowance, Event::AllowanceRenewed { start, .. }) => {
                 start.utc = command.moment.utc;
             }
-            (Plant::ValidityFromAsk, Event::PaymentApproved { id, terms, .. }) => {
+            (PlantedBug::ValidityFromAsk, Event::PaymentApproved { id, terms, .. }) => {
                 if let Some(held) = state.held.get(id) {
                     let late = command.moment.utc.since_ms(held.created) / 1000;
                     terms.valid_before -= late.unsigned_abs();

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use bursar_auditor::observations::{Observation, Ticket};
 
 use crate::disk::Disk;
-use crate::plan::{Bounds, Plan, Swarm};
+use crate::plan::{JournalBounds, Plan, Swarm};
 use crate::world::World;
 
 /// A wallet with a seed and two addresses, after an orderly stop.
@@ -15,7 +15,7 @@ pub(crate) struct Image {
     files: Vec<(PathBuf, Vec<u8>)>,
     disk: Disk,
     /// What the auditor would have seen while it was built.
-    pub(crate) seen: Vec<Observation>,
+    pub(crate) observations: Vec<Observation>,
     pub(crate) ticket: Ticket,
     pub(crate) next_index: u32,
 }
@@ -25,16 +25,17 @@ impl Image {
         static IMAGES: [OnceLock<Image>; 2] = [const { OnceLock::new() }; 2];
         IMAGES[usize::from(sectors)].get_or_init(|| {
             let swarm = Swarm { sectors, ..Swarm::default() };
-            let bounds = Bounds { snapshot_every: 1_000, signed_days: 30, carry_bytes: 12_000 };
+            let bounds =
+                JournalBounds { snapshot_every: 1_000, signed_days: 30, carry_bytes: 12_000 };
             let plan = Plan { seed: 0, swarm, bounds, watchful: false, steps: Vec::new() };
-            World::bare(&plan, None).furnished().expect("a furnished wallet")
+            World::bare(&plan, None).build_image().expect("a prepared wallet")
         })
     }
 
     pub(crate) fn of(
         folder: &Path,
         disk: &Disk,
-        seen: Vec<Observation>,
+        observations: Vec<Observation>,
         ticket: Ticket,
         next_index: u32,
     ) -> Self {
@@ -44,7 +45,7 @@ impl Image {
             let name = Path::new("wallets").join(entry.file_name());
             (name, std::fs::read(entry.path()).expect("a file"))
         });
-        Self { files: files.collect(), disk: disk.copied(), seen, ticket, next_index }
+        Self { files: files.collect(), disk: disk.copied(), observations, ticket, next_index }
     }
 
     /// Copies the wallet into a data folder and returns its journal.

@@ -6,16 +6,17 @@
 
 mod calls;
 mod chain;
+mod clock_steps;
 mod coverage;
 mod disk;
 mod draw;
 mod faults;
 mod image;
-mod life;
-mod lives;
 mod many;
 mod orders;
 mod plan;
+mod process;
+mod process_lifecycle;
 mod random;
 mod run;
 mod shrink;
@@ -23,7 +24,6 @@ mod signer;
 mod steps;
 mod store;
 mod tape;
-mod weather;
 mod wire;
 mod world;
 
@@ -32,8 +32,8 @@ mod world;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub use coverage::Coverage;
-pub use faults::Plant;
+pub use faults::PlantedBug;
 pub use many::run_all;
 pub use plan::{Plan, Step, Swarm};
-pub use run::{Failure, Outcome, run, run_telling};
+pub use run::{Failure, Outcome, run, run_with_tail};
 pub use shrink::shrink;

@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use bursar_simulator::{Failure, Plan, Plant, run, run_all, run_telling, shrink};
+use bursar_simulator::{Failure, Plan, PlantedBug, run, run_all, run_with_tail, shrink};
 
 /// Number of seeds within which a planted bug must be found.
-const PATIENCE: u64 = 2_000;
+const MAX_SEEDS: u64 = 2_000;
 
 #[derive(Debug, Default)]
 struct Wanted {
     from: u64,
     to: u64,
-    plant: Option<Plant>,
+    plant: Option<PlantedBug>,
     plants: bool,
     table: bool,
-    tells: bool,
+    tell: bool,
     plan: Option<Plan>,
 }
 
@@ -33,16 +33,16 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let good = if let Some(plan) = &wanted.plan {
-        play(plan, wanted.plant)
+    let passed = if let Some(plan) = &wanted.plan {
+        run_plan(plan, wanted.plant)
     } else if wanted.plants {
         plants()
-    } else if wanted.tells {
-        tell(wanted.from)
+    } else if wanted.tell {
+        print_observations(wanted.from)
     } else {
         range(&wanted)
     };
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn read() -> Result<Wanted, String> {
@@ -60,7 +60,10 @@ fn read() -> Result<Wanted, String> {
             "--to" => wanted.to = number(value()?)?,
             "--plant" => {
                 let text = value()?;
-                wanted.plant = Some(Plant::named(&text).ok_or(format!("no plant is {text}"))?);
+                wanted.plant = Some(
+                    PlantedBug::named(&text)
+                        .ok_or(format!("there is no planted bug named {text}"))?,
+                );
             }
             "--plan" => {
                 let text = std::fs::read_to_string(value()?).map_err(|e| e.to_string())?;
@@ -68,18 +71,21 @@ fn read() -> Result<Wanted, String> {
             }
             "--plants" => wanted.plants = true,
             "--table" => wanted.table = true,
-            "--tell" => wanted.tells = true,
-            other => return Err(format!("{other} is no argument of it")),
+            "--tell" => wanted.tell = true,
+            other => return Err(format!("unknown argument {other}")),
         }
     }
     Ok(wanted)
 }
 
 /// Runs one plan, whatever seed it came from.
-fn play(plan: &Plan, plant: Option<Plant>) -> bool {
+fn run_plan(plan: &Plan, plant: Option<PlantedBug>) -> bool {
     match run(plan, plant) {
         Ok(outcome) => {
-            println!("it passes: {} lives, {} things seen", outcome.lives, outcome.seen);
+            println!(
+                "passed: {} processes, {} observations",
+                outcome.processes, outcome.observations
+            );
             true
         }
         Err(failure) => {
@@ -89,15 +95,15 @@ fn play(plan: &Plan, plant: Option<Plant>) -> bool {
     }
 }
 
-fn tell(seed: u64) -> bool {
-    match run_telling(&Plan::of(seed), None, true) {
+fn print_observations(seed: u64) -> bool {
+    match run_with_tail(&Plan::of(seed), None, true) {
         Ok(outcome) => {
             outcome.tail.iter().for_each(|line| println!("{line}"));
             true
         }
         Err(failure) => {
             failure.tail.iter().for_each(|line| println!("{line}"));
-            println!("{}: {}", failure.rule, failure.what);
+            println!("{}: {}", failure.rule, failure.description);
             false
         }
     }
@@ -117,38 +123,38 @@ fn range(wanted: &Wanted) -> bool {
         rules
     });
     println!(
-        "seeds {} to {}: {} failed, {} lives, {} things seen, in {:.1} s",
+        "seeds {} to {}: {} failed, {} processes, {} observations, in {:.1} s",
         wanted.from,
         wanted.to,
         failed.len(),
-        coverage.lives,
-        coverage.seen,
+        coverage.processes,
+        coverage.observations,
         began.elapsed().as_secs_f64()
     );
     rules.iter().for_each(|(rule, seeds)| println!("  {rule}: {seeds:?}"));
     if let Some((seed, failure)) = failed.first_key_value() {
         println!("\nseed {seed}:");
         explain(&Plan::of(*seed), wanted.plant, failure);
-        println!("again: cargo xtask sim --seed {seed}");
+        println!("reproduce: cargo xtask sim --seed {seed}");
     }
     failed.is_empty() && gaps.is_empty()
 }
 
-fn explain(plan: &Plan, plant: Option<Plant>, failure: &Failure) {
-    println!("after step {}: {}: {}", failure.step, failure.rule, failure.what);
+fn explain(plan: &Plan, plant: Option<PlantedBug>, failure: &Failure) {
+    println!("after step {}: {}: {}", failure.step, failure.rule, failure.description);
     let (plan, short) = shrink(plan, plant, failure);
-    println!("\nthe shortest plan that fails alike:\n{}", plan.text());
-    println!("what was seen:");
+    println!("\nshortest plan that breaks the same rule:\n{}", plan.text());
+    println!("observations:");
     let from = short.tail.len().saturating_sub(60);
     short.tail[from..].iter().for_each(|line| println!("  {line}"));
-    println!("\n{}: {}", short.rule, short.what);
+    println!("\n{}: {}", short.rule, short.description);
 }
 
 /// Prints how many seeds it took to find each planted bug. Returns false if one was not found.
 fn plants() -> bool {
-    let mut good = true;
-    for plant in Plant::ALL {
-        let found = (0..PATIENCE).find_map(|seed| {
+    let mut passed = true;
+    for plant in PlantedBug::ALL {
+        let found = (0..MAX_SEEDS).find_map(|seed| {
             run(&Plan::of(seed), Some(*plant)).err().map(|failure| (seed, failure))
         });
         match found {
@@ -157,13 +163,17 @@ fn plants() -> bool {
                 plant.name(),
                 seed + 1,
                 failure.rule,
-                plant.what()
+                plant.description()
             ),
             None => {
-                good = false;
-                println!("{:<20} not found in {PATIENCE} seeds: {}", plant.name(), plant.what());
+                passed = false;
+                println!(
+                    "{:<20} not found in {MAX_SEEDS} seeds: {}",
+                    plant.name(),
+                    plant.description()
+                );
             }
         }
     }
-    good
+    passed
 }

@@ -5,15 +5,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::coverage::Coverage;
-use crate::faults::Plant;
+use crate::faults::PlantedBug;
 use crate::plan::Plan;
 use crate::run::{Failure, run};
 
 /// Stops after this many failures.
-const ENOUGH: usize = 50;
+const MAX_FAILURES: usize = 50;
 
 /// Runs a world for each seed. Returns their joint coverage and the seeds that failed.
-pub fn run_all(seeds: &[u64], plant: Option<Plant>) -> (Coverage, BTreeMap<u64, Failure>) {
+pub fn run_all(seeds: &[u64], plant: Option<PlantedBug>) -> (Coverage, BTreeMap<u64, Failure>) {
     let next = AtomicUsize::new(0);
     let (total, failed) = (Mutex::new(Coverage::default()), Mutex::new(BTreeMap::new()));
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -21,7 +21,7 @@ pub fn run_all(seeds: &[u64], plant: Option<Plant>) -> (Coverage, BTreeMap<u64, 
         for _worker in 0..workers {
             scope.spawn(|| {
                 let mut coverage = Coverage::default();
-                while failed.lock().expect("no panic").len() < ENOUGH
+                while failed.lock().expect("no panic").len() < MAX_FAILURES
                     && let Some(seed) = seeds.get(next.fetch_add(1, Ordering::SeqCst))
                 {
                     let plan = Plan::of(*seed);

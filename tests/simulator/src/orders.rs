@@ -12,9 +12,9 @@ use bursar_demo::agent::Agent;
 use bursar_demo::operator::{Operator, Outcome};
 use bursar_tests::operator::PASSWORD;
 
-use crate::plan::{Pick, Shown, Step};
+use crate::plan::{CardChoice, Pick, Step};
 use crate::wire::{CHAINS, POLICIES};
-use crate::world::{Trouble, World};
+use crate::world::{World, WorldFailure};
 
 const WRONG: &str = "wrong horse battery";
 pub(crate) const PHRASE: &str = "test test test test test test test test test test test junk";
@@ -34,24 +34,29 @@ fn label(which: usize) -> String {
 
 impl World {
     /// Gives one order. Waits until everything is idle, unless the next step is to run concurrently.
-    pub(crate) fn order(&mut self, order: Order, line: String, right: bool) -> Result<(), Trouble> {
+    pub(crate) fn order(
+        &mut self,
+        order: Order,
+        line: String,
+        right: bool,
+    ) -> Result<(), WorldFailure> {
         let parsed = self.parsed(line);
         self.give(order, parsed, right)
     }
 
-    fn give(&mut self, order: Order, parsed: Parsed, right: bool) -> Result<(), Trouble> {
+    fn give(&mut self, order: Order, parsed: Parsed, right: bool) -> Result<(), WorldFailure> {
         let ticket = self.ticket();
         self.tape.write(Observation::Ordered { ticket, order: order.clone() });
-        let idle = Arc::clone(&self.life().operators);
+        let idle = Arc::clone(&self.process().operators);
         let free = idle.lock().unwrap().pop();
-        let mut operator = free.unwrap_or_else(|| Operator::at(self.life().attach(), PASSWORD));
+        let mut operator = free.unwrap_or_else(|| Operator::at(self.process().attach(), PASSWORD));
         operator.password = if right { PASSWORD } else { WRONG }.to_owned();
-        let (tape, learnt) = (self.tape.clone(), Arc::clone(&self.learnt));
-        self.life().spawn(async move {
+        let (tape, new_credentials) = (self.tape.clone(), Arc::clone(&self.new_credentials));
+        self.process().spawn(async move {
             // The link breaks when the process dies.
             let Ok(outcome) = operator.give(parsed).await else { return };
             idle.lock().unwrap().push(operator);
-            learnt.lock().unwrap().extend(credentials(&outcome));
+            new_credentials.lock().unwrap().extend(credentials(&outcome));
             tape.write(Observation::OrderEnded { ticket, end: end(&order, &outcome) });
         });
         if self.together {
@@ -71,11 +76,11 @@ impl World {
         })
     }
 
-    pub(crate) fn order_open(&mut self, right: bool) -> Result<(), Trouble> {
+    pub(crate) fn order_open(&mut self, right: bool) -> Result<(), WorldFailure> {
         self.order_with_password(Order::OpenWallet { right }, "wallet open", right)
     }
 
-    pub(crate) fn order_thaw(&mut self, right: bool) -> Result<(), Trouble> {
+    pub(crate) fn order_thaw(&mut self, right: bool) -> Result<(), WorldFailure> {
         self.order_with_password(Order::Thaw { right }, "thaw", right)
     }
 
@@ -85,7 +90,7 @@ impl World {
         order: Order,
         line: &str,
         right: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), WorldFailure> {
         if self.password.is_some() {
             return Ok(());
         }
@@ -94,14 +99,14 @@ impl World {
     }
 
     /// Creates the wallet, its seed and two addresses.
-    pub(crate) fn furnish(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn set_up_wallet(&mut self) -> Result<(), WorldFailure> {
         self.order(Order::CreateWallet, "wallet create main".to_owned(), true)?;
-        self.quietly("seed import")?;
+        self.run_unobserved("seed import")?;
         self.add_address(0)?;
         self.add_address(1)
     }
 
-    pub(crate) fn create_policies(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn create_policies(&mut self) -> Result<(), WorldFailure> {
         for which in 0..2 {
             let variant = self.dice.index(POLICIES.len().min(7));
             self.create_policy(which, variant)?;
@@ -110,35 +115,35 @@ impl World {
     }
 
     /// Runs a command that the auditor does not need to see.
-    fn quietly(&mut self, line: &'static str) -> Result<(), Trouble> {
-        let mut operator = Operator::at(self.life().attach(), PASSWORD);
+    fn run_unobserved(&mut self, line: &'static str) -> Result<(), WorldFailure> {
+        let mut operator = Operator::at(self.process().attach(), PASSWORD);
         operator.phrase = PHRASE.to_owned();
-        self.life().spawn(async move {
+        self.process().spawn(async move {
             let outcome = operator.run(line).await.expect("a link");
             outcome.reply.result.expect("done");
         });
         self.settle()
     }
 
-    fn add_address(&mut self, which: usize) -> Result<(), Trouble> {
+    fn add_address(&mut self, which: usize) -> Result<(), WorldFailure> {
         let order = Order::AddAddress { label: label(which) };
         self.next_index += 1;
         self.order(order, format!("address create {} {}", label(which), self.next_index), true)
     }
 
-    fn create_policy(&mut self, which: usize, variant: usize) -> Result<(), Trouble> {
+    fn create_policy(&mut self, which: usize, variant: usize) -> Result<(), WorldFailure> {
         let limits = &POLICIES[variant];
-        let order = Order::CreatePolicy { name: policy(which), policy: limits.seen() };
+        let order = Order::CreatePolicy { name: policy(which), policy: limits.auditor_policy() };
         self.order(order, format!("policy create {} {}", policy(which), limits.options()), true)
     }
 
-    pub(crate) fn operate(&mut self, step: Step) -> Result<(), Trouble> {
-        let hand = |world: &Self, pick: Pick| {
+    pub(crate) fn operate(&mut self, step: Step) -> Result<(), WorldFailure> {
+        let agent_id = |world: &Self, pick: Pick| {
             pick.of(world.agents.len()).map(|at| world.agents[at].id.clone())
         };
         match step {
             Step::List => self.order(Order::List, "requests".to_owned(), true),
-            Step::Approve { pick, shown } => self.approve(pick, shown),
+            Step::Approve { pick, card } => self.approve(pick, card),
             Step::Deny { pick } => {
                 let Some(id) = self.waiting(pick) else { return Ok(()) };
                 let deny = Parsed::Deny(Deny { id: id.clone(), reason: Vec::new() });
@@ -150,7 +155,8 @@ impl World {
             Step::Thaw { right } => self.order_thaw(right),
             Step::EditPolicy { which, variant } => {
                 let limits = &POLICIES[variant];
-                let order = Order::EditPolicy { name: policy(which), policy: limits.seen() };
+                let order =
+                    Order::EditPolicy { name: policy(which), policy: limits.auditor_policy() };
                 let line = format!("policy edit {} {}", policy(which), limits.options());
                 self.order(order, line, true)
             }
@@ -176,28 +182,28 @@ impl World {
                 self.order(Order::ReplaceToken { agent: known.id }, line, true)
             }
             Step::Commission { agent, policy: which, label: at } => {
-                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let Some(agent) = agent_id(self, agent) else { return Ok(()) };
                 let (policy, label) = (policy(which), label(at));
                 let line = format!("agent commission {agent} {policy} {label}");
                 self.order(Order::Commission { agent, policy, label }, line, true)
             }
             Step::Suspend { agent } => {
-                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let Some(agent) = agent_id(self, agent) else { return Ok(()) };
                 let line = format!("agent suspend {agent}");
                 self.order(Order::Suspend { agent }, line, true)
             }
             Step::Resume { agent } => {
-                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let Some(agent) = agent_id(self, agent) else { return Ok(()) };
                 let line = format!("agent resume {agent}");
                 self.order(Order::Resume { agent }, line, true)
             }
             Step::Renew { agent } => {
-                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let Some(agent) = agent_id(self, agent) else { return Ok(()) };
                 let line = format!("agent renew {agent}");
                 self.order(Order::Renew { agent }, line, true)
             }
             Step::DeleteAgent { agent } => {
-                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let Some(agent) = agent_id(self, agent) else { return Ok(()) };
                 let line = format!("agent delete {agent}");
                 self.order(Order::DeleteAgent { agent }, line, true)
             }
@@ -226,32 +232,32 @@ impl World {
     /// Returns the id of a held request. If none is held, or rarely by chance, it may be any request.
     fn waiting(&mut self, pick: Pick) -> Option<String> {
         let waiting: Vec<String> =
-            self.life().core().state().held.keys().map(ToString::to_string).collect();
+            self.process().core().state().held.keys().map(ToString::to_string).collect();
         // An operator can only name a request whose id was returned or listed.
-        let told = |id: &String| {
+        let known_id = |id: &String| {
             self.ids.contains(id) || self.cards.iter().any(|(known, _card)| known == id)
         };
-        let waiting: Vec<String> = waiting.into_iter().filter(told).collect();
+        let waiting: Vec<String> = waiting.into_iter().filter(known_id).collect();
         let of =
             if waiting.is_empty() || pick.0.is_multiple_of(8) { self.ids.clone() } else { waiting };
         pick.of(of.len()).map(|at| of[at].clone())
     }
 
-    fn approve(&mut self, pick: Pick, shown: Shown) -> Result<(), Trouble> {
+    fn approve(&mut self, pick: Pick, card: CardChoice) -> Result<(), WorldFailure> {
         let Some(id) = self.waiting(pick) else { return Ok(()) };
         let named = |cards: &[(String, String)]| {
             cards.iter().rev().find(|(known, _)| *known == id).map(|(_, card)| card.clone())
         };
-        let (id, card) = match shown {
-            Shown::Unnamed => (id, None),
-            Shown::Before(pick) => match pick.of(self.cards.len()) {
+        let (id, card) = match card {
+            CardChoice::Unnamed => (id, None),
+            CardChoice::Before(pick) => match pick.of(self.cards.len()) {
                 Some(at) => {
                     let (id, card) = self.cards[at].clone();
                     (id, Some(card))
                 }
                 None => (id, None),
             },
-            Shown::Now => {
+            CardChoice::Now => {
                 if !self.together {
                     self.order(Order::List, "requests".to_owned(), true)?;
                 }
@@ -264,8 +270,8 @@ impl World {
     }
 
     /// Adds credentials that operators were shown.
-    pub(crate) fn learn(&mut self) {
-        for agent in std::mem::take(&mut *self.learnt.lock().unwrap()) {
+    pub(crate) fn take_credentials(&mut self) {
+        for agent in std::mem::take(&mut *self.new_credentials.lock().unwrap()) {
             match self.agents.iter_mut().find(|known| known.id == agent.id) {
                 Some(known) => *known = agent,
                 None => self.agents.push(agent),

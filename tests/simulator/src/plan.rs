@@ -39,7 +39,7 @@ pub enum Size {
 
 /// A payment that an agent asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct PlannedPayment {
     pub agent: Pick,
     pub size: Size,
     pub request_url: Option<usize>,
@@ -70,7 +70,7 @@ pub enum Oddity {
 
 /// What differs in a repeated or forged call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Twist {
+pub enum RepeatVariant {
     None,
     /// The same request with a new signature, if the agent signs.
     SignedAgain,
@@ -78,12 +78,12 @@ pub enum Twist {
     OtherKey(u8),
     WrongProof,
     Stale,
-    NobodysName,
+    UnknownAgent,
 }
 
 /// The card that an approval names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Shown {
+pub enum CardChoice {
     Now,
     /// A card that an operator was shown earlier.
     Before(Pick),
@@ -94,19 +94,19 @@ pub enum Shown {
 /// One step of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
-    Ask(Wish),
+    Ask(PlannedPayment),
     Repeat {
         pick: Pick,
-        twist: Twist,
+        variant: RepeatVariant,
     },
     /// Identical copies of one request, all at once.
     Copies {
-        wish: Wish,
+        planned: PlannedPayment,
         count: u8,
     },
     /// Several requests at once.
     Crowd {
-        wish: Wish,
+        planned: PlannedPayment,
         count: u8,
     },
     Poll {
@@ -122,8 +122,8 @@ pub enum Step {
         agent: Option<Pick>,
     },
     /// A payment that is reported settled only after it was asked for again.
-    Belated {
-        wish: Wish,
+    LateSettlementReport {
+        planned: PlannedPayment,
         pick: Pick,
     },
     /// A facilitator puts a payment on the chain.
@@ -133,12 +133,12 @@ pub enum Step {
     List,
     Approve {
         pick: Pick,
-        shown: Shown,
+        card: CardChoice,
     },
     Deny {
         pick: Pick,
     },
-    /// Does not wait for the next step: the step after it starts while that one is in flight.
+    /// Behavior not wait for the next step: the step after it starts while that one is in flight.
     Together,
     Open {
         right: bool,
@@ -260,7 +260,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Ask Repeat Copies Crowd Poll Standing Report Belated Redeem List Approve Deny Together Open Lock Freeze Thaw
+    Ask Repeat Copies Crowd Poll Standing Report LateSettlementReport Redeem List Approve Deny Together Open Lock Freeze Thaw
     EditPolicy CreatePolicy DeletePolicy Register ReplaceToken Commission Suspend Resume Renew DeleteAgent
     AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock RightClock Zone
     Sleep
@@ -293,7 +293,7 @@ macro_rules! swarm {
             }
 
             /// Returns the names of the enabled kinds.
-            pub fn on(&self) -> Vec<&'static str> {
+            pub fn enabled(&self) -> Vec<&'static str> {
                 let mut names = Vec::new();
                 $(if self.$field { names.push(stringify!($field)); })*
                 names
@@ -309,7 +309,7 @@ swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edi
 
 /// Bounds of the journal. A world of a few hundred entries would never reach the production constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bounds {
+pub struct JournalBounds {
     /// Entries between two snapshots.
     pub snapshot_every: u64,
     /// Days for which a signed request is remembered.
@@ -318,7 +318,7 @@ pub struct Bounds {
     pub carry_bytes: usize,
 }
 
-impl Bounds {
+impl JournalBounds {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         Self {
             snapshot_every: 5 + dice.roll(46),
@@ -339,7 +339,7 @@ impl Bounds {
 pub struct Plan {
     pub seed: u64,
     pub swarm: Swarm,
-    pub bounds: Bounds,
+    pub bounds: JournalBounds,
     /// Replay the journal after every step instead of every 32 steps.
     pub watchful: bool,
     pub steps: Vec<Step>,

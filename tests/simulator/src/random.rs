@@ -5,17 +5,17 @@ use std::sync::Mutex;
 use bursar_engine::ports::Random;
 use bursar_tests::dice::Dice;
 
-use crate::faults::Plant;
+use crate::faults::PlantedBug;
 
 #[derive(Debug)]
 pub(crate) struct WorldRandom {
     dice: Mutex<Dice>,
-    plant: Option<Plant>,
+    plant: Option<PlantedBug>,
     last: Mutex<Option<Vec<u8>>>,
 }
 
 impl WorldRandom {
-    pub(crate) fn new(seed: u64, plant: Option<Plant>) -> Self {
+    pub(crate) fn new(seed: u64, plant: Option<PlantedBug>) -> Self {
         Self { dice: Mutex::new(Dice::new(seed)), plant, last: Mutex::default() }
     }
 }
@@ -24,7 +24,7 @@ impl Random for WorldRandom {
     fn fill(&self, bytes: &mut [u8]) -> std::io::Result<()> {
         let mut dice = self.dice.lock().unwrap();
         dice.fill(bytes);
-        if self.plant == Some(Plant::NonceReused) && bytes.len() == 32 {
+        if self.plant == Some(PlantedBug::NonceReused) && bytes.len() == 32 {
             let mut last = self.last.lock().unwrap();
             if let Some(last) = last.as_ref()
                 && dice.chance(1, 8)

@@ -5,15 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bursar_auditor::observations::Observation;
 
-use crate::faults::Plant;
+use crate::faults::PlantedBug;
 use crate::plan::Plan;
 use crate::world::World;
 
 /// The result of a run that passed.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    pub seen: u64,
-    pub lives: u32,
+    pub observations: u64,
+    pub processes: u32,
     /// Number of deaths by fault point.
     pub deaths: BTreeMap<&'static str, u64>,
     /// Codes that were returned to agents and operators.
@@ -30,7 +30,7 @@ pub struct Failure {
     /// The step after which the failure was noticed.
     pub step: usize,
     pub rule: String,
-    pub what: String,
+    pub description: String,
     /// The last observations before the failure.
     pub tail: Vec<String>,
 }
@@ -39,30 +39,35 @@ pub struct Failure {
 ///
 /// # Errors
 /// If the auditor or the world itself finds a violation, or the engine panics.
-pub fn run(plan: &Plan, plant: Option<Plant>) -> Result<Outcome, Failure> {
-    run_telling(plan, plant, false)
+pub fn run(plan: &Plan, plant: Option<PlantedBug>) -> Result<Outcome, Failure> {
+    run_with_tail(plan, plant, false)
 }
 
-/// Like [`run`], and with `tells` also returns the observations in [`Outcome::tail`].
+/// Like [`run`]. If `with_tail`, also returns the observations in [`Outcome::tail`].
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_telling(plan: &Plan, plant: Option<Plant>, tells: bool) -> Result<Outcome, Failure> {
+pub fn run_with_tail(
+    plan: &Plan,
+    plant: Option<PlantedBug>,
+    with_tail: bool,
+) -> Result<Outcome, Failure> {
     let mut world = World::new(plan, plant);
-    let ran = catch_unwind(AssertUnwindSafe(|| world.live(plan)));
+    let result = catch_unwind(AssertUnwindSafe(|| world.run(plan)));
     let step = world.at;
-    let told = |(at, seen): (usize, Observation)| format!("{at}: {seen:?}");
+    let line = |(at, seen): (usize, Observation)| format!("{at}: {seen:?}");
     let tail = std::mem::take(&mut world.tail);
-    let tail = || tail.into_iter().map(told).collect::<Vec<String>>();
-    match ran {
-        Ok(Ok(())) if tells => Ok(Outcome { tail: tail(), ..world.end() }),
+    let tail = || tail.into_iter().map(line).collect::<Vec<String>>();
+    match result {
+        Ok(Ok(())) if with_tail => Ok(Outcome { tail: tail(), ..world.end() }),
         Ok(Ok(())) => Ok(world.end()),
-        Ok(Err((rule, what))) => Err(Failure { step, rule, what, tail: tail() }),
+        Ok(Err((rule, description))) => Err(Failure { step, rule, description, tail: tail() }),
         Err(thrown) => {
-            let what = thrown.downcast_ref::<String>().cloned();
-            let what = what.or(thrown.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let what = what.unwrap_or_else(|| "something".to_owned());
-            Err(Failure { step, rule: "panic".to_owned(), what, tail: tail() })
+            let description = thrown.downcast_ref::<String>().cloned();
+            let description =
+                description.or(thrown.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            let description = description.unwrap_or_else(|| "something".to_owned());
+            Err(Failure { step, rule: "panic".to_owned(), description, tail: tail() })
         }
     }
 }

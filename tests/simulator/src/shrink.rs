@@ -1,11 +1,11 @@
 //! Shrinks a failing plan to a short one that fails in the same way.
 
-use crate::faults::Plant;
+use crate::faults::PlantedBug;
 use crate::plan::{Plan, Step};
 use crate::run::{Failure, run};
 
 /// Removes steps as long as the run still breaks the same rule. Returns the shorter plan and its failure.
-pub fn shrink(plan: &Plan, plant: Option<Plant>, failure: &Failure) -> (Plan, Failure) {
+pub fn shrink(plan: &Plan, plant: Option<PlantedBug>, failure: &Failure) -> (Plan, Failure) {
     let watchful = failure.rule == "I-c";
     let mut best = Plan { watchful, ..plan.clone() };
     let mut failed = failure.clone();

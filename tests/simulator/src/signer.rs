@@ -13,7 +13,7 @@ use bursar_x402::signature::Signature65;
 use secrecy::SecretString;
 use tokio::sync::oneshot;
 
-use crate::faults::Plant;
+use crate::faults::PlantedBug;
 use crate::orders::PHRASE;
 use crate::tape::Tape;
 
@@ -47,13 +47,13 @@ struct Held {
 }
 
 impl WorldSigner {
-    pub(crate) fn new(tape: &Tape, plant: Option<Plant>) -> Self {
-        let ignores_freeze = plant == Some(Plant::FreezeIgnored);
+    pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>) -> Self {
+        let ignores_freeze = plant == Some(PlantedBug::FreezeIgnored);
         Self { tape: tape.clone(), ignores_freeze, ..Self::default() }
     }
 
     pub(crate) fn holds(&self, vault: &Arc<Vault>) {
-        self.vault.set(Arc::clone(vault)).expect("one vault a life");
+        self.vault.set(Arc::clone(vault)).expect("one vault per process");
     }
 
     /// Sets whether signatures wait for [`WorldSigner::release`] from now on.

@@ -1,11 +1,11 @@
 //! Executes the steps of a plan.
 
 use crate::plan::{POINTS, Step};
-use crate::store::Health;
-use crate::world::{Trouble, World};
+use crate::store::DiskHealth;
+use crate::world::{World, WorldFailure};
 
 impl World {
-    pub(crate) fn step(&mut self, step: Step) -> Result<(), Trouble> {
+    pub(crate) fn step(&mut self, step: Step) -> Result<(), WorldFailure> {
         self.count_down()?;
         let was_together = std::mem::take(&mut self.together);
         match step {
@@ -21,10 +21,10 @@ impl World {
             _alone => {}
         }
         match step {
-            Step::Ask(wish) => self.ask(&wish),
-            Step::Repeat { pick, twist } => self.repeat(pick, twist),
-            Step::Copies { wish, count } => self.copies(&wish, count),
-            Step::Crowd { wish, count } => self.crowd(&wish, count),
+            Step::Ask(planned) => self.ask(&planned),
+            Step::Repeat { pick, variant } => self.repeat(pick, variant),
+            Step::Copies { planned, count } => self.copies(&planned, count),
+            Step::Crowd { planned, count } => self.crowd(&planned, count),
             Step::Poll { pick } => match pick.of(self.ids.len()) {
                 Some(at) => self.poll(&self.ids[at].clone()),
                 None => Ok(()),
@@ -34,7 +34,9 @@ impl World {
                 None => Ok(()),
             },
             Step::Report { pick, event, hash, agent } => self.report(pick, event, hash, agent),
-            Step::Belated { wish, pick } => self.belated(&wish, pick),
+            Step::LateSettlementReport { planned, pick } => {
+                self.late_settlement_report(&planned, pick)
+            }
             Step::Redeem { pick } => self.redeem(pick),
             Step::Restart => self.stop_and_start(false),
             Step::Reboot => self.stop_and_start(true),
@@ -44,28 +46,28 @@ impl World {
                 Ok(())
             }
             Step::DiskFails { after, written } => {
-                *self.health.lock().unwrap() = Health::Fails { after, written };
+                *self.health.lock().unwrap() = DiskHealth::Fails { after, written };
                 Ok(())
             }
             Step::SlowSigner { slow } => {
-                self.life().signer.set_slow(slow);
+                self.process().signer.set_slow(slow);
                 if !slow {
-                    self.life().signer.release_all();
+                    self.process().signer.release_all();
                 }
                 self.settle()
             }
             Step::Release { agreed } => {
-                self.life().signer.release(agreed);
+                self.process().signer.release(agreed);
                 self.settle()
             }
-            weather @ (Step::Pass { .. }
+            step @ (Step::Pass { .. }
             | Step::ToExpiry { .. }
             | Step::ToMidnight { .. }
             | Step::SetClock { .. }
             | Step::RightClock
             | Step::Zone { .. }
             | Step::Sleep { .. }
-            | Step::Block { .. }) => self.weather(weather),
+            | Step::Block { .. }) => self.clock_step(step),
             order => self.operate(order),
         }
     }

@@ -12,13 +12,13 @@ use bursar_engine::journal::{Batch, Head, Reader, Seal, Snapshot, Store, StoreEr
 use bursar_engine::ports::Failpoints;
 
 use crate::disk::Disk;
-use crate::faults::{Plant, WorldFaults};
+use crate::faults::{PlantedBug, WorldFaults};
 
 /// The condition of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Health {
+pub(crate) enum DiskHealth {
     #[default]
-    Well,
+    Healthy,
     /// Commits fail after this many more. `written` decides whether the first failed commit is on disk all the same.
     Fails {
         after: u32,
@@ -31,10 +31,10 @@ pub(crate) enum Health {
 pub(crate) struct WorldStore {
     disk: Box<dyn Store>,
     below: Disk,
-    health: Arc<Mutex<Health>>,
+    health: Arc<Mutex<DiskHealth>>,
     faults: Arc<WorldFaults>,
     /// A commit that was reported as written but is not on disk: a planted bug.
-    held_back: Option<Batch>,
+    unwritten: Option<Batch>,
     /// Identities of requests that only this process remembers: another planted bug.
     remembered: BTreeMap<Vec<u8>, u64>,
 }
@@ -46,7 +46,7 @@ impl WorldStore {
     /// If the disk cannot be opened.
     pub(crate) fn open(
         disk: &Disk,
-        health: &Arc<Mutex<Health>>,
+        health: &Arc<Mutex<DiskHealth>>,
         faults: &Arc<WorldFaults>,
     ) -> Result<Self, StoreError> {
         Ok(Self {
@@ -54,7 +54,7 @@ impl WorldStore {
             below: disk.clone(),
             health: Arc::clone(health),
             faults: Arc::clone(faults),
-            held_back: None,
+            unwritten: None,
             remembered: BTreeMap::new(),
         })
     }
@@ -83,20 +83,20 @@ impl WorldStore {
 
     fn put(&mut self, batch: Batch) -> Result<(), StoreError> {
         match self.faults.plant() {
-            Some(Plant::ForgottenSync) => {
-                if let Some(earlier) = self.held_back.replace(batch) {
+            Some(PlantedBug::ForgottenSync) => {
+                if let Some(earlier) = self.unwritten.replace(batch) {
                     self.disk.commit(earlier)?;
                 }
                 Ok(())
             }
-            Some(Plant::IdentitiesInMemory) => {
+            Some(PlantedBug::IdentitiesInMemory) => {
                 let of_asks = |(key, _seq): &(Vec<u8>, u64)| matches!(key[0], b'h' | b'b' | b'k');
                 let (lost, index) = batch.index.into_iter().partition(of_asks);
                 let lost: Vec<(Vec<u8>, u64)> = lost;
                 self.remembered.extend(lost);
                 self.disk.commit(Batch { index, ..batch })
             }
-            Some(Plant::ForgottenByTheClock) if batch.snapshot.is_some() => {
+            Some(PlantedBug::ForgottenByTheClock) if batch.snapshot.is_some() => {
                 let forget_before = Some(self.faults.forget());
                 self.disk.commit(Batch { forget_before, ..batch })
             }
@@ -115,7 +115,7 @@ impl Store for WorldStore {
     }
 
     fn forgotten(&self) -> Result<u32, StoreError> {
-        if self.faults.plant() == Some(Plant::ForgottenByTheClock) {
+        if self.faults.plant() == Some(PlantedBug::ForgottenByTheClock) {
             return Ok(self.faults.forgotten());
         }
         self.disk.forgotten()
@@ -130,7 +130,7 @@ impl Store for WorldStore {
     }
 
     fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
-        match &self.held_back {
+        match &self.unwritten {
             Some(batch) if batch.entries.iter().any(|(known, _)| *known == seq) => {
                 Ok(batch.entries.iter().find(|(known, _)| *known == seq).map(|(_, b)| b.clone()))
             }
@@ -165,15 +165,15 @@ impl Store for WorldStore {
         let io = |error: std::io::Error| StoreError::from(error);
         let full = || StoreError::DiskFull("No space left on device".to_owned());
         self.faults.hit("journal.before_commit").map_err(io)?;
-        if self.faults.plant() == Some(Plant::SignedFirst) {
+        if self.faults.plant() == Some(PlantedBug::SignedFirst) {
             self.sign_first(&batch);
         }
         self.faults.hit("journal.before_sync").map_err(io)?;
         let health = *self.health.lock().unwrap();
         match health {
-            Health::Well => self.write(batch)?,
-            Health::Fails { after: 0, written } => {
-                *self.health.lock().unwrap() = Health::Failed;
+            DiskHealth::Healthy => self.write(batch)?,
+            DiskHealth::Fails { after: 0, written } => {
+                *self.health.lock().unwrap() = DiskHealth::Failed;
                 self.faults.tape().write(Observation::DiskFailed);
                 if matches!(self.below, Disk::Sectors(_)) {
                     self.below.fail(written);
@@ -184,11 +184,11 @@ impl Store for WorldStore {
                 }
                 return Err(full());
             }
-            Health::Fails { after, written } => {
-                *self.health.lock().unwrap() = Health::Fails { after: after - 1, written };
+            DiskHealth::Fails { after, written } => {
+                *self.health.lock().unwrap() = DiskHealth::Fails { after: after - 1, written };
                 self.write(batch)?;
             }
-            Health::Failed => return Err(full()),
+            DiskHealth::Failed => return Err(full()),
         }
         self.faults.committed();
         self.faults.hit("journal.after_commit").map_err(io)

@@ -17,22 +17,22 @@ pub(crate) struct Tape {
 
 #[derive(Debug, Default)]
 struct Inner {
-    seen: Vec<Observation>,
+    observations: Vec<Observation>,
     dead: bool,
 }
 
 impl Tape {
     /// Appends an observation, unless the process is dead.
-    pub(crate) fn write(&self, seen: Observation) {
+    pub(crate) fn write(&self, observation: Observation) {
         let mut inner = self.inner.lock().unwrap();
         if !inner.dead {
-            inner.seen.push(seen);
+            inner.observations.push(observation);
         }
     }
 
     /// Takes the observations since the last call.
     pub(crate) fn take(&self) -> Vec<Observation> {
-        std::mem::take(&mut self.inner.lock().unwrap().seen)
+        std::mem::take(&mut self.inner.lock().unwrap().observations)
     }
 
     pub(crate) fn is_dead(&self) -> bool {

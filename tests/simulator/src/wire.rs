@@ -7,7 +7,7 @@ use bursar_core::networks::{self, ChainId};
 use bursar_tests::offers;
 use serde_json::{Value, json};
 
-use crate::plan::{Oddity, Wish};
+use crate::plan::{Oddity, PlannedPayment};
 
 pub(crate) const CHAINS: [u64; 3] = [8453, 4663, 1];
 
@@ -79,7 +79,7 @@ impl Limits {
         )
     }
 
-    pub(crate) fn seen(&self) -> Policy {
+    pub(crate) fn auditor_policy(&self) -> Policy {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         Policy {
             payments: self.payments,
@@ -102,16 +102,16 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    pub(crate) fn new(wish: &Wish, micros: u64, own: &str, number: u64) -> Self {
-        let version = if CHAINS[wish.chain] == 8453 { wish.version } else { 2 };
-        let chain = CHAINS[wish.chain];
+    pub(crate) fn new(planned: &PlannedPayment, micros: u64, own: &str, number: u64) -> Self {
+        let version = if CHAINS[planned.chain] == 8453 { planned.version } else { 2 };
+        let chain = CHAINS[planned.chain];
         let coin = networks::by_chain(ChainId(chain)).expect("a network").stablecoin;
-        let asset = if wish.oddity == Oddity::Token {
+        let asset = if planned.oddity == Oddity::Token {
             TOKEN.to_owned()
         } else {
             format!("{:#x}", coin.address)
         };
-        let payee = match wish.oddity {
+        let payee = match planned.oddity {
             Oddity::ToNobody => format!("0x{}", "0".repeat(40)),
             Oddity::ToItself => own.to_owned(),
             Oddity::ToTheToken => asset.clone(),
@@ -119,23 +119,23 @@ impl Challenge {
         };
         let offer = Offer {
             version,
-            scheme: if wish.oddity == Oddity::OtherScheme { "upto" } else { "exact" }.to_owned(),
-            transfer_method: (wish.oddity == Oddity::OtherMethod).then(|| "permit2".to_owned()),
+            scheme: if planned.oddity == Oddity::OtherScheme { "upto" } else { "exact" }.to_owned(),
+            transfer_method: (planned.oddity == Oddity::OtherMethod).then(|| "permit2".to_owned()),
             chain,
-            reference: wish.oddity != Oddity::Token,
+            reference: planned.oddity != Oddity::Token,
             asset,
             amount: micros.into(),
             payee,
-            max_timeout_s: wish.timeout_s,
-            resource_url: wish.resource_url.map(|url| URLS[url].to_owned()),
-            domain: if wish.oddity == Oddity::Contradicts {
+            max_timeout_s: planned.timeout_s,
+            resource_url: planned.resource_url.map(|url| URLS[url].to_owned()),
+            domain: if planned.oddity == Oddity::Contradicts {
                 Domain::Contradicts
             } else {
                 Domain::Agrees
             },
         };
         let mut offers = Vec::new();
-        if wish.oddity == Oddity::SecondOffer && version == 2 {
+        if planned.oddity == Oddity::SecondOffer && version == 2 {
             offers.push(Offer { chain: 999_999, reference: false, ..offer.clone() });
         }
         offers.push(offer);

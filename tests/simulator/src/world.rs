@@ -20,13 +20,13 @@ use tempfile::TempDir;
 
 use crate::chain::WorldChain;
 use crate::disk::Disk;
-use crate::faults::{Plant, WorldFaults};
+use crate::faults::{PlantedBug, WorldFaults};
 use crate::image::Image;
-use crate::life::Life;
-use crate::plan::{Bounds, Plan, Swarm};
+use crate::plan::{JournalBounds, Plan, Swarm};
+use crate::process::Process;
 use crate::random::WorldRandom;
 use crate::run::Outcome;
-use crate::store::Health;
+use crate::store::DiskHealth;
 use crate::tape::Tape;
 
 /// Milliseconds that a machine takes to boot. Not zero, because a boot clock of zero is treated as missing.
@@ -34,33 +34,33 @@ pub(crate) const BOOT_MS: i64 = 30_000;
 
 /// One `/sign` request, kept so that it can be repeated.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
+pub(crate) struct SentCall {
     pub(crate) agent: usize,
     pub(crate) ask: Ask,
     pub(crate) body: Value,
 }
 
-pub(crate) type Trouble = (String, String);
+pub(crate) type WorldFailure = (String, String);
 
 pub(crate) struct World {
     pub(crate) swarm: Swarm,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: JournalBounds,
     pub(crate) dice: Dice,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) zone: &'static str,
     pub(crate) boot: u32,
     /// The time on a correct clock.
-    pub(crate) honest: Utc,
+    pub(crate) true_time: Utc,
     pub(crate) block_off_ms: Option<i64>,
     pub(crate) chains: Vec<Arc<WorldChain>>,
     pub(crate) ports: Chains,
     pub(crate) faults: Arc<WorldFaults>,
     pub(crate) random: Arc<WorldRandom>,
     pub(crate) disk: Disk,
-    pub(crate) health: Arc<Mutex<Health>>,
+    pub(crate) health: Arc<Mutex<DiskHealth>>,
     pub(crate) tape: Tape,
     pub(crate) auditor: Auditor,
-    pub(crate) life: Option<Life>,
+    pub(crate) process: Option<Process>,
     pub(crate) folder: PathBuf,
     _home: TempDir,
     pub(crate) at: usize,
@@ -70,48 +70,48 @@ pub(crate) struct World {
     pub(crate) password: Option<Ticket>,
     /// The agents and their credentials.
     pub(crate) agents: Vec<Agent>,
-    pub(crate) said: Vec<Said>,
+    pub(crate) sent_calls: Vec<SentCall>,
     pub(crate) ids: Vec<String>,
     pub(crate) payments: Vec<(String, Payment)>,
     pub(crate) cards: Vec<(String, String)>,
     pub(crate) number: u64,
     pub(crate) next_index: u32,
     /// Credentials that were shown to operators and are not in `agents` yet.
-    pub(crate) learnt: Arc<Mutex<Vec<Agent>>>,
+    pub(crate) new_credentials: Arc<Mutex<Vec<Agent>>>,
     /// Ids of signed requests that no response has returned yet.
-    pub(crate) untold: BTreeSet<String>,
+    pub(crate) unreturned_ids: BTreeSet<String>,
     /// Steps until the failed disk is noticed and the process restarted.
-    pub(crate) noticed: Option<u32>,
+    pub(crate) restart_in: Option<u32>,
     pub(crate) outcome: Outcome,
     pub(crate) tail: Vec<(usize, Observation)>,
 }
 
 impl World {
     /// A world with a wallet that is already set up.
-    pub(crate) fn new(plan: &Plan, plant: Option<Plant>) -> Self {
+    pub(crate) fn new(plan: &Plan, plant: Option<PlantedBug>) -> Self {
         let image = Image::get(plan.swarm.sectors);
         let mut world = Self::bare(plan, plant);
         world.disk = image.copy_to(&world.folder, plan.bounds.carry_bytes);
         (world.ticket, world.next_index) = (image.ticket, image.next_index);
-        image.seen.iter().for_each(|seen| world.tape.write(seen.clone()));
+        image.observations.iter().for_each(|seen| world.tape.write(seen.clone()));
         world
     }
 
     /// Builds the wallet that every world begins with.
-    pub(crate) fn furnished(mut self) -> Result<Image, Trouble> {
+    pub(crate) fn build_image(mut self) -> Result<Image, WorldFailure> {
         self.begin()?;
-        self.furnish()?;
-        if let Some(life) = self.life.take() {
-            life.stop();
+        self.set_up_wallet()?;
+        if let Some(process) = self.process.take() {
+            process.stop();
         }
         self.tape.write(Observation::Stopped);
-        self.hear()?;
+        self.feed_auditor()?;
         let seen = self.tail.into_iter().map(|(_at, seen)| seen).collect();
         Ok(Image::of(&self.folder, &self.disk, seen, self.ticket, self.next_index))
     }
 
     /// A world with an empty data folder.
-    pub(crate) fn bare(plan: &Plan, plant: Option<Plant>) -> Self {
+    pub(crate) fn bare(plan: &Plan, plant: Option<PlantedBug>) -> Self {
         let tape = Tape::default();
         let shm = std::path::Path::new("/dev/shm");
         let home = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() };
@@ -143,7 +143,7 @@ impl World {
             clock,
             zone: "UTC",
             boot: 1,
-            honest: start,
+            true_time: start,
             block_off_ms: plan.swarm.blocks.then_some(0),
             chains,
             ports,
@@ -156,7 +156,7 @@ impl World {
                 signed_days: plan.bounds.signed_days,
             }),
             tape,
-            life: None,
+            process: None,
             folder,
             _home: home,
             at: 0,
@@ -164,22 +164,22 @@ impl World {
             ticket: 0,
             password: None,
             agents: Vec::new(),
-            said: Vec::new(),
+            sent_calls: Vec::new(),
             ids: Vec::new(),
             payments: Vec::new(),
             cards: Vec::new(),
             number: 0,
             next_index: 0,
-            learnt: Arc::default(),
-            untold: BTreeSet::new(),
-            noticed: None,
+            new_credentials: Arc::default(),
+            unreturned_ids: BTreeSet::new(),
+            restart_in: None,
             outcome: Outcome::default(),
             tail: Vec::new(),
         }
     }
 
-    pub(crate) fn live(&mut self, plan: &Plan) -> Result<(), Trouble> {
-        self.hear()?;
+    pub(crate) fn run(&mut self, plan: &Plan) -> Result<(), WorldFailure> {
+        self.feed_auditor()?;
         self.begin()?;
         self.order_open(true)?;
         self.create_policies()?;
@@ -191,13 +191,13 @@ impl World {
             }
         }
         self.at = plan.steps.len();
-        self.calm_down()?;
+        self.finish()?;
         self.compare_replay()
     }
 
     pub(crate) fn end(mut self) -> Outcome {
-        if let Some(life) = self.life.take() {
-            life.stop();
+        if let Some(process) = self.process.take() {
+            process.stop();
         }
         self.outcome.judged.clone_from(self.auditor.rule_counts());
         self.outcome
@@ -208,12 +208,12 @@ impl World {
         self.ticket
     }
 
-    pub(crate) fn life(&mut self) -> &mut Life {
-        self.life.as_mut().expect("it lives")
+    pub(crate) fn process(&mut self) -> &mut Process {
+        self.process.as_mut().expect("a running process")
     }
 
-    pub(crate) fn hear(&mut self) -> Result<(), Trouble> {
-        self.learn();
+    pub(crate) fn feed_auditor(&mut self) -> Result<(), WorldFailure> {
+        self.take_credentials();
         for seen in self.tape.take() {
             self.note(&seen);
             if let Err(violation) = self.auditor.observe(&seen) {
@@ -225,7 +225,7 @@ impl World {
 
     /// Keeps what later steps work on: ids, payments and cards.
     fn note(&mut self, seen: &Observation) {
-        self.outcome.seen += 1;
+        self.outcome.observations += 1;
         if self.tail.len() >= 4000 {
             self.tail.drain(..2000);
         }
@@ -257,7 +257,7 @@ impl World {
                     Answer::Standing(_) | Answer::Reported { .. } => None,
                 };
                 if let Some(id) = id {
-                    self.untold.remove(id);
+                    self.unreturned_ids.remove(id);
                     if !self.ids.contains(id) {
                         self.ids.push(id.clone());
                     }
@@ -267,7 +267,7 @@ impl World {
                 if let Some(id) = &signed.request
                     && !self.ids.contains(id)
                 {
-                    self.untold.insert(id.clone());
+                    self.unreturned_ids.insert(id.clone());
                 }
             }
             Observation::OrderEnded { end: End::Refused { code }, .. } => {
@@ -278,16 +278,18 @@ impl World {
                 let surplus = self.cards.len().saturating_sub(60);
                 self.cards.drain(..surplus);
             }
-            Observation::DiskFailed => self.noticed = Some(8),
+            Observation::DiskFailed => self.restart_in = Some(8),
             _other => {}
         }
     }
 
     /// Checks that a replay of the journal gives the state in memory.
-    fn compare_replay(&mut self) -> Result<(), Trouble> {
-        self.life().rest();
+    fn compare_replay(&mut self) -> Result<(), WorldFailure> {
+        self.process().flush_core();
         self.settle()?;
-        if *self.health.lock().unwrap() == Health::Failed || self.life().core().failed().is_some() {
+        if *self.health.lock().unwrap() == DiskHealth::Failed
+            || self.process().core().failed().is_some()
+        {
             return Ok(());
         }
         let faults = self.faults.for_replay();
@@ -301,28 +303,30 @@ impl World {
             Rules::mutated(faults),
         );
         let again = again.map_err(|error| ("I-c".to_owned(), format!("no replay: {error}")))?;
-        if again.state() != self.life().core().state() {
-            let (now, then) = (self.life().core().state().clone(), again.state());
+        if again.state() != self.process().core().state() {
+            let (now, then) = (self.process().core().state().clone(), again.state());
             return Err(("I-c".to_owned(), format!("now {now:#?}\n\nby the journal {then:#?}")));
         }
         Ok(())
     }
 
     /// Stops all faults and lets time pass: everything pending must finish.
-    fn calm_down(&mut self) -> Result<(), Trouble> {
+    fn finish(&mut self) -> Result<(), WorldFailure> {
         self.together = false;
         self.faults.disarm();
         self.settle()?;
-        if *self.health.lock().unwrap() != Health::Well || self.life().core().failed().is_some() {
+        if *self.health.lock().unwrap() != DiskHealth::Healthy
+            || self.process().core().failed().is_some()
+        {
             self.die()?;
         }
-        let signer = Arc::clone(&self.life().signer);
+        let signer = Arc::clone(&self.process().signer);
         signer.set_slow(false);
         signer.release_all();
         self.settle()?;
         // Long enough for queued passwords to be checked after wrong ones.
         self.pass(300_000)?;
-        if !self.life().is_open() {
+        if !self.process().is_open() {
             self.order_open(true)?;
         }
         self.pass(30_000)?;
@@ -335,10 +339,10 @@ impl World {
         for id in self.ids.clone() {
             self.poll(&id)?;
         }
-        for hand in 0..self.agents.len() {
-            self.read_standing(hand)?;
+        for agent in 0..self.agents.len() {
+            self.read_standing(agent)?;
         }
         self.tape.write(Observation::Over);
-        self.hear()
+        self.feed_auditor()
     }
 }

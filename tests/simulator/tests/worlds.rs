@@ -4,33 +4,33 @@
 
 use std::path::Path;
 
-use bursar_simulator::{Plan, Plant, run, run_all, run_telling};
+use bursar_simulator::{Plan, PlantedBug, run, run_all, run_with_tail};
 
 /// A seed for each planted bug that finds it.
-const FOUND_BY: &[(Plant, u64)] = &[
-    (Plant::SignedFirst, 57),
-    (Plant::ForgottenSync, 0),
-    (Plant::DoubleReturn, 0),
-    (Plant::ThresholdIncluded, 0),
-    (Plant::ExpiryLate, 15),
-    (Plant::LazyAllowance, 106),
-    (Plant::IdentitiesInMemory, 14),
-    (Plant::FreezeIgnored, 229),
-    (Plant::NonceReused, 10),
-    (Plant::LimitReadOutside, 15),
-    (Plant::ReplayByOrder, 0),
-    (Plant::DeniedNotReturned, 1),
-    (Plant::KeyUnbound, 5),
-    (Plant::BootClockIgnored, 11),
-    (Plant::CommissionRenews, 24),
-    (Plant::DenialForgotten, 49),
-    (Plant::CarriedUncounted, 1450),
-    (Plant::OtherUrlUnjudged, 36),
-    (Plant::ValidityFromAsk, 21),
-    (Plant::NeverFlushed, 37),
-    (Plant::LateSettledForgotten, 52),
-    (Plant::ForgottenByTheClock, 264),
-    (Plant::OldLimitApproved, 471),
+const FOUND_BY: &[(PlantedBug, u64)] = &[
+    (PlantedBug::SignedFirst, 57),
+    (PlantedBug::ForgottenSync, 0),
+    (PlantedBug::DoubleReturn, 0),
+    (PlantedBug::ThresholdIncluded, 0),
+    (PlantedBug::ExpiryLate, 15),
+    (PlantedBug::LazyAllowance, 106),
+    (PlantedBug::IdentitiesInMemory, 14),
+    (PlantedBug::FreezeIgnored, 229),
+    (PlantedBug::NonceReused, 10),
+    (PlantedBug::LimitReadOutside, 15),
+    (PlantedBug::ReplayByOrder, 0),
+    (PlantedBug::DeniedNotReturned, 1),
+    (PlantedBug::KeyUnbound, 5),
+    (PlantedBug::BootClockIgnored, 11),
+    (PlantedBug::CommissionRenews, 24),
+    (PlantedBug::DenialForgotten, 49),
+    (PlantedBug::CarriedUncounted, 1450),
+    (PlantedBug::OtherUrlUnjudged, 36),
+    (PlantedBug::ValidityFromAsk, 21),
+    (PlantedBug::NeverFlushed, 37),
+    (PlantedBug::LateSettledForgotten, 52),
+    (PlantedBug::ForgottenByTheClock, 264),
+    (PlantedBug::OldLimitApproved, 471),
 ];
 
 #[test]
@@ -41,9 +41,9 @@ fn regression_plans_pass_the_auditor() {
         let name = entry.file_name();
         let text = std::fs::read_to_string(entry.path()).expect("a text");
         let plan = Plan::read(&text).unwrap_or_else(|error| panic!("{name:?}: {error}"));
-        assert_eq!(plan.text(), text, "{name:?} is written as failures are told");
+        assert_eq!(plan.text(), text, "{name:?} is not in the format of reported plans");
         if let Err(failure) = run(&plan, None) {
-            panic!("{name:?}: {}: {}", failure.rule, failure.what);
+            panic!("{name:?}: {}: {}", failure.rule, failure.description);
         }
         played += 1;
     }
@@ -54,7 +54,7 @@ fn regression_plans_pass_the_auditor() {
 #[test]
 fn regression_plan_fails_again_when_its_bug_is_planted() {
     let text = include_str!("../regressions/settled-late.json");
-    let found = run(&Plan::read(text).expect("a plan"), Some(Plant::LateSettledForgotten));
+    let found = run(&Plan::read(text).expect("a plan"), Some(PlantedBug::LateSettledForgotten));
     assert_eq!(found.expect_err("it is found").rule, "I-m");
 }
 
@@ -63,16 +63,16 @@ fn first_five_hundred_worlds_pass_the_auditor() {
     let seeds: Vec<u64> = (0..500).collect();
     let (_coverage, failed) = run_all(&seeds, None);
     if let Some((seed, failure)) = failed.first_key_value() {
-        let (rule, what) = (&failure.rule, &failure.what);
-        panic!("seed {seed}: {rule}: {what}\nagain: cargo xtask sim --seed {seed}");
+        let (rule, description) = (&failure.rule, &failure.description);
+        panic!("seed {seed}: {rule}: {description}\nreproduce: cargo xtask sim --seed {seed}");
     }
 }
 
 #[test]
 fn a_seed_always_gives_the_same_world() {
     for seed in 0..40 {
-        let told = || run_telling(&Plan::of(seed), None, true).expect("it passes").tail;
-        let (first, second) = (told(), told());
+        let tail_of_run = || run_with_tail(&Plan::of(seed), None, true).expect("it passes").tail;
+        let (first, second) = (tail_of_run(), tail_of_run());
         let other = first.iter().zip(&second).find(|(first, second)| first != second);
         assert!(other.is_none() && first.len() == second.len(), "seed {seed}: {other:?}");
     }
@@ -80,13 +80,13 @@ fn a_seed_always_gives_the_same_world() {
 
 #[test]
 fn every_planted_bug_is_found() {
-    let missing: Vec<_> = Plant::ALL
+    let missing: Vec<_> = PlantedBug::ALL
         .iter()
         .filter(|plant| !FOUND_BY.iter().any(|(known, _seed)| known == *plant))
         .collect();
     assert!(missing.is_empty(), "no seed finds {missing:?}");
     for (plant, seed) in FOUND_BY {
         let found = run(&Plan::of(*seed), Some(*plant));
-        assert!(found.is_err(), "{} is not found by seed {seed} any more", plant.name());
+        assert!(found.is_err(), "seed {seed} no longer finds {}", plant.name());
     }
 }

@@ -87,16 +87,16 @@ fn carry() -> Carry {
 
 fn faults() -> Arc<dyn Failpoints> {
     let wanted = std::env::var("BURSAR_TEST_FAULT").ok();
-    let told = std::env::var_os("BURSAR_TEST_REACHED");
-    if wanted.is_none() && told.is_none() {
+    let reached = std::env::var_os("BURSAR_TEST_REACHED");
+    if wanted.is_none() && reached.is_none() {
         return Arc::new(NoFailpoints);
     }
     let plan = match wanted {
         Some(text) => FaultPlan::parse(&text).expect("how:point:n, with commas between several"),
         None => FaultPlan::default(),
     };
-    Arc::new(match told {
-        Some(file) => plan.telling(std::path::Path::new(&file)),
+    Arc::new(match reached {
+        Some(file) => plan.recording(std::path::Path::new(&file)),
         None => plan,
     })
 }

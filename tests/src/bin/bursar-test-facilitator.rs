@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bursar_tests::kill::Kill;
+use bursar_tests::kill::KillAtPoint;
 
 fn main() -> ExitCode {
-    bursar_facilitator::program::main(Arc::new(Kill::from_environment()))
+    bursar_facilitator::program::main(Arc::new(KillAtPoint::from_environment()))
 }

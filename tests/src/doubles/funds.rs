@@ -11,30 +11,30 @@ use tokio::sync::Semaphore;
 
 /// A chain without Multicall3 on which every address has the same balances.
 #[derive(Debug)]
-pub struct StillChain {
+pub struct FixedBalances {
     pub native: U256,
     /// Balance by token address; any other address has no contract.
     pub tokens: BTreeMap<Address, U256>,
     /// Number of lookups that began.
-    pub looked: AtomicUsize,
+    pub lookups: AtomicUsize,
     /// Permits for lookups to continue; without a permit they wait.
     pub gate: Semaphore,
 }
 
-impl StillChain {
+impl FixedBalances {
     /// Creates a chain with these balances that never makes a lookup wait.
     pub fn new(native: u64, tokens: &[(Address, u64)]) -> Self {
         let tokens = tokens.iter().map(|(token, amount)| (*token, U256::from(*amount)));
         Self {
             native: U256::from(native),
             tokens: tokens.collect(),
-            looked: AtomicUsize::new(0),
+            lookups: AtomicUsize::new(0),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
         }
     }
 }
 
-impl Chain for StillChain {
+impl Chain for FixedBalances {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
         Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
     }
@@ -43,7 +43,7 @@ impl Chain for StillChain {
         Box::pin(async move {
             let Some(amount) = self.tokens.get(&to) else {
                 // Lookups try Multicall3 first. It is missing here, so they ask for each balance separately.
-                self.looked.fetch_add(1, Ordering::SeqCst);
+                self.lookups.fetch_add(1, Ordering::SeqCst);
                 let pass = self.gate.acquire().await.expect("never closed");
                 pass.forget();
                 return Ok(Bytes::new());

@@ -1,6 +1,6 @@
 //! Idle and slow connections must not keep active callers out.
 
-use bursar_tests::raw::Caller;
+use bursar_tests::raw::RawClient;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,21 +60,21 @@ impl Crowded {
         self.engine.url.strip_prefix("http://").and_then(|at| at.parse().ok()).expect("an address")
     }
 
-    async fn crowd(&self, size: usize) -> Vec<Caller> {
+    async fn crowd(&self, size: usize) -> Vec<RawClient> {
         let mut crowd = Vec::with_capacity(size);
         for _one in 0..size {
-            crowd.push(Caller::to(self.address()).await);
+            crowd.push(RawClient::to(self.address()).await);
         }
         crowd
     }
 
     /// Pays over a new connection.
     async fn pays(&mut self) {
-        let mut caller = Caller::to(self.address()).await;
+        let mut caller = RawClient::to(self.address()).await;
         self.pays_over(&mut caller).await;
     }
 
-    async fn pays_over(&mut self, caller: &mut Caller) {
+    async fn pays_over(&mut self, caller: &mut RawClient) {
         self.paid += 1;
         let now = jiff::Timestamp::now().as_second();
         let body = self.agent.ask(now, &offer(12_000, self.paid), None).to_string();
@@ -135,7 +135,7 @@ async fn t_40_slow_large_bodies_do_not_block_small_ones() {
         "POST /ping HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
         body.len()
     );
-    let reply = Caller::to(engine.address()).await.ask(chunked.as_bytes()).await;
+    let reply = RawClient::to(engine.address()).await.ask(chunked.as_bytes()).await;
     assert_eq!(reply.status, 404, "it was read, and there is no such agent: {reply:?}");
 }
 
@@ -195,7 +195,7 @@ async fn t_42_repeated_slow_bodies_block_no_agent() {
     for rate in ["300", "1000000"] {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
         let mut engine = Crowded::started(&Start { env, ..Start::default() }).await;
-        let mut kept = Caller::to(engine.address()).await;
+        let mut kept = RawClient::to(engine.address()).await;
         engine.pays_over(&mut kept).await;
         let begun = Arc::new(AtomicU64::new(0));
         let mut attack = JoinSet::new();

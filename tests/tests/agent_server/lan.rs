@@ -6,7 +6,7 @@ use std::net::{IpAddr, UdpSocket};
 use bursar_core::answers::{Answer, ServerAnswer};
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{Caller, json_of};
+use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
@@ -20,7 +20,7 @@ fn own_address() -> Option<IpAddr> {
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
-async fn hire(operator: &mut Operator, auth: &str) -> Agent {
+async fn add_agent(operator: &mut Operator, auth: &str) -> Agent {
     let made = operator.outcome(&format!("agent register {auth} --auth {auth}")).await;
     let Ok(Answer::Credentials(given)) = made.reply.result else {
         panic!("{:?}", made.reply.result);
@@ -44,8 +44,8 @@ fn port_of(answer: &ServerAnswer) -> u16 {
 
 async fn ask(url: &str, agent: &Agent, n: u64) -> (u16, Value) {
     let body = agent.ask(jiff::Timestamp::now().as_second(), &offer(10_000, n), None);
-    let (status, bytes) = Caller::to(url).post("/sign", &body).await.expect("an answer");
-    (status, json_of(&bytes))
+    let (status, bytes) = AgentClient::to(url).post("/sign", &body).await.expect("an answer");
+    (status, json_or_null(&bytes))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,13 +62,13 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     {
         operator.must(line).await;
     }
-    let (hmac, bearer) = (hire(&mut operator, "hmac").await, hire(&mut operator, "bearer").await);
+    let (hmac, bearer) = (add_agent(&mut operator, "hmac").await, add_agent(&mut operator, "bearer").await);
 
     // A loopback server does not listen at the network address.
     let (before, warnings) = server(&mut operator, "server status").await;
     assert_eq!((before.open_to_network, warnings), (false, Vec::new()));
     let refused =
-        Caller::to(&format!("http://{address}:{}", port_of(&before))).get("/health").await;
+        AgentClient::to(&format!("http://{address}:{}", port_of(&before))).get("/health").await;
     assert!(refused.is_err());
     operator.must("wallet lock").await;
     let fault = operator.refused("server start --allow-lan").await;
@@ -78,7 +78,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     let (open, warnings) = server(&mut operator, "server start --allow-lan").await;
     assert!(open.open_to_network && warnings == ["OPEN_TO_NETWORK"], "{warnings:?}");
     let url = format!("http://{address}:{}", port_of(&open));
-    assert_eq!(Caller::to(&url).get("/health").await.unwrap().0, 200);
+    assert_eq!(AgentClient::to(&url).get("/health").await.unwrap().0, 200);
     assert_eq!(ask(&url, &hmac, 1).await.0, 200);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     for host in ["evil.test", "0.0.0.0", "192.0.2.77", ""] {
@@ -103,7 +103,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     let (closed, _warnings) = server(&mut operator, "server start").await;
     assert!(!closed.open_to_network);
     let url = format!("http://{address}:{}", port_of(&closed));
-    assert!(Caller::to(&url).get("/health").await.is_err());
+    assert!(AgentClient::to(&url).get("/health").await.is_err());
 
     // `--allow-lan` holds for one run: another start closes the server, and the next engine does not open it.
     server(&mut operator, "server start --allow-lan").await;

@@ -1,7 +1,7 @@
 //! Requests from web pages, or with foreign host names: refused on every route.
 
 use crate::stage::{Stage, UNLIMITED};
-use bursar_tests::raw::Caller;
+use bursar_tests::raw::RawClient;
 
 /// Headers of web pages; they are sent with `Host: localhost`.
 const PAGES: &[&str] = &[
@@ -70,13 +70,13 @@ async fn t_23_no_route_answers_a_web_page_or_a_foreign_host_name() {
     let ambiguous = AMBIGUOUS.iter().map(|hosts| ((*hosts).to_owned(), 400, "BAD_REQUEST"));
     for (lines, status, code) in pages.chain(foreign).chain(ambiguous) {
         for (method, path) in ROUTES {
-            let mut caller = Caller::to(stage.address).await;
+            let mut caller = RawClient::to(stage.address).await;
             let reply = caller.ask(&request(method, path, &lines, &stage.payable(1))).await;
             let what = format!("{method} {path} {lines:?}: {reply:?}");
             assert_eq!((reply.status, reply.code().as_str()), (status, code), "{what}");
             silent_to_pages(&reply.headers, &what);
             let preflight = format!("{lines}\r\nAccess-Control-Request-Method: POST");
-            let mut caller = Caller::to(stage.address).await;
+            let mut caller = RawClient::to(stage.address).await;
             let reply = caller.ask(&request("OPTIONS", path, &preflight, "")).await;
             assert_eq!((reply.status, reply.code().as_str()), (status, code), "{what}: {reply:?}");
             silent_to_pages(&reply.headers, path);
@@ -91,7 +91,7 @@ async fn t_23_requests_of_programs_are_served_and_preflights_are_not() {
     // Node's fetch sends this mode on every POST.
     for (n, mark) in [(1, "Sec-Fetch-Mode: cors"), (2, "Sec-Fetch-Site: none"), (3, "X: y")] {
         let lines = format!("Host: localhost\r\n{mark}");
-        let mut caller = Caller::to(stage.address).await;
+        let mut caller = RawClient::to(stage.address).await;
         let reply = caller.ask(&request("POST", "/sign", &lines, &stage.payable(n))).await;
         assert_eq!(reply.json()["status"], "success", "{mark}: {reply:?}");
         silent_to_pages(&reply.headers, mark);
@@ -109,7 +109,7 @@ async fn t_23_an_absolute_request_target_is_refused_on_every_route() {
     let before = stage.head().await;
     for host in ["evil.test", "localhost", "127.0.0.1:9402"] {
         for (method, path) in ROUTES {
-            let mut caller = Caller::to(stage.address).await;
+            let mut caller = RawClient::to(stage.address).await;
             let target = format!("http://{host}{path}");
             let raw = request(method, &target, "Host: localhost", &stage.payable(1));
             let reply = caller.ask(&raw).await;
@@ -129,7 +129,7 @@ async fn t_23_an_absolute_request_target_is_refused_on_every_route() {
 async fn t_23_the_list_of_routes_matches_the_server() {
     let stage = Stage::new(UNLIMITED).await;
     let ask = async |method: &str, path: &str| {
-        let mut caller = Caller::to(stage.address).await;
+        let mut caller = RawClient::to(stage.address).await;
         caller.ask(&request(method, path, "Host: localhost", "{}")).await
     };
     let described = ask("GET", "/openapi.json").await.json();

@@ -2,7 +2,7 @@
 
 use bursar_tests::agent::Agent;
 use bursar_tests::operator::Expect;
-use bursar_tests::raw::Caller;
+use bursar_tests::raw::RawClient;
 use std::net::{IpAddr, SocketAddr};
 
 use axum::body::{Body, to_bytes};
@@ -38,13 +38,13 @@ async fn served(stage: &Stage, calls: u32, peer: impl Fn(u32) -> String) -> u32 
 async fn the_301st_request_of_a_minute_is_rate_limited() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
     let before = stage.head().await;
-    let mut caller = Caller::to(stage.address).await;
+    let mut caller = RawClient::to(stage.address).await;
     let health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for _call in 0..RATE_PER_MINUTE {
         assert_eq!(caller.ask(health).await.status, 200);
     }
     stage.engine.clock.advance(17_500);
-    let ask = async || Caller::to(stage.address).await.ask(health).await;
+    let ask = async || RawClient::to(stage.address).await.ask(health).await;
     let reply = ask().await;
     assert_eq!((reply.status, reply.code().as_str()), (429, "RATE_LIMIT_EXCEEDED"));
     assert_eq!(reply.header("retry-after"), Some("43"), "the time to the next free place");
@@ -61,9 +61,9 @@ async fn the_301st_request_of_a_minute_is_rate_limited() {
 #[tokio::test]
 async fn t_40_unproven_calls_do_not_use_an_agents_rate() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
-    let second = stage.engine.hire("second", "hmac").await;
+    let second = stage.engine.add_agent("second", "hmac").await;
     let forged = stage.payable(0).replace("SIG:", "SIG:0");
-    let mut caller = Caller::to(stage.address).await;
+    let mut caller = RawClient::to(stage.address).await;
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes();
     let strangers = [
         get("/health"),
@@ -82,7 +82,7 @@ async fn t_40_unproven_calls_do_not_use_an_agents_rate() {
     // Calls without a proof count for their address, not for the agent.
     let proven = async |agent: &Agent| {
         let body = agent.read(stage.engine.now_s()).to_string();
-        Caller::to(stage.address).await.ask(&crate::stage::post("/mandate", "", &body)).await
+        RawClient::to(stage.address).await.ask(&crate::stage::post("/mandate", "", &body)).await
     };
     for call_number in 0..RATE_PER_MINUTE {
         assert_eq!(proven(&stage.agent).await.status, 200, "{call_number}");
@@ -97,7 +97,7 @@ async fn t_40_unproven_calls_do_not_use_an_agents_rate() {
     assert_eq!(stage.head().await, before, "nothing was done");
     assert_eq!(proven(&second).await.status, 200, "each agent has its own minute");
     stage.engine.clock.advance(60_000);
-    assert_eq!(Caller::to(stage.address).await.ask(&pay).await.status, 200);
+    assert_eq!(RawClient::to(stage.address).await.ask(&pay).await.status, 200);
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn t_40_checks_run_in_the_documented_order() {
     let too_large = "Content-Length: 9999999\r\n";
     let request =
         |first: &str, lines: &str| format!("{first} HTTP/1.1\r\n{lines}\r\n").into_bytes();
-    let code = async |raw: Vec<u8>| Caller::to(stage.address).await.ask(&raw).await.code();
+    let code = async |raw: Vec<u8>| RawClient::to(stage.address).await.ask(&raw).await.code();
     let (foreign, ours) = ("Host: evil.test\r\n", "Host: localhost\r\n");
     let page = "Origin: null\r\n";
     assert_eq!(code(request("GET /agent", ours)).await, "");
@@ -195,7 +195,7 @@ async fn forwarding_headers_do_not_change_the_rate_limited_address() {
 #[tokio::test]
 async fn t_42_health_probes_and_other_unproven_calls_are_counted_separately() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
-    let mut caller = Caller::to(stage.address).await;
+    let mut caller = RawClient::to(stage.address).await;
     let health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let agent = b"GET /agent HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for call_number in 0..RATE_PER_MINUTE {

@@ -2,18 +2,18 @@
 
 use crate::stage::{Stage, UNLIMITED, post};
 use bursar_tests::framings::{CHUNKS, FRAMINGS};
-use bursar_tests::raw::Caller;
+use bursar_tests::raw::RawClient;
 
 /// Asserts a refusal with `code`, and that the server ignores the bytes after it.
 async fn refused(stage: &Stage, raw: &[u8], code: &str) {
     let shown = String::from_utf8_lossy(raw);
-    let mut caller = Caller::to(stage.address).await;
+    let mut caller = RawClient::to(stage.address).await;
     let smuggled = post("/sign", "", &stage.payable(99));
     let reply = caller.ask(&[raw, &smuggled[..]].concat()).await;
     assert_eq!(reply.code(), code, "{shown:?}: {reply:?}");
     assert_eq!(reply.json()["status"], "error", "{shown:?}");
     assert!(reply.closes(), "{shown:?}: {reply:?}");
-    assert!(!caller.goes_on().await, "{shown:?}");
+    assert!(!caller.accepts_another_request().await, "{shown:?}");
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn t_40_an_unexpected_body_is_never_parsed_as_a_request() {
                 smuggled.len()
             ),
         ] {
-            let mut caller = Caller::to(stage.address).await;
+            let mut caller = RawClient::to(stage.address).await;
             let raw = format!("{method} /health HTTP/1.1\r\nHost: localhost\r\n{framing}");
             let reply = caller.ask(raw.as_bytes()).await;
             assert_eq!(reply.status, 400, "{raw}: {reply:?}");
@@ -59,17 +59,17 @@ async fn t_40_an_unexpected_body_is_never_parsed_as_a_request() {
         }
     }
     // A body that was read stays a body, whatever it looks like.
-    let mut caller = Caller::to(stage.address).await;
+    let mut caller = RawClient::to(stage.address).await;
     let reply = caller.ask(&post("/ping", "", &smuggled)).await;
     assert_eq!((reply.status, reply.code().as_str()), (400, "INVALID_JSON"));
-    assert!(caller.goes_on().await);
+    assert!(caller.accepts_another_request().await);
     assert_eq!(stage.head().await, before);
     // A body that was not read is not parsed as the next request either.
     for path in ["/nowhere", "/health"] {
-        let mut caller = Caller::to(stage.address).await;
+        let mut caller = RawClient::to(stage.address).await;
         let reply = caller.ask(&post(path, "", &smuggled)).await;
         assert!(reply.status == 404 || reply.status == 405, "{reply:?}");
-        assert!(!caller.goes_on().await, "{path}");
+        assert!(!caller.accepts_another_request().await, "{path}");
         assert_eq!(stage.head().await, before, "{path}");
     }
 }

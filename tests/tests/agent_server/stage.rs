@@ -37,8 +37,8 @@ impl Stage {
         let settings = format!("[server]\nrate_per_minute = {rate}\n");
         std::fs::write(folder.file("settings.toml"), settings).expect("written");
         let engine = TestEngine::open(data, Setup::default()).await;
-        engine.furnish(POLICY).await;
-        let agent = engine.hire("bot", "hmac").await;
+        engine.set_up_wallet(POLICY).await;
+        let agent = engine.add_agent("bot", "hmac").await;
         let (address, listeners) =
             bind(SocketAddr::from(([127, 0, 0, 1], 0)), Exposure::Loopback).await.expect("bound");
         let server = Server::start(Arc::new(engine.engine.api()), address, listeners);

@@ -1,7 +1,7 @@
 //! The HTTP rules, at each bound and one beyond it.
 
 use bursar_core::limits::{BODY_BYTES, HEAD_BYTES, HEAD_LINES, REQUEST_LINE_BYTES};
-use bursar_tests::raw::Caller;
+use bursar_tests::raw::RawClient;
 
 use crate::stage::{Stage, UNLIMITED, post};
 
@@ -188,13 +188,13 @@ fn everything() -> Vec<Case> {
 async fn t_40_every_request_form_has_its_specified_answer() {
     let stage = Stage::new(UNLIMITED).await;
     let before = stage.head().await;
-    for (raw, status, code, goes_on) in everything() {
+    for (raw, status, code, accepts_another_request) in everything() {
         let shown = String::from_utf8_lossy(&raw[..raw.len().min(200)]).into_owned();
-        let mut caller = Caller::to(stage.address).await;
+        let mut caller = RawClient::to(stage.address).await;
         let reply = caller.ask(&raw).await;
         assert_eq!((reply.status, reply.code().as_str()), (status, code), "{shown:?}: {reply:?}");
-        assert_eq!(reply.closes(), !goes_on, "{shown:?}: {reply:?}");
-        assert_eq!(caller.goes_on().await, goes_on, "{shown:?}");
+        assert_eq!(reply.closes(), !accepts_another_request, "{shown:?}: {reply:?}");
+        assert_eq!(caller.accepts_another_request().await, accepts_another_request, "{shown:?}");
         for (name, value) in [
             ("content-type", "application/json"),
             ("x-content-type-options", "nosniff"),
@@ -213,20 +213,20 @@ async fn t_40_every_request_form_has_its_specified_answer() {
 async fn t_40_the_answer_does_not_depend_on_how_the_bytes_are_split() {
     let stage = Stage::new(UNLIMITED).await;
     let small = everything().into_iter().filter(|(raw, ..)| raw.len() < 300);
-    for (raw, status, code, goes_on) in small {
+    for (raw, status, code, accepts_another_request) in small {
         let shown = String::from_utf8_lossy(&raw).into_owned();
-        let mut caller = Caller::to(stage.address).await;
+        let mut caller = RawClient::to(stage.address).await;
         caller.trickle(&raw).await;
         let reply = caller.reply(raw.starts_with(b"HEAD ")).await.expect("an answer");
         assert_eq!((reply.status, reply.code().as_str()), (status, code), "{shown:?}: {reply:?}");
-        assert_eq!(caller.goes_on().await, goes_on, "{shown:?}");
+        assert_eq!(caller.accepts_another_request().await, accepts_another_request, "{shown:?}");
     }
 }
 
 #[tokio::test]
 async fn t_40_pipelined_requests_are_answered_in_order() {
     let stage = Stage::new(UNLIMITED).await;
-    let mut caller = Caller::to(stage.address).await;
+    let mut caller = RawClient::to(stage.address).await;
     let mut sent = Vec::new();
     for n in 0..20 {
         sent.extend(post("/sign", "", &stage.payable(n)));
@@ -245,14 +245,14 @@ async fn t_40_pipelined_requests_are_answered_in_order() {
         assert_eq!(caller.reply(false).await.expect("an answer").code(), "INVALID_JSON");
     }
     assert_eq!(paid.len(), 20);
-    assert!(caller.goes_on().await);
+    assert!(caller.accepts_another_request().await);
 }
 
 #[tokio::test]
 async fn head_is_get_without_the_body() {
     let stage = Stage::new(UNLIMITED).await;
     for path in ["/health", "/nowhere", "/sign"] {
-        let mut caller = Caller::to(stage.address).await;
+        let mut caller = RawClient::to(stage.address).await;
         let get = caller.ask(&get(path)).await;
         let head = caller.ask(&lines(&format!("HEAD {path} HTTP/1.1"), "")).await;
         assert_eq!((get.status, &get.headers), (head.status, &head.headers), "{path}");
@@ -268,11 +268,11 @@ async fn t_40_continue_is_sent_only_when_the_body_is_accepted() {
         lines(&format!("POST {path} HTTP/1.1"), &more)
     };
     let body = stage.payable(1);
-    let mut caller = Caller::to(stage.address).await;
+    let mut caller = RawClient::to(stage.address).await;
     assert_eq!(caller.ask(&expecting("/sign", body.len())).await.status, 100);
     let reply = caller.ask(body.as_bytes()).await;
     assert_eq!(reply.json()["status"], "success", "{reply:?}");
-    assert!(caller.goes_on().await);
+    assert!(caller.accepts_another_request().await);
     for (raw, status) in [
         (expecting("/nowhere", 5), 404),
         (expecting("/sign", BODY_BYTES + 1), 413),
@@ -284,21 +284,21 @@ async fn t_40_continue_is_sent_only_when_the_body_is_accepted() {
             403,
         ),
     ] {
-        let mut caller = Caller::to(stage.address).await;
+        let mut caller = RawClient::to(stage.address).await;
         assert_eq!(caller.ask(&raw).await.status, status);
-        assert!(!caller.goes_on().await);
+        assert!(!caller.accepts_another_request().await);
     }
 }
 
 #[tokio::test]
 async fn a_stopping_server_closes_idle_connections_and_its_listener() {
     let stage = Stage::new(UNLIMITED).await;
-    let mut idle = Caller::to(stage.address).await;
+    let mut idle = RawClient::to(stage.address).await;
     assert_eq!(idle.ask(&get("/health")).await.status, 200);
-    let mut fresh = Caller::to(stage.address).await;
+    let mut fresh = RawClient::to(stage.address).await;
     assert_eq!(fresh.ask(&get("/health")).await.status, 200);
     stage.server.stop(std::time::Duration::from_secs(60)).await;
     assert!(idle.reply(false).await.is_none());
-    assert!(!fresh.goes_on().await);
+    assert!(!fresh.accepts_another_request().await);
     assert!(tokio::net::TcpStream::connect(stage.address).await.is_err());
 }

@@ -15,7 +15,7 @@ use bursar_core::codes::Code;
 use bursar_core::networks::{ChainId, MULTICALL3, Network, by_chain};
 use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::Caller;
+use bursar_tests::caller::AgentClient;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::{Expect, Operator};
@@ -73,7 +73,7 @@ async fn pass_on(State(relay): State<Relay>, body: Bytes) -> String {
 /// Returns the agent's whole answer.
 async fn asked(stage: &Stage, agent: &Agent) -> String {
     let body = agent.read(jiff::Timestamp::now().as_second());
-    let caller = Caller::to(&stage.engine.url);
+    let caller = AgentClient::to(&stage.engine.url);
     let (status, bytes) = caller.post("/balances", &body).await.expect("an answer");
     let text = String::from_utf8(bytes).expect("UTF-8");
     assert_eq!(status, 200, "{text}");
@@ -119,7 +119,7 @@ async fn balances_are_exact_before_and_after_a_payment() {
     let (relay, url) = Relay::before(&chain).await;
     let mut stage = Stage::set(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
     stage.operator.must("network disable 4663").await;
-    let agent = stage.hire("bot", "hmac").await;
+    let agent = stage.add_agent("bot", "hmac").await;
     give_native(&chain, stage.payer, 1_000_000_000_000_000_001).await;
     relay.take();
 
@@ -166,7 +166,7 @@ async fn a_dead_node_gives_null_and_an_error_without_its_url() {
     let url = format!("{}/?key={KEY}", chain.url());
     let mut stage = Stage::set(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
     stage.operator.must("network disable 4663").await;
-    let agent = stage.hire("bot", "bearer").await;
+    let agent = stage.add_agent("bot", "bearer").await;
     let body = |balances: &str| {
         format!(
             "{{\"status\":\"ok\",\"wallet_address\":\"{}\",\"wallet_id\":\"pay\",{balances}}}",
@@ -207,11 +207,11 @@ async fn balances_of_a_live_network_are_returned_next_to_a_dead_one() {
     let both = [(BASE, &alive), (BASE_SEPOLIA, &dead)];
     setup.chains = both.iter().map(|(id, chain)| rpc(*id, chain.url(), &setup)).collect();
     let engine = TestEngine::start(setup).await;
-    engine.furnish("--day 10 --txn 5").await;
+    engine.set_up_wallet("--day 10 --txn 5").await;
     let mut operator = engine.operator();
     operator.must("network disable 4663").await;
     operator.must("network enable 84532").await;
-    let agent = engine.hire("bot", "hmac").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     dead.kill();
 
     let (status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
@@ -274,8 +274,8 @@ async fn balances_of_a_live_network_are_returned_next_to_a_dead_one() {
 async fn only_networks_that_the_policy_allows_are_read() {
     let setup = Setup { chains: BTreeMap::new(), ..Setup::default() };
     let engine = TestEngine::start(setup).await;
-    engine.furnish("--day 10 --txn 5 --networks 8453").await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet("--day 10 --txn 5 --networks 8453").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let (_status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
     let why = "eip155:8453: No endpoint is set for this network.";
     assert_eq!((&told["balances"], &told["balances_error"]), (&Value::Null, &json!(why)));

@@ -43,7 +43,7 @@ async fn a_contradicted_domain_that_the_chain_confirms_is_paid_under_our_tables(
     let Some(chain) = local_chain(BASE).await else { return };
     let rpc = Some(chain.url().to_owned());
     let mut stage = Stage::set(chain, Start { rpc, ..Start::default() }).await;
-    let agent = stage.hire("bot", "hmac").await;
+    let agent = stage.add_agent("bot", "hmac").await;
     for (field, claim) in CLAIMS {
         let (status, answer) = ask(&stage, &agent, field, claim).await;
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
@@ -72,7 +72,7 @@ async fn assert_held_then_settled(stage: &mut Stage, agent: &Agent) {
 async fn a_contradicted_domain_without_a_chain_is_held_with_its_reason() {
     let Some(chain) = local_chain(BASE).await else { return };
     let mut stage = Stage::set(chain, Start::default()).await;
-    let agent = stage.hire("bot", "hmac").await;
+    let agent = stage.add_agent("bot", "hmac").await;
     assert_held_then_settled(&mut stage, &agent).await;
 }
 
@@ -86,10 +86,10 @@ async fn a_node_of_another_chain_confirms_nothing_and_breaks_nothing() {
     foreign.request("anvil_setCode", json!([coin.address, code])).await.expect("set");
     let rpc = Some(foreign.url().to_owned());
     let mut stage = Stage::set(chain, Start { rpc, ..Start::default() }).await;
-    let agent = stage.hire("bot", "hmac").await;
+    let agent = stage.add_agent("bot", "hmac").await;
     assert_held_then_settled(&mut stage, &agent).await;
     for case in &CASES {
-        let agent = stage.hire(&case.name(), case.auth).await;
+        let agent = stage.add_agent(&case.name(), case.auth).await;
         let before = stage.balances().await;
         let told = stage.send(case, &agent, "/small").back().await;
         stage.assert_bought(&told, before, SMALL).await;

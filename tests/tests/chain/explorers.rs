@@ -42,9 +42,9 @@ impl Scene {
         let explorers = BTreeMap::from([(BASE, Arc::new(explorer) as Arc<dyn Explorer>)]);
         let setup = Setup { explorers, ..on_base(&Arc::new(still_chain())) };
         let engine = TestEngine::start(setup).await;
-        engine.furnish("--day 10 --txn 5 --networks 8453").await;
+        engine.set_up_wallet("--day 10 --txn 5 --networks 8453").await;
         engine.operator().must("network disable 4663").await;
-        let agent = engine.hire("bot", "hmac").await;
+        let agent = engine.add_agent("bot", "hmac").await;
         Self { engine, agent }
     }
 

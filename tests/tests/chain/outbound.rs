@@ -115,7 +115,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
 
     // Automatic payments in both versions, and their verification on the chain.
     for case in [&PYTHON, &NODE] {
-        let agent = stage.hire(&case.name(), case.auth).await;
+        let agent = stage.add_agent(&case.name(), case.auth).await;
         for path in ["/small", "/v1/small"] {
             let told = stage.send(case, &agent, path).back().await;
             assert_eq!(told.end(), ("paid", Some(0)), "{}", told.line);
@@ -124,11 +124,11 @@ async fn the_engine_connects_only_to_its_counterparties() {
             report_settled(&stage, &agent, &id, tx_hash).await;
             assert_verified(&mut stage, &id, tx_hash).await;
         }
-        let (status, balances) = stage.post("/balances", &agent.read(stage.stamp())).await;
+        let (status, balances) = stage.post("/balances", &agent.read(stage.next_second())).await;
         assert_eq!((status, &balances["status"]), (200, &json!("ok")), "{balances}");
     }
     // A payment that is approved, and one whose token domain is read from the chain.
-    let agent = stage.hire("large", "bearer").await;
+    let agent = stage.add_agent("large", "bearer").await;
     let (status, answer) = stage.ask(&stage.ask_for(&agent, "/large").await).await;
     assert_eq!(status, 202, "{answer}");
     let request = stage.held_one().await;
@@ -137,7 +137,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
     challenge["accepts"][0]["extra"]["name"] = json!("Another Name");
     let url = Some("http://192.0.2.2/never-fetched");
     let (status, answer) =
-        stage.ask(&agent.ask(stage.stamp(), &offers::header(&challenge), url)).await;
+        stage.ask(&agent.ask(stage.next_second(), &offers::header(&challenge), url)).await;
     assert_eq!(status, 200, "{answer}");
     stage.operator.must("balances").await;
 

@@ -19,7 +19,7 @@ async fn a_payment_below_the_threshold_settles_without_approval() {
     let Some(chain) = local_chain(BASE).await else { return };
     let mut stage = Stage::set(chain, Start::default()).await;
     for case in &CASES {
-        let agent = stage.hire(&case.name(), case.auth).await;
+        let agent = stage.add_agent(&case.name(), case.auth).await;
         let before = stage.balances().await;
         let told = stage.send(case, &agent, "/small").back().await;
         stage.assert_bought(&told, before, SMALL).await;
@@ -36,7 +36,7 @@ async fn a_held_payment_settles_once_the_operator_approves() {
         CASES.iter().flat_map(|case| ["/large", "/v1/large"].map(|path| (case, path)))
     {
         let agent =
-            stage.hire(&format!("{}{}", case.name(), path.replace('/', "-")), case.auth).await;
+            stage.add_agent(&format!("{}{}", case.name(), path.replace('/', "-")), case.auth).await;
         let before = stage.balances().await;
         let mut buyer = stage.send(case, &agent, path);
         let request = stage.held_one().await;
@@ -62,7 +62,7 @@ async fn a_denied_payment_is_told_with_its_reason_and_moves_nothing() {
     let mut stage = Stage::set(chain, Start::default()).await;
     let before = stage.balances().await;
     for case in &CASES {
-        let agent = stage.hire(&case.name(), case.auth).await;
+        let agent = stage.add_agent(&case.name(), case.auth).await;
         let buyer = stage.send(case, &agent, "/large");
         let request = stage.held_one().await;
         stage.operator.must(&format!("deny {} too dear", request.id)).await;
@@ -85,7 +85,7 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
     let before = stage.balances().await;
     let mut buyers = Vec::new();
     for case in &CASES {
-        let agent = stage.hire(&case.name(), case.auth).await;
+        let agent = stage.add_agent(&case.name(), case.auth).await;
         buyers.push(stage.send(case, &agent, "/large"));
     }
     let held = stage.held(CASES.len()).await;
@@ -121,7 +121,7 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
 async fn a_payment_after_the_clock_went_back_is_signed() {
     let Some(chain) = local_chain(BASE).await else { return };
     let mut stage = Stage::set(chain, Start::default()).await;
-    let agent = stage.hire("bot", "hmac").await;
+    let agent = stage.add_agent("bot", "hmac").await;
     stage.engine.skew(HOLD_MS);
     // Any journal entry records the wrong time.
     stage.operator.must("agent suspend bot").await;

@@ -24,7 +24,7 @@ async fn a_held_request_survives_a_restart_and_settles() {
     let Some(chain) = local_chain(BASE).await else { return };
     let mut stage = Stage::set(chain, Start::default()).await;
     for auth in ["hmac", "bearer"] {
-        let agent = stage.hire(auth, auth).await;
+        let agent = stage.add_agent(auth, auth).await;
         let before = stage.balances().await;
         let body = stage.ask_for(&agent, "/large").await;
         let (status, answer) = stage.ask(&body).await;
@@ -57,7 +57,7 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
     let cases =
         ["/small", "/v1/small"].into_iter().flat_map(|path| [(path, "hmac"), (path, "bearer")]);
     for (path, auth) in cases {
-        let agent = stage.hire(&format!("{auth}{}", path.replace('/', "-")), auth).await;
+        let agent = stage.add_agent(&format!("{auth}{}", path.replace('/', "-")), auth).await;
         let before = stage.balances().await;
         let body = stage.ask_for(&agent, path).await;
         let (status, answer) = stage.ask(&body).await;
@@ -92,7 +92,7 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
 async fn ten_payments_over_two_engines_have_ten_nonces_and_add_up() {
     let Some(chain) = local_chain(BASE).await else { return };
     let mut stage = Stage::set(chain, Start::default()).await;
-    let agent = stage.hire("bot", "hmac").await;
+    let agent = stage.add_agent("bot", "hmac").await;
     let before = stage.balances().await;
     let (mut nonces, mut total) = (BTreeSet::new(), 0);
     for n in 0..10 {
@@ -121,7 +121,7 @@ async fn ten_payments_over_two_engines_have_ten_nonces_and_add_up() {
 async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     let Some(chain) = local_chain(BASE).await else { return };
     let mut stage = Stage::set(chain, Start::default()).await;
-    let agent = stage.hire("bot", "hmac").await;
+    let agent = stage.add_agent("bot", "hmac").await;
     let before = stage.balances().await;
     let body = stage.ask_for(&agent, "/small").await.to_string();
     let address = stage.engine.url.strip_prefix("http://").expect("http").to_owned();
@@ -137,7 +137,7 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     timeout(PATIENCE, call.read_exact(&mut go_on)).await.expect("in time").expect("an answer");
     assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
 
-    stage.engine.ask_to_end();
+    stage.engine.request_stop();
     let end = Instant::now() + PATIENCE;
     while TcpStream::connect(&address).await.is_ok() {
         assert!(Instant::now() < end, "the engine takes calls after SIGTERM");

@@ -16,7 +16,7 @@ const FAILED: &str = "The explorer gave no valid answer: other tokens may be mis
 #[derive(Debug, Clone)]
 enum Misdeed {
     /// Sends these bytes and closes the connection.
-    Says(String),
+    FacilitatorReply(String),
     /// Sends this head, then data without end.
     Floods(String),
     /// Sends this head, then one byte every 20 ms.

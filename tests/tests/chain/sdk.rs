@@ -119,7 +119,7 @@ impl Peer {
         assert_eq!(asked.status, 402, "{asked:?}");
         let mut challenge = asked.challenge.clone();
         change(&mut challenge["accepts"][0]);
-        let (stamp, url) = (stage.stamp(), self.url(side));
+        let (stamp, url) = (stage.next_second(), self.url(side));
         let body = match side {
             Side::X402 | Side::EvmV1 => agent.ask_data(stamp, &challenge, Some(&url)),
             Side::EvmV2 => agent.ask(stamp, &header(&challenge), Some(&url)),
@@ -153,7 +153,7 @@ async fn official_servers_take_what_our_agents_pay_and_settle_it() {
     let Some((mut stage, _relay)) = sighted().await else { return };
     let peer = Peer::open(&stage.chain).await;
     for case in CASES {
-        let agent = stage.hire(&case.name(), case.auth).await;
+        let agent = stage.add_agent(&case.name(), case.auth).await;
         for side in SIDES {
             let before = stage.balances().await;
             let told = case.send(&agent, &stage.engine.url, &peer.url(side)).back().await;
@@ -175,7 +175,7 @@ async fn official_servers_take_what_our_agents_pay_and_settle_it() {
 async fn version_2_servers_get_their_offer_and_extensions_back() {
     let Some((mut stage, _relay)) = sighted().await else { return };
     let peer = Peer::open(&stage.chain).await;
-    let agent = stage.hire("bot", "bearer").await;
+    let agent = stage.add_agent("bot", "bearer").await;
     let whole = peer.signed(&stage, &agent, Side::EvmV2, NOTHING).await;
     let asked = peer.visit(Side::EvmV2, None).await.challenge;
     assert_eq!(whole["accepted"], asked["accepts"][0]);
@@ -219,7 +219,7 @@ async fn official_servers_take_what_the_helper_and_curl_pay() {
     let peer = Peer::open(&stage.chain).await;
     let folder = with_helper(&stage).await;
     for (name, auth) in PROGRAMS {
-        let agent = stage.hire(&format!("{name}-{auth}"), auth).await;
+        let agent = stage.add_agent(&format!("{name}-{auth}"), auth).await;
         for side in SIDES {
             let before = stage.balances().await;
             let command = program(name, folder.path(), &peer.url(side));
@@ -358,7 +358,7 @@ async fn official_servers_refuse_what_was_not_signed_for_them() {
     let Some((mut stage, _relay)) = sighted().await else { return };
     let peer = Peer::open(&stage.chain).await;
     stage.operator.must("network enable 84532").await;
-    let agent = stage.hire("bot", "hmac").await;
+    let agent = stage.add_agent("bot", "hmac").await;
     for side in SIDES {
         let before = stage.balances().await;
         for forgery in &FORGERIES {

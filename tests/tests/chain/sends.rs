@@ -80,7 +80,7 @@ async fn a_coin_and_a_token_are_sent_once_each() {
 async fn a_send_goes_only_to_the_submit_endpoint_and_everything_else_only_to_the_node() {
     let Some(chain) = local_chain(BASE).await else { return };
     let (node, relay) =
-        (CountingRpc::before(chain.url()).await, CountingRpc::before(chain.url()).await);
+        (CountingRpc::in_front_of(chain.url()).await, CountingRpc::in_front_of(chain.url()).await);
     let env = vec![("BURSAR_NETWORKS_8453_SUBMIT_RPC".to_owned(), relay.url.clone())];
     let start = Start { rpc: Some(node.url.clone()), env, ..Start::default() };
     let mut stage = Stage::set(chain, start).await;
@@ -94,11 +94,11 @@ async fn a_send_goes_only_to_the_submit_endpoint_and_everything_else_only_to_the
     let host = relay.url.trim_end_matches('/');
     assert!(line.finding.contains(host) && line.advice.is_none(), "{line:?}");
 
-    let taken = relay.asked();
+    let taken = relay.take_methods();
     assert!(taken.iter().any(|asked| asked == "eth_sendRawTransaction"), "{taken:?}");
     let usual = ["eth_chainId", "eth_sendRawTransaction"];
     assert!(taken.iter().all(|asked| usual.contains(&asked.as_str())), "{taken:?}");
-    let read = node.asked();
+    let read = node.take_methods();
     assert!(read.iter().any(|asked| asked.contains("eth_getTransactionReceipt")), "{read:?}");
     assert!(!read.iter().any(|asked| asked.contains("eth_sendRawTransaction")), "{read:?}");
 }

@@ -42,7 +42,7 @@ async fn number(stage: &Stage, method: &str, params: Value) -> U256 {
 /// Runs one send, from the order to its end, through a node that tells these lies.
 async fn send_through(lies: &[Lie], death: Option<&str>) {
     let Some(chain) = local_chain(BASE).await else { return };
-    let rpc = LyingRpc::before(chain.url()).await;
+    let rpc = LyingRpc::in_front_of(chain.url()).await;
     let start = Start { rpc: Some(rpc.url.clone()), ..Start::default() };
     let mut stage = Stage::set(chain, start.clone()).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
@@ -95,7 +95,7 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
     let deaths = usize::from(kill.is_some());
     assert!(restarts == deaths || (maybe && restarts == 0), "{case}: {restarts} restarts");
     // A block may come between two lies: a mined transaction is not sent again, so the later lies are not told.
-    assert!((1..=lies.len()).contains(&rpc.told()), "{case}: {} lies", rpc.told());
+    assert!((1..=lies.len()).contains(&rpc.lies_told()), "{case}: {} lies", rpc.lies_told());
     assert_eq!(
         number(&stage, "eth_getBalance", json!([TO, "latest"])).await,
         U256::from(AMOUNT),
@@ -156,7 +156,7 @@ const WEALTH: u128 = 1_000_000_000_000_000_000_000_000;
 /// Sets up a stage with this balance, in wei as hex, whose node lies on request.
 async fn stage_with(coins: &str) -> Option<(Stage, LyingRpc)> {
     let chain = local_chain(BASE).await?;
-    let rpc = LyingRpc::before(chain.url()).await;
+    let rpc = LyingRpc::in_front_of(chain.url()).await;
     let start = Start { rpc: Some(rpc.url.clone()), ..Start::default() };
     let stage = Stage::set(chain, start).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, coins])).await.expect("set");
@@ -197,9 +197,9 @@ async fn assert_sent_once(stage: &mut Stage) {
         if only.status == SendStatus::Done {
             break;
         }
-        let goes_on =
+        let accepts_another_request =
             matches!(only.status, SendStatus::Waiting | SendStatus::Sent | SendStatus::Included);
-        assert!(goes_on && Instant::now() < end, "{only:?}");
+        assert!(accepts_another_request && Instant::now() < end, "{only:?}");
         next_block(stage).await;
     }
     assert_moved(stage, AMOUNT, 1).await;
@@ -217,10 +217,10 @@ async fn t_17_an_absurd_price_of_gas_is_not_offered() {
     rpc.be_honest();
     // From the first price after the order: the send stays pending, and nothing is broadcast.
     rpc.claim_after(ANSWERS_OF_A_PRICE, Claim::GasPrice(ABSURD_PRICE));
-    let before = rpc.claimed();
+    let before = rpc.claims_made();
     stage.operator.must(&order()).await;
     let end = Instant::now() + PATIENCE;
-    while rpc.claimed() < before + 4 * ANSWERS_OF_A_PRICE {
+    while rpc.claims_made() < before + 4 * ANSWERS_OF_A_PRICE {
         assert!(Instant::now() < end, "it asked for no price");
         next_block(&mut stage).await;
     }

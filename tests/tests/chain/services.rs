@@ -101,7 +101,7 @@ async fn number(chain: &Devnet, method: &str, params: Value) -> U256 {
 async fn serve_through(lies: Vec<Lie>, blow: Blow) {
     let Some(chain) = local_chain(BASE).await else { return };
     let case = format!("{lies:?}, {blow:?}");
-    let rpc = LyingRpc::before(chain.url()).await;
+    let rpc = LyingRpc::in_front_of(chain.url()).await;
     chain.request("anvil_setBalance", json!([SIGNER, GAS_MONEY])).await.expect("set");
     chain.request("evm_setAutomine", json!([false])).await.expect("set");
     let folder = tempfile::tempdir().expect("a folder");
@@ -134,7 +134,7 @@ async fn serve_through(lies: Vec<Lie>, blow: Blow) {
     }
     assert_eq!(due, Blow::None, "{case}: the blow was never dealt");
     // A block may come between two lies: a mined transaction is not sent again, so the later lies are not told.
-    assert!((1..=lies.len()).contains(&rpc.told()), "{case}: {} lies", rpc.told());
+    assert!((1..=lies.len()).contains(&rpc.lies_told()), "{case}: {} lies", rpc.lies_told());
     let said = service.said();
     assert!(said.ends_with("END\n"), "{case}: {said}");
     assert_eq!(said.matches("Succeeded").count(), usize::from(COUNT), "{case}: {said}");

@@ -44,7 +44,7 @@ async fn buy(stage: &Stage, agent: &Agent, path: &str) -> Bought {
     let before = stage.balances().await;
     let mut body = stage.ask_for(agent, path).await;
     if agent.bearer {
-        body["idempotency_key"] = json!(format!("purchase-{}", stage.stamp()));
+        body["idempotency_key"] = json!(format!("purchase-{}", stage.next_second()));
     }
     let (status, answer) = stage.ask(&body).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
@@ -123,7 +123,7 @@ async fn programs_that_report_are_verified_in_both_versions() {
     let Some((mut stage, _relay)) = sighted().await else { return };
     let folder = with_helper(&stage).await;
     for (name, auth) in PROGRAMS {
-        let agent = stage.hire(&format!("{name}-{auth}"), auth).await;
+        let agent = stage.add_agent(&format!("{name}-{auth}"), auth).await;
         for path in PATHS {
             let before = stage.balances().await;
             let command = program(name, folder.path(), &stage.url(path));
@@ -148,7 +148,7 @@ async fn programs_that_report_are_verified_in_both_versions() {
 async fn the_example_agents_are_verified_in_both_versions() {
     let Some((mut stage, _relay)) = sighted().await else { return };
     for case in CASES {
-        let agent = stage.hire(&case.name(), case.auth).await;
+        let agent = stage.add_agent(&case.name(), case.auth).await;
         for path in PATHS {
             let before = stage.balances().await;
             let told = stage.send(&case, &agent, path).back().await;
@@ -171,7 +171,7 @@ async fn a_settled_payment_gets_no_second_header() {
     let Some((mut stage, _relay)) = sighted().await else { return };
     let mut paid = Vec::new();
     for (path, auth) in PATHS.iter().flat_map(|path| ["hmac", "bearer"].map(|auth| (path, auth))) {
-        let agent = stage.hire(&format!("{auth}{}", path.replace('/', "-")), auth).await;
+        let agent = stage.add_agent(&format!("{auth}{}", path.replace('/', "-")), auth).await;
         let bought = buy(&stage, &agent, path).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
         // After the agent's report, and again after the engine's verification.
@@ -199,7 +199,7 @@ async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
     for path in PATHS {
         // This engine cannot reach the chain, so any verification comes from the next engine.
         let mut stage = Stage::set(chain.clone(), Start::default()).await;
-        let agent = stage.hire("bot", "bearer").await;
+        let agent = stage.add_agent("bot", "bearer").await;
         let bought = buy(&stage, &agent, path).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
         stage.engine.kill();
@@ -222,7 +222,7 @@ async fn an_unmined_transaction_verifies_no_payment() {
     let Some((mut stage, relay)) = sighted().await else { return };
     let mut paid = Vec::new();
     for path in PATHS {
-        let agent = stage.hire(&format!("bot{}", path.replace('/', "-")), "bearer").await;
+        let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
         let bought = buy(&stage, &agent, path).await;
         let wrong = B256::repeat_byte(if path == PATHS[0] { 0xab } else { 0xba });
         report_settled(&stage, &agent, &bought.id, wrong).await;
@@ -286,7 +286,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
     let stranger = Address::repeat_byte(0x77);
     stage.chain.mint(stranger, 10 * SMALL).await.expect("minted");
     for path in PATHS {
-        let agent = stage.hire(&format!("bot{}", path.replace('/', "-")), "bearer").await;
+        let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
         let (bought, twin) = (buy(&stage, &agent, path).await, buy(&stage, &agent, path).await);
         let (of_stranger, moved) = call_coin(&stage.chain, stranger, plain_transfer()).await;
         assert!(moved);
@@ -316,7 +316,7 @@ async fn a_reported_failed_transaction_does_not_undo_a_settled_payment() {
     let Some((mut stage, _relay)) = sighted().await else { return };
     let pauper = Address::repeat_byte(0x78);
     for path in PATHS {
-        let agent = stage.hire(&format!("bot{}", path.replace('/', "-")), "bearer").await;
+        let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
         let bought = buy(&stage, &agent, path).await;
         let (reverted, moved) = call_coin(&stage.chain, pauper, plain_transfer()).await;
         assert!(!moved);
@@ -335,7 +335,7 @@ async fn a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final
     let pauper = Address::repeat_byte(0x78);
     let mut signed = Vec::new();
     for path in PATHS {
-        let agent = stage.hire(&format!("bot{}", path.replace('/', "-")), "hmac").await;
+        let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "hmac").await;
         let (status, answer) = stage.ask(&stage.ask_for(&agent, path).await).await;
         assert_eq!(status, 200, "{answer}");
         let (reverted, moved) = call_coin(&stage.chain, pauper, plain_transfer()).await;

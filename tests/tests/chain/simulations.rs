@@ -53,7 +53,7 @@ async fn every_kind_of_simulation_agrees_where_it_can_tell() {
         (vec![Lie::NoSimulation; 3], SimulationMethod::StateOverride),
         (vec![Lie::NoSimulation; 3], SimulationMethod::SingleCalls),
     ] {
-        let rpc = LyingRpc::before(chain.url()).await;
+        let rpc = LyingRpc::in_front_of(chain.url()).await;
         if method == SimulationMethod::SingleCalls {
             let gone = json!([bursar_core::networks::MULTICALL3, "0x"]);
             chain.request("anvil_setCode", gone).await.expect("set");

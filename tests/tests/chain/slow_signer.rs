@@ -11,7 +11,7 @@ use bursar_core::answers::{Answer, SendAnswer};
 use bursar_core::time::Utc;
 use bursar_devnet::Devnet;
 use bursar_engine::ports::{SignFault, Signer};
-use bursar_tests::doubles::{Asked, SlowSigner};
+use bursar_tests::doubles::{SignRequest, SlowSigner};
 use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::{Expect, Operator};
@@ -25,7 +25,7 @@ struct Scene {
     chain: Devnet,
     engine: TestEngine,
     operator: Operator,
-    asked: tokio::sync::mpsc::UnboundedReceiver<Asked>,
+    asked: tokio::sync::mpsc::UnboundedReceiver<SignRequest>,
 }
 
 impl Scene {
@@ -42,7 +42,7 @@ impl Scene {
             ..Setup::default()
         };
         let engine = TestEngine::start(setup).await;
-        engine.furnish("--day 10").await;
+        engine.set_up_wallet("--day 10").await;
         let mut operator = engine.operator();
         operator.must("address create other 1 \"\"").await;
         let Answer::Addresses { addresses } = operator.must("address list").await else {
@@ -72,7 +72,7 @@ impl Scene {
         sleep(PAUSE).await;
     }
 
-    async fn asked(&mut self) -> Asked {
+    async fn asked(&mut self) -> SignRequest {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Ok(asked) = self.asked.try_recv() {
@@ -98,7 +98,7 @@ impl Scene {
         }
     }
 
-    async fn sign(&self, asked: Asked) {
+    async fn sign(&self, asked: SignRequest) {
         let signature = self.engine.engine.vault().sign(asked.slip).await;
         asked.answer.send(signature).expect("somebody waits");
     }

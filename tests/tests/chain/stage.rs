@@ -146,7 +146,7 @@ impl Stage {
     }
 
     /// Registers and commissions an agent.
-    pub(crate) async fn hire(&mut self, name: &str, auth: &str) -> Agent {
+    pub(crate) async fn add_agent(&mut self, name: &str, auth: &str) -> Agent {
         let made = self.operator.outcome(&format!("agent register {name} --auth {auth}")).await;
         let Ok(Answer::Credentials(given)) = made.reply.result else {
             panic!("{:?}", made.reply.result);
@@ -171,13 +171,13 @@ impl Stage {
         let told = self.client.get(&url).send().await.expect("the merchant answers");
         assert_eq!(told.status(), 402);
         match told.headers().get("payment-required").cloned() {
-            Some(offer) => agent.ask(self.stamp(), offer.to_str().expect("text"), Some(&url)),
-            None => agent.ask_data(self.stamp(), &told.json().await.expect("JSON"), Some(&url)),
+            Some(offer) => agent.ask(self.next_second(), offer.to_str().expect("text"), Some(&url)),
+            None => agent.ask_data(self.next_second(), &told.json().await.expect("JSON"), Some(&url)),
         }
     }
 
     /// Returns a second in which no agent has signed yet.
-    pub(crate) fn stamp(&self) -> i64 {
+    pub(crate) fn next_second(&self) -> i64 {
         let now = jiff::Timestamp::now().as_second();
         let next = |last: i64| Some(now.max(last + 1));
         let last = self.stamp.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
@@ -204,7 +204,7 @@ impl Stage {
         event: &str,
         tx_hash: &str,
     ) -> (u16, Value) {
-        let body = agent.report(self.stamp(), id, event, Some(tx_hash));
+        let body = agent.report(self.next_second(), id, event, Some(tx_hash));
         answer(self.client.post(format!("{}/callback", self.engine.url)).json(&body)).await
     }
 

@@ -11,7 +11,7 @@ use bursar_domain::Status;
 use bursar_engine::journal::{Carry, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFailpoints;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{Caller, json_of};
+use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::dice::Dice;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
@@ -54,7 +54,7 @@ fn dice_of_this_run() -> Dice {
     Dice::new(seed)
 }
 
-async fn furnish(engine: &EngineProcess) -> Vec<Agent> {
+async fn set_up_wallet(engine: &EngineProcess) -> Vec<Agent> {
     let mut operator = engine.operator().await;
     for line in [
         "wallet create main",
@@ -80,7 +80,7 @@ async fn live(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize, dic
     let (answers, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let askers: Vec<_> = (0..ASKERS)
         .map(|_asker| {
-            let caller = Caller::to(&engine.url);
+            let caller = AgentClient::to(&engine.url);
             let (asks, answers, enough) =
                 (Arc::clone(asks), Arc::clone(&answers), Arc::clone(&enough));
             let mut dice = Dice::new(dice.word());
@@ -89,7 +89,7 @@ async fn live(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize, dic
                     let ask = &asks[dice.index(asks.len())];
                     // The kill closes the connection.
                     let Ok((status, bytes)) = caller.post("/sign", &ask.body).await else { return };
-                    keep(ask, status, &json_of(&bytes));
+                    keep(ask, status, &json_or_null(&bytes));
                     if answers.fetch_add(1, Ordering::SeqCst) + 1 == last {
                         enough.notify_one();
                     }
@@ -130,7 +130,7 @@ async fn kills_at_random_moments_never_make_a_second_authorization() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     let mut engine = EngineProcess::start(&folder, &carrying());
-    let agents = furnish(&engine).await;
+    let agents = set_up_wallet(&engine).await;
     let asks = agents.iter().flat_map(|agent| {
         (0..BODIES).map(|n| {
             let atoms = 30_000 + n;
@@ -190,13 +190,13 @@ async fn judge_engine(
     recorded: &BTreeMap<String, u64>,
 ) {
     let mut engine = EngineProcess::start(folder, &Start { unlock: true, ..Start::default() });
-    let caller = Caller::to(&engine.url);
+    let caller = AgentClient::to(&engine.url);
     let mut operator = engine.operator().await;
     let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };
     assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");
     for agent in agents {
         let (status, bytes) = caller.post("/status", &agent.read(now_s())).await.unwrap();
-        let answer = json_of(&bytes);
+        let answer = json_or_null(&bytes);
         assert_eq!(status, 200, "{answer}");
         let spent = answer["agent"]["spent_today_micro"].as_u64().unwrap();
         assert_eq!(spent, recorded.get(&agent.id).copied().unwrap_or(0), "{answer}");
@@ -205,8 +205,8 @@ async fn judge_engine(
     for ask in asks {
         let answered = !ask.headers.lock().unwrap().is_empty();
         let (status, bytes) = caller.post("/sign", &ask.body).await.unwrap();
-        keep(ask, status, &json_of(&bytes));
-        assert!(status == 200 || !answered, "{}", json_of(&bytes));
+        keep(ask, status, &json_or_null(&bytes));
+        assert!(status == 200 || !answered, "{}", json_or_null(&bytes));
         assert!(ask.headers.lock().unwrap().len() <= 1, "another header in the last life");
     }
     assert_eq!(engine.terminate(), Some(0));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
 use bursar_core::status::RequestStatus;
-use bursar_tests::caller::json_of;
+use bursar_tests::caller::json_or_null;
 use bursar_tests::offers::opened;
 use bursar_tests::operator::PASSWORD;
 use bursar_tests::process::Start;
@@ -96,7 +96,7 @@ impl World {
             let body = self.seen.bodies[wish.name].clone();
             let again = self.post("/sign", &body).await?;
             self.note(wish, &again);
-            let (first, second) = (json_of(&before.1), json_of(&again.1));
+            let (first, second) = (json_or_null(&before.1), json_or_null(&again.1));
             assert_eq!(again, before, "{}: first {first}, now {second}", wish.name);
         }
         Ok(())

@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_engine::journal::Carry;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{Answered, Caller, json_of};
+use bursar_tests::caller::{HttpResponse, AgentClient, json_or_null};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Operator, Outcome, PASSWORD};
 use bursar_tests::process::{EngineProcess, Start};
@@ -137,7 +137,7 @@ pub(crate) struct Seen {
     /// The body of each request, repeated byte for byte.
     pub(crate) bodies: BTreeMap<&'static str, Value>,
     /// The last final answer of `/sign` for each request.
-    pub(crate) answers: BTreeMap<&'static str, Answered>,
+    pub(crate) answers: BTreeMap<&'static str, HttpResponse>,
     pub(crate) ids: BTreeMap<&'static str, String>,
     /// Every header returned, by request.
     pub(crate) headers: BTreeMap<&'static str, BTreeSet<String>>,
@@ -153,7 +153,7 @@ pub(crate) struct World {
     home: TempDir,
     pub(crate) engine: Option<EngineProcess>,
     operator: Option<Operator>,
-    caller: Option<Caller>,
+    caller: Option<AgentClient>,
     pub(crate) password: &'static str,
     pub(crate) seen: Seen,
 }
@@ -183,7 +183,7 @@ impl World {
         let start = Start { carry: Some(CARRY), ..start.clone() };
         match EngineProcess::try_start(&self.folder(), &start) {
             Ok(engine) => {
-                self.caller = Some(Caller::to(&engine.url));
+                self.caller = Some(AgentClient::to(&engine.url));
                 let mut operator = engine.operator().await;
                 operator.password = self.password.to_owned();
                 self.operator = Some(operator);
@@ -213,7 +213,7 @@ impl World {
         (self.operator, self.caller) = (None, None);
     }
 
-    pub(crate) fn caller(&self) -> &Caller {
+    pub(crate) fn caller(&self) -> &AgentClient {
         self.caller.as_ref().expect("an engine runs")
     }
 
@@ -241,11 +241,11 @@ impl World {
         Ok(outcome.reply.result.expect("looked at above"))
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Answered, Trouble> {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<HttpResponse, Trouble> {
         self.caller().post(path, body).await.map_err(|_cut| Trouble::Lost)
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Result<Answered, Trouble> {
+    pub(crate) async fn get(&self, path: &str) -> Result<HttpResponse, Trouble> {
         self.caller().get(path).await.map_err(|_cut| Trouble::Lost)
     }
 
@@ -257,8 +257,8 @@ impl World {
     }
 
     /// Records an answer of `/sign` or of a poll; it must agree with earlier ones.
-    pub(crate) fn note(&mut self, wish: &Wish, answered: &Answered) {
-        let answer = json_of(&answered.1);
+    pub(crate) fn note(&mut self, wish: &Wish, answered: &HttpResponse) {
+        let answer = json_or_null(&answered.1);
         let id = answer["transaction_id"].as_str().or(answer["request_id"].as_str());
         if let Some(id) = id {
             let known = self.seen.ids.entry(wish.name).or_insert_with(|| id.to_owned());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::json_of;
+use bursar_tests::caller::json_or_null;
 use bursar_tests::operator::PASSWORD;
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl World {
             Step::AskInVain(name) => {
                 let body = self.body(&wish(name));
                 let (status, bytes) = self.post("/sign", &body).await?;
-                let answer = json_of(&bytes);
+                let answer = json_or_null(&bytes);
                 assert_eq!((status, answer["code"].as_str()), (403, Some("AGENTS_FROZEN")));
             }
             Step::Approve(name) => {
@@ -136,7 +136,7 @@ impl World {
     async fn ask(&mut self, wish: &Wish) -> Result<(), Trouble> {
         let body = self.body(wish);
         let answered = self.post("/sign", &body).await?;
-        let answer = json_of(&answered.1);
+        let answer = json_or_null(&answered.1);
         let held = wish.atoms >= 500_000 && wish.end != End::Refused;
         let wanted = match wish.end {
             _any if held => (202, "pending"),
@@ -169,13 +169,13 @@ impl World {
             self.note(wish, &answered);
             match answered.0 {
                 200 => {
-                    let answer = json_of(&answered.1);
+                    let answer = json_or_null(&answered.1);
                     assert_eq!(answer["status"], "success", "{answer}");
                     self.seen.answers.insert(wish.name, answered);
                     return Ok(());
                 }
                 202 => assert!(Instant::now() < end, "{}: never signed", wish.name),
-                other => panic!("{}: {other} {}", wish.name, json_of(&answered.1)),
+                other => panic!("{}: {other} {}", wish.name, json_or_null(&answered.1)),
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -211,7 +211,7 @@ impl World {
     pub(crate) async fn agent_reads(&self, name: &str) -> Result<Value, Trouble> {
         let body = self.seen.agents[name].read(crate::scenario::now_s());
         let (status, bytes) = self.post("/status", &body).await?;
-        let mut answer = json_of(&bytes);
+        let mut answer = json_or_null(&bytes);
         assert_eq!(status, 200, "{answer}");
         Ok(answer["agent"].take())
     }

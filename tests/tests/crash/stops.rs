@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{Caller, json_of};
+use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
@@ -33,7 +33,7 @@ fn answer(mut stream: TcpStream) -> Option<(u16, Value)> {
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some((status, json_of(body.as_bytes())))
+    Some((status, json_or_null(body.as_bytes())))
 }
 
 async fn furnished(engine: &EngineProcess) -> Agent {
@@ -57,19 +57,19 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let home = tempfile::tempdir().unwrap();
     let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
     let agent = furnished(&engine).await;
-    let caller = Caller::to(&engine.url);
+    let caller = AgentClient::to(&engine.url);
     let held = agent.ask(now_s(), &offer(600_000, 1), None);
     let (status, bytes) = caller.post("/sign", &held).await.unwrap();
-    assert_eq!(status, 202, "{}", json_of(&bytes));
-    let id = json_of(&bytes)["request_id"].as_str().unwrap().to_owned();
+    assert_eq!(status, 202, "{}", json_or_null(&bytes));
+    let id = json_or_null(&bytes)["request_id"].as_str().unwrap().to_owned();
 
     // Three minutes: proofs are valid for five, the hold for fifteen.
-    engine.stand_still();
+    engine.pause();
     engine.skew(3 * MINUTE_MS);
     let body = agent.ask(now_s(), &offer(300_000, 2), None);
     let copies: Vec<_> = (0..12).map(|_copy| send(&engine, &body)).collect();
     let other = send(&engine, &agent.ask(now_s(), &offer(300_000, 3), None));
-    engine.go_on();
+    engine.resume();
     let answers: Vec<_> = copies.into_iter().map(|copy| answer(copy).unwrap()).collect();
     assert!(answers.iter().all(|told| *told == answers[0]), "{answers:?}");
     // Next to the hold, the daily dollar covers one of the two; either may be read first.
@@ -79,14 +79,14 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     assert_eq!((told[1].0, &told[1].1["code"]), (429, &json!("EXCEEDS_DAILY_LIMIT")), "{told:?}");
 
     // Thirteen more minutes, past the hold's fifteen.
-    engine.stand_still();
+    engine.pause();
     engine.skew(16 * MINUTE_MS);
-    engine.go_on();
+    engine.resume();
     let fault = engine.operator().await.refused(&format!("approve {id} --yes")).await;
     assert_eq!(fault.code, Code::RequestExpired, "{fault}");
     // A new connection: the engine may have closed the idle one.
-    let polled = Caller::to(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
-    assert_eq!(json_of(&polled.1)["code"], "REQUEST_EXPIRED");
+    let polled = AgentClient::to(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
+    assert_eq!(json_or_null(&polled.1)["code"], "REQUEST_EXPIRED");
     assert_eq!(engine.terminate(), Some(0));
 }
 
@@ -97,18 +97,18 @@ async fn a_request_unread_at_the_kill_is_signed_once_when_repeated() {
     let mut engine = EngineProcess::start(&folder, &Start::default());
     let agent = furnished(&engine).await;
     let body = agent.ask(now_s(), &offer(100_000, 1), None);
-    engine.stand_still();
+    engine.pause();
     let unread = send(&engine, &body);
     engine.kill();
     assert_eq!(answer(unread), None);
 
     let start = Start { unlock: true, ..Start::default() };
     let mut engine = EngineProcess::start(&folder, &start);
-    let caller = Caller::to(&engine.url);
+    let caller = AgentClient::to(&engine.url);
     let first = caller.post("/sign", &body).await.unwrap();
-    assert_eq!(first.0, 200, "{}", json_of(&first.1));
+    assert_eq!(first.0, 200, "{}", json_or_null(&first.1));
     assert_eq!(caller.post("/sign", &body).await.unwrap(), first);
     let read = caller.post("/status", &agent.read(now_s())).await.unwrap();
-    assert_eq!(json_of(&read.1)["agent"]["spent_today_micro"], 100_000);
+    assert_eq!(json_or_null(&read.1)["agent"]["spent_today_micro"], 100_000);
     assert_eq!(engine.terminate(), Some(0));
 }

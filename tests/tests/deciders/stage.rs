@@ -15,7 +15,7 @@ use bursar_engine::ports::Signer;
 use bursar_tests::agent::Agent;
 use bursar_tests::dice::Dice;
 use bursar_tests::doubles::SlowSigner;
-use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
 use tokio::sync::Barrier;
@@ -61,7 +61,7 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) async fn new() -> Self {
         let (signer, mut slips) = SlowSigner::machine();
-        let setup = Setup { settings: NO_RATE, signer: Some(signer), ..Setup::default() };
+        let setup = Setup { settings: UNLIMITED_RATE_SETTINGS, signer: Some(signer), ..Setup::default() };
         let engine = Arc::new(TestEngine::start(setup).await);
         let signed = Arc::new(Mutex::new(BTreeMap::new()));
         let (vault, counted) = (Arc::clone(engine.engine.vault()), Arc::clone(&signed));
@@ -75,8 +75,8 @@ impl Stage {
                 let _nobody_waits = asked.answer.send(vault.sign(asked.slip).await);
             }
         });
-        engine.furnish(POLICY).await;
-        let agent = engine.hire("bot", "bearer").await;
+        engine.set_up_wallet(POLICY).await;
+        let agent = engine.add_agent("bot", "bearer").await;
         engine.engine.serve_control().await.expect("served");
         let mut operators = vec![engine.operator()];
         for program in [Program::Console, Program::Command] {

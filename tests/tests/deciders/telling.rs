@@ -27,8 +27,8 @@ async fn a_second_decision_is_refused_with_the_first_deciders_name_and_time() {
 #[tokio::test]
 async fn an_engine_that_was_restarted_knows_who_decided_and_why() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10 --txn 3").await;
-    let agent = engine.hire("bot", "bearer").await;
+    engine.set_up_wallet("--day 10 --txn 3").await;
+    let agent = engine.add_agent("bot", "bearer").await;
     let mut ids = Vec::new();
     for n in 0..3 {
         let (_, told) = engine.post("/sign", &agent.ask(engine.now_s(), &offer(1, n), None)).await;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use bursar_tests::process::allow_open_files;
-use bursar_tests::raw::Caller;
+use bursar_tests::raw::RawClient;
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -73,7 +73,7 @@ async fn health_until(address: SocketAddr, mut opened: oneshot::Receiver<()>) ->
     let mut is_opened = false;
     loop {
         let begun = Instant::now();
-        let mut caller = Caller::from(OTHER, address).await.expect("connected");
+        let mut caller = RawClient::from(OTHER, address).await.expect("connected");
         assert_eq!(caller.ask(HEALTH).await.status, 200);
         took.push(begun.elapsed());
         is_opened |= opened.try_recv().is_ok();
@@ -148,9 +148,9 @@ async fn t_40_a_flood_does_not_starve_bloat_or_hang_the_proxy() {
 #[tokio::test]
 async fn t_40_one_half_sent_head_does_not_hold_up_the_stop() {
     for mut service in Service::both().await {
-        let mut half = Caller::to(service.address).await;
+        let mut half = RawClient::to(service.address).await;
         half.send(b"GET /health HTTP/1.1\r\nHo").await;
-        let mut idle = Caller::to(service.address).await;
+        let mut idle = RawClient::to(service.address).await;
         idle.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         assert_eq!(idle.reply(false).await.expect("an answer").status, 200);
         let begun = Instant::now();

@@ -1,7 +1,7 @@
 //! Raw requests to the public services: each has exactly one answer, and nothing after a refused one is read.
 
 use bursar_tests::framings::{CHUNKS, FRAMINGS};
-use bursar_tests::raw::Caller;
+use bursar_tests::raw::RawClient;
 
 use crate::stage::Service;
 
@@ -68,16 +68,16 @@ fn cases(service: &Service) -> Vec<Case> {
 #[tokio::test]
 async fn t_40_public_services_answer_each_raw_request_once_however_it_is_cut() {
     for service in Service::both().await {
-        for (raw, status, goes_on) in cases(&service) {
+        for (raw, status, accepts_another_request) in cases(&service) {
             let shown = String::from_utf8_lossy(&raw[..raw.len().min(200)]).into_owned();
             let shown = format!("{}: {shown:?}", service.name);
-            let mut caller = Caller::to(service.address).await;
+            let mut caller = RawClient::to(service.address).await;
             let reply = caller.ask(&raw).await;
             assert_eq!(reply.status, status, "{shown}: {reply:?}");
-            assert_eq!(reply.closes(), !goes_on, "{shown}: {reply:?}");
-            assert_eq!(caller.goes_on().await, goes_on, "{shown}");
+            assert_eq!(reply.closes(), !accepts_another_request, "{shown}: {reply:?}");
+            assert_eq!(caller.accepts_another_request().await, accepts_another_request, "{shown}");
             if raw.len() < 300 {
-                let mut caller = Caller::to(service.address).await;
+                let mut caller = RawClient::to(service.address).await;
                 caller.trickle(&raw).await;
                 let reply = caller.reply(false).await.expect("an answer");
                 assert_eq!(reply.status, status, "{shown}, byte by byte: {reply:?}");
@@ -89,12 +89,12 @@ async fn t_40_public_services_answer_each_raw_request_once_however_it_is_cut() {
 /// Asserts that the request is refused, and that the request after it is not read.
 async fn refused(service: &Service, raw: &str) {
     let shown = format!("{}: {raw:?}", service.name);
-    let mut caller = Caller::to(service.address).await;
+    let mut caller = RawClient::to(service.address).await;
     let smuggled = health("");
     let reply = caller.ask(&[raw.as_bytes(), &smuggled[..]].concat()).await;
     assert!(reply.status == 400 || reply.status == 413, "{shown}: {reply:?}");
     assert!(reply.closes(), "{shown}: {reply:?}");
-    assert!(!caller.goes_on().await, "{shown}");
+    assert!(!caller.accepts_another_request().await, "{shown}");
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_tests::process::memory;
 use bursar_tests::service::ServiceProcess;
-use bursar_tests::settling::Settling;
-use bursar_tests::upstream::{Does, Upstream, answer};
+use bursar_tests::scripted_facilitator::ScriptedFacilitator;
+use bursar_tests::upstream::{Behavior, Upstream, answer};
 use bursar_tests::{facilitator, proxy};
 
 /// Hard limit of open files, as many systems set it.
@@ -17,7 +17,7 @@ const SOFT_FILES: u32 = 256;
 /// The things that a service needs to run; dropped last.
 enum Around {
     Facilitator { _home: facilitator::Home },
-    Proxy { _home: proxy::Home, _upstream: Upstream, _settling: Settling },
+    Proxy { _home: proxy::Home, _upstream: Upstream, _facilitator: ScriptedFacilitator },
 }
 
 /// A service and the route that reads a body.
@@ -45,13 +45,13 @@ impl Service {
     }
 
     pub(crate) async fn proxy() -> Self {
-        let upstream = Upstream::serve(Does::Whole(answer("hello"))).await;
-        let settling = Settling::serve().await;
-        let home = proxy::Home::new(&upstream.url, &settling.url, "");
+        let upstream = Upstream::serve(Behavior::Whole(answer("hello"))).await;
+        let facilitator = ScriptedFacilitator::serve().await;
+        let home = proxy::Home::new(&upstream.url, &facilitator.url, "");
         let program = "bursar-test-proxy";
         let process =
             ServiceProcess::start_with_files(program, &home.settings(), SOFT_FILES, FILES);
-        let around = Around::Proxy { _home: home, _upstream: upstream, _settling: settling };
+        let around = Around::Proxy { _home: home, _upstream: upstream, _facilitator: facilitator };
         Self::new("proxy", process, "/v1/chat/completions", 128.0, around)
     }
 

@@ -11,7 +11,7 @@ use alloy_primitives::{B256, U256};
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Home, ask};
 use bursar_tests::lying_rpc::LyingRpc;
-use bursar_tests::payer::{Paid, Payer, Way};
+use bursar_tests::payer::{SignedPayment, Payer, TransferMethod};
 use bursar_tests::service::ServiceProcess;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ async fn answered(day: &Day, job: &Job) -> Value {
     }
 }
 
-fn jobs(paid: &[Paid]) -> Vec<Job> {
+fn jobs(paid: &[SignedPayment]) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (payment, paid) in paid.iter().enumerate() {
         let good = payment % 50 != 7;
@@ -94,7 +94,7 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let count = std::env::var("BURSAR_PAYMENTS").ok().and_then(|text| text.parse().ok());
     let count: usize = count.unwrap_or(PAYMENTS);
-    let node = LyingRpc::before(chain.url()).await;
+    let node = LyingRpc::in_front_of(chain.url()).await;
     let home = furnished(&chain, &node.url, 3, "wait_ms = 4000", "").await;
     let mut payers = Vec::new();
     for _one in 0..PAYERS {
@@ -103,11 +103,11 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
         payers.push(payer);
     }
     let one = |at: usize| {
-        let mut due = payers[at % PAYERS].owes(chain.network(), SHOP, 1_000);
-        due.before += 3_600;
-        payers[at % PAYERS].pay(Way::Eip3009, &due)
+        let mut terms = payers[at % PAYERS].terms(chain.network(), SHOP, 1_000);
+        terms.valid_before_s += 3_600;
+        payers[at % PAYERS].pay(TransferMethod::Eip3009, &terms)
     };
-    let paid: Vec<Paid> = (0..count).map(one).collect();
+    let paid: Vec<SignedPayment> = (0..count).map(one).collect();
     let jobs = Arc::new(jobs(&paid));
     let before = chain.balance_of(SHOP).await.expect("told");
     chain.set_block_time(1).await.expect("set");
@@ -155,10 +155,10 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
                 assert_eq!(told["errorReason"], "invalid_signature", "{told}");
             }
         }
-        let due = &paid[*payment].due;
-        let used = chain.authorization_used(due.from, due.nonce).await.expect("told");
+        let terms = &paid[*payment].terms;
+        let used = chain.authorization_used(terms.from, terms.nonce).await.expect("told");
         assert_eq!(used, good[payment], "{payment}: {answers:?}");
-        moved += if used { due.amount } else { U256::ZERO };
+        moved += if used { terms.amount } else { U256::ZERO };
     }
     assert_eq!(by_payment.len(), count);
     assert_eq!(chain.balance_of(SHOP).await.expect("told") - before, moved);

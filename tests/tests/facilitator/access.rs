@@ -1,6 +1,6 @@
 //! Access control: API keys, and rate limits that a caller cannot evade by claiming another address.
 
-use bursar_tests::payer::Way;
+use bursar_tests::payer::TransferMethod;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -34,7 +34,7 @@ impl Stage {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_api_keys_configured_a_caller_needs_one() {
     let Some(stage) = Stage::set(BASE, 1, &keys(&["shop", "stall"])).await else { return };
-    let body = stage.pay(&stage.payer().await, Way::Eip3009, 10).body(2);
+    let body = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 10).body(2);
     let digest = hex::encode(Sha256::digest("key of shop"));
     let refused: [&[(&str, &str)]; 7] = [
         &[],

@@ -10,7 +10,7 @@ use bursar_serve::findings::{Finding, Mark};
 use bursar_tests::facilitator::Home;
 use serde_json::{Value, json};
 
-use bursar_tests::payer::Way;
+use bursar_tests::payer::TransferMethod;
 
 use crate::stage::{BASE, Stage, furnished};
 
@@ -60,7 +60,7 @@ async fn status(home: &Home, metrics: &str) -> Output {
 async fn status_reports_balances_spent_gas_and_a_stopped_facilitator() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let told = stage.settle(&stage.pay(&payer, Way::Eip3009, 700).body(2)).await;
+    let told = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 700).body(2)).await;
     assert_eq!(told["success"], true, "{told}");
     let metrics = stage.facilitator.running.metrics_address.expect("metrics").to_string();
     let _mining = stage.keep_mining();

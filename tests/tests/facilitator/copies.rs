@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bursar_tests::payer::Way;
+use bursar_tests::payer::TransferMethod;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -42,13 +42,13 @@ fn one_success(copies: usize) -> BTreeMap<String, usize> {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    for (way, copies) in
-        [(Way::Eip3009, 16), (Way::Permit2, 16), (Way::Prism, 16), (Way::Eip3009, 100)]
+    for (method, copies) in
+        [(TransferMethod::Eip3009, 16), (TransferMethod::Permit2, 16), (TransferMethod::Prism, 16), (TransferMethod::Eip3009, 100)]
     {
         let payer = stage.payer().await;
-        let body = stage.pay(&payer, way, 5_000).body(2);
+        let body = stage.pay(&payer, method, 5_000).body(2);
         let answers = join_all((0..copies).map(|_one| stage.settle_copy(&body))).await;
-        assert_eq!(outcomes(&answers), one_success(copies), "{way:?}");
+        assert_eq!(outcomes(&answers), one_success(copies), "{method:?}");
         let success = answers.iter().find(|answer| answer["success"] == true).expect("one");
         for answer in answers.iter().filter(|answer| answer["success"] == false) {
             assert_eq!(answer["transaction"], "", "{answer}");
@@ -68,7 +68,7 @@ async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash
 async fn a_success_that_was_returned_is_not_returned_again_after_a_restart() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     assert_eq!(stage.settle_copy(&body).await["success"], true);
     let Stage { chain, facilitator, home } = stage;
     facilitator.stop().await;
@@ -83,7 +83,7 @@ async fn a_success_that_was_returned_is_not_returned_again_after_a_restart() {
 async fn the_request_that_repeats_its_key_receives_the_success_again_and_no_other() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     let by = async |key: &str| stage.facilitator.post_by("/settle", &body, key).await.1;
     let first = by("mine").await;
     assert_eq!(first["success"], true, "{first}");
@@ -106,7 +106,7 @@ async fn the_request_that_repeats_its_key_receives_the_success_again_and_no_othe
 async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 300").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
     let pending = stage.settle_copy(&body).await;
     assert_eq!(pending["errorReason"], "settlement_pending", "{pending}");
@@ -133,7 +133,7 @@ async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
 async fn a_success_returned_to_a_repeat_with_its_key_goes_to_no_copy() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 300").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     let by = async |key: &str| stage.facilitator.post_by("/settle", &body, key).await.1;
     stage.chain.set_automine(false).await.expect("set");
     assert_eq!(by("mine").await["errorReason"], "settlement_pending");
@@ -154,7 +154,7 @@ async fn a_success_returned_to_a_repeat_with_its_key_goes_to_no_copy() {
 async fn a_payment_in_flight_fails_verification_for_other_callers() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 5000").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
     let looks = async {
         until_sent(&stage).await;
@@ -176,7 +176,7 @@ async fn a_payment_in_flight_fails_verification_for_other_callers() {
 async fn an_undelivered_success_goes_to_the_next_request() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 8000").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
     let address = stage.facilitator.running.address;
     let mut connection = TcpStream::connect(address).await.expect("connected");
@@ -207,7 +207,7 @@ async fn an_undelivered_success_goes_to_the_next_request() {
 async fn with_repeats_set_to_success_every_copy_receives_it() {
     let Some(stage) = Stage::set(BASE, 1, "repeats = \"success\"").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     let answers = join_all((0..16).map(|_one| stage.settle_copy(&body))).await;
     assert_eq!(outcomes(&answers), BTreeMap::from([("success".to_owned(), 16)]));
     stage.facilitator.stop().await;

@@ -6,7 +6,7 @@ use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::ask;
 use bursar_tests::lying_rpc::{LATE, Lie, LyingRpc};
-use bursar_tests::payer::{Paid, Way, now_s};
+use bursar_tests::payer::{SignedPayment, TransferMethod, now_s};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
@@ -25,7 +25,7 @@ async fn until_paid(stage: &Stage, amount: u64) -> Value {
     let end = Instant::now() + PATIENCE;
     loop {
         let payer = stage.payer().await;
-        let body = stage.pay(&payer, Way::Eip3009, amount).body(2);
+        let body = stage.pay(&payer, TransferMethod::Eip3009, amount).body(2);
         let (_status, told) = stage.facilitator.post("/settle", &body).await;
         if told["success"] == true {
             return told;
@@ -43,8 +43,8 @@ async fn settle_down(stage: &Stage) {
     }
 }
 
-async fn is_used(stage: &Stage, paid: &Paid) -> bool {
-    stage.chain.authorization_used(paid.due.from, paid.due.nonce).await.expect("told")
+async fn is_used(stage: &Stage, paid: &SignedPayment) -> bool {
+    stage.chain.authorization_used(paid.terms.from, paid.terms.nonce).await.expect("told")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,15 +53,15 @@ async fn without_coin_nothing_is_accepted_and_a_top_up_is_seen_at_once() {
     stage.fund_signers(U256::ZERO).await;
     let payer = stage.payer().await;
     // Balances are refreshed every few seconds.
-    let body = stage.pay(&payer, Way::Eip3009, 700).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 700).body(2);
     let end = Instant::now() + PATIENCE;
     while stage.verify(&body).await["isValid"] == true {
         assert!(Instant::now() < end, "it never saw that its signers have no coin");
         sleep(Duration::from_millis(100)).await;
     }
     let mut refused = Vec::new();
-    for way in [Way::Eip3009, Way::Permit2] {
-        let paid = stage.pay(&payer, way, 700);
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
+        let paid = stage.pay(&payer, method, 700);
         let verdict = stage.verify(&paid.body(2)).await;
         assert_eq!(verdict["invalidReason"], "facilitator_out_of_gas", "{verdict}");
         let told = stage.settle_copy(&paid.body(2)).await;
@@ -85,12 +85,12 @@ async fn a_signer_that_is_drained_after_the_acceptance_moves_nothing_when_it_is_
     let before = stage.balance(SHOP).await;
     // This payment makes the facilitator cache a balance, which the drain then makes stale.
     let payer = stage.payer().await;
-    let first = stage.settle_copy(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;
+    let first = stage.settle_copy(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
     assert_eq!(first["success"], true, "{first}");
     stage.fund_signers(U256::ZERO).await;
     let mut refused = Vec::new();
-    for way in [Way::Eip3009, Way::Permit2, Way::Eip3009] {
-        let paid = stage.pay(&payer, way, 700);
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Eip3009] {
+        let paid = stage.pay(&payer, method, 700);
         let told = stage.settle_copy(&paid.body(2)).await;
         assert_eq!(told["success"], false, "{told}");
         assert_eq!(told["transaction"], "", "no node has it: {told}");
@@ -103,7 +103,7 @@ async fn a_signer_that_is_drained_after_the_acceptance_moves_nothing_when_it_is_
     until_paid(&stage, 900).await;
     settle_down(&stage).await;
     assert_eq!(stage.balance(SHOP).await - before, U256::from(1_000), "only the two successes");
-    for paid in refused.iter().filter(|paid| paid.way == Way::Eip3009) {
+    for paid in refused.iter().filter(|paid| paid.method == TransferMethod::Eip3009) {
         assert!(!is_used(&stage, paid).await);
     }
     stage.facilitator.stop().await;
@@ -115,12 +115,12 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
     for lie in [Lie::Drop, Lie::TimeoutAfterAccept, Lie::Forget, Lie::Underpriced, Lie::NonceTooLow]
     {
         let Some(chain) = full_chain_or_skip(BASE).await else { return };
-        let node = LyingRpc::before(chain.url()).await;
+        let node = LyingRpc::in_front_of(chain.url()).await;
         let url = node.url.clone();
         // Longer than one probe: a forgotten transaction is broadcast again unless the answer is due first.
         let stage = Stage::through(chain, &url, 1, "wait_ms = 700", "").await;
         let payer = stage.payer().await;
-        let paid = stage.pay(&payer, Way::Eip3009, 700);
+        let paid = stage.pay(&payer, TransferMethod::Eip3009, 700);
         stage.chain.set_automine(false).await.expect("set");
         node.tell([lie]);
         let told = stage.settle_copy(&paid.body(2)).await;
@@ -148,15 +148,15 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broadcast_in_flight_when_the_answer_is_due_is_not_reported_as_refused() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let node = LyingRpc::before(chain.url()).await;
+    let node = LyingRpc::in_front_of(chain.url()).await;
     let url = node.url.clone();
     let stage = Stage::through(chain, &url, 1, "wait_ms = 300", "").await;
     let payer = stage.payer().await;
     stage.chain.set_automine(false).await.expect("set");
     node.tell([Lie::Late]);
-    let body = stage.pay(&payer, Way::Eip3009, 700).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 700).body(2);
     let (status, told) = stage.facilitator.post("/settle", &body).await;
-    assert_eq!(node.told(), 1, "{told}");
+    assert_eq!(node.lies_told(), 1, "{told}");
     assert_eq!(status, 503, "{told}");
     sleep(LATE).await;
     settle_down(&stage).await;
@@ -172,21 +172,21 @@ async fn a_broadcast_in_flight_when_the_answer_is_due_is_not_reported_as_refused
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_expires_while_no_node_answers_is_not_sent_afterwards() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let node = LyingRpc::before(chain.url()).await;
+    let node = LyingRpc::in_front_of(chain.url()).await;
     let url = node.url.clone();
     let stage = Stage::through(chain, &url, 1, "wait_ms = 500", "").await;
     let payer = stage.payer().await;
-    let mut due = payer.owes(stage.network(), SHOP, 700);
-    due.before = now_s() + 9;
-    let paid = payer.pay(Way::Eip3009, &due);
+    let mut terms = payer.terms(stage.network(), SHOP, 700);
+    terms.valid_before_s = now_s() + 9;
+    let paid = payer.pay(TransferMethod::Eip3009, &terms);
     // The node refuses the broadcast, then freezes until the payment has expired.
     stage.chain.set_automine(false).await.expect("set");
     node.tell([Lie::Drop]);
     let told = stage.settle_copy(&paid.body(2)).await;
     assert_eq!(told["success"], false, "{told}");
     let sent = node.broadcast();
-    node.freeze(Duration::from_secs(due.before.saturating_sub(now_s()) + 1));
-    while now_s() <= due.before {
+    node.freeze(Duration::from_secs(terms.valid_before_s.saturating_sub(now_s()) + 1));
+    while now_s() <= terms.valid_before_s {
         sleep(Duration::from_millis(50)).await;
     }
     settle_down(&stage).await;
@@ -206,11 +206,11 @@ async fn gas_is_bounded_by_price_by_value_and_by_the_day() {
     let stage = Stage::through(chain, &url, 1, "", "").await;
     let payer = stage.payer().await;
     // The default limits allow the specification's smallest payment on a local chain.
-    let least = stage.pay(&payer, Way::Eip3009, 10).body(2);
+    let least = stage.pay(&payer, TransferMethod::Eip3009, 10).body(2);
     assert_eq!(stage.settle_copy(&least).await["success"], true);
     let refused = async |more: &str, reason: &str| {
         let other = Stage::through(stage.chain.clone(), &url, 1, "", more).await;
-        let body = other.pay(&payer, Way::Eip3009, 10).body(2);
+        let body = other.pay(&payer, TransferMethod::Eip3009, 10).body(2);
         assert_eq!(other.verify(&body).await["invalidReason"], reason, "{more}");
         assert_eq!(other.settle_copy(&body).await["errorReason"], reason, "{more}");
         other.facilitator.stop().await;
@@ -237,7 +237,7 @@ async fn a_prism_payment_needs_the_coin_of_the_only_signer_that_may_send_it() {
         until_paid(&stage, 100).await;
         sleep(Duration::from_millis(500)).await;
         let payer = stage.payer().await;
-        let body = stage.pay(&payer, Way::Prism, 700).body(2);
+        let body = stage.pay(&payer, TransferMethod::Prism, 700).body(2);
         let verdict = stage.verify(&body).await;
         let told = stage.settle_copy(&body).await;
         if told["success"] == true {
@@ -277,7 +277,7 @@ async fn a_spent_gas_budget_stays_spent_after_a_restart() {
     let stage = Stage { chain, facilitator, home };
     let payer = stage.payer().await;
     let pay =
-        async |stage: &Stage| stage.settle_copy(&stage.pay(&payer, Way::Eip3009, 10).body(2)).await;
+        async |stage: &Stage| stage.settle_copy(&stage.pay(&payer, TransferMethod::Eip3009, 10).body(2)).await;
     let mut paid = 0;
     let spent = loop {
         assert!(paid < 30, "no budget was ever spent");
@@ -318,7 +318,7 @@ async fn t_58_a_caller_that_spent_its_budget_leaves_another_caller_its_own() {
     let pay = async |caller: &str| {
         let fee = json!([gwei]);
         stage.chain.request("anvil_setNextBlockBaseFeePerGas", fee).await.expect("set");
-        let body = stage.pay(&payer, Way::Eip3009, 10).body(2);
+        let body = stage.pay(&payer, TransferMethod::Eip3009, 10).body(2);
         let asked = stage.facilitator.request("POST", "/settle").json(&body);
         let told = asked.header("x-api-key", format!("key of {caller}")).send().await;
         let told: Value = told.expect("answered").json().await.expect("JSON");
@@ -349,7 +349,7 @@ async fn t_58_a_caller_that_spent_its_budget_leaves_another_caller_its_own() {
 async fn t_58_the_default_ceiling_rejects_a_cent_at_80_gwei() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 10_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 10_000).body(2);
     assert_eq!(stage.verify(&body).await["isValid"], true);
     let fee = json!([U256::from(80_000_000_000_u64)]);
     stage.chain.request("anvil_setNextBlockBaseFeePerGas", fee).await.expect("set");
@@ -384,7 +384,7 @@ async fn ten_thousand_payments_of_one_unit_cost_no_more_than_the_budget() {
     let stage = Stage { chain, facilitator, home };
     let payer = stage.payer().await;
     let bodies: Vec<Value> =
-        (0..10_000).map(|_one| stage.pay(&payer, Way::Eip3009, 1).body(2)).collect();
+        (0..10_000).map(|_one| stage.pay(&payer, TransferMethod::Eip3009, 1).body(2)).collect();
     let asked = futures::stream::iter(&bodies).map(|body| stage.settle_copy(body));
     let answers: Vec<Value> = asked.buffer_unordered(8).collect().await;
     let paid = answers.iter().filter(|told| told["success"] == true).count();
@@ -424,8 +424,8 @@ async fn a_withdrawal_survives_a_kill_at_any_point() {
         chain.request("anvil_setBalance", drain).await.expect("set");
         let payer = bursar_tests::payer::Payer::random();
         chain.mint(payer.address(), 10_000).await.expect("minted");
-        let due = payer.owes(chain.network(), SHOP, 700);
-        let body = payer.pay(Way::Eip3009, &due).body(2);
+        let terms = payer.terms(chain.network(), SHOP, 700);
+        let body = payer.pay(TransferMethod::Eip3009, &terms).body(2);
         assert_eq!(ask(&process.url, "/settle", &body).await, None, "{point}: it was not reached");
         assert!(!process.wait().success());
         let process = home.start_process(None);
@@ -435,7 +435,7 @@ async fn a_withdrawal_survives_a_kill_at_any_point() {
         let told = loop {
             assert!(Instant::now() < end, "{point}: no end");
             chain.mine(1).await.expect("mined");
-            let used = chain.authorization_used(due.from, due.nonce).await.expect("told");
+            let used = chain.authorization_used(terms.from, terms.nonce).await.expect("told");
             let pool = chain.request("txpool_status", json!([])).await.expect("told");
             let count = json!([home.signers[0], "latest"]);
             let sent = chain.request("eth_getTransactionCount", count).await.expect("told");

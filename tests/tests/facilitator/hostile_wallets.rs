@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_devnet::{Call, WalletMode};
-use bursar_tests::payer::{Due, PERMIT2, Paid, Payer, Way};
+use bursar_tests::payer::{PaymentTerms, PERMIT2, SignedPayment, Payer, TransferMethod};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -79,8 +79,8 @@ impl Stage {
         self.chain.request("anvil_setStorageAt", mode).await.expect("set");
     }
 
-    fn pay_from(&self, owner: &Payer, way: Way, wallet: Address) -> Paid {
-        owner.pay(way, &Due { from: wallet, ..owner.owes(self.network(), SHOP, 1_000) })
+    fn pay_from(&self, owner: &Payer, method: TransferMethod, wallet: Address) -> SignedPayment {
+        owner.pay(method, &PaymentTerms { from: wallet, ..owner.terms(self.network(), SHOP, 1_000) })
     }
 }
 
@@ -120,14 +120,14 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-async fn hostile_wallets_by(way: Way) {
+async fn hostile_wallets_by(method: TransferMethod) {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let neighbour = stage.payer().await;
     for Case { at_look, when_settled, good } in cases() {
-        let case = format!("{way:?}, {at_look:?} and then {when_settled:?}");
+        let case = format!("{method:?}, {at_look:?} and then {when_settled:?}");
         let owner = Payer::random();
         let wallet = stage.hostile(&owner, at_look).await;
-        let body = stage.pay_from(&owner, way, wallet).body(2);
+        let body = stage.pay_from(&owner, method, wallet).body(2);
         let told = timeout(LONG, stage.verify(&body)).await.expect(&case);
         check_verify(&case, &told);
         if let Some(good) = good
@@ -142,7 +142,7 @@ async fn hostile_wallets_by(way: Way) {
         let coin = stage.coin_of_signer().await;
         let had = stage.balance(wallet).await;
         let mining = stage.keep_mining();
-        let beside = stage.pay(&neighbour, Way::Eip3009, 77).body(2);
+        let beside = stage.pay(&neighbour, TransferMethod::Eip3009, 77).body(2);
         let both = async { tokio::join!(stage.settle(&body), stage.settle(&beside)) };
         let (told, theirs) = timeout(LONG, both).await.expect(&case);
         assert_eq!(theirs["success"], true, "{case}: a neighbour: {theirs}");
@@ -167,12 +167,12 @@ async fn hostile_wallets_by(way: Way) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_wallet_that_pays_by_eip3009_harms_nobody() {
-    hostile_wallets_by(Way::Eip3009).await;
+    hostile_wallets_by(TransferMethod::Eip3009).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_wallet_that_pays_by_permit2_harms_nobody() {
-    hostile_wallets_by(Way::Permit2).await;
+    hostile_wallets_by(TransferMethod::Permit2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,7 +181,7 @@ async fn a_wallet_that_burns_gas_when_sent_is_reported_as_a_failed_transaction()
     let owner = Payer::random();
     let wallet = stage.hostile(&owner, WalletMode::BurnsWhenSent).await;
     let _mining = stage.keep_mining();
-    let told = stage.settle(&stage.pay_from(&owner, Way::Eip3009, wallet).body(2)).await;
+    let told = stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
     assert_eq!(told["errorReason"], "invalid_exact_evm_transaction_failed", "{told}");
     assert_eq!(told["transaction"], "", "{told}");
     stage.facilitator.stop().await;
@@ -193,11 +193,11 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
     let (owner, thief) = (Payer::random(), Payer::random());
     let wallet = stage.hostile(&owner, WalletMode::Honest).await;
     let mut refusals = Vec::new();
-    for way in [Way::Eip3009, Way::Permit2] {
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         let refusal =
             |case, body| Refusal { case, code: "invalid_signature", body, payer: Some(wallet) };
-        let stolen = stage.pay_from(&thief, way, wallet).body(2);
-        let good = stage.pay_from(&owner, way, wallet).body(2);
+        let stolen = stage.pay_from(&thief, method, wallet).body(2);
+        let good = stage.pay_from(&owner, method, wallet).body(2);
         let garbage = json!(format!("0x{}", "5a".repeat(65)));
         let signature = "/paymentPayload/payload/signature";
         refusals.push(refusal("another key's", stolen));
@@ -205,11 +205,11 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
         refusals.push(refusal("nothing", with(&good, signature, json!("0x"))));
     }
     // Prism does not ask any wallet contract, not even an honest one.
-    let due = Due { from: wallet, nonce: B256::ZERO, ..owner.owes(stage.network(), SHOP, 10) };
+    let terms = PaymentTerms { from: wallet, nonce: B256::ZERO, ..owner.terms(stage.network(), SHOP, 10) };
     refusals.push(Refusal {
         case: "by Prism",
         code: "invalid_signature",
-        body: owner.pay(Way::Prism, &due).body(2),
+        body: owner.pay(TransferMethod::Prism, &terms).body(2),
         payer: Some(wallet),
     });
     stage.refuses(&refusals).await;
@@ -217,35 +217,35 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
 }
 
 /// Plans a wallet that is not deployed, and gives it money.
-async fn planned(stage: &Stage, owner: &Payer) -> (Due, Address, Bytes) {
-    let mut due = owner.owes(stage.network(), SHOP, 1_000);
-    let planned = stage.chain.counterfactual(owner.address(), due.nonce.into()).await;
+async fn planned(stage: &Stage, owner: &Payer) -> (PaymentTerms, Address, Bytes) {
+    let mut terms = owner.terms(stage.network(), SHOP, 1_000);
+    let planned = stage.chain.counterfactual(owner.address(), terms.nonce.into()).await;
     let planned = planned.expect("planned");
-    due.from = planned.wallet;
-    stage.chain.mint(due.from, PURSE).await.expect("minted");
-    stage.chain.approve_as(due.from, stage.coin(), PERMIT2).await.expect("approved");
+    terms.from = planned.wallet;
+    stage.chain.mint(terms.from, PURSE).await.expect("minted");
+    stage.chain.approve_as(terms.from, stage.coin(), PERMIT2).await.expect("approved");
     // No contract can be deployed at an address with a nonce (EIP-684): keep the approval, reset the nonce.
-    stage.chain.request("anvil_setNonce", json!([due.from, "0x0"])).await.expect("set");
-    (due, planned.factory, planned.calldata)
+    stage.chain.request("anvil_setNonce", json!([terms.from, "0x0"])).await.expect("set");
+    (terms, planned.factory, planned.calldata)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    for way in [Way::Eip3009, Way::Permit2] {
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         let block = stage.number("eth_blockNumber", json!([])).await;
         let (owner, thief) = (Payer::random(), Payer::random());
-        let (due, factory, data) = planned(&stage, &owner).await;
+        let (terms, factory, data) = planned(&stage, &owner).await;
         let (other, _factory, others) = planned(&stage, &Payer::random()).await;
-        let refusal = |case, code, paid: Paid| Refusal {
+        let refusal = |case, code, paid: SignedPayment| Refusal {
             case,
             code,
             body: paid.body(2),
-            payer: Some(due.from),
+            payer: Some(terms.from),
         };
         let unlisted = "eip6492_factory_not_allowed";
         let unsigned = "invalid_signature";
-        let wrapped = |who: &Payer, to, data: &[u8]| who.pay_undeployed(way, &due, to, data);
+        let wrapped = |who: &Payer, to, data: &[u8]| who.pay_undeployed(method, &terms, to, data);
         let refusals = [
             refusal("a stranger's factory", unlisted, wrapped(&owner, SHOP, &data)),
             refusal("the token as factory", unlisted, wrapped(&owner, stage.coin(), &data)),
@@ -256,18 +256,18 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
             refusal("another's signature", unsigned, wrapped(&thief, factory, &data)),
         ];
         stage.refuses(&refusals).await;
-        assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new(), "{way:?}: nothing was sent");
+        assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new(), "{method:?}: nothing was sent");
         // Another account deploys the wallet in the meantime: the wrapper does no harm.
         deployed_by_somebody(&stage, factory, &data).await;
         let forged =
             refusal("another's, when it is there", unsigned, wrapped(&thief, factory, &data));
         stage.refuses(&[forged]).await;
         let body = wrapped(&owner, factory, &data).body(2);
-        assert_eq!(stage.verify(&body).await["isValid"], true, "{way:?}");
+        assert_eq!(stage.verify(&body).await["isValid"], true, "{method:?}");
         let told = stage.settle(&body).await;
-        assert_eq!(told["success"], true, "{way:?}: {told}");
+        assert_eq!(told["success"], true, "{method:?}: {told}");
         let code = stage.chain.request("eth_getCode", json!([other.from, "latest"])).await;
-        assert_eq!(code.expect("code"), "0x", "{way:?}: nobody else's wallet was deployed");
+        assert_eq!(code.expect("code"), "0x", "{method:?}: nobody else's wallet was deployed");
     }
     stage.facilitator.stop().await;
 }
@@ -276,15 +276,15 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
 async fn a_wallet_that_was_deployed_by_its_payment_pays_again_at_once() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let owner = Payer::random();
-    let (due, factory, data) = planned(&stage, &owner).await;
+    let (terms, factory, data) = planned(&stage, &owner).await;
     // The facilitator has now cached that the account has no code.
-    let early = owner.pay(Way::Eip3009, &due).body(2);
+    let early = owner.pay(TransferMethod::Eip3009, &terms).body(2);
     assert_eq!(stage.verify(&early).await["isValid"], false);
-    let first = owner.pay_undeployed(Way::Eip3009, &due, factory, &data).body(2);
+    let first = owner.pay_undeployed(TransferMethod::Eip3009, &terms, factory, &data).body(2);
     assert_eq!(stage.verify(&first).await["isValid"], true);
     assert_eq!(stage.settle(&first).await["success"], true);
-    let next = Due { nonce: B256::repeat_byte(2), ..due };
-    let told = stage.settle(&owner.pay(Way::Eip3009, &next).body(2)).await;
+    let next = PaymentTerms { nonce: B256::repeat_byte(2), ..terms };
+    let told = stage.settle(&owner.pay(TransferMethod::Eip3009, &next).body(2)).await;
     assert_eq!(told["success"], true, "{told}");
     stage.facilitator.stop().await;
 }
@@ -298,7 +298,7 @@ async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
     let block = stage.number("eth_blockNumber", json!([])).await;
     let _mining = stage.keep_mining();
     for _payment in 0..4 {
-        let told = stage.settle(&stage.pay_from(&owner, Way::Eip3009, wallet).body(2)).await;
+        let told = stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
         assert_eq!(told["success"], false, "{told}");
     }
     let (each, _fees) = stage.used_since(block).await;
@@ -311,8 +311,8 @@ async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
 async fn an_account_that_gets_code_after_verification_is_settled_alone() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let (payer, neighbour) = (stage.payer().await, stage.payer().await);
-    let good = stage.pay(&neighbour, Way::Eip3009, 70).body(2);
-    let bad = stage.pay(&payer, Way::Eip3009, 80).body(2);
+    let good = stage.pay(&neighbour, TransferMethod::Eip3009, 70).body(2);
+    let bad = stage.pay(&payer, TransferMethod::Eip3009, 80).body(2);
     for body in [&good, &bad] {
         assert_eq!(stage.verify(body).await["isValid"], true);
     }
@@ -340,15 +340,15 @@ async fn a_payer_of_an_unexpected_kind_is_checked_again_as_what_it_is() {
     let amount =
         json!([payer.address(), B256::with_last_byte(1), B256::from(U256::from(1_000_000))]);
     stage.chain.request("anvil_setStorageAt", amount).await.expect("set");
-    let told = stage.settle(&stage.pay(&payer, Way::Eip3009, 80).body(2)).await;
+    let told = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 80).body(2)).await;
     assert_eq!(told["success"], false, "{told}");
     assert_eq!(told["transaction"], "", "{told}");
     assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new());
     // A deployed wallet, whose factory burns all its gas when asked to deploy it again.
     let owner = Payer::random();
-    let (due, factory, data) = planned(&stage, &owner).await;
+    let (terms, factory, data) = planned(&stage, &owner).await;
     deployed_by_somebody(&stage, factory, &data).await;
-    let paid = owner.pay_undeployed(Way::Eip3009, &due, factory, &data);
+    let paid = owner.pay_undeployed(TransferMethod::Eip3009, &terms, factory, &data);
     let told = stage.settle(&paid.body(2)).await;
     assert_eq!(told["success"], true, "{told}");
     let (each, _fees) = stage.used_since(block).await;
@@ -368,8 +368,8 @@ async fn deployed_by_somebody(stage: &Stage, factory: Address, data: &Bytes) {
 async fn an_account_that_starts_burning_gas_in_flight_does_not_harm_its_batch() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let (payer, neighbour) = (stage.payer().await, stage.payer().await);
-    let good = stage.pay(&neighbour, Way::Eip3009, 70).body(2);
-    let bad = stage.pay(&payer, Way::Eip3009, 80).body(2);
+    let good = stage.pay(&neighbour, TransferMethod::Eip3009, 70).body(2);
+    let bad = stage.pay(&payer, TransferMethod::Eip3009, 80).body(2);
     for body in [&good, &bad] {
         assert_eq!(stage.verify(body).await["isValid"], true);
     }

@@ -8,7 +8,7 @@ use alloy_primitives::U256;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Home, ask};
-use bursar_tests::payer::{Payer, Way};
+use bursar_tests::payer::{Payer, TransferMethod};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
@@ -133,8 +133,8 @@ async fn killed_at(point: &str, time: u8) {
     for n in 0..6 {
         let payer = Payer::random();
         chain.mint(payer.address(), PURSE).await.expect("minted");
-        let due = payer.owes(chain.network(), SHOP, 1_000 + n);
-        bodies.push(payer.pay(Way::Eip3009, &due).body(2));
+        let terms = payer.terms(chain.network(), SHOP, 1_000 + n);
+        bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }
     let before = chain.balance_of(SHOP).await.expect("told");
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;

@@ -3,7 +3,7 @@
 use alloy_primitives::U256;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
-use bursar_tests::payer::{Payer, Way};
+use bursar_tests::payer::{Payer, TransferMethod};
 use futures::StreamExt;
 
 use crate::kills::{assert_tidy, settle_all};
@@ -17,14 +17,14 @@ const AT_ONCE: usize = 4;
 async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let case = format!("{lies:?}, {fault:?}");
-    let node = LyingRpc::before(chain.url()).await;
+    let node = LyingRpc::in_front_of(chain.url()).await;
     let home = furnished(&chain, &node.url, 1, "wait_ms = 1500\nin_flight = 2", "").await;
     let mut bodies = Vec::new();
     for n in 0..PAYMENTS {
         let payer = Payer::random();
         chain.mint(payer.address(), PURSE).await.expect("minted");
-        let due = payer.owes(chain.network(), SHOP, 1_000 + n);
-        bodies.push(payer.pay(Way::Eip3009, &due).body(2));
+        let terms = payer.terms(chain.network(), SHOP, 1_000 + n);
+        bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }
     node.tell(lies.iter().copied());
     let before = chain.balance_of(SHOP).await.expect("told");
@@ -33,7 +33,7 @@ async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
     let moved = chain.balance_of(SHOP).await.expect("told") - before;
     assert_eq!(moved, U256::from(3_003), "{case}");
     // Fewer broadcasts than lies may occur, because all three payments may share one transaction.
-    assert!(node.told() >= 1, "{case}: no lie was told");
+    assert!(node.lies_told() >= 1, "{case}: no lie was told");
     assert_tidy(&chain, &home, &case).await;
 }
 

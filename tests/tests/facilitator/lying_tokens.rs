@@ -5,7 +5,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_devnet::{Call, TokenMode};
-use bursar_tests::payer::{Due, PERMIT2, PRISM, Paid, Payer, Way, token_domain};
+use bursar_tests::payer::{PaymentTerms, PERMIT2, PRISM, SignedPayment, Payer, TransferMethod, token_domain};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, SHOP, Stage};
@@ -54,18 +54,18 @@ impl Odd {
         Self { token, payer }
     }
 
-    fn due(&self, stage: &Stage, way: Way) -> Due {
-        let mut due = self.payer.owes(stage.network(), SHOP, AMOUNT);
-        due.token = self.token;
-        due.domain = token_domain("Odd", "1", stage.network(), self.token);
-        if way == Way::Prism {
-            due.nonce = B256::ZERO;
+    fn terms(&self, stage: &Stage, method: TransferMethod) -> PaymentTerms {
+        let mut terms = self.payer.terms(stage.network(), SHOP, AMOUNT);
+        terms.token = self.token;
+        terms.domain = token_domain("Odd", "1", stage.network(), self.token);
+        if method == TransferMethod::Prism {
+            terms.nonce = B256::ZERO;
         }
-        due
+        terms
     }
 
-    fn pay(&self, stage: &Stage, way: Way) -> Value {
-        body(&self.payer.pay(way, &self.due(stage, way)))
+    fn pay(&self, stage: &Stage, method: TransferMethod) -> Value {
+        body(&self.payer.pay(method, &self.terms(stage, method)))
     }
 
     async fn has(&self, stage: &Stage, who: Address) -> U256 {
@@ -73,21 +73,21 @@ impl Odd {
     }
 }
 
-fn body(paid: &Paid) -> Value {
-    match paid.way {
-        Way::Eip3009 => terms(&paid.body(2), "extra", &json!({ "name": "Odd", "version": "1" })),
-        Way::Permit2 | Way::Prism => paid.body(2),
+fn body(paid: &SignedPayment) -> Value {
+    match paid.method {
+        TransferMethod::Eip3009 => with_term(&paid.body(2), "extra", &json!({ "name": "Odd", "version": "1" })),
+        TransferMethod::Permit2 | TransferMethod::Prism => paid.body(2),
     }
 }
 
 /// Returns whether a payment by this method settles in a token of this mode.
-fn is_good(way: Way, mode: TokenMode) -> bool {
+fn is_good(method: TransferMethod, mode: TokenMode) -> bool {
     match mode {
         TokenMode::Honest => true,
         TokenMode::DoesNothing | TokenMode::TakesFee | TokenMode::OnlyReports => false,
         // The amount moves, but no event proves it.
         TokenMode::MovesSilently => false,
-        TokenMode::Plain | TokenMode::PlainWithoutAnswer => way != Way::Eip3009,
+        TokenMode::Plain | TokenMode::PlainWithoutAnswer => method != TransferMethod::Eip3009,
         TokenMode::PlainRefusing => false,
     }
 }
@@ -108,11 +108,11 @@ async fn a_success_requires_that_exactly_the_amount_moved() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let _mining = stage.keep_mining();
     let mut wrong = Vec::new();
-    for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
         for mode in MODES {
-            let case = format!("{way:?}, {mode:?}");
+            let case = format!("{method:?}, {mode:?}");
             let odd = Odd::new(&stage, mode).await;
-            let body = odd.pay(&stage, way);
+            let body = odd.pay(&stage, method);
             let told = stage.verify(&body).await;
             check_verify(&case, &told);
             let settled = stage.settle(&body).await;
@@ -121,7 +121,7 @@ async fn a_success_requires_that_exactly_the_amount_moved() {
             let went = U256::from(PURSE) - odd.has(&stage, odd.payer.address()).await;
             let exact = came == U256::from(AMOUNT) && went == came;
             let success = settled["success"] == true;
-            if success && !exact || success != is_good(way, mode) {
+            if success && !exact || success != is_good(method, mode) {
                 wrong.push(format!("{case}: {went} went and {came} came: {told} {settled}"));
             }
         }
@@ -133,16 +133,16 @@ async fn a_success_requires_that_exactly_the_amount_moved() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_starts_lying_after_verification_is_refused_at_settlement() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    for way in [Way::Eip3009, Way::Permit2] {
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         for mode in [TokenMode::DoesNothing, TokenMode::TakesFee, TokenMode::OnlyReports] {
             let odd = Odd::new(&stage, TokenMode::Honest).await;
-            let body = odd.pay(&stage, way);
-            assert_eq!(stage.verify(&body).await["isValid"], true, "{way:?}, {mode:?}");
+            let body = odd.pay(&stage, method);
+            assert_eq!(stage.verify(&body).await["isValid"], true, "{method:?}, {mode:?}");
             stage.chain.set_token_mode(odd.token, mode).await.expect("set");
             let told = stage.settle(&body).await;
             let lied = "invalid_exact_evm_transfer_event_mismatch";
-            assert_eq!(told["errorReason"], lied, "{way:?}, {mode:?}: {told}");
-            assert_eq!(told["transaction"], "", "{way:?}, {mode:?}: {told}");
+            assert_eq!(told["errorReason"], lied, "{method:?}, {mode:?}: {told}");
+            assert_eq!(told["transaction"], "", "{method:?}, {mode:?}: {told}");
         }
     }
     stage.facilitator.stop().await;
@@ -153,11 +153,11 @@ async fn a_token_that_starts_lying_after_verification_is_refused_at_settlement()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
         // The token's numbers for: does nothing, takes a fee, moves silently.
         for mode in [1, 2, 4] {
             let odd = Odd::new(&stage, TokenMode::Honest).await;
-            let body = odd.pay(&stage, way);
+            let body = odd.pay(&stage, method);
             stage.chain.set_automine(false).await.expect("set");
             let turns = async {
                 loop {
@@ -176,7 +176,7 @@ async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
             };
             let (told, _mining) = tokio::join!(stage.settle(&body), turns);
             check_settle("lies in the block", &body, &told);
-            assert_eq!(told["success"], false, "{way:?}, {mode}: {told}");
+            assert_eq!(told["success"], false, "{method:?}, {mode}: {told}");
         }
     }
     stage.facilitator.stop().await;
@@ -188,9 +188,9 @@ async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
 async fn an_unrelated_transfer_in_the_same_transaction_settles_no_authorization() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let ours = payer.owes(stage.network(), SHOP, AMOUNT);
-    let theirs = Due { to: OTHER, ..ours.clone() };
-    let signed = payer.pay(Way::Eip3009, &theirs).payload["signature"].clone();
+    let ours = payer.terms(stage.network(), SHOP, AMOUNT);
+    let theirs = PaymentTerms { to: OTHER, ..ours.clone() };
+    let signed = payer.pay(TransferMethod::Eip3009, &theirs).payload["signature"].clone();
     let together = bursar_core::networks::MULTICALL3;
     stage.chain.approve_as(payer.address(), stage.coin(), together).await.expect("approved");
     let used = IToken::transferWithAuthorizationCall {
@@ -198,7 +198,7 @@ async fn an_unrelated_transfer_in_the_same_transaction_settles_no_authorization(
         to: theirs.to,
         value: theirs.amount,
         validAfter: U256::ZERO,
-        validBefore: U256::from(theirs.before),
+        validBefore: U256::from(theirs.valid_before_s),
         nonce: theirs.nonce,
         signature: serde_json::from_value(signed).expect("bytes"),
     };
@@ -211,7 +211,7 @@ async fn an_unrelated_transfer_in_the_same_transaction_settles_no_authorization(
     stage.chain.request("anvil_setBalance", coin).await.expect("set");
     let call = Call::new(sender, together, &ITogether::aggregate3Call { parts });
     stage.chain.send_as(&call).await.expect("sent");
-    let told = stage.settle(&payer.pay(Way::Eip3009, &ours).body(2)).await;
+    let told = stage.settle(&payer.pay(TransferMethod::Eip3009, &ours).body(2)).await;
     assert_eq!(told["success"], false, "{told}");
     assert_eq!(told["transaction"], "", "{told}");
     stage.facilitator.stop().await;

@@ -3,11 +3,11 @@
 use alloy_primitives::{Address, B256, U256, address};
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::counting_rpc::CountingRpc;
-use bursar_tests::payer::{Due, PROXY, Payer, Way, now_s};
+use bursar_tests::payer::{PaymentTerms, PROXY, Payer, TransferMethod, now_s};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, SHOP, Stage};
-use crate::verdict::{terms, with, without};
+use crate::verdict::{with_term, with, without};
 
 const OTHER: Address = address!("0x7777777777777777777777777777777777777777");
 
@@ -18,7 +18,7 @@ const ABOVE_ALL: &str =
 /// Sets up a stage whose facilitator reaches its node through a call counter.
 async fn counted() -> Option<(Stage, CountingRpc)> {
     let chain = full_chain_or_skip(BASE).await?;
-    let node = CountingRpc::before(chain.url()).await;
+    let node = CountingRpc::in_front_of(chain.url()).await;
     let stage = Stage::through(chain, &node.url, 1, "", "").await;
     // The facilitator asks for the price of data once a minute, by `eth_call`: wait for the first one.
     while !about_payments(&node).contains(&"eth_call".to_owned()) {
@@ -29,7 +29,7 @@ async fn counted() -> Option<(Stage, CountingRpc)> {
 
 /// Takes the counted calls and keeps those about payments, without the facilitator's own periodic calls.
 fn about_payments(node: &CountingRpc) -> Vec<String> {
-    let mut asked = node.asked();
+    let mut asked = node.take_methods();
     asked.retain(|methods| methods.contains("eth_call") || methods.contains("eth_getCode"));
     asked
 }
@@ -128,9 +128,9 @@ fn odd_texts(good: &str) -> Vec<(&'static str, Vec<u8>)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_request_gets_400_with_a_reason_and_causes_no_node_call() {
     let Some((stage, node)) = counted().await else { return };
-    let body = stage.pay(&stage.payer().await, Way::Eip3009, 500).body(2);
+    let body = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 500).body(2);
     assert_eq!(stage.verify(&body).await["isValid"], true, "all but the change is good");
-    node.asked();
+    node.take_methods();
     let mut bodies: Vec<(String, Vec<u8>)> = odd_values(&body)
         .into_iter()
         .map(|(case, body)| (case, body.to_string().into_bytes()))
@@ -161,8 +161,8 @@ async fn an_invalid_request_gets_400_with_a_reason_and_causes_no_node_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required() {
     let Some((stage, node)) = counted().await else { return };
-    let body = stage.pay(&stage.payer().await, Way::Eip3009, 500).body(2).to_string();
-    node.asked();
+    let body = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 500).body(2).to_string();
+    node.take_methods();
     for path in ["/verify", "/settle"] {
         let long = format!("{body}{}", " ".repeat(300 << 10));
         let asked = stage.facilitator.request("POST", path);
@@ -187,13 +187,13 @@ async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required()
 }
 
 /// Otherwise good payments with signatures that no token accepts.
-fn bad_signatures(payer: &Payer, way: Way, due: &Due) -> Vec<(&'static str, Value)> {
+fn bad_signatures(payer: &Payer, method: TransferMethod, terms: &PaymentTerms) -> Vec<(&'static str, Value)> {
     let changed = |change: fn(&mut Vec<u8>)| {
         let twist = |mut signature: Vec<u8>| {
             change(&mut signature);
             signature
         };
-        payer.pay_with(way, due, twist).body(2)
+        payer.pay_with(method, terms, twist).body(2)
     };
     vec![
         ("high s", changed(|signature| twin(signature))),
@@ -223,30 +223,30 @@ async fn a_payment_that_can_be_refused_locally_causes_no_node_call() {
     let Some((stage, node)) = counted().await else { return };
     let payer = stage.payer().await;
     let mut wrong = Vec::new();
-    for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
-        let paid = stage.pay(&payer, way, 500);
-        let (body, due) = (paid.body(2), paid.due.clone());
-        assert_eq!(stage.verify(&body).await["isValid"], true, "{way:?}: its code is known now");
-        let sign = |change: fn(&mut Due)| {
-            let mut due = due.clone();
-            change(&mut due);
-            payer.pay(way, &due).body(2)
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
+        let paid = stage.pay(&payer, method, 500);
+        let (body, terms) = (paid.body(2), paid.terms.clone());
+        assert_eq!(stage.verify(&body).await["isValid"], true, "{method:?}: its code is known now");
+        let sign = |change: fn(&mut PaymentTerms)| {
+            let mut terms = terms.clone();
+            change(&mut terms);
+            payer.pay(method, &terms).body(2)
         };
-        let mut cases = bad_signatures(&payer, way, &due);
+        let mut cases = bad_signatures(&payer, method, &terms);
         cases.extend([
-            ("another payee", terms(&body, "payTo", &json!(OTHER))),
-            ("more than asked", terms(&body, "amount", &json!("499"))),
-            ("less than asked", terms(&body, "amount", &json!("501"))),
-            ("expired", sign(|due| due.before = 1)),
-            ("not yet valid", sign(|due| due.after = now_s() + 100)),
-            ("an unknown network", terms(&body, "network", &json!("eip155:5"))),
-            ("a network that is not served", terms(&body, "network", &json!("eip155:4663"))),
-            ("an unknown scheme", terms(&body, "scheme", &json!("stream"))),
+            ("another payee", with_term(&body, "payTo", &json!(OTHER))),
+            ("more than asked", with_term(&body, "amount", &json!("499"))),
+            ("less than asked", with_term(&body, "amount", &json!("501"))),
+            ("expired", sign(|terms| terms.valid_before_s = 1)),
+            ("not yet valid", sign(|terms| terms.valid_after_s = now_s() + 100)),
+            ("an unknown network", with_term(&body, "network", &json!("eip155:5"))),
+            ("a network that is not served", with_term(&body, "network", &json!("eip155:4663"))),
+            ("an unknown scheme", with_term(&body, "scheme", &json!("stream"))),
             ("no method", with(&body, "/paymentPayload/payload", json!({ "signature": "0x" }))),
             ("version 7", with(&body, "/x402Version", json!(7))),
-            ("an unknown factory", payer.pay_undeployed(way, &due, OTHER, &[]).body(2)),
+            ("an unknown factory", payer.pay_undeployed(method, &terms, OTHER, &[]).body(2)),
         ]);
-        if way == Way::Permit2 {
+        if method == TransferMethod::Permit2 {
             let permit =
                 |name: &str| format!("/paymentPayload/payload/permit2Authorization/{name}");
             cases.extend([
@@ -257,13 +257,13 @@ async fn a_payment_that_can_be_refused_locally_causes_no_node_call() {
                 ("another nonce", with(&body, &permit("nonce"), json!("1"))),
             ]);
         }
-        node.asked();
+        node.take_methods();
         for (case, body) in cases {
             let told = stage.verify(&body).await;
             let settled = stage.settle(&body).await;
             let asked = about_payments(&node);
             if told["isValid"] != false || settled["success"] != false || !asked.is_empty() {
-                wrong.push(format!("{way:?}, {case}: {told} {settled} after {asked:?}"));
+                wrong.push(format!("{method:?}, {case}: {told} {settled} after {asked:?}"));
             }
         }
     }
@@ -274,18 +274,18 @@ async fn a_payment_that_can_be_refused_locally_causes_no_node_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_of_a_known_payer_is_verified_by_one_request() {
     let Some((stage, node)) = counted().await else { return };
-    for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
         let payer = stage.payer().await;
-        stage.verify(&stage.pay(&payer, way, 500).body(2)).await;
-        node.asked();
-        let told = stage.verify(&stage.pay(&payer, way, 501).body(2)).await;
-        assert_eq!(told["isValid"], true, "{way:?}");
-        assert_eq!(about_payments(&node).len(), 1, "{way:?}");
+        stage.verify(&stage.pay(&payer, method, 500).body(2)).await;
+        node.take_methods();
+        let told = stage.verify(&stage.pay(&payer, method, 501).body(2)).await;
+        assert_eq!(told["isValid"], true, "{method:?}");
+        assert_eq!(about_payments(&node).len(), 1, "{method:?}");
     }
     // A new payer costs no more, once the network is known.
     let stranger = stage.payer().await;
-    node.asked();
-    stage.verify(&stage.pay(&stranger, Way::Eip3009, 500).body(2)).await;
+    node.take_methods();
+    stage.verify(&stage.pay(&stranger, TransferMethod::Eip3009, 500).body(2)).await;
     assert_eq!(about_payments(&node), ["eth_getCode,eth_call"]);
     stage.facilitator.stop().await;
 }
@@ -294,8 +294,8 @@ async fn a_payment_of_a_known_payer_is_verified_by_one_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nonces_of_another_length_are_refused_without_a_request() {
     let Some((stage, node)) = counted().await else { return };
-    let due = stage.payer().await.owes(stage.network(), SHOP, 500);
-    let body = Payer::random().pay(Way::Eip3009, &due).body(2);
+    let terms = stage.payer().await.terms(stage.network(), SHOP, 500);
+    let body = Payer::random().pay(TransferMethod::Eip3009, &terms).body(2);
     let whole = hex::encode(B256::repeat_byte(7));
     for nonce in [
         json!(format!("0x{}", &whole[2..])),

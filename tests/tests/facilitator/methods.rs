@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
-use bursar_tests::payer::{PERMIT2, Paid, Payer, Way};
+use bursar_tests::payer::{PERMIT2, SignedPayment, Payer, TransferMethod};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, ROBINHOOD, SHOP, Stage};
@@ -17,74 +17,74 @@ enum Kind {
     Undeployed,
 }
 
-async fn signed(stage: &Stage, way: Way, kind: Kind, amount: u64) -> Paid {
+async fn signed(stage: &Stage, method: TransferMethod, kind: Kind, amount: u64) -> SignedPayment {
     let payer = stage.payer().await;
     let chain = &stage.chain;
-    let mut due = payer.owes(stage.network(), SHOP, amount);
+    let mut terms = payer.terms(stage.network(), SHOP, amount);
     match kind {
         Kind::Key => {
-            if way == Way::Prism {
-                due.nonce = B256::ZERO;
+            if method == TransferMethod::Prism {
+                terms.nonce = B256::ZERO;
             }
-            payer.pay(way, &due)
+            payer.pay(method, &terms)
         }
         Kind::Wallet => {
-            due.from = chain.deploy_wallet(payer.address()).await.expect("deployed");
-            furnish(stage, due.from).await;
-            payer.pay(way, &due)
+            terms.from = chain.deploy_wallet(payer.address()).await.expect("deployed");
+            set_up_wallet(stage, terms.from).await;
+            payer.pay(method, &terms)
         }
         Kind::Undeployed => {
-            let salt = U256::from_be_bytes(due.nonce.0);
+            let salt = U256::from_be_bytes(terms.nonce.0);
             let planned = chain.counterfactual(payer.address(), salt).await.expect("planned");
-            due.from = planned.wallet;
-            furnish(stage, due.from).await;
-            payer.pay_undeployed(way, &due, planned.factory, &planned.calldata)
+            terms.from = planned.wallet;
+            set_up_wallet(stage, terms.from).await;
+            payer.pay_undeployed(method, &terms, planned.factory, &planned.calldata)
         }
     }
 }
 
-async fn furnish(stage: &Stage, wallet: Address) {
+async fn set_up_wallet(stage: &Stage, wallet: Address) {
     stage.chain.mint(wallet, PURSE).await.expect("minted");
     stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
     // No contract can be deployed at an address with a nonce (EIP-684): keep the approval, reset the nonce.
     stage.chain.request("anvil_setNonce", json!([wallet, "0x0"])).await.expect("set");
 }
 
-fn bodies(paid: &Paid) -> [Value; 2] {
+fn bodies(paid: &SignedPayment) -> [Value; 2] {
     [paid.body(1), paid.body(2)]
 }
 
 async fn every_method_on(chain: ChainId) {
     let Some(stage) = Stage::set(chain, 1, "").await else { return };
     let cases = [
-        (Way::Eip3009, Kind::Key),
-        (Way::Eip3009, Kind::Wallet),
-        (Way::Eip3009, Kind::Undeployed),
-        (Way::Permit2, Kind::Key),
-        (Way::Permit2, Kind::Wallet),
-        (Way::Permit2, Kind::Undeployed),
-        (Way::Prism, Kind::Key),
+        (TransferMethod::Eip3009, Kind::Key),
+        (TransferMethod::Eip3009, Kind::Wallet),
+        (TransferMethod::Eip3009, Kind::Undeployed),
+        (TransferMethod::Permit2, Kind::Key),
+        (TransferMethod::Permit2, Kind::Wallet),
+        (TransferMethod::Permit2, Kind::Undeployed),
+        (TransferMethod::Prism, Kind::Key),
     ];
-    for (way, kind) in cases {
+    for (method, kind) in cases {
         for version in [0, 1] {
             let amount = 1_000 + u64::try_from(version).expect("small");
-            let paid = signed(&stage, way, kind, amount).await;
+            let paid = signed(&stage, method, kind, amount).await;
             let [v1, v2] = bodies(&paid);
             let body = if version == 0 { v1 } else { v2 };
-            let case = format!("{way:?} {kind:?} version {}", version + 1);
-            let before = (stage.balance(paid.due.from).await, stage.balance(SHOP).await);
+            let case = format!("{method:?} {kind:?} version {}", version + 1);
+            let before = (stage.balance(paid.terms.from).await, stage.balance(SHOP).await);
             let told = stage.verify(&body).await;
-            assert_eq!(told, json!({ "isValid": true, "payer": paid.due.from }), "{case}");
+            assert_eq!(told, json!({ "isValid": true, "payer": paid.terms.from }), "{case}");
             let told = stage.settle(&body).await;
             assert_eq!(told["success"], true, "{case}: {told}");
-            assert_eq!(told["payer"], json!(paid.due.from), "{case}");
+            assert_eq!(told["payer"], json!(paid.terms.from), "{case}");
             assert_eq!(told["network"], body["paymentRequirements"]["network"], "{case}");
             let moved = U256::from(amount);
-            let after = (stage.balance(paid.due.from).await, stage.balance(SHOP).await);
+            let after = (stage.balance(paid.terms.from).await, stage.balance(SHOP).await);
             assert_eq!(after, (before.0 - moved, before.1 + moved), "{case}");
             let again = stage.settle(&body).await;
             assert_eq!(again, told, "{case}: the same answer");
-            let after_again = (stage.balance(paid.due.from).await, stage.balance(SHOP).await);
+            let after_again = (stage.balance(paid.terms.from).await, stage.balance(SHOP).await);
             assert_eq!(after_again, after, "{case}: nothing moved twice");
         }
     }
@@ -105,13 +105,13 @@ async fn every_method_and_payer_is_settled_on_robinhood() {
 async fn the_short_form_of_older_clients_is_settled_too() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    for way in [Way::Eip3009, Way::Prism] {
-        let body = stage.pay(&payer, way, 700).short_body();
-        assert_eq!(stage.verify(&body).await["isValid"], true, "{way:?}");
-        assert_eq!(stage.settle(&body).await["success"], true, "{way:?}");
+    for method in [TransferMethod::Eip3009, TransferMethod::Prism] {
+        let body = stage.pay(&payer, method, 700).short_body();
+        assert_eq!(stage.verify(&body).await["isValid"], true, "{method:?}");
+        assert_eq!(stage.settle(&body).await["success"], true, "{method:?}");
     }
     let poor = Payer::random();
-    let body = stage.pay(&poor, Way::Eip3009, 700).short_body();
+    let body = stage.pay(&poor, TransferMethod::Eip3009, 700).short_body();
     let (status, told) = stage.facilitator.post("/settle", &body).await;
     assert_eq!(status, 402, "they judge by the status alone: {told}");
     assert_eq!(told["errorReason"], "insufficient_balance");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_devnet::Authorization;
-use bursar_tests::payer::{Paid, Way, now_s};
+use bursar_tests::payer::{SignedPayment, TransferMethod, now_s};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
@@ -43,25 +43,25 @@ fn hash(told: &Value) -> B256 {
     told["transaction"].as_str().expect("text").parse().unwrap_or_else(|_no| panic!("{told}"))
 }
 
-fn terms(paid: &Paid) -> (Authorization, Vec<u8>) {
-    let due = &paid.due;
-    let terms = Authorization {
-        from: due.from,
-        to: due.to,
-        value: due.amount,
-        valid_after: U256::from(due.after),
-        valid_before: U256::from(due.before),
-        nonce: due.nonce,
+fn authorization_of(paid: &SignedPayment) -> (Authorization, Vec<u8>) {
+    let terms = &paid.terms;
+    let authorization = Authorization {
+        from: terms.from,
+        to: terms.to,
+        value: terms.amount,
+        valid_after: U256::from(terms.valid_after_s),
+        valid_before: U256::from(terms.valid_before_s),
+        nonce: terms.nonce,
     };
     let signature = paid.payload["signature"].as_str().expect("text");
-    (terms, hex::decode(&signature[2..]).expect("hex"))
+    (authorization, hex::decode(&signature[2..]).expect("hex"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
     let Some(stage) = Stage::set(BASE, 2, "").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     let before = stage.balance(SHOP).await;
     let answers = join_all((0..100).map(|_one| stage.settle(&body))).await;
     assert_eq!(answers[0]["success"], true, "{}", answers[0]);
@@ -73,7 +73,7 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
     // No duplicate is left in the queue either: it would be sent as soon as nothing is in flight.
     for _further in 0..3 {
         let payer = stage.payer().await;
-        let told = stage.settle(&stage.pay(&payer, Way::Prism, 1).body(2)).await;
+        let told = stage.settle(&stage.pay(&payer, TransferMethod::Prism, 1).body(2)).await;
         assert_eq!(told["success"], true, "{told}");
     }
     assert_eq!(all_sent(&stage, "pending").await, 4);
@@ -89,15 +89,15 @@ async fn queued_payments_share_a_transaction_and_fail_alone() {
     for n in 0..12 {
         stage.chain.set_automine(true).await.expect("set");
         let payer = stage.payer().await;
-        let way = if n % 2 == 0 { Way::Eip3009 } else { Way::Permit2 };
-        bodies.push(stage.pay(&payer, way, 1_000 + n).body(2));
+        let method = if n % 2 == 0 { TransferMethod::Eip3009 } else { TransferMethod::Permit2 };
+        bodies.push(stage.pay(&payer, method, 1_000 + n).body(2));
     }
     // Each is good alone, but the payer can pay only one of them.
     let poor = stage.payer().await;
     stage.chain.set_automine(false).await.expect("set");
     let whole = u64::try_from(crate::stage::PURSE).expect("small");
-    let one = stage.pay(&poor, Way::Eip3009, whole).body(2);
-    let other = stage.pay(&poor, Way::Eip3009, whole).body(2);
+    let one = stage.pay(&poor, TransferMethod::Eip3009, whole).body(2);
+    let other = stage.pay(&poor, TransferMethod::Eip3009, whole).body(2);
     let settles = bodies.iter().chain([&one, &other]).map(|body| stage.settle(body));
     let mining = async {
         for _block in 0..60 {
@@ -121,7 +121,7 @@ async fn queued_payments_share_a_transaction_and_fail_alone() {
 async fn an_unmined_payment_is_pending_and_later_settles_under_the_same_hash() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 400").await else { return };
     let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 9_000).body(2);
+    let body = stage.pay(&payer, TransferMethod::Eip3009, 9_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
     let pending = stage.settle(&body).await;
     assert_eq!(pending["success"], false);
@@ -139,8 +139,8 @@ async fn an_authorization_that_another_sender_settled_first_counts_as_settled() 
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     // Another sender settles it before the facilitator receives it.
-    let paid = stage.pay(&payer, Way::Eip3009, 3_000);
-    let (authorization, signature) = terms(&paid);
+    let paid = stage.pay(&payer, TransferMethod::Eip3009, 3_000);
+    let (authorization, signature) = authorization_of(&paid);
     let theirs = stage.chain.settle(&authorization, &signature).await.expect("settled");
     let told = stage.settle(&paid.body(2)).await;
     assert_eq!(told["success"], true, "{told}");
@@ -148,8 +148,8 @@ async fn an_authorization_that_another_sender_settled_first_counts_as_settled() 
     assert_eq!(stage.settle(&paid.body(2)).await, told);
     assert_eq!(all_sent(&stage, "latest").await, 0, "nothing was sent for it");
     // Another sender settles it while our transaction is in flight.
-    let paid = stage.pay(&payer, Way::Eip3009, 4_000);
-    let (authorization, signature) = terms(&paid);
+    let paid = stage.pay(&payer, TransferMethod::Eip3009, 4_000);
+    let (authorization, signature) = authorization_of(&paid);
     stage.chain.set_automine(false).await.expect("set");
     let body = paid.body(2);
     let brings_first = async {
@@ -180,7 +180,7 @@ async fn an_authorization_that_another_sender_settled_first_counts_as_settled() 
     assert_eq!(hash(&stage.settle(&body).await), theirs);
 }
 
-fn calldata(terms: &Authorization, signature: &[u8]) -> Bytes {
+fn calldata(authorization: &Authorization, signature: &[u8]) -> Bytes {
     sol! {
         function transferWithAuthorization(
             address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
@@ -188,12 +188,12 @@ fn calldata(terms: &Authorization, signature: &[u8]) -> Bytes {
         ) external;
     }
     let call = transferWithAuthorizationCall {
-        from: terms.from,
-        to: terms.to,
-        value: terms.value,
-        validAfter: terms.valid_after,
-        validBefore: terms.valid_before,
-        nonce: terms.nonce,
+        from: authorization.from,
+        to: authorization.to,
+        value: authorization.value,
+        validAfter: authorization.valid_after,
+        validBefore: authorization.valid_before,
+        nonce: authorization.nonce,
         signature: Bytes::copy_from_slice(signature),
     };
     call.abi_encode().into()
@@ -204,9 +204,9 @@ async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
     let Some(stage) = Stage::set(BASE, 2, "").await else { return };
     let payer = stage.payer().await;
     let pay = |nonce: u64, amount: u64| {
-        let mut due = payer.owes(stage.network(), SHOP, amount);
-        due.nonce = B256::from(U256::from(nonce));
-        payer.pay(Way::Prism, &due).body(2)
+        let mut terms = payer.terms(stage.network(), SHOP, amount);
+        terms.nonce = B256::from(U256::from(nonce));
+        payer.pay(TransferMethod::Prism, &terms).body(2)
     };
     let before = stage.balance(SHOP).await;
     // The first is in flight before the others arrive, in any order.
@@ -243,14 +243,14 @@ async fn a_payment_that_expires_in_the_queue_is_never_sent() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 10000\nin_flight = 1").await else { return };
     let (first, second) = (stage.payer().await, stage.payer().await);
     stage.chain.set_automine(false).await.expect("set");
-    let lone = stage.pay(&first, Way::Eip3009, 1_000).body(2);
-    let mut due = second.owes(stage.network(), SHOP, 1_000);
+    let lone = stage.pay(&first, TransferMethod::Eip3009, 1_000).body(2);
+    let mut terms = second.terms(stage.network(), SHOP, 1_000);
     let blocks = async {
         until("sent", async || all_sent(&stage, "pending").await == 1).await;
-        due.before = now_s() + 8;
-        let short = second.pay(Way::Eip3009, &due).body(2);
+        terms.valid_before_s = now_s() + 8;
+        let short = second.pay(TransferMethod::Eip3009, &terms).body(2);
         // The first is mined when the second has less validity left than `MARGIN_SECONDS` (6).
-        let end = due.before;
+        let end = terms.valid_before_s;
         let mined = async {
             until("expired", async || now_s() + 6 > end).await;
             stage.chain.set_automine(true).await.expect("set");
@@ -262,7 +262,7 @@ async fn a_payment_that_expires_in_the_queue_is_never_sent() {
     assert_eq!(first["success"], true, "{first}");
     let expired = "invalid_exact_evm_payload_authorization_valid_before";
     assert_eq!(told["errorReason"], expired, "{told}");
-    assert!(!stage.chain.authorization_used(due.from, due.nonce).await.expect("told"));
+    assert!(!stage.chain.authorization_used(terms.from, terms.nonce).await.expect("told"));
     assert_eq!(all_sent(&stage, "pending").await, 1);
 }
 
@@ -272,7 +272,7 @@ async fn concurrent_payments_do_not_exceed_the_payers_balance() {
     let payer = bursar_tests::payer::Payer::random();
     stage.chain.mint(payer.address(), 900).await.expect("minted");
     let bodies: Vec<Value> =
-        (0..8).map(|_each| stage.pay(&payer, Way::Eip3009, 900).body(2)).collect();
+        (0..8).map(|_each| stage.pay(&payer, TransferMethod::Eip3009, 900).body(2)).collect();
     let told = join_all(bodies.iter().map(|body| stage.settle(body))).await;
     let settled = told.iter().filter(|told| told["success"] == true).count();
     let refused = told.iter().filter(|told| told["errorReason"] == "insufficient_balance").count();

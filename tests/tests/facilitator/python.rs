@@ -2,7 +2,7 @@
 //! the other answers.
 
 use alloy_primitives::{Address, U256};
-use bursar_tests::payer::{Payer, Way};
+use bursar_tests::payer::{Payer, TransferMethod};
 use bursar_tests::sdk::{Script, WHEELS};
 use serde_json::{Value, json};
 
@@ -41,9 +41,9 @@ async fn python_clients_find_verify_and_settle() {
             assert!(kinds.contains(&kind), "{told}");
         }
         assert!(told["signers"]["eip155:*"].is_array(), "{told}");
-        for (way, version) in [(Way::Eip3009, 1), (Way::Eip3009, 2), (Way::Permit2, 2)] {
-            let case = format!("{by} {way:?} version {version}");
-            let body = stage.pay(&payer, way, 900).body(version);
+        for (method, version) in [(TransferMethod::Eip3009, 1), (TransferMethod::Eip3009, 2), (TransferMethod::Permit2, 2)] {
+            let case = format!("{by} {method:?} version {version}");
+            let body = stage.pay(&payer, method, 900).body(version);
             let before = stage.balance(SHOP).await;
             let told = clerk.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
             assert_eq!(
@@ -71,7 +71,7 @@ async fn python_clients_read_why_a_payment_is_refused() {
     let mut clerk = Script::start_python("clerk.py", &[&stage.facilitator.url]).await;
     let poor = Payer::random();
     for (by, version) in [("sync", 1), ("async", 2)] {
-        let body = stage.pay(&poor, Way::Eip3009, 900).body(version);
+        let body = stage.pay(&poor, TransferMethod::Eip3009, 900).body(version);
         let told = clerk.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
         assert_eq!(told["isValid"], false, "{told}");
         assert_eq!(told["invalidReason"], "insufficient_balance", "{told}");

@@ -6,86 +6,86 @@ use alloy_primitives::{Address, B256, U256};
 use bursar_devnet::TokenMode;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::reason::Reason;
-use bursar_tests::payer::{Due, PERMIT2, PRISM, PROXY, Paid, Payer, Way, now_s, token_domain};
+use bursar_tests::payer::{PaymentTerms, PERMIT2, PRISM, PROXY, SignedPayment, Payer, TransferMethod, now_s, token_domain};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, SHOP, Stage};
-use crate::verdict::{Refusal, check_settle, terms, with};
+use crate::verdict::{Refusal, check_settle, with_term, with};
 
 const OTHER: Address = Address::repeat_byte(0x77);
-const WAYS: [Way; 3] = [Way::Eip3009, Way::Permit2, Way::Prism];
+const WAYS: [TransferMethod; 3] = [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism];
 
 /// Returns what the payer owes the shop; nonces of Prism start at zero.
-fn owed(stage: &Stage, payer: &Payer, way: Way) -> Due {
-    let mut due = payer.owes(stage.network(), SHOP, 1_000);
-    if way == Way::Prism {
-        due.nonce = B256::ZERO;
+fn owed(stage: &Stage, payer: &Payer, method: TransferMethod) -> PaymentTerms {
+    let mut terms = payer.terms(stage.network(), SHOP, 1_000);
+    if method == TransferMethod::Prism {
+        terms.nonce = B256::ZERO;
     }
-    due
+    terms
 }
 
-fn refusal(case: &'static str, code: &'static str, paid: &Paid) -> Refusal {
-    Refusal { case, code, body: paid.body(2), payer: Some(paid.due.from) }
+fn refusal(case: &'static str, code: &'static str, paid: &SignedPayment) -> Refusal {
+    Refusal { case, code, body: paid.body(2), payer: Some(paid.terms.from) }
 }
 
 /// A payment signed over other terms than the seller asks for.
-fn asked(case: &'static str, code: &'static str, paid: &Paid, name: &str, value: Value) -> Refusal {
-    Refusal { body: terms(&paid.body(2), name, &value), ..refusal(case, code, paid) }
+fn asked(case: &'static str, code: &'static str, paid: &SignedPayment, name: &str, value: Value) -> Refusal {
+    Refusal { body: with_term(&paid.body(2), name, &value), ..refusal(case, code, paid) }
 }
 
 /// Refusals of the specification's table, for one method.
-async fn of_the_specification(stage: &Stage, way: Way) -> Vec<Refusal> {
+async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let poor = Payer::random();
     for spender in [PERMIT2, PRISM] {
         stage.chain.approve_as(poor.address(), stage.coin(), spender).await.expect("approved");
     }
-    let good = owed(stage, &payer, way);
-    let sign = |change: fn(&mut Due)| {
-        let mut due = good.clone();
-        change(&mut due);
-        payer.pay(way, &due)
+    let good = owed(stage, &payer, method);
+    let sign = |change: fn(&mut PaymentTerms)| {
+        let mut terms = good.clone();
+        change(&mut terms);
+        payer.pay(method, &terms)
     };
-    let theirs = Due { from: stage.payer().await.address(), ..good.clone() };
+    let theirs = PaymentTerms { from: stage.payer().await.address(), ..good.clone() };
     let valid_before = "invalid_exact_evm_payload_authorization_valid_before";
     let valid_after = "invalid_exact_evm_payload_authorization_valid_after";
     vec![
-        refusal("signed by another key", "invalid_signature", &payer.pay(way, &theirs)),
+        refusal("signed by another key", "invalid_signature", &payer.pay(method, &theirs)),
         refusal(
             "signed over another nonce",
             "invalid_signature",
-            &Paid {
+            &SignedPayment {
                 payload: {
                     let signature =
-                        sign(|due| due.nonce = B256::repeat_byte(9)).payload["signature"].clone();
-                    with(&payer.pay(way, &good).payload, "/signature", signature)
+                        sign(|terms| terms.nonce = B256::repeat_byte(9)).payload["signature"].clone();
+                    with(&payer.pay(method, &good).payload, "/signature", signature)
                 },
-                ..payer.pay(way, &good)
+                ..payer.pay(method, &good)
             },
         ),
-        refusal("without money", "insufficient_balance", &poor.pay(way, &owed(stage, &poor, way))),
+        refusal("without money", "insufficient_balance", &poor.pay(method, &owed(stage, &poor, method))),
         refusal(
             "with too little money",
             "insufficient_balance",
-            &sign(|due| due.amount = U256::from(PURSE + 1)),
+            &sign(|terms| terms.amount = U256::from(PURSE + 1)),
         ),
         asked(
             "less than asked",
             "invalid_exact_evm_payload_authorization_value",
-            &payer.pay(way, &good),
+            &payer.pay(method, &good),
             "amount",
             json!("1001"),
         ),
-        refusal("long expired", valid_before, &sign(|due| due.before = 1_000_000_000)),
-        refusal("just expired", valid_before, &sign(|due| due.before = now_s() - 1)),
-        refusal("expires in a moment", valid_before, &sign(|due| due.before = now_s() + 2)),
-        refusal("not yet valid", valid_after, &sign(|due| due.after = now_s() + 60)),
+        refusal("long expired", valid_before, &sign(|terms| terms.valid_before_s = 1_000_000_000)),
+        refusal("just expired", valid_before, &sign(|terms| terms.valid_before_s = now_s() - 1)),
+        refusal("expires in a moment", valid_before, &sign(|terms| terms.valid_before_s = now_s() + 2)),
+        refusal("not yet valid", valid_after, &sign(|terms| terms.valid_after_s = now_s() + 60)),
         Refusal {
             payer: None,
             ..asked(
                 "a network that is known and not configured",
                 "unsupported_network",
-                &payer.pay(way, &good),
+                &payer.pay(method, &good),
                 "network",
                 json!("eip155:84532"),
             )
@@ -95,7 +95,7 @@ async fn of_the_specification(stage: &Stage, way: Way) -> Vec<Refusal> {
             ..asked(
                 "a network that nobody knows",
                 "unsupported_network",
-                &payer.pay(way, &good),
+                &payer.pay(method, &good),
                 "network",
                 json!("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"),
             )
@@ -104,21 +104,21 @@ async fn of_the_specification(stage: &Stage, way: Way) -> Vec<Refusal> {
 }
 
 /// Refusals with the codes of official libraries, for one method.
-async fn of_every_method(stage: &Stage, way: Way) -> Vec<Refusal> {
+async fn of_every_method(stage: &Stage, method: TransferMethod) -> Vec<Refusal> {
     let payer = stage.payer().await;
-    let paid = payer.pay(way, &owed(stage, &payer, way));
+    let paid = payer.pay(method, &owed(stage, &payer, method));
     let body = paid.body(2);
-    let another = match way {
-        Way::Eip3009 | Way::Prism => "/paymentPayload/payload/permit2Authorization",
-        Way::Permit2 => "/paymentPayload/payload/authorization",
+    let another = match method {
+        TransferMethod::Eip3009 | TransferMethod::Prism => "/paymentPayload/payload/permit2Authorization",
+        TransferMethod::Permit2 => "/paymentPayload/payload/authorization",
     };
-    let (recipient, too_much, nowhere) = match way {
-        Way::Eip3009 | Way::Prism => (
+    let (recipient, too_much, nowhere) = match method {
+        TransferMethod::Eip3009 | TransferMethod::Prism => (
             "invalid_exact_evm_recipient_mismatch",
             "invalid_exact_evm_payload_authorization_value_mismatch",
             "asset_not_deployed_contract",
         ),
-        Way::Permit2 => (
+        TransferMethod::Permit2 => (
             "invalid_permit2_recipient_mismatch",
             "permit2_amount_mismatch",
             "asset_not_deployed_contract",
@@ -126,7 +126,7 @@ async fn of_every_method(stage: &Stage, way: Way) -> Vec<Refusal> {
     };
     let coin = &stage.network().stablecoin;
     let domain = token_domain(coin.domain_name, coin.domain_version, stage.network(), OTHER);
-    let no_token = payer.pay(way, &Due { token: OTHER, domain, ..paid.due.clone() });
+    let no_token = payer.pay(method, &PaymentTerms { token: OTHER, domain, ..paid.terms.clone() });
     let plain = |case, code, body| Refusal { case, code, body, payer: None };
     vec![
         asked("to another payee", recipient, &paid, "payTo", json!(OTHER)),
@@ -139,7 +139,7 @@ async fn of_every_method(stage: &Stage, way: Way) -> Vec<Refusal> {
             "invalid_x402_version",
             with(&body, "/paymentPayload/x402Version", json!(1)),
         ),
-        plain("another scheme", "unsupported_scheme", terms(&body, "scheme", &json!("stream"))),
+        plain("another scheme", "unsupported_scheme", with_term(&body, "scheme", &json!("stream"))),
         plain(
             "one scheme accepted and another asked",
             "invalid_exact_evm_scheme",
@@ -171,19 +171,19 @@ async fn of_every_method(stage: &Stage, way: Way) -> Vec<Refusal> {
 async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
     let chain = &stage.chain;
     let payer = stage.payer().await;
-    let due = owed(stage, &payer, Way::Eip3009);
+    let terms = owed(stage, &payer, TransferMethod::Eip3009);
     let plain = chain.deploy_token("Plain", "1", TokenMode::Plain).await.expect("deployed");
     chain.mint_of(plain, payer.address(), PURSE).await.expect("minted");
     let domain = |name, version, token| token_domain(name, version, stage.network(), token);
     let signed = |name, version, token| {
         let domain = domain(name, version, token);
-        payer.pay(Way::Eip3009, &Due { token, domain, ..due.clone() })
+        payer.pay(TransferMethod::Eip3009, &PaymentTerms { token, domain, ..terms.clone() })
     };
     let in_plain = signed("Plain", "1", plain);
     let name = stage.network().stablecoin.domain_name;
-    let to_nobody = payer.pay(Way::Eip3009, &Due { to: Address::ZERO, ..due.clone() });
-    let planned = chain.counterfactual(payer.address(), due.nonce.into()).await.expect("planned");
-    let from_planned = Due { from: planned.wallet, ..due.clone() };
+    let to_nobody = payer.pay(TransferMethod::Eip3009, &PaymentTerms { to: Address::ZERO, ..terms.clone() });
+    let planned = chain.counterfactual(payer.address(), terms.nonce.into()).await.expect("planned");
+    let from_planned = PaymentTerms { from: planned.wallet, ..terms.clone() };
     chain.mint(planned.wallet, PURSE).await.expect("minted");
     let longer = |mut signature: Vec<u8>| {
         signature.push(1);
@@ -237,12 +237,12 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
         refusal(
             "a factory that is on no list",
             "eip6492_factory_not_allowed",
-            &payer.pay_undeployed(Way::Eip3009, &from_planned, OTHER, &planned.calldata),
+            &payer.pay_undeployed(TransferMethod::Eip3009, &from_planned, OTHER, &planned.calldata),
         ),
         refusal(
             "a wallet that is not there",
             "invalid_exact_evm_payload_undeployed_smart_wallet",
-            &payer.pay_with(Way::Eip3009, &from_planned, longer),
+            &payer.pay_with(TransferMethod::Eip3009, &from_planned, longer),
         ),
     ]
 }
@@ -251,13 +251,13 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
 async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
     let chain = &stage.chain;
     let payer = stage.payer().await;
-    let paid = payer.pay(Way::Permit2, &owed(stage, &payer, Way::Permit2));
+    let paid = payer.pay(TransferMethod::Permit2, &owed(stage, &payer, TransferMethod::Permit2));
     let stingy = Payer::random();
     chain.mint(stingy.address(), PURSE).await.expect("minted");
     let refusing = chain.deploy_token("No", "1", TokenMode::PlainRefusing).await.expect("deployed");
     chain.mint_of(refusing, payer.address(), PURSE).await.expect("minted");
     chain.approve_as(payer.address(), refusing, PERMIT2).await.expect("approved");
-    let in_refusing = Due { token: refusing, ..paid.due.clone() };
+    let in_refusing = PaymentTerms { token: refusing, ..paid.terms.clone() };
     let named = |place: &str, value: Value| with(&paid.body(2), place, value);
     let permit = "/paymentPayload/payload/permit2Authorization";
     vec![
@@ -269,12 +269,12 @@ async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
         refusal(
             "without an allowance",
             "permit2_allowance_required",
-            &stingy.pay(Way::Permit2, &owed(stage, &stingy, Way::Permit2)),
+            &stingy.pay(TransferMethod::Permit2, &owed(stage, &stingy, TransferMethod::Permit2)),
         ),
         refusal(
             "a token that refuses",
             "permit2_simulation_failed",
-            &payer.pay(Way::Permit2, &in_refusing),
+            &payer.pay(TransferMethod::Permit2, &in_refusing),
         ),
     ]
 }
@@ -282,15 +282,15 @@ async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
 /// Refusals specific to Prism.
 async fn of_prism(stage: &Stage) -> Vec<Refusal> {
     let payer = stage.payer().await;
-    let ahead = Due { nonce: B256::with_last_byte(5), ..owed(stage, &payer, Way::Prism) };
+    let ahead = PaymentTerms { nonce: B256::with_last_byte(5), ..owed(stage, &payer, TransferMethod::Prism) };
     let stingy = Payer::random();
     stage.chain.mint(stingy.address(), PURSE).await.expect("minted");
     vec![
-        refusal("not the next nonce", "prism_invalid_nonce", &payer.pay(Way::Prism, &ahead)),
+        refusal("not the next nonce", "prism_invalid_nonce", &payer.pay(TransferMethod::Prism, &ahead)),
         refusal(
             "without an allowance",
             "prism_allowance_required",
-            &stingy.pay(Way::Prism, &owed(stage, &stingy, Way::Prism)),
+            &stingy.pay(TransferMethod::Prism, &owed(stage, &stingy, TransferMethod::Prism)),
         ),
     ]
 }
@@ -298,10 +298,10 @@ async fn of_prism(stage: &Stage) -> Vec<Refusal> {
 #[tokio::test(flavor = "multi_thread")]
 async fn both_endpoints_return_every_reason_of_the_specification() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    for way in WAYS {
+    for method in WAYS {
         let before = stage.balance(SHOP).await;
-        stage.refuses(&of_the_specification(&stage, way).await).await;
-        assert_eq!(stage.balance(SHOP).await, before, "{way:?}: nothing moved");
+        stage.refuses(&of_the_specification(&stage, method).await).await;
+        assert_eq!(stage.balance(SHOP).await, before, "{method:?}: nothing moved");
     }
     stage.facilitator.stop().await;
 }
@@ -311,8 +311,8 @@ async fn both_endpoints_return_every_reason_of_the_official_libraries() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let before = stage.balance(SHOP).await;
     let mut refusals = Vec::new();
-    for way in WAYS {
-        refusals.extend(of_every_method(&stage, way).await);
+    for method in WAYS {
+        refusals.extend(of_every_method(&stage, method).await);
     }
     refusals.extend(of_eip3009(&stage).await);
     refusals.extend(of_permit2(&stage).await);
@@ -328,20 +328,20 @@ async fn a_payment_settled_by_another_facilitator_is_invalid_and_not_sent_again(
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let other = Stage::on(stage.chain.clone(), 2, "", "").await;
     let used = "invalid_exact_evm_nonce_already_used";
-    for (way, code) in
-        [(Way::Eip3009, used), (Way::Permit2, "permit2_invalid_nonce"), (Way::Prism, used)]
+    for (method, code) in
+        [(TransferMethod::Eip3009, used), (TransferMethod::Permit2, "permit2_invalid_nonce"), (TransferMethod::Prism, used)]
     {
-        let paid = stage.pay(&stage.payer().await, way, 300);
+        let paid = stage.pay(&stage.payer().await, method, 300);
         let theirs = other.settle(&paid.body(2)).await;
-        assert_eq!(theirs["success"], true, "{way:?}: {theirs}");
+        assert_eq!(theirs["success"], true, "{method:?}: {theirs}");
         let before = stage.balance(SHOP).await;
         let told = stage.verify(&paid.body(2)).await;
-        assert_eq!(told["invalidReason"], code, "{way:?}: {told}");
+        assert_eq!(told["invalidReason"], code, "{method:?}: {told}");
         let told = stage.settle(&paid.body(2)).await;
         check_settle("settled elsewhere", &paid.body(2), &told);
         // The money moved as signed, so the answer names the transaction of the other sender.
-        assert_eq!(told["transaction"], theirs["transaction"], "{way:?}: {told}");
-        assert_eq!(stage.balance(SHOP).await, before, "{way:?}: nothing moved twice");
+        assert_eq!(told["transaction"], theirs["transaction"], "{method:?}: {told}");
+        assert_eq!(stage.balance(SHOP).await, before, "{method:?}: nothing moved twice");
     }
     stage.facilitator.stop().await;
     other.facilitator.stop().await;
@@ -351,8 +351,8 @@ async fn a_payment_settled_by_another_facilitator_is_invalid_and_not_sent_again(
 async fn a_missing_or_paused_contract_is_reported() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let prism = stage.pay(&payer, Way::Prism, 10);
-    let permit = stage.pay(&payer, Way::Permit2, 10);
+    let prism = stage.pay(&payer, TransferMethod::Prism, 10);
+    let permit = stage.pay(&payer, TransferMethod::Permit2, 10);
     stage.chain.pause_prism().await.expect("paused");
     stage.refuses(&[refusal("paused", "prism_unavailable", &prism)]).await;
     stage.chain.unpause_prism().await.expect("unpaused");
@@ -379,12 +379,12 @@ async fn dear_gas() -> Option<Stage> {
 async fn settle_reports_gas_above_the_ceiling_and_spends_nothing() {
     let Some(stage) = dear_gas().await else { return };
     let before = stage.balance(SHOP).await;
-    for way in WAYS {
-        let body = stage.pay(&stage.payer().await, way, 300).body(2);
+    for method in WAYS {
+        let body = stage.pay(&stage.payer().await, method, 300).body(2);
         let told = stage.settle(&body).await;
         check_settle("gas is dear", &body, &told);
-        assert_eq!(told["errorReason"], "gas_too_high", "{way:?}: {told}");
-        assert_eq!(told["transaction"], "", "{way:?}: {told}");
+        assert_eq!(told["errorReason"], "gas_too_high", "{method:?}: {told}");
+        assert_eq!(told["transaction"], "", "{method:?}: {told}");
     }
     assert_eq!(stage.balance(SHOP).await, before);
     stage.facilitator.stop().await;
@@ -393,8 +393,8 @@ async fn settle_reports_gas_above_the_ceiling_and_spends_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_reports_gas_above_the_ceiling() {
     let Some(stage) = dear_gas().await else { return };
-    for way in WAYS {
-        let paid = stage.pay(&stage.payer().await, way, 300);
+    for method in WAYS {
+        let paid = stage.pay(&stage.payer().await, method, 300);
         stage.refuses(&[refusal("gas is dear", "gas_too_high", &paid)]).await;
     }
     stage.facilitator.stop().await;
@@ -406,18 +406,18 @@ async fn a_payee_and_a_token_that_are_on_no_list_are_refused() {
     let token = chain.deploy_token("Other", "1", TokenMode::Honest).await.expect("deployed");
     let general = format!("pay_to = [\"{SHOP}\"]");
     let stage = Stage::on(chain, 1, &general, &format!("tokens = [\"{OTHER}\"]")).await;
-    for way in WAYS {
+    for method in WAYS {
         let payer = stage.payer().await;
-        let due = owed(&stage, &payer, way);
-        let astray = payer.pay(way, &Due { to: OTHER, ..due.clone() });
-        let foreign = payer.pay(way, &Due { token, ..due.clone() });
+        let terms = owed(&stage, &payer, method);
+        let astray = payer.pay(method, &PaymentTerms { to: OTHER, ..terms.clone() });
+        let foreign = payer.pay(method, &PaymentTerms { token, ..terms.clone() });
         // Nothing of the payment is read for a seller that is not served, so no payer is named.
         let refusals = [
             refusal("to a stranger", "pay_to_not_allowed", &astray),
             refusal("a foreign token", "asset_not_allowed", &foreign),
         ];
         stage.refuses(&refusals.map(|refusal| Refusal { payer: None, ..refusal })).await;
-        assert_eq!(stage.settle(&payer.pay(way, &due).body(2)).await["success"], true, "{way:?}");
+        assert_eq!(stage.settle(&payer.pay(method, &terms).body(2)).await["success"], true, "{method:?}");
     }
     stage.facilitator.stop().await;
 }
@@ -425,7 +425,7 @@ async fn a_payee_and_a_token_that_are_on_no_list_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unreachable_nodes_are_reported_with_503() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    let body = stage.pay(&stage.payer().await, Way::Eip3009, 300).body(2);
+    let body = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 300).body(2);
     stage.chain.kill();
     for (path, field, code) in [
         ("/verify", "invalidReason", "unexpected_verify_error"),

@@ -2,18 +2,18 @@
 //! Only the holder of the exact payment learns its outcome.
 
 use alloy_primitives::{Address, B256, U256};
-use bursar_tests::payer::{Due, PERMIT2, Paid, Payer, Way, random_word, token_domain};
+use bursar_tests::payer::{PaymentTerms, PERMIT2, SignedPayment, Payer, TransferMethod, random_word, token_domain};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, SHOP, Stage};
-use crate::verdict::{check_settle, check_verify, terms, with};
+use crate::verdict::{check_settle, check_verify, with_term, with};
 
 const OTHER: Address = Address::repeat_byte(0x77);
 const SIGNATURE: &str = "/paymentPayload/payload/signature";
-const WAYS: [Way; 3] = [Way::Eip3009, Way::Permit2, Way::Prism];
+const WAYS: [TransferMethod; 3] = [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism];
 
 /// Returns a payment's body with its signature changed.
-fn signature(paid: &Paid, change: impl FnOnce(&mut Vec<u8>)) -> Value {
+fn signature(paid: &SignedPayment, change: impl FnOnce(&mut Vec<u8>)) -> Value {
     let text = paid.payload["signature"].as_str().expect("a signature");
     let mut bytes = hex::decode(&text[2..]).expect("hex");
     change(&mut bytes);
@@ -21,43 +21,43 @@ fn signature(paid: &Paid, change: impl FnOnce(&mut Vec<u8>)) -> Value {
 }
 
 /// Requests that use the nonce of a payment but are not that payment.
-fn impostors(payer: &Payer, paid: &Paid) -> Vec<(&'static str, Value)> {
-    let (body, due, way) = (paid.body(2), &paid.due, paid.way);
-    let sign = |change: fn(&mut Due)| {
-        let mut due = due.clone();
-        change(&mut due);
-        payer.pay(way, &due).body(2)
+fn impostors(payer: &Payer, paid: &SignedPayment) -> Vec<(&'static str, Value)> {
+    let (body, terms, method) = (paid.body(2), &paid.terms, paid.method);
+    let sign = |change: fn(&mut PaymentTerms)| {
+        let mut terms = terms.clone();
+        change(&mut terms);
+        payer.pay(method, &terms).body(2)
     };
     vec![
-        ("another payee is asked for", terms(&body, "payTo", &json!(OTHER))),
-        ("less is asked for", terms(&body, "amount", &json!("1"))),
-        ("more is asked for", terms(&body, "amount", &json!("9000000"))),
-        ("another token is asked for", terms(&body, "asset", &json!(OTHER))),
-        ("another payee is signed for", sign(|due| due.to = OTHER)),
-        ("another amount is signed for", sign(|due| due.amount += U256::from(1))),
-        ("another end is signed for", sign(|due| due.before += 1)),
-        ("another begin is signed for", sign(|due| due.after = 1)),
+        ("another payee is asked for", with_term(&body, "payTo", &json!(OTHER))),
+        ("less is asked for", with_term(&body, "amount", &json!("1"))),
+        ("more is asked for", with_term(&body, "amount", &json!("9000000"))),
+        ("another token is asked for", with_term(&body, "asset", &json!(OTHER))),
+        ("another payee is signed for", sign(|terms| terms.to = OTHER)),
+        ("another amount is signed for", sign(|terms| terms.amount += U256::from(1))),
+        ("another end is signed for", sign(|terms| terms.valid_before_s += 1)),
+        ("another begin is signed for", sign(|terms| terms.valid_after_s = 1)),
         ("garbage", signature(paid, |bytes| bytes.fill(0x5a))),
         ("a bit is changed", signature(paid, |bytes| bytes[40] ^= 1)),
         ("no signature", signature(paid, Vec::clear)),
         ("a byte more", signature(paid, |bytes| bytes.push(0))),
         (
             "another's signature",
-            with(&body, SIGNATURE, Payer::random().pay(way, due).payload["signature"].clone()),
+            with(&body, SIGNATURE, Payer::random().pay(method, terms).payload["signature"].clone()),
         ),
         ("a wrapper around garbage", {
             let forged = Payer::random();
-            forged.pay_undeployed(way, due, OTHER, &[]).body(2)
+            forged.pay_undeployed(method, terms, OTHER, &[]).body(2)
         }),
     ]
 }
 
 /// Asserts that none of them receives a success or a transaction hash.
-async fn learn_nothing(stage: &Stage, when: &str, payer: &Payer, paid: &Paid) {
+async fn learn_nothing(stage: &Stage, when: &str, payer: &Payer, paid: &SignedPayment) {
     let settled = stage.balance(SHOP).await;
     let mut wrong = Vec::new();
     for (case, body) in impostors(payer, paid) {
-        let case = format!("{:?}, {when}, {case}", paid.way);
+        let case = format!("{:?}, {when}, {case}", paid.method);
         let told = stage.settle(&body).await;
         check_settle(&case, &body, &told);
         if told["success"] != false || told["transaction"] != "" {
@@ -72,22 +72,22 @@ async fn learn_nothing(stage: &Stage, when: &str, payer: &Payer, paid: &Paid) {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    for way in WAYS {
+    for method in WAYS {
         let payer = stage.payer().await;
-        let paid = stage.pay(&payer, way, 600);
+        let paid = stage.pay(&payer, method, 600);
         let first = stage.settle(&paid.body(2)).await;
         assert_eq!(first["success"], true, "{first}");
         learn_nothing(&stage, "afterwards", &payer, &paid).await;
         // The same signature in another encoding is the same payment.
         let bare = signature(&paid, |bytes| bytes[64] -= 27);
-        let other_case = terms(&paid.body(2), "payTo", &json!(SHOP.to_string().to_lowercase()));
+        let other_case = with_term(&paid.body(2), "payTo", &json!(SHOP.to_string().to_lowercase()));
         for body in [paid.body(2), bare, other_case] {
             let again = stage.settle_by(&body, &paid.body(2)).await;
-            assert_eq!(again["success"], true, "{way:?}: {again}");
-            assert_eq!(again["transaction"], first["transaction"], "{way:?}");
+            assert_eq!(again["success"], true, "{method:?}: {again}");
+            assert_eq!(again["transaction"], first["transaction"], "{method:?}");
         }
         // For any other caller it no longer verifies, so it cannot be sold again.
-        assert_eq!(stage.verify(&paid.body(2)).await["isValid"], false, "{way:?}");
+        assert_eq!(stage.verify(&paid.body(2)).await["isValid"], false, "{method:?}");
     }
     stage.facilitator.stop().await;
 }
@@ -95,9 +95,9 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 200").await else { return };
-    for way in WAYS {
+    for method in WAYS {
         let payer = stage.payer().await;
-        let paid = stage.pay(&payer, way, 600);
+        let paid = stage.pay(&payer, method, 600);
         stage.chain.set_automine(false).await.expect("set");
         // A first answer may come before the transaction has a hash.
         let mut told = stage.settle(&paid.body(2)).await;
@@ -106,17 +106,17 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way(
         }
         assert_eq!(told["errorReason"], "settlement_pending", "{told}");
         learn_nothing(&stage, "on its way", &payer, &paid).await;
-        let signed_twice = payer.pay(way, &Due { to: OTHER, ..paid.due.clone() }).body(2);
+        let signed_twice = payer.pay(method, &PaymentTerms { to: OTHER, ..paid.terms.clone() }).body(2);
         let refused = stage.settle(&signed_twice).await;
-        assert_eq!(refused["errorReason"], "duplicate_settlement", "{way:?}: {refused}");
+        assert_eq!(refused["errorReason"], "duplicate_settlement", "{method:?}: {refused}");
         stage.chain.set_automine(true).await.expect("set");
         stage.chain.mine(1).await.expect("mined");
         let mut end = stage.settle(&paid.body(2)).await;
         while end["errorReason"] == "settlement_pending" {
             end = stage.settle(&paid.body(2)).await;
         }
-        assert_eq!(end["success"], true, "{way:?}: {end}");
-        assert_eq!(end["transaction"], told["transaction"], "{way:?}");
+        assert_eq!(end["success"], true, "{method:?}: {end}");
+        assert_eq!(end["transaction"], told["transaction"], "{method:?}");
     }
     stage.facilitator.stop().await;
 }
@@ -126,7 +126,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way(
 async fn fifty_concurrent_settles_in_any_encoding_are_one_transaction() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let paid = stage.pay(&payer, Way::Eip3009, 600);
+    let paid = stage.pay(&payer, TransferMethod::Eip3009, 600);
     let bodies = [paid.body(2), signature(&paid, |bytes| bytes[64] -= 27), paid.body(1)];
     let forged = signature(&paid, |bytes| bytes.fill(0x5a));
     let asked = (0..50).map(|at| stage.settle_by(&bodies[at % 3], &bodies[0]));
@@ -147,19 +147,19 @@ async fn garbage_learns_nothing_of_a_contracts_payment_that_was_settled_elsewher
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let other = Stage::on(stage.chain.clone(), 2, "", "").await;
     let owner = Payer::random();
-    for way in [Way::Eip3009, Way::Permit2] {
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         let wallet = stage.chain.deploy_wallet(owner.address()).await.expect("deployed");
         stage.chain.mint(wallet, PURSE).await.expect("minted");
         stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
-        let due = Due { from: wallet, ..owner.owes(stage.network(), SHOP, 600) };
-        let paid = owner.pay(way, &due);
-        assert_eq!(other.settle(&paid.body(2)).await["success"], true, "{way:?}");
+        let terms = PaymentTerms { from: wallet, ..owner.terms(stage.network(), SHOP, 600) };
+        let paid = owner.pay(method, &terms);
+        assert_eq!(other.settle(&paid.body(2)).await["success"], true, "{method:?}");
         for body in
-            [signature(&paid, |bytes| bytes.fill(0x5a)), Payer::random().pay(way, &due).body(2)]
+            [signature(&paid, |bytes| bytes.fill(0x5a)), Payer::random().pay(method, &terms).body(2)]
         {
             let told = stage.settle(&body).await;
-            assert_eq!(told["errorReason"], "invalid_signature", "{way:?}: {told}");
-            assert_eq!(told["transaction"], "", "{way:?}: {told}");
+            assert_eq!(told["errorReason"], "invalid_signature", "{method:?}: {told}");
+            assert_eq!(told["transaction"], "", "{method:?}: {told}");
         }
     }
     stage.facilitator.stop().await;
@@ -175,11 +175,11 @@ async fn the_same_nonce_in_another_token_is_another_payment() {
     let token = stage.chain.deploy_token("Odd", "1", mode).await.expect("deployed");
     stage.chain.mint_of(token, payer.address(), PURSE).await.expect("minted");
     let nonce: B256 = random_word();
-    let ours = Due { nonce, ..payer.owes(stage.network(), SHOP, 600) };
+    let ours = PaymentTerms { nonce, ..payer.terms(stage.network(), SHOP, 600) };
     let domain = token_domain("Odd", "1", stage.network(), token);
-    let theirs = payer.pay(Way::Eip3009, &Due { token, domain, ..ours.clone() }).body(2);
-    let named = terms(&theirs, "extra", &json!({ "name": "Odd", "version": "1" }));
-    let first = stage.settle(&payer.pay(Way::Eip3009, &ours).body(2)).await;
+    let theirs = payer.pay(TransferMethod::Eip3009, &PaymentTerms { token, domain, ..ours.clone() }).body(2);
+    let named = with_term(&theirs, "extra", &json!({ "name": "Odd", "version": "1" }));
+    let first = stage.settle(&payer.pay(TransferMethod::Eip3009, &ours).body(2)).await;
     let second = stage.settle(&named).await;
     assert_eq!((&first["success"], &second["success"]), (&json!(true), &json!(true)), "{second}");
     assert_eq!(stage.chain.balance_of_token(token, SHOP).await.expect("told"), U256::from(600));

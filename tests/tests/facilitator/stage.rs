@@ -7,7 +7,7 @@ use bursar_core::networks::{ChainId, Network};
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, Home, key_of};
-use bursar_tests::payer::{PERMIT2, PRISM, Paid, Payer, Way};
+use bursar_tests::payer::{PERMIT2, PRISM, SignedPayment, Payer, TransferMethod};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -78,12 +78,12 @@ impl Stage {
     }
 
     /// Signs a payment to the shop.
-    pub(crate) fn pay(&self, payer: &Payer, way: Way, amount: u64) -> Paid {
-        let mut due = payer.owes(self.network(), SHOP, amount);
-        if way == Way::Prism {
-            due.nonce = Default::default();
+    pub(crate) fn pay(&self, payer: &Payer, method: TransferMethod, amount: u64) -> SignedPayment {
+        let mut terms = payer.terms(self.network(), SHOP, amount);
+        if method == TransferMethod::Prism {
+            terms.nonce = Default::default();
         }
-        payer.pay(way, &due)
+        payer.pay(method, &terms)
     }
 
     /// Mines blocks until the guard is dropped: a failure counts only when its block is final.

@@ -7,7 +7,7 @@ use bursar_facilitator::check::check;
 use bursar_serve::findings::Mark;
 use bursar_tests::facilitator::{ask, key_of};
 use bursar_tests::mount::Mount;
-use bursar_tests::payer::{Paid, Payer, Way, now_s};
+use bursar_tests::payer::{SignedPayment, Payer, TransferMethod, now_s};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
@@ -78,10 +78,10 @@ async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_t
     let facilitator = home.start().await;
     let mut stage = Stage { chain: chain.clone(), facilitator, home };
     let (mined, lost) = (stage.payer().await, stage.payer().await);
-    let mined = stage.pay(&mined, Way::Eip3009, 700);
-    let mut due = lost.owes(stage.network(), SHOP, 900);
-    due.before = now_s() + 12;
-    let lost = lost.pay(Way::Eip3009, &due);
+    let mined = stage.pay(&mined, TransferMethod::Eip3009, 700);
+    let mut terms = lost.terms(stage.network(), SHOP, 900);
+    terms.valid_before_s = now_s() + 12;
+    let lost = lost.pay(TransferMethod::Eip3009, &terms);
     stage.chain.set_automine(false).await.expect("set");
     let first = stage.settle(&mined.body(2)).await;
     assert_eq!(first["errorReason"], "settlement_pending", "{first}");
@@ -116,18 +116,18 @@ async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_t
     stage.facilitator.stop().await;
 }
 
-fn terms(paid: &Paid) -> (Authorization, Vec<u8>) {
-    let due = &paid.due;
-    let terms = Authorization {
-        from: due.from,
-        to: due.to,
-        value: due.amount,
-        valid_after: U256::from(due.after),
-        valid_before: U256::from(due.before),
-        nonce: due.nonce,
+fn authorization_of(paid: &SignedPayment) -> (Authorization, Vec<u8>) {
+    let terms = &paid.terms;
+    let authorization = Authorization {
+        from: terms.from,
+        to: terms.to,
+        value: terms.amount,
+        valid_after: U256::from(terms.valid_after_s),
+        valid_before: U256::from(terms.valid_before_s),
+        nonce: terms.nonce,
     };
     let signature = paid.payload["signature"].as_str().expect("text");
-    (terms, hex::decode(&signature[2..]).expect("hex"))
+    (authorization, hex::decode(&signature[2..]).expect("hex"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,8 +136,8 @@ async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
     let url = chain.url().to_owned();
     let stage = Stage::through(chain, &url, 1, "", "confirmations = 5").await;
     let payer = stage.payer().await;
-    let paid = stage.pay(&payer, Way::Eip3009, 3_000);
-    let (authorization, signature) = terms(&paid);
+    let paid = stage.pay(&payer, TransferMethod::Eip3009, 3_000);
+    let (authorization, signature) = authorization_of(&paid);
     stage.chain.settle(&authorization, &signature).await.expect("settled");
     let told = stage.settle(&paid.body(2)).await;
     assert_eq!(told["success"], true, "{told}");
@@ -156,12 +156,12 @@ async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
 async fn nothing_is_sent_where_data_costs_gas_and_no_node_returns_the_price() {
     let Some(stage) = Stage::set(ROBINHOOD, 1, "wait_ms = 700").await else { return };
     let payer = stage.payer().await;
-    let first = stage.settle(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;
+    let first = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
     assert_eq!(first["success"], true, "a local chain has no such gas: {first}");
     // The precompile of every Arbitrum chain; this one always fails.
     let arb_sys = Address::with_last_byte(0x64);
     stage.chain.request("anvil_setCode", json!([arb_sys, "0xfe"])).await.expect("set");
-    let told = stage.settle(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;
+    let told = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
     assert_eq!(told["errorReason"], "settlement_withdrawn", "{told}");
     stage.chain.mine(2).await.expect("mined");
     assert_eq!(stage.balance(payer.address()).await, U256::from(PURSE - 100));
@@ -175,9 +175,9 @@ async fn nothing_is_sent_where_data_costs_gas_and_no_node_returns_the_price() {
 async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let paid = stage.pay(&payer, Way::Permit2, 700);
+    let paid = stage.pay(&payer, TransferMethod::Permit2, 700);
     assert_eq!(stage.verify(&paid.body(2)).await["isValid"], true);
-    let nonce = U256::from_be_bytes(paid.due.nonce.0);
+    let nonce = U256::from_be_bytes(paid.terms.nonce.0);
     cancel_permit(&stage, &payer, nonce).await;
     transfer(&stage, &payer, 700).await;
     assert_eq!(stage.balance(SHOP).await, U256::from(700));
@@ -187,7 +187,7 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
         assert_eq!(told["transaction"], "", "{told}");
     }
     // The same in flight: the payment was accepted before the nonce was cancelled.
-    let paid = stage.pay(&payer, Way::Permit2, 700);
+    let paid = stage.pay(&payer, TransferMethod::Permit2, 700);
     stage.chain.set_automine(false).await.expect("set");
     let cancels = async {
         let signer = stage.home.signers[0];
@@ -198,7 +198,7 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
         })
         .await;
         // Both have a higher fee, so they are mined before our transaction, which then moves nothing.
-        cancel_permit(&stage, &payer, U256::from_be_bytes(paid.due.nonce.0)).await;
+        cancel_permit(&stage, &payer, U256::from_be_bytes(paid.terms.nonce.0)).await;
         transfer(&stage, &payer, 700).await;
         for _block in 0..20 {
             stage.chain.mine(1).await.expect("mined");
@@ -256,7 +256,7 @@ async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     let mut process = home.start_process(None);
     let payer = Payer::random();
     chain.mint(payer.address(), 1_000_000).await.expect("minted");
-    let pay = || payer.pay(Way::Eip3009, &payer.owes(chain.network(), SHOP, 7)).body(2);
+    let pay = || payer.pay(TransferMethod::Eip3009, &payer.terms(chain.network(), SHOP, 7)).body(2);
     let first = ask(&process.url, "/settle", &pay()).await.expect("answered");
     assert_eq!(first.1["success"], true, "{}", first.1);
     // Fill the disk, so that the store cannot grow.

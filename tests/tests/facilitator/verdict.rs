@@ -28,7 +28,7 @@ pub(crate) fn without(body: &Value, place: &str) -> Value {
 }
 
 /// Changes a term of the seller on both sides of a version 2 body, as an honest client would repeat it.
-pub(crate) fn terms(body: &Value, name: &str, value: &Value) -> Value {
+pub(crate) fn with_term(body: &Value, name: &str, value: &Value) -> Value {
     let body = with(body, &format!("/paymentRequirements/{name}"), value.clone());
     with(&body, &format!("/paymentPayload/accepted/{name}"), value.clone())
 }

@@ -1,7 +1,7 @@
 //! End to end: our wallet pays official shops, which settle through our facilitator.
 
 use bursar_core::networks::ChainId;
-use bursar_tests::household::Household;
+use bursar_tests::ready_wallet::ReadyWallet;
 use serde_json::{Value, json};
 
 use crate::market::{DOLLARS, Market, atoms};
@@ -9,24 +9,24 @@ use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
 
 /// A household with money, and the HTTP client of its agent.
 struct Spender {
-    household: Household,
+    wallet: ReadyWallet,
     client: reqwest::Client,
 }
 
 impl Spender {
     async fn set(stage: &Stage) -> Self {
-        let household = Household::found().await;
-        stage.chain.mint(household.payer, PURSE).await.expect("minted");
+        let wallet = ReadyWallet::start().await;
+        stage.chain.mint(wallet.payer, PURSE).await.expect("minted");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { household, client }
+        Self { wallet, client }
     }
 
     /// Asks the wallet to pay a shop's challenge; returns the payment header's name and value.
     async fn sign(&mut self, url: &str) -> (String, String) {
         let asked = self.client.get(url).send().await.expect("the shop answers");
         assert_eq!(asked.status(), 402);
-        let stamp = self.household.stamp();
-        let agent = &self.household.agent;
+        let stamp = self.wallet.next_second();
+        let agent = &self.wallet.agent;
         let body = match asked.headers().get("payment-required").cloned() {
             Some(offer) => agent.ask(stamp, offer.to_str().expect("text"), Some(url)),
             None => {
@@ -36,7 +36,7 @@ impl Spender {
         };
         let signed = self
             .client
-            .post(format!("{}/sign", self.household.engine.url))
+            .post(format!("{}/sign", self.wallet.engine.url))
             .json(&body)
             .send()
             .await;
@@ -53,10 +53,10 @@ async fn pays_on(chain: ChainId, routes: impl Fn(&Stage) -> Value, paths: &[&str
     let routes = routes(&stage);
     let market = Market::open(stage, routes).await;
     for path in paths {
-        let before = market.balances(spender.household.payer).await;
+        let before = market.balances(spender.wallet.payer).await;
         let (name, value) = spender.sign(&market.url(path)).await;
-        market.assert_sells(path, spender.household.payer, (&name, &value)).await;
-        market.assert_paid(spender.household.payer, before, path).await;
+        market.assert_sells(path, spender.wallet.payer, (&name, &value)).await;
+        market.assert_paid(spender.wallet.payer, before, path).await;
     }
     market.close().await;
 }

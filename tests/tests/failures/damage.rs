@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bursar_engine::journal::{RedbStore, Store};
 use bursar_engine::ports::NoFailpoints;
-use bursar_tests::files::belongings;
+use bursar_tests::files::persistent_inventory;
 use bursar_tests::process::Start;
 
 use crate::stage::{Lived, refused, refused_anywhere, text};
@@ -111,9 +111,9 @@ async fn a_flipped_byte_in_any_entry_is_refused_with_the_entry_number() {
 #[tokio::test]
 async fn a_journal_with_a_flipped_byte_is_left_unchanged() {
     flip_each_entry(|lived, seq, _last| {
-        let before = belongings(&lived.folder());
+        let before = persistent_inventory(&lived.folder());
         let said = refused_anywhere(&lived.folder(), &Start::default());
-        assert_eq!(belongings(&lived.folder()), before, "entry {seq}: {}", said.said);
+        assert_eq!(persistent_inventory(&lived.folder()), before, "entry {seq}: {}", said.said);
     })
     .await;
 }

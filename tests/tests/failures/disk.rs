@@ -13,25 +13,25 @@ use bursar_domain::Status;
 use bursar_engine::journal::{Carry, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFailpoints;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{Answered, Caller, json_of};
+use bursar_tests::caller::{HttpResponse, AgentClient, json_or_null};
 use bursar_tests::mount::Mount;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 
-use crate::stage::{Lived, ask, furnish, text};
+use crate::stage::{Lived, ask, set_up_wallet, text};
 
 /// The answers to requests up to a failed commit and one round after it.
 #[derive(Debug, Default)]
 struct Answers {
-    paid: Vec<(Value, Answered)>,
+    paid: Vec<(Value, HttpResponse)>,
     /// Recorded but not signed: a commit failed before the signature was made.
     unsigned: Vec<Value>,
     failed: Vec<Value>,
 }
 
 /// Sends rounds of sixteen concurrent requests until one round after a failed commit.
-async fn until_it_fails(caller: &Caller, agent: &Agent) -> Answers {
+async fn until_it_fails(caller: &AgentClient, agent: &Agent) -> Answers {
     let mut all = Answers::default();
     for round in 1..20u64 {
         let failing = !all.failed.is_empty();
@@ -43,7 +43,7 @@ async fn until_it_fails(caller: &Caller, agent: &Agent) -> Answers {
         });
         for asked in asks.collect::<Vec<_>>() {
             let (answered, body) = asked.await.expect("no panic");
-            let answer = json_of(&answered.1);
+            let answer = json_or_null(&answered.1);
             match answered.0 {
                 200 => {
                     assert!(!failing, "decided after a failed commit: {answer}");
@@ -95,16 +95,16 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         let carry = Some(Carry { after_bytes: 60_000, beside: true });
         let start = Start { fault, unlock: true, carry, ..Start::default() };
         let mut engine = EngineProcess::start(&lived.folder(), &start);
-        let caller = Caller::to(&engine.url);
+        let caller = AgentClient::to(&engine.url);
         let Answers { paid, unsigned, failed } = until_it_fails(&caller, &lived.agent).await;
 
         // Reads still work.
         assert_eq!(caller.get("/health").await.unwrap().0, 200);
         for (_body, answered) in lived.paid.iter().chain(&paid) {
-            let id = json_of(&answered.1)["transaction_id"].as_str().unwrap().to_owned();
+            let id = json_or_null(&answered.1)["transaction_id"].as_str().unwrap().to_owned();
             let polled = caller.get(&format!("/sign/status/{id}")).await.unwrap();
             // The records of the last signatures may have been in the failed commit.
-            let unrecorded = polled.0 == 202 && json_of(&polled.1)["request_id"] == id.as_str();
+            let unrecorded = polled.0 == 202 && json_or_null(&polled.1)["request_id"] == id.as_str();
             assert!(polled == *answered || unrecorded, "{point}: {polled:?}");
         }
         let now = jiff::Timestamp::now().as_second();
@@ -131,17 +131,17 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         }
         let start = Start { unlock: true, ..Start::default() };
         let mut engine = EngineProcess::start(&lived.folder(), &start);
-        let caller = Caller::to(&engine.url);
+        let caller = AgentClient::to(&engine.url);
         let now = jiff::Timestamp::now().as_second();
         let (_, bytes) = caller.post("/status", &lived.agent.read(now)).await.unwrap();
-        assert_eq!(json_of(&bytes)["agent"]["spent_today_micro"], sum, "{point}");
+        assert_eq!(json_or_null(&bytes)["agent"]["spent_today_micro"], sum, "{point}");
         for (body, answered) in lived.paid.iter().chain(&paid) {
             assert_eq!(&caller.post("/sign", body).await.unwrap(), answered, "{point}");
         }
         let mut ids = BTreeSet::new();
         for body in unsigned.iter().chain(&failed) {
             let (status, bytes) = caller.post("/sign", body).await.unwrap();
-            let answer = json_of(&bytes);
+            let answer = json_or_null(&bytes);
             assert_eq!((status, &answer["status"]), (200, &json!("success")), "{point}: {answer}");
             ids.insert(answer["transaction_id"].as_str().unwrap().to_owned());
         }
@@ -186,8 +186,8 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let carry = Some(Carry { after_bytes: 20_000, beside: true });
     let mut engine = EngineProcess::start(&folder, &Start { carry, ..Start::default() });
     let mut operator = engine.operator().await;
-    let agent = furnish(&mut operator).await;
-    let caller = Caller::to(&engine.url);
+    let agent = set_up_wallet(&mut operator).await;
+    let caller = AgentClient::to(&engine.url);
     let before = (ask(&agent, 1), ask(&agent, 2));
     let paid = caller.post("/sign", &before.0).await.unwrap();
     assert_eq!(paid.0, 200);
@@ -198,7 +198,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let free = || rustix::fs::statvfs(home.path()).map(|s| s.f_bavail * s.f_frsize).unwrap();
     fill(&mut file, || free() < FREE_DISK_BYTES);
     let (status, bytes) = caller.post("/sign", &before.1).await.unwrap();
-    let answer = json_of(&bytes);
+    let answer = json_or_null(&bytes);
     assert_eq!((status, &answer["code"]), (503, &json!("DISK_FULL")), "{answer}");
     operator.must("policy create q --day 1").await;
     let Answer::Requests { requests } = operator.must("requests --all").await else { panic!() };
@@ -239,7 +239,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");
     let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
     assert_eq!(names(policies), made.into_iter().collect(), "what was answered and nothing else");
-    let caller = Caller::to(&engine.url);
+    let caller = AgentClient::to(&engine.url);
     assert_eq!(caller.post("/sign", &before.0).await.unwrap(), paid);
     assert_eq!(caller.post("/sign", &before.1).await.unwrap().0, 200);
     operator.must("agent register late --auth hmac").await;

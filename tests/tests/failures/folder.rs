@@ -7,15 +7,15 @@ use std::path::Path;
 use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_tests::caller::{Caller, json_of};
-use bursar_tests::engine::take;
-use bursar_tests::files::{Content, belongings, inventory};
+use bursar_tests::caller::{AgentClient, json_or_null};
+use bursar_tests::engine::lock_folder;
+use bursar_tests::files::{Content, persistent_inventory, inventory};
 use bursar_tests::mount::Mount;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::json;
 
-use crate::stage::{Lived, ask, furnish, refused, refused_anywhere, same, text};
+use crate::stage::{Lived, ask, set_up_wallet, refused, refused_anywhere, same, text};
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -102,7 +102,7 @@ async fn a_second_engine_on_the_folder_exits_10_and_the_first_keeps_running() {
     said.says(10, &["ENGINE_RUNNING"]);
     same(&before, &inventory(&lived.folder()), &said.said);
     let (body, answer) = &lived.paid[0];
-    assert_eq!(&Caller::to(&first.url).post("/sign", body).await.unwrap(), answer);
+    assert_eq!(&AgentClient::to(&first.url).post("/sign", body).await.unwrap(), answer);
     assert_eq!(first.terminate(), Some(0));
 }
 
@@ -110,7 +110,7 @@ async fn a_second_engine_on_the_folder_exits_10_and_the_first_keeps_running() {
 async fn a_silent_holder_of_the_lock_is_reported_with_the_folder() {
     let lived = Lived::new().await;
     // A one-shot command holds the lock and serves no control socket.
-    let lock = take(&DataFolder::open(&lived.folder()).unwrap());
+    let lock = lock_folder(&DataFolder::open(&lived.folder()).unwrap());
     let said = refused(&lived.folder(), &Start::default());
     said.says(10, &["ENGINE_RUNNING", &text(&lived.folder()), "wait for it, or end it"]);
     drop(lock);
@@ -124,7 +124,7 @@ async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
         let lived = Lived::new().await;
         let start = Start { unlock: true, ..Start::default() };
         let mut engine = EngineProcess::start(&lived.folder(), &start);
-        let caller = Caller::to(&engine.url);
+        let caller = AgentClient::to(&engine.url);
         let (mut operator, aside) = (engine.operator().await, lived.folder().with_extension("old"));
         if moved {
             std::fs::rename(lived.folder(), &aside).unwrap();
@@ -133,7 +133,7 @@ async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
         }
         let unanswered = ask(&lived.agent, 7);
         let (status, bytes) = caller.post("/sign", &unanswered).await.unwrap();
-        let answer = json_of(&bytes);
+        let answer = json_or_null(&bytes);
         assert_eq!((status, &answer["code"]), (503, &json!("JOURNAL_FAILED")), "{answer}");
         assert!(answer["header_value"].is_null() && answer["transaction_id"].is_null());
         let fault = operator.refused("freeze").await;
@@ -143,7 +143,7 @@ async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
         if moved {
             std::fs::rename(&aside, lived.folder()).unwrap();
             let mut engine = EngineProcess::start(&lived.folder(), &start);
-            let caller = Caller::to(&engine.url);
+            let caller = AgentClient::to(&engine.url);
             for (body, answered) in &lived.paid {
                 assert_eq!(&caller.post("/sign", body).await.unwrap(), answered);
             }
@@ -209,8 +209,8 @@ async fn under_any_umask_only_the_owner_has_access() {
         let mut engine = EngineProcess::start(&folder, &start);
         let mut operator = engine.operator().await;
         assert_closed(&folder);
-        let agent = furnish(&mut operator).await;
-        let caller = Caller::to(&engine.url);
+        let agent = set_up_wallet(&mut operator).await;
+        let caller = AgentClient::to(&engine.url);
         assert_eq!(caller.post("/sign", &ask(&agent, 1)).await.unwrap().0, 200);
         operator.must("wallet lock").await;
         operator.must("wallet open").await;
@@ -232,9 +232,9 @@ async fn under_any_umask_only_the_owner_has_access() {
 async fn a_data_folder_open_to_others_is_made_private() {
     let lived = Lived::new().await;
     std::fs::set_permissions(lived.folder(), PermissionsExt::from_mode(0o777)).unwrap();
-    let before = belongings(&lived.folder());
+    let before = persistent_inventory(&lived.folder());
     let engine = EngineProcess::start(&lived.folder(), &Start::default());
     assert_closed(&lived.folder());
     drop(engine);
-    assert_eq!(before.len(), belongings(&lived.folder()).len());
+    assert_eq!(before.len(), persistent_inventory(&lived.folder()).len());
 }

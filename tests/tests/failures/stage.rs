@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use bursar_core::answers::Answer;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{Answered, Caller, json_of};
-use bursar_tests::files::{Inventory, belongings};
+use bursar_tests::caller::{HttpResponse, AgentClient, json_or_null};
+use bursar_tests::files::{Inventory, persistent_inventory};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
@@ -21,7 +21,7 @@ pub(crate) struct Lived {
     home: TempDir,
     pub(crate) agent: Agent,
     /// Paid bodies with their answers.
-    pub(crate) paid: Vec<(Value, Answered)>,
+    pub(crate) paid: Vec<(Value, HttpResponse)>,
 }
 
 impl Lived {
@@ -29,13 +29,13 @@ impl Lived {
         let home = tempfile::tempdir().expect("a folder");
         let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
         let mut operator = engine.operator().await;
-        let agent = furnish(&mut operator).await;
-        let caller = Caller::to(&engine.url);
+        let agent = set_up_wallet(&mut operator).await;
+        let caller = AgentClient::to(&engine.url);
         let mut paid = Vec::new();
         for n in 0..3 {
             let body = ask(&agent, n);
             let answered = caller.post("/sign", &body).await.expect("answered");
-            assert_eq!(answered.0, 200, "{}", json_of(&answered.1));
+            assert_eq!(answered.0, 200, "{}", json_or_null(&answered.1));
             paid.push((body, answered));
         }
         assert_eq!(engine.terminate(), Some(0));
@@ -52,7 +52,7 @@ impl Lived {
 }
 
 /// Creates wallet, seed, address, policy and a commissioned HMAC agent.
-pub(crate) async fn furnish(operator: &mut Operator) -> Agent {
+pub(crate) async fn set_up_wallet(operator: &mut Operator) -> Agent {
     for line in ["wallet create main", "seed create", "address create pay 0 \"for tests\"", POLICY]
     {
         operator.must(line).await;
@@ -77,9 +77,9 @@ pub(crate) struct Refused {
 
 /// Starts an engine that must fail and must leave the folder's contents unchanged.
 pub(crate) fn refused(folder: &Path, start: &Start) -> Refused {
-    let before = belongings(folder);
+    let before = persistent_inventory(folder);
     let refused = refused_anywhere(folder, start);
-    same(&before, &belongings(folder), &refused.said);
+    same(&before, &persistent_inventory(folder), &refused.said);
     refused
 }
 

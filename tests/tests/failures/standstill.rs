@@ -10,7 +10,7 @@ use bursar_core::ids::RequestId;
 use bursar_domain::Status;
 use bursar_engine::journal::{RedbStore, Store, verify_chain};
 use bursar_engine::ports::{Failpoints, NoFailpoints, Signer};
-use bursar_tests::caller::{Caller, json_of};
+use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::doubles::SlowSigner;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{self, BASE, offer};
@@ -46,8 +46,8 @@ async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
         let setup = Setup { failpoints: Arc::clone(&faults) as _, ..Setup::default() };
         let home = tempfile::tempdir().unwrap();
         let engine = TestEngine::open(home.path().join("data"), setup).await;
-        engine.furnish("--day 10 --txn 10 --auto 0.5").await;
-        let agent = engine.hire("bot", "hmac").await;
+        engine.set_up_wallet("--day 10 --txn 10 --auto 0.5").await;
+        let agent = engine.add_agent("bot", "hmac").await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let (status, answer) = engine.post("/sign", &body).await;
         assert_eq!(status, 200, "{answer}");
@@ -83,8 +83,8 @@ async fn a_returned_header_can_be_polled_after_a_failed_commit() {
         Setup { failpoints: Arc::clone(&faults) as _, signer: Some(signer), ..Setup::default() };
     let home = tempfile::tempdir().unwrap();
     let engine = Arc::new(TestEngine::open(home.path().join("data"), setup).await);
-    engine.furnish("--day 10 --txn 10 --auto 0.5").await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 0.5").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let asking = {
         let engine = Arc::clone(&engine);
@@ -146,7 +146,7 @@ async fn a_request_overtaken_by_a_lock_leaves_a_trusted_journal() {
     let rpc = Some(format!("http://{}", node.local_addr().unwrap()));
     let start = Start { unlock: true, rpc, ..Start::default() };
     let engine = EngineProcess::start(&lived.folder(), &start);
-    let caller = Caller::to(&engine.url);
+    let caller = AgentClient::to(&engine.url);
     // The offer names another token domain, which makes the engine ask the chain.
     let mut challenge = offers::challenge(BASE, 15_000, "https://api.example.com/late");
     challenge["accepts"][0]["extra"]["name"] = json!("Not The Dollar");
@@ -161,7 +161,7 @@ async fn a_request_overtaken_by_a_lock_leaves_a_trusted_journal() {
     operator.must("wallet lock").await;
     drop((asked, node));
     let (status, bytes) = timeout(PATIENCE, asking).await.unwrap().unwrap().unwrap();
-    let answer = json_of(&bytes);
+    let answer = json_or_null(&bytes);
     let opened = operator.outcome("wallet open").await.reply;
     assert!(opened.warnings.is_empty(), "answered {status} {answer}, then {:?}", opened.warnings);
     // The answer of a locked wallet.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use bursar_core::codes::Code;
-use bursar_tests::files::{belongings, inventory};
+use bursar_tests::files::{persistent_inventory, inventory};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
 
@@ -141,8 +141,8 @@ fn a_folder_of_wallets_that_is_open_to_others_is_refused_by_name() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let lived = runtime.block_on(Lived::new());
     std::fs::set_permissions(lived.file("wallets"), PermissionsExt::from_mode(0o755)).unwrap();
-    let before = belongings(&lived.file("wallets"));
+    let before = persistent_inventory(&lived.file("wallets"));
     let said = refused_anywhere(&lived.folder(), &Start { unlock: true, ..Start::default() });
     said.says(13, &["DATA_FOLDER", &text(&lived.file("wallets")), "chmod 700"]);
-    same(&before, &belongings(&lived.file("wallets")), &said.said);
+    same(&before, &persistent_inventory(&lived.file("wallets")), &said.said);
 }

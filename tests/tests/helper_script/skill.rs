@@ -91,8 +91,8 @@ async fn the_blocks_run_as_printed_in_both_modes_and_after_an_approval() {
         let now = Utc::from_seconds(jiff::Timestamp::now().as_second());
         let clock = Arc::new(ManualClock::new(now));
         let engine = TestEngine::start(Setup { clock, ..Setup::default() }).await;
-        engine.furnish(&format!("--day 100 --txn 10 {policy}")).await;
-        let agent = engine.hire("reader", mode).await;
+        engine.set_up_wallet(&format!("--day 100 --txn 10 {policy}")).await;
+        let agent = engine.add_agent("reader", mode).await;
 
         let router =
             Router::new().route("/balances", post(balances)).fallback_service(engine.http.clone());

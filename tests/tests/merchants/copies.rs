@@ -1,6 +1,6 @@
 //! Many copies of one signed payment: the merchant delivers once, the payer pays once, and no transaction reverts.
 
-use bursar_tests::payer::Paid;
+use bursar_tests::payer::SignedPayment;
 use futures::StreamExt;
 use serde_json::Value;
 
@@ -17,13 +17,13 @@ fn deliveries(answers: &[Shown]) -> usize {
 
 /// Asserts that one copy bought the content and the payee was paid once. The merchant and the facilitator refused all
 /// others as duplicates.
-async fn assert_once(market: &Market, paid: &Paid, answers: &[Shown], case: &str) {
+async fn assert_once(market: &Market, paid: &SignedPayment, answers: &[Shown], case: &str) {
     assert_eq!(deliveries(answers), 1, "{case}");
     for refused in answers.iter().filter(|shown| !shown.delivered) {
         assert_eq!(refused.reason, DUPLICATE, "{case}");
     }
     assert!(market.is_charged(paid).await, "{case}");
-    let settlements = market.recorder.settlements(&paid.due.nonce.to_string());
+    let settlements = market.recorder.settlements(&paid.terms.nonce.to_string());
     let success = |answer: &&Value| answer["success"] == true;
     assert_eq!(settlements.iter().filter(success).count(), 1, "{case}");
     for refused in settlements.iter().filter(|answer| !success(answer)) {
@@ -35,7 +35,7 @@ async fn assert_once(market: &Market, paid: &Paid, answers: &[Shown], case: &str
 async fn show_copies(
     market: &Market,
     merchants: &[&Merchant],
-    paid: &Paid,
+    paid: &SignedPayment,
     copies: usize,
     at_once: usize,
 ) -> Vec<Shown> {

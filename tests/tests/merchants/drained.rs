@@ -1,6 +1,6 @@
 //! A signer that loses its coin during a payment: a refused payment is not charged when the signer has coin again.
 
-use bursar_tests::payer::Paid;
+use bursar_tests::payer::SignedPayment;
 
 use crate::market::Market;
 use crate::merchant::Kind;
@@ -9,7 +9,7 @@ use crate::merchant::Kind;
 const SETTINGS: &str = "wait_ms = 2000";
 
 /// Funds the signer: merchants must deliver again, and refused payments stay uncharged.
-async fn assert_recovers(market: Market, mut refused: Vec<Paid>, mut deliveries: u64) {
+async fn assert_recovers(market: Market, mut refused: Vec<SignedPayment>, mut deliveries: u64) {
     assert_eq!(market.charges().await, deliveries);
     market.fund_signer().await;
     for merchant in &market.merchants {

@@ -21,7 +21,7 @@ async fn a_payer_that_empties_its_purse_before_the_block_receives_nothing() {
     for merchant in &market.merchants {
         let paid = market.payment().await;
         let header = merchant.header(&paid).await;
-        let payer = paid.due.from;
+        let payer = paid.terms.from;
         let gas = U256::from(10).pow(U256::from(20));
         market.chain.request("anvil_setBalance", json!([payer, gas])).await.expect("set");
         market.chain.request("anvil_impersonateAccount", json!([payer])).await.expect("set");
@@ -32,7 +32,7 @@ async fn a_payer_that_empties_its_purse_before_the_block_receives_nothing() {
             let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(PURSE) };
             let price = U256::from(10).pow(U256::from(12));
             let transfer = json!({
-                "from": payer, "to": paid.due.token, "gas": "0x30d40", "maxFeePerGas": price,
+                "from": payer, "to": paid.terms.token, "gas": "0x30d40", "maxFeePerGas": price,
                 "maxPriorityFeePerGas": price, "data": Bytes::from(call.abi_encode()),
             });
             market.chain.request("eth_sendTransaction", json!([transfer])).await.expect("sent");

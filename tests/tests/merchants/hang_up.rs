@@ -13,7 +13,7 @@ async fn a_payment_whose_customer_disconnected_is_charged_once() {
     for (n, merchant) in market.merchants.iter().enumerate() {
         let kind = merchant.kind;
         let paid = market.payment().await;
-        let nonce = paid.due.nonce.to_string();
+        let nonce = paid.terms.nonce.to_string();
         let header = merchant.header(&paid).await;
         let authority = merchant.authority();
         let request = format!(

@@ -21,7 +21,7 @@ enum Cause {
 /// can no longer be mined.
 async fn refused_for(cause: Cause) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let node = LyingRpc::before(chain.url()).await;
+    let node = LyingRpc::in_front_of(chain.url()).await;
     let url = node.url.clone();
     let market = Market::through(chain, &url, &[Kind::Hono], "wait_ms = 1500").await;
     let merchant = &market.merchants[0];

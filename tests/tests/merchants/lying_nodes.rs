@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
-use bursar_tests::payer::Paid;
+use bursar_tests::payer::SignedPayment;
 use tokio::time::sleep;
 
 use crate::market::{BASE, Market, PENDING, POLL, within};
@@ -21,11 +21,11 @@ const ALL_BROADCASTS: usize = 1_000;
 #[derive(Debug, Default)]
 struct Outcome {
     deliveries: u64,
-    refused: Vec<Paid>,
+    refused: Vec<SignedPayment>,
 }
 
 impl Outcome {
-    fn add(&mut self, paid: Paid, shown: &Shown) {
+    fn add(&mut self, paid: SignedPayment, shown: &Shown) {
         if shown.delivered {
             self.deliveries += 1;
         } else {
@@ -49,7 +49,7 @@ impl Outcome {
 
 async fn market_behind(settings: &str) -> Option<(LyingRpc, Market)> {
     let chain = full_chain_or_skip(BASE).await?;
-    let node = LyingRpc::before(chain.url()).await;
+    let node = LyingRpc::in_front_of(chain.url()).await;
     let url = node.url.clone();
     Some((node, Market::through(chain, &url, &Kind::ALL, settings).await))
 }
@@ -62,11 +62,11 @@ async fn one_lie(lie: Lie) {
         let paid = market.payment().await;
         let header = merchant.header(&paid).await;
         market.chain.set_automine(false).await.expect("set");
-        let lies = node.told();
+        let lies = node.lies_told();
         node.tell([lie]);
         let blocks = async {
             let lied = async {
-                while node.told() == lies {
+                while node.lies_told() == lies {
                     sleep(POLL).await;
                 }
             };
@@ -96,11 +96,11 @@ async fn only_lies(lie: Lie) {
         let paid = market.payment().await;
         let header = merchant.header(&paid).await;
         market.chain.set_automine(false).await.expect("set");
-        let lies = node.told();
+        let lies = node.lies_told();
         node.tell(repeat_n(lie, ALL_BROADCASTS));
         let shown = merchant.show(&header).await;
         assert!(!shown.delivered, "{lie:?}, {:?}: there was no block", merchant.kind);
-        assert!(node.told() > lies, "{lie:?}");
+        assert!(node.lies_told() > lies, "{lie:?}");
         node.be_honest();
         market.chain.set_automine(true).await.expect("set");
         market.chain.mine(1).await.expect("mined");

@@ -7,7 +7,7 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, Home};
-use bursar_tests::payer::{Paid, Payer, Way, random_word};
+use bursar_tests::payer::{SignedPayment, Payer, TransferMethod, random_word};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -73,22 +73,22 @@ impl Market {
     }
 
     /// Signs a payment of the price by a payer with enough money.
-    pub(crate) async fn payment(&self) -> Paid {
+    pub(crate) async fn payment(&self) -> SignedPayment {
         let payer = Payer::random();
         self.chain.mint(payer.address(), PURSE).await.expect("minted");
-        let due = payer.owes(self.chain.network(), self.payee, PRICE);
-        payer.pay(Way::Eip3009, &due)
+        let terms = payer.terms(self.chain.network(), self.payee, PRICE);
+        payer.pay(TransferMethod::Eip3009, &terms)
     }
 
     /// Sends a new payment to a merchant once.
-    pub(crate) async fn buy(&self, merchant: &Merchant) -> (Paid, Shown) {
+    pub(crate) async fn buy(&self, merchant: &Merchant) -> (SignedPayment, Shown) {
         let paid = self.payment().await;
         let shown = merchant.show(&merchant.header(&paid).await).await;
         (paid, shown)
     }
 
     /// Sends new payments to a merchant until it delivers; returns the refused ones.
-    pub(crate) async fn buy_until_delivered(&self, merchant: &Merchant) -> Vec<Paid> {
+    pub(crate) async fn buy_until_delivered(&self, merchant: &Merchant) -> Vec<SignedPayment> {
         let mut refused = Vec::new();
         let delivered = async {
             loop {
@@ -129,8 +129,8 @@ impl Market {
     }
 
     /// Returns whether a payment was charged.
-    pub(crate) async fn is_charged(&self, paid: &Paid) -> bool {
-        let (from, nonce) = (paid.due.from, paid.due.nonce);
+    pub(crate) async fn is_charged(&self, paid: &SignedPayment) -> bool {
+        let (from, nonce) = (paid.terms.from, paid.terms.nonce);
         self.chain.authorization_used(from, nonce).await.expect("an answer")
     }
 
@@ -155,7 +155,7 @@ impl Market {
         assert!(sent > 0 && reverted.is_empty(), "of {sent} reverted {reverted:?}");
     }
 
-    pub(crate) async fn assert_none_charged(&self, refused: &[Paid]) {
+    pub(crate) async fn assert_none_charged(&self, refused: &[SignedPayment]) {
         for paid in refused {
             assert!(!self.is_charged(paid).await, "a refused payment was charged: {paid:?}");
         }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bursar_tests::offers::opened;
-use bursar_tests::payer::Paid;
+use bursar_tests::payer::SignedPayment;
 use bursar_tests::sdk::Script;
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ impl Merchant {
     }
 
     /// Returns the `PAYMENT-SIGNATURE` value that pays for this merchant's offer.
-    pub(crate) async fn header(&self, paid: &Paid) -> String {
+    pub(crate) async fn header(&self, paid: &SignedPayment) -> String {
         let asked = self.client.get(self.url()).send().await.expect("an answer");
         assert_eq!(asked.status(), 402, "{:?}", self.kind);
         let offer = asked.headers().get("payment-required").expect("an offer");

@@ -17,7 +17,7 @@ use serde_json::json;
 
 async fn engine() -> TestEngine {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10 --txn 5 --auto 0.5 --allow-domains api.example.com").await;
+    engine.set_up_wallet("--day 10 --txn 5 --auto 0.5 --allow-domains api.example.com").await;
     engine
 }
 
@@ -34,7 +34,7 @@ async fn an_agent_is_given_another_policy_or_address() {
     let mut operator = engine.operator();
     operator.must("policy create q --day 1").await;
     operator.must("address create other 1").await;
-    let hired = engine.hire("bot", "bearer").await;
+    let hired = engine.add_agent("bot", "bearer").await;
     let url = Some("https://api.example.com/x");
     engine.post("/sign", &hired.ask(engine.now_s(), &offer(12_000, 1), url)).await;
     let edited = agent(&engine, "agent edit bot --policy q").await;
@@ -56,7 +56,7 @@ async fn a_deleted_agent_is_rejected_at_once_and_its_history_stays() {
     let engine = engine().await;
     let mut operator = engine.operator();
     for auth in ["hmac", "bearer"] {
-        let hired = engine.hire(auth, auth).await;
+        let hired = engine.add_agent(auth, auth).await;
         let url = Some("https://api.example.com/x");
         let ask = hired.ask(engine.now_s(), &offer(2_000_000, 1), url);
         let (status, held) = engine.post("/sign", &ask).await;
@@ -101,8 +101,8 @@ async fn no_signature_is_made_after_its_agent_was_deleted_or_suspended() {
         let (signer, mut asked) = SlowSigner::machine();
         let setup = Setup { signer: Some(signer), ..Setup::default() };
         let engine = Arc::new(TestEngine::start(setup).await);
-        engine.furnish("--day 10 --txn 5 --auto 0.5").await;
-        let agent = engine.hire("bot", "bearer").await;
+        engine.set_up_wallet("--day 10 --txn 5 --auto 0.5").await;
+        let agent = engine.add_agent("bot", "bearer").await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let asking = Arc::clone(&engine);
         let ask = tokio::spawn(async move { asking.post("/sign", &body).await });
@@ -119,7 +119,7 @@ async fn no_signature_is_made_after_its_agent_was_deleted_or_suspended() {
 #[tokio::test]
 async fn irreversible_commands_need_confirmation() {
     let engine = engine().await;
-    engine.hire("bot", "hmac").await;
+    engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     operator.must("address create other 1").await;
     operator.asking = Asking::Silent;
@@ -139,7 +139,7 @@ async fn irreversible_commands_need_confirmation() {
 #[tokio::test]
 async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     let engine = engine().await;
-    let hired = engine.hire("bot", "bearer").await;
+    let hired = engine.add_agent("bot", "bearer").await;
     let url = Some("https://api.example.com/x");
     let spent = hired.ask(engine.now_s(), &offer(400_000, 1), url);
     assert_eq!(engine.post("/sign", &spent).await.0, 200);
@@ -191,7 +191,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
 #[tokio::test]
 async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     let engine = engine().await;
-    let hired = engine.hire("bot", "hmac").await;
+    let hired = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     let Answer::Addresses { addresses: before } = operator.must("address list").await else {
         panic!()
@@ -237,7 +237,7 @@ async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
 #[tokio::test]
 async fn a_lost_wallet_file_keeps_the_journal_and_its_words_restore_addresses() {
     let engine = engine().await;
-    let hired = engine.hire("bot", "hmac").await;
+    let hired = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     let Answer::Addresses { addresses: before } = operator.must("address list").await else {
         panic!()
@@ -271,7 +271,7 @@ async fn a_lost_wallet_file_keeps_the_journal_and_its_words_restore_addresses() 
 #[tokio::test]
 async fn an_address_is_renamed_under_its_agents() {
     let engine = engine().await;
-    let hired = engine.hire("bot", "bearer").await;
+    let hired = engine.add_agent("bot", "bearer").await;
     let mut operator = engine.operator();
     let Answer::Address(renamed) = operator.must("address rename pay 'new label'").await else {
         panic!()

@@ -35,8 +35,8 @@ pub(crate) fn seqs(rows: &[ActivityRow]) -> Vec<u64> {
 /// Creates a journal with every outcome of a payment and most operator commands.
 async fn lived() -> (TestEngine, Agent) {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 20 --txn 3 --auto 0.5").await;
-    let agent = engine.hire("bot", "bearer").await;
+    engine.set_up_wallet("--day 20 --txn 3 --auto 0.5").await;
+    let agent = engine.add_agent("bot", "bearer").await;
     let mut operator = engine.operator();
     let mut watcher = Watcher::begin(&engine, "watch --since 0").await;
     let paid = ask(&engine, &agent, 12_000, 1).await;
@@ -189,7 +189,7 @@ async fn a_change_shows_its_old_and_new_value_as_text_and_as_data() {
 #[tokio::test]
 async fn opening_locking_and_wrong_passwords_leave_a_trace() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 20 --txn 3 --auto 0.5").await;
+    engine.set_up_wallet("--day 20 --txn 3 --auto 0.5").await;
     let mut operator = engine.operator();
     operator.must("wallet lock").await;
     operator.must("wallet lock").await;
@@ -281,8 +281,8 @@ async fn no_row_has_a_key_or_a_path() {
 #[tokio::test]
 async fn hostile_text_of_an_agent_is_shown_escaped() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10 --txn 3 --auto 0.5").await;
-    let agent = engine.hire("bot", "bearer").await;
+    engine.set_up_wallet("--day 10 --txn 3 --auto 0.5").await;
+    let agent = engine.add_agent("bot", "bearer").await;
     let evil = "\u{1b}[2J\u{9b}\u{202e}\r\n\"approved";
     for (n, url) in [
         format!("https://a.example/{evil}"),
@@ -319,7 +319,7 @@ async fn a_start_is_recorded_only_when_a_wallet_exists() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.engine.note_started().await;
     assert_eq!(activity(&mut engine.operator(), "activity").await.entries, []);
-    engine.furnish("--day 20").await;
+    engine.set_up_wallet("--day 20").await;
     let engine = engine.restart(Setup::default()).await;
     engine.engine.note_started().await;
     let opened = engine.operator().outcome("wallet open").await;

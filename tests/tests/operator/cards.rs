@@ -15,7 +15,7 @@ use bursar_engine::edition::Edition;
 use bursar_engine::journal::{Batch, MemoryStore, Snapshot, Store};
 use bursar_engine::rules::Rules;
 use bursar_tests::agent::Agent;
-use bursar_tests::doubles::funds::StillChain;
+use bursar_tests::doubles::funds::FixedBalances;
 use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
 use bursar_tests::offers::{BASE, PAY_TO, challenge, header};
 use bursar_tests::operator::Expect;
@@ -34,8 +34,8 @@ struct Stage {
 impl Stage {
     async fn new(setup: Setup) -> Self {
         let engine = TestEngine::start(setup).await;
-        engine.furnish(POLICY).await;
-        let agent = engine.hire("bot", "bearer").await;
+        engine.set_up_wallet(POLICY).await;
+        let agent = engine.add_agent("bot", "bearer").await;
         Self { engine, agent, asked: 0 }
     }
 
@@ -136,7 +136,7 @@ async fn a_decision_without_a_card_reads_no_balance() {
         let yes = if decision == "approve" { " --yes" } else { "" };
         stage.must(&format!("{decision} {id}{yes}")).await;
     }
-    assert_eq!(chain.looked.load(Ordering::SeqCst), 0);
+    assert_eq!(chain.lookups.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn payees_are_counted_per_network_and_address() {
     assert_eq!(stage.known(BASE, LOOKALIKE).await, never());
     assert_eq!(stage.known(BASE_SEPOLIA, PAY_TO).await, never());
     // Payments of all agents of the wallet count.
-    stage.agent = stage.engine.hire("other", "bearer").await;
+    stage.agent = stage.engine.add_agent("other", "bearer").await;
     assert_eq!(stage.known(BASE, PAY_TO).await.times, 1);
 }
 
@@ -216,11 +216,11 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
     assert_eq!(stage.known(BASE, PAY_TO).await.times, 2);
 }
 
-fn purse(atoms: u64) -> (Arc<StillChain>, Setup) {
+fn purse(atoms: u64) -> (Arc<FixedBalances>, Setup) {
     let base = by_chain(BASE).expect("a network");
     let others = base.tokens.iter().map(|token| (token.address, 7));
     let tokens: Vec<_> = others.chain([(base.stablecoin.address, atoms)]).collect();
-    let chain = Arc::new(StillChain::new(0, &tokens));
+    let chain = Arc::new(FixedBalances::new(0, &tokens));
     let chains = [(BASE, Arc::clone(&chain) as Arc<dyn Chain>)].into_iter().collect();
     (chain, Setup { chains, ..Setup::default() })
 }
@@ -244,7 +244,7 @@ async fn a_card_shows_the_balance_before_and_after_the_payment() {
             assert_eq!(card.is_short(), after.is_none());
             assert_eq!(card.balance_unknown_reason, None);
         }
-        assert_eq!(chain.looked.load(Ordering::SeqCst), 1, "it is not asked each time");
+        assert_eq!(chain.lookups.load(Ordering::SeqCst), 1, "it is not asked each time");
     }
 }
 
@@ -272,7 +272,7 @@ async fn an_unavailable_balance_is_shown_as_unknown_with_the_reason() {
     stage.must(&format!("approve {id} --yes")).await;
     let id = stage.hold(BASE, PAY_TO).await;
     assert_eq!(stage.card(&id).await.balance, None);
-    assert_eq!(chain.looked.load(Ordering::SeqCst), 1);
+    assert_eq!(chain.lookups.load(Ordering::SeqCst), 1);
     chain.gate.add_permits(100);
     for _try in 0..100 {
         if let Some(told) = stage.card(&id).await.balance {

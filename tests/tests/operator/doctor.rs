@@ -23,7 +23,7 @@ fn result(checks: &[CheckAnswer], name: &str) -> CheckResult {
 async fn doctor_passes_a_healthy_wallet_and_writes_nothing() {
     for mode in [Mode::Full, Mode::Maintenance] {
         let engine = TestEngine::start(Setup { mode, ..Setup::default() }).await;
-        engine.furnish("--day 1").await;
+        engine.set_up_wallet("--day 1").await;
         let head = engine.engine.core().view().head;
         let found = checks(&engine).await;
         assert!(found.iter().all(|check| check.result != CheckResult::Fail), "{found:?}");
@@ -40,7 +40,7 @@ async fn doctor_passes_a_healthy_wallet_and_writes_nothing() {
 #[tokio::test]
 async fn doctor_reports_each_fault_in_its_own_line() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 1").await;
+    engine.set_up_wallet("--day 1").await;
     engine.disk.free.store(1 << 20, Ordering::SeqCst);
     std::fs::write(engine.folder.join("wallets/main.wallet"), "not a wallet").unwrap();
     let mut operator = engine.operator();

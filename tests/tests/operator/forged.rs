@@ -40,7 +40,7 @@ async fn lived() -> (TestEngine, MemoryStore) {
     let setup =
         Setup { store: Some(Box::new(store.clone())), settings: ANY_PORT, ..Setup::default() };
     let engine = TestEngine::start(setup).await;
-    engine.furnish("--day 10 --txn 10 --auto 0.5").await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 0.5").await;
     (engine, store)
 }
 

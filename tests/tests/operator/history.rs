@@ -28,9 +28,9 @@ async fn ask(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> String {
 /// Creates one request with each outcome; returns the engine and its two agents.
 async fn lived() -> (TestEngine, Agent, Agent) {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10 --txn 3 --auto 0.5").await;
+    engine.set_up_wallet("--day 10 --txn 3 --auto 0.5").await;
     let (first, second) =
-        (engine.hire("first", "bearer").await, engine.hire("second", "hmac").await);
+        (engine.add_agent("first", "bearer").await, engine.add_agent("second", "hmac").await);
     let mut operator = engine.operator();
     ask(&engine, &first, 2_000_000, 1).await;
     engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1000);
@@ -135,8 +135,8 @@ async fn an_export_has_every_matching_row_and_no_formula() {
     assert_eq!(some.file.lines().count(), 3);
 
     // An agent with a spreadsheet formula as its name.
-    engine.hire("'=1+1'", "bearer").await;
-    let agent = engine.hire("'@SUM(A1)'", "bearer").await;
+    engine.add_agent("'=1+1'", "bearer").await;
+    let agent = engine.add_agent("'@SUM(A1)'", "bearer").await;
     ask(&engine, &agent, 4_000_000, 9).await;
     let hostile = operator.outcome("history --agent '@SUM(A1)' export x.csv").await;
     assert!(hostile.file.contains(",'@SUM(A1),"), "{}", hostile.file);
@@ -145,8 +145,8 @@ async fn an_export_has_every_matching_row_and_no_formula() {
 #[tokio::test]
 async fn a_large_export_comes_in_pieces() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 1000 --txn 10 --auto 5").await;
-    let agent = engine.hire("bot", "bearer").await;
+    engine.set_up_wallet("--day 1000 --txn 10 --auto 5").await;
+    let agent = engine.add_agent("bot", "bearer").await;
     for n in 0..400 {
         // Stays below the server's rate limit.
         engine.clock.advance(300);

@@ -10,7 +10,7 @@ use super::activity::activity;
 
 async fn engine() -> TestEngine {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10 --txn 10 --auto 5").await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
     engine
 }
 
@@ -48,7 +48,7 @@ async fn seconds_until_locked(engine: &TestEngine, operator: &mut Operator) -> u
 async fn an_idle_wallet_locks_automatically() {
     let engine = engine().await;
     let mut operator = engine.operator();
-    let agent = engine.hire("bot", "bearer").await;
+    let agent = engine.add_agent("bot", "bearer").await;
     assert_eq!(standing(&mut operator).await, (false, None));
     operator.must("config set lock.idle 60").await;
     let (locked, left) = standing(&mut operator).await;
@@ -92,7 +92,7 @@ async fn an_idle_wallet_with_an_untrusted_journal_locks_too() {
     operator.must("config set lock.idle 60").await;
     let wallet = engine.folder.join("wallets/main.wallet");
     let older = std::fs::read(&wallet).unwrap();
-    engine.hire("bot", "hmac").await;
+    engine.add_agent("bot", "hmac").await;
     drop(operator);
     let path = engine.folder.clone();
     let engine = engine.restart(Setup::default()).await;

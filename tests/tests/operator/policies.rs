@@ -19,8 +19,8 @@ fn texts(policy: &PolicyAnswer) -> Vec<String> {
 #[tokio::test]
 async fn a_policy_edit_lists_its_changes_and_warns_of_looser_limits() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 100 --txn 10").await;
-    engine.hire("bot", "bearer").await;
+    engine.set_up_wallet("--day 100 --txn 10").await;
+    engine.add_agent("bot", "bearer").await;
     let mut operator = engine.operator();
     let (policy, warnings) = edited(&mut operator, "policy edit p --txn 100 --day 50").await;
     assert_eq!(
@@ -44,7 +44,7 @@ async fn a_policy_edit_lists_its_changes_and_warns_of_looser_limits() {
 #[tokio::test]
 async fn a_limit_of_a_missing_lane_is_kept_with_a_warning() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 100 --txn 10").await;
+    engine.set_up_wallet("--day 100 --txn 10").await;
     let mut operator = engine.operator();
     for line in ["policy edit p --trading --lending-max 7", "policy create q --trade-max 7"] {
         let (_policy, warnings) = edited(&mut operator, line).await;
@@ -65,7 +65,7 @@ async fn rehearsed(operator: &mut Operator, line: &str) -> RehearsalAnswer {
 #[tokio::test]
 async fn a_rehearsal_without_a_network_prefers_base() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 100 --txn 10").await;
+    engine.set_up_wallet("--day 100 --txn 10").await;
     let mut operator = engine.operator();
     operator.must("policy create rhc --networks 4663").await;
     assert_eq!(rehearsed(&mut operator, "policy test p 1").await.network, "Base");
@@ -79,7 +79,7 @@ async fn a_rehearsal_without_a_network_prefers_base() {
 async fn setting_a_value_returns_the_old_one() {
     let engine = TestEngine::start(Setup::default()).await;
     let mut operator = engine.operator();
-    engine.furnish("--day 1").await;
+    engine.set_up_wallet("--day 1").await;
     for (line, was) in [
         ("config set payments.max_validity 1200", Some(3600.into())),
         ("config set payments.max_validity 1200", Some(1200.into())),

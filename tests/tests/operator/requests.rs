@@ -11,8 +11,8 @@ use bursar_tests::operator::{Expect, Operator};
 #[tokio::test]
 async fn a_card_shows_that_its_approval_would_be_refused() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 5 --txn 3").await;
-    let hired = engine.hire("bot", "bearer").await;
+    engine.set_up_wallet("--day 5 --txn 3").await;
+    let hired = engine.add_agent("bot", "bearer").await;
     let mut ids = Vec::new();
     for n in 0..2 {
         let offer = header(&challenge(BASE, 2_000_000, &format!("https://a.example/{n}")));
@@ -47,11 +47,11 @@ async fn a_card_shows_that_its_approval_would_be_refused() {
 #[tokio::test]
 async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 100 --txn 10").await;
+    engine.set_up_wallet("--day 100 --txn 10").await;
     let long = |n: usize| format!("https://a.example/{n}/{}", "x".repeat(URL_BYTES - 40));
     let mut waiting = 0;
     for agent in 0..25 {
-        let hired = engine.hire(&format!("bot{agent}"), "bearer").await;
+        let hired = engine.add_agent(&format!("bot{agent}"), "bearer").await;
         for n in 0..HELD_PER_AGENT {
             engine.clock.advance(300);
             let offer = header(&challenge(BASE, 1000, &long(n)));
@@ -92,8 +92,8 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
 #[tokio::test]
 async fn a_request_needs_four_characters_or_eight_without_its_card() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10 --txn 10").await;
-    let hired = engine.hire("bot", "bearer").await;
+    engine.set_up_wallet("--day 10 --txn 10").await;
+    let hired = engine.add_agent("bot", "bearer").await;
     let mut waiting = Vec::new();
     for n in 0..3 {
         let offer = header(&challenge(BASE, 2_000_000, &format!("https://a.example/{n}")));

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 async fn engine() -> TestEngine {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10 --txn 10 --auto 5").await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
     engine
 }
 
@@ -123,7 +123,7 @@ async fn a_loosening_setting_needs_the_open_wallet_and_is_in_no_file() {
 #[tokio::test]
 async fn a_new_limit_applies_to_the_next_payment() {
     let engine = engine().await;
-    let agent = engine.hire("bot", "bearer").await;
+    let agent = engine.add_agent("bot", "bearer").await;
     let (status, _) = engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, 1), None)).await;
     assert_eq!(status, 200);
     engine.operator().must("config set payments.max_validity 30").await;
@@ -207,13 +207,13 @@ async fn an_explorer_is_turned_off_at_once_and_stays_off_after_a_restart() {
 #[tokio::test]
 async fn submit_rpc_takes_effect_at_once_and_can_be_reset() {
     let nobody = "http://127.0.0.1:9";
-    let (node, relay) = (CountingRpc::before(nobody).await, CountingRpc::before(nobody).await);
+    let (node, relay) = (CountingRpc::in_front_of(nobody).await, CountingRpc::in_front_of(nobody).await);
     let engine = engine().await;
     let offer = async || {
         let chain = engine.engine.ports().chains.get(&BASE).expect("an endpoint");
         let told = chain.send_raw(vec![2, 1].into()).await;
         assert!(matches!(told, Err(ChainFault::Unavailable { .. })), "{told:?}");
-        (node.asked(), relay.asked())
+        (node.take_methods(), relay.take_methods())
     };
     let (asked, nothing) = (vec!["eth_chainId".to_owned()], Vec::<String>::new());
     told(&engine, &format!("config set networks.base.rpc {}", node.url)).await;
@@ -341,8 +341,8 @@ fn the_settings_manual_matches_the_table() {
 #[tokio::test]
 async fn the_signature_window_changes_at_once() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 20 --txn 3 --auto 0.5").await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet("--day 20 --txn 3 --auto 0.5").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     let mut n = 0;
     for (window, apart, wanted) in [

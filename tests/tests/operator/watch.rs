@@ -8,7 +8,7 @@ use bursar_core::codes::Code;
 use bursar_core::grammar::Order;
 use bursar_core::limits::{WATCH_BYTES, WATCH_ENTRIES};
 use bursar_core::wire::{Asking, ToClient, ToEngine};
-use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
 use bursar_tests::operator::Expect;
 use bursar_tui::link::{Link, Received};
 
@@ -65,10 +65,10 @@ impl Watcher {
 /// frame.
 #[tokio::test]
 async fn every_watcher_receives_every_entry_once_and_in_order() {
-    let engine = TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await;
-    engine.furnish("--day 1000 --txn 10 --auto 5").await;
+    let engine = TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
+    engine.set_up_wallet("--day 1000 --txn 10 --auto 5").await;
     // A long name, so that a frame is full before it reaches its maximum of entries.
-    let agent = engine.hire(&"bot".repeat(33), "bearer").await;
+    let agent = engine.add_agent(&"bot".repeat(33), "bearer").await;
     let begin = activity(&mut engine.operator(), "activity --limit 1").await.entries[0].seq;
     let since = |seq: u64| format!("watch --since {seq}");
     let mut idle = Watcher::begin(&engine, &since(begin)).await;
@@ -108,7 +108,7 @@ async fn every_watcher_receives_every_entry_once_and_in_order() {
 #[tokio::test]
 async fn a_watch_without_a_start_receives_only_new_entries() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10").await;
+    engine.set_up_wallet("--day 10").await;
     let mut link = Link::over(engine.engine.attach());
     let run = |id, line: &str| ToEngine::Run {
         id,
@@ -141,7 +141,7 @@ async fn a_watch_without_a_start_receives_only_new_entries() {
 #[tokio::test]
 async fn a_watch_from_beyond_the_journals_end_is_refused() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10").await;
+    engine.set_up_wallet("--day 10").await;
     let mut operator = engine.operator();
     let head = activity(&mut operator, "activity --limit 1").await.entries[0].seq;
     let line = format!("watch --since {}", head + 1);
@@ -154,7 +154,7 @@ async fn a_watch_from_beyond_the_journals_end_is_refused() {
 #[tokio::test]
 async fn a_cancelled_watch_ends_and_its_connection_stays_open() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10").await;
+    engine.set_up_wallet("--day 10").await;
     let mut watcher = Watcher::begin(&engine, "watch --since 0").await;
     watcher.some().await;
     watcher.0.send(&ToEngine::Cancel { id: 1 }).await.unwrap();

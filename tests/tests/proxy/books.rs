@@ -24,9 +24,9 @@ use bursar_proxy::service::{clock, facilitator_of, nodes_of, upstream_of};
 use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::UnpaidSales;
 use bursar_tests::payer::{Payer, now_s};
-use bursar_tests::proxy::{Asked, Customer, Home, chat, receipt, streaming};
-use bursar_tests::settling::{Says, Settling};
-use bursar_tests::upstream::{Does, Upstream, answer, frames};
+use bursar_tests::proxy::{PaymentRequired, Customer, Home, chat, receipt, streaming};
+use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
+use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use bursar_x402::Version;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -78,20 +78,20 @@ struct Shopkeeper {
     seller: Seller,
     pricing: Pricing,
     upstream: Upstream,
-    settling: Settling,
+    facilitator: ScriptedFacilitator,
     _home: Home,
 }
 
 impl Shopkeeper {
     /// Sets up a seller; `store` wraps the file's store, and its result is returned as well.
     async fn with<S: Store + 'static>(
-        does: Does,
+        does: Behavior,
         repeat_wait_ms: u64,
         store: impl FnOnce(RedbStore) -> Arc<S>,
     ) -> (Self, Arc<S>) {
         let upstream = Upstream::serve(does).await;
-        let settling = Settling::serve().await;
-        let home = Home::new(&upstream.url, &settling.url, "");
+        let facilitator = ScriptedFacilitator::serve().await;
+        let home = Home::new(&upstream.url, &facilitator.url, "");
         let (config, clock) = (home.config(), clock().unwrap());
         let store = store(RedbStore::open_file(&config.store).unwrap());
         let keeper = Ledger::load(store.clone(), &TaskTracker::new()).await.unwrap();
@@ -112,7 +112,7 @@ impl Shopkeeper {
         });
         let terms = config.terms().unwrap();
         let pricing = Pricing::new(config, terms);
-        (Self { seller, pricing, upstream, settling, _home: home }, store)
+        (Self { seller, pricing, upstream, facilitator, _home: home }, store)
     }
 
     /// Returns an order: a body with a payment for it.
@@ -121,11 +121,11 @@ impl Shopkeeper {
         let quote = self.pricing.quote(&body, &"http://a.test/v1/chat/completions".into()).unwrap();
         let challenge = Challenge::new(&quote.offers, &quote.estimate, "");
         let second = STANDARD.decode(&challenge.header).unwrap();
-        let asked = Asked {
+        let challenge = PaymentRequired {
             first: serde_json::from_str(&challenge.body).unwrap(),
             second: serde_json::from_slice(&second).unwrap(),
         };
-        let header = Customer::of("", Payer::random()).sign_with(2, &asked, |_due| {});
+        let header = Customer::of("", Payer::random()).sign_with(2, &challenge, |_due| {});
         let span = 0..=u64::MAX;
         let payment = Payment::read(&header.value, Version::V2, &quote.offers, &span).unwrap();
         let named = PaymentIdentity { id: payment.id, digest: payment.digest };
@@ -135,7 +135,7 @@ impl Shopkeeper {
 
 #[tokio::test]
 async fn a_repeat_waits_for_the_first_request_and_then_gets_payment_in_use() {
-    let (keeper, _store) = Shopkeeper::with(Does::Late(answer("late")), 0, Arc::new).await;
+    let (keeper, _store) = Shopkeeper::with(Behavior::Late(answer("late")), 0, Arc::new).await;
     let order = keeper.order(&chat("hello"));
     let first = tokio::spawn({
         let (seller, order) = (keeper.seller.clone(), order.clone());
@@ -148,7 +148,7 @@ async fn a_repeat_waits_for_the_first_request_and_then_gets_payment_in_use() {
     keeper.upstream.open(1);
     assert!(matches!(first.await.unwrap(), SaleOutcome::Whole { .. }));
     assert!(matches!(keeper.seller.sell(order).await, SaleOutcome::Whole { .. }));
-    assert_eq!((keeper.upstream.calls(), keeper.settling.moved()), (1, 1));
+    assert_eq!((keeper.upstream.calls(), keeper.facilitator.settled()), (1, 1));
 }
 
 /// Returns the record of an order's pending sale.
@@ -180,21 +180,21 @@ fn pending(order: Order, stage: Progress) -> Record {
 #[tokio::test]
 async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
     for (says, over, settlement, left, unpaid_answers) in [
-        (Says::Pending(true), false, "pending", true, 0),
-        (Says::Pending(true), true, "failed", false, 1),
-        (Says::Mute, false, "pending", true, 0),
-        (Says::Mute, true, "failed", false, 1),
-        (Says::Good, false, "settled", false, 0),
-        (Says::Good, true, "settled", false, 0),
-        (Says::Refuses("invalid_exact_evm_transaction_failed"), false, "failed", false, 1),
-        (Says::Elsewhere, false, "failed", false, 1),
+        (FacilitatorReply::Pending(true), false, "pending", true, 0),
+        (FacilitatorReply::Pending(true), true, "failed", false, 1),
+        (FacilitatorReply::SettlesThenFails, false, "pending", true, 0),
+        (FacilitatorReply::SettlesThenFails, true, "failed", false, 1),
+        (FacilitatorReply::Good, false, "settled", false, 0),
+        (FacilitatorReply::Good, true, "settled", false, 0),
+        (FacilitatorReply::Refuses("invalid_exact_evm_transaction_failed"), false, "failed", false, 1),
+        (FacilitatorReply::DuplicateSettlement, false, "failed", false, 1),
     ] {
-        let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
+        let (keeper, store) = Shopkeeper::with(Behavior::Nothing, 0, Arc::new).await;
         let record = pending(keeper.order(&chat("hello")), Progress::Paid);
         let parts = keeper.seller.parts();
         parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
-        keeper.settling.settle_says(says.clone());
+        keeper.facilitator.set_settle_reply(says.clone());
         keeper.seller.reconcile(record.clone(), over).await;
         let kept = match store.get(record.id).await.unwrap().unwrap().settlement {
             Settlement::Pending { .. } => "pending",
@@ -215,14 +215,14 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
 #[tokio::test]
 async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
     for stage in [Progress::Owed, Progress::Streaming] {
-        let does = Does::Stream(frames(&["hello", " world"]));
+        let does = Behavior::Stream(frames(&["hello", " world"]));
         let (keeper, store) = Shopkeeper::with(does, 0, Arc::new).await;
         let order = keeper.order(&streaming("hello"));
         let record = pending(order.clone(), stage);
         let parts = keeper.seller.parts();
         parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
-        keeper.settling.settle_says(Says::Pending(false));
+        keeper.facilitator.set_settle_reply(FacilitatorReply::Pending(false));
         keeper.seller.reconcile(record.clone(), false).await;
         assert_eq!(store.get(record.id).await.unwrap(), Some(record.clone()));
         keeper.seller.reconcile(record.clone(), true).await;
@@ -231,7 +231,7 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
         assert!(parts.ledger.pending().is_empty() && parts.unpaid.total().is_zero());
         assert_eq!(parts.metrics.unpaid_answers.get(), 0);
         // An earlier request of ours, with a lost answer, has settled it.
-        keeper.settling.settle_says(Says::Repeated);
+        keeper.facilitator.set_settle_reply(FacilitatorReply::Repeated);
         let sold = keeper.seller.sell(order).await;
         assert!(matches!(sold, SaleOutcome::Stream(_)), "{sold:?}");
     }
@@ -240,12 +240,12 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
 /// A definite failure is stored, and the customer may still pay. Nothing was delivered, so no answer is unpaid.
 #[tokio::test]
 async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
-    let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
+    let (keeper, store) = Shopkeeper::with(Behavior::Nothing, 0, Arc::new).await;
     let record = pending(keeper.order(&streaming("hello")), Progress::Owed);
     let parts = keeper.seller.parts();
     parts.ledger.put(&record, None).await.unwrap();
     parts.unpaid.load(&record);
-    keeper.settling.settle_says(Says::Refuses("insufficient_balance"));
+    keeper.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     keeper.seller.reconcile(record.clone(), false).await;
     let kept = store.get(record.id).await.unwrap().unwrap();
     assert!(matches!(kept.settlement, Settlement::Failed { .. }), "{kept:?}");
@@ -256,7 +256,7 @@ async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
 /// After a restart the record is all that is left of a sale.
 #[tokio::test]
 async fn a_sale_is_kept_as_it_was_paid() {
-    let (keeper, store) = Shopkeeper::with(Does::Whole(answer("hello")), 0, Arc::new).await;
+    let (keeper, store) = Shopkeeper::with(Behavior::Whole(answer("hello")), 0, Arc::new).await;
     let order = keeper.order(&chat("hello"));
     let before = keeper.seller.parts().clock.now().utc.0;
     assert!(matches!(keeper.seller.sell(order.clone()).await, SaleOutcome::Whole { .. }));
@@ -291,7 +291,7 @@ async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() 
         (Settlement::Settled { receipt: "{}".to_owned() }, Code::AnswerOwed, Charged::Yes),
         (Settlement::Asked, Code::Busy, Charged::Unknown),
     ] {
-        let (keeper, _store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
+        let (keeper, _store) = Shopkeeper::with(Behavior::Nothing, 0, Arc::new).await;
         let order = keeper.order(&streaming("hello"));
         let record = Record { settlement, ..pending(order.clone(), Progress::Owed) };
         let parts = keeper.seller.parts();
@@ -299,14 +299,14 @@ async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() 
         let _all = parts.sale_permits.try_acquire_many(4).unwrap();
         let SaleOutcome::Refused(refused) = keeper.seller.sell(order).await else { panic!() };
         assert_eq!((refused.fault.code, refused.charged), (code, charged));
-        assert_eq!((keeper.upstream.calls(), keeper.settling.asked()), (0, 0));
+        assert_eq!((keeper.upstream.calls(), keeper.facilitator.settle_calls()), (0, 0));
     }
 }
 
 /// An upstream may stream once and not the next time.
 #[tokio::test]
 async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again() {
-    let (keeper, _store) = Shopkeeper::with(Does::Half, 0, Arc::new).await;
+    let (keeper, _store) = Shopkeeper::with(Behavior::Half, 0, Arc::new).await;
     let order = keeper.order(&streaming("hello"));
     let record = Record {
         settlement: Settlement::Settled { receipt: "{}".to_owned() },
@@ -316,14 +316,14 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
     parts.ledger.put(&record, None).await.unwrap();
     let SaleOutcome::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
     assert_eq!((refused.fault.code, refused.charged), (Code::AnswerOwed, Charged::Yes));
-    keeper.upstream.does(Does::Whole(answer("hello")));
+    keeper.upstream.set_behavior(Behavior::Whole(answer("hello")));
     for _again in 0..2 {
         let SaleOutcome::Whole { body, .. } = keeper.seller.sell(order.clone()).await else {
             panic!()
         };
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), answer("hello"));
     }
-    assert_eq!((keeper.upstream.calls(), keeper.settling.asked()), (2, 0));
+    assert_eq!((keeper.upstream.calls(), keeper.facilitator.settle_calls()), (2, 0));
     // Revenue was counted when the sale was settled.
     assert!(!parts.metrics.text().contains("revenue_atoms_total{"));
 }
@@ -333,9 +333,9 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
 async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
     for (minutes_ago, pending, unpaid) in [(59, 1, 0), (61, 0, 1)] {
         let stage = Stage::usual().await;
-        stage.settling.settle_says(Says::Pending(true));
+        stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
         assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
-        let Stage { proxy, home, settling: _settling, .. } = stage;
+        let Stage { proxy, home, facilitator: _facilitator, .. } = stage;
         proxy.stop().await;
         let opened = async {
             loop {
@@ -418,13 +418,13 @@ impl Store for Full {
 
 #[tokio::test]
 async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
-    for (says, unpaid_answers) in [(Says::Good, 0), (Says::Refuses("insufficient_balance"), 1)] {
-        let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Full::of).await;
+    for (says, unpaid_answers) in [(FacilitatorReply::Good, 0), (FacilitatorReply::Refuses("insufficient_balance"), 1)] {
+        let (keeper, store) = Shopkeeper::with(Behavior::Nothing, 0, Full::of).await;
         let record = pending(keeper.order(&chat("hello")), Progress::Paid);
         let parts = keeper.seller.parts();
         parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
-        keeper.settling.settle_says(says.clone());
+        keeper.facilitator.set_settle_reply(says.clone());
         let count = || {
             let revenue = format!(
                 "revenue_atoms_total{{network=\"eip155:8453\",asset=\"{}\"}} ",
@@ -450,8 +450,8 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
 /// The same while the customer waits for it.
 #[tokio::test]
 async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
-    let (keeper, store) = Shopkeeper::with(Does::Whole(answer("hello")), 0, Full::of).await;
-    keeper.settling.settle_says(Says::Refuses("insufficient_balance"));
+    let (keeper, store) = Shopkeeper::with(Behavior::Whole(answer("hello")), 0, Full::of).await;
+    keeper.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let order = keeper.order(&chat("hello"));
     let payer = order.payment.as_ref().unwrap().payer;
     let parts = keeper.seller.parts();
@@ -473,7 +473,7 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
 /// A customer who has seen the end of a stream and asks again must find it.
 #[tokio::test]
 async fn a_stream_ends_for_its_reader_when_its_end_is_on_disk() {
-    let does = Does::Stream(frames(&["hello", " world"]));
+    let does = Behavior::Stream(frames(&["hello", " world"]));
     let gated =
         |inner| Arc::new(Gated { inner, reached: AtomicBool::new(false), gate: Semaphore::new(0) });
     let (keeper, store) = Shopkeeper::with(does, 60_000, gated).await;
@@ -503,9 +503,9 @@ fn priced(model: &str, price: &str) -> String {
 #[tokio::test]
 async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
     for (version, does, body) in [
-        (1, Does::Whole(answer("hello world")), chat("hello")),
-        (2, Does::Whole(answer("hello world")), chat("hello")),
-        (2, Does::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (1, Behavior::Whole(answer("hello world")), chat("hello")),
+        (2, Behavior::Whole(answer("hello world")), chat("hello")),
+        (2, Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         let mut stage = Stage::with(does, &priced("toy", "0.001")).await;
         let header = stage.customer.sign(version, &body).await;
@@ -547,14 +547,14 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
 #[tokio::test]
 async fn an_owed_answer_is_settled_and_delivered_after_its_model_is_removed() {
     for (does, body, calls) in [
-        (Does::Whole(answer("hello world")), chat("hello"), 1),
-        (Does::Stream(frames(&["hello", " world"])), streaming("hello"), 2),
+        (Behavior::Whole(answer("hello world")), chat("hello"), 1),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello"), 2),
     ] {
         let stage = Stage::with(does, &priced("toy", "0.001")).await;
-        stage.settling.settle_says(Says::Mute);
+        stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         let header = stage.customer.sign(2, &body).await;
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
-        stage.settling.settle_says(Says::Good);
+        stage.facilitator.set_settle_reply(FacilitatorReply::Good);
         let stage = stage.restart_with(&priced("other", "0.001")).await;
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(receipt(&got)["success"], json!(true));
@@ -571,17 +571,17 @@ async fn an_owed_answer_is_settled_and_delivered_after_its_model_is_removed() {
 /// Uses the bound that was paid for, although the body's fields are no longer sold.
 #[tokio::test]
 async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
-    let does = Does::Stream(frames(&["hello", " world"]));
+    let does = Behavior::Stream(frames(&["hello", " world"]));
     let settings = "completion_tokens = 50\nextra_fields = [\"mirostat\"]";
     let mut stage = Stage::with(does.clone(), settings).await;
-    stage.settling.settle_says(Says::Mute);
+    stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
     let mut body = streaming("hello");
     body.as_object_mut().unwrap().remove("max_completion_tokens");
     body["mirostat"] = json!(1);
     let header = stage.customer.sign(2, &body).await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
-    stage.settling.settle_says(Says::Good);
-    stage.upstream.does(Does::Status(500, "{}".to_owned()));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Good);
+    stage.upstream.set_behavior(Behavior::Status(500, "{}".to_owned()));
     for settings in ["completion_tokens = 5000\nextra_fields = [\"mirostat\"]", ""] {
         stage = stage.restart_with(settings).await;
         let got = stage.customer.send(&body, &header).await;
@@ -589,7 +589,7 @@ async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
         let (_, sent) = stage.upstream.last();
         assert_eq!(sent["max_completion_tokens"], 50, "{settings}");
     }
-    stage.upstream.does(does);
+    stage.upstream.set_behavior(does);
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
     assert_eq!(stage.counts(), (4, 1));
@@ -598,13 +598,13 @@ async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
 /// The upstream did not answer, so the current price counts.
 #[tokio::test]
 async fn a_payment_that_bought_nothing_yet_needs_the_current_price() {
-    let stage = Stage::with(Does::Status(500, "{}".to_owned()), &priced("toy", "0.001")).await;
+    let stage = Stage::with(Behavior::Status(500, "{}".to_owned()), &priced("toy", "0.001")).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 500);
     let stage = stage.restart_with(&priced("toy", "0.5")).await;
     let (status, _challenge) = told(stage.customer.send(&body, &header).await).await;
-    assert_eq!((status, stage.settling.moved()), (402, 0));
+    assert_eq!((status, stage.facilitator.settled()), (402, 0));
 }
 
 /// The first request that needs the vocabulary loads it, away from the runtime's threads. No other test of this program
@@ -616,14 +616,14 @@ async fn a_vocabulary_is_loaded_when_a_model_needs_it() {
         priced("old", "0.001"),
         priced("toy", "0.001")
     );
-    let stage = Stage::with(Does::Whole(answer("hello world")), &models).await;
+    let stage = Stage::with(Behavior::Whole(answer("hello world")), &models).await;
     assert!(!Vocabulary::Cl100k.is_loaded());
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
     assert!(!Vocabulary::Cl100k.is_loaded(), "no model needed it yet");
     let mut old = chat("hello");
     old["model"] = json!("old");
     let all = futures::future::join_all((0..20).map(|_n| stage.customer.ask(&old))).await;
-    assert!(all.iter().all(|asked| asked.first["price"] == all[0].first["price"]));
+    assert!(all.iter().all(|challenge| challenge.v1["price"] == all[0].first["price"]));
     assert!(Vocabulary::Cl100k.is_loaded());
     assert_eq!(stage.customer.buy(2, &old).await.status(), 200);
 }

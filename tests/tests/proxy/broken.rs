@@ -1,7 +1,7 @@
 //! An upstream that refuses, breaks off, stalls or sends nonsense: passed on or reported, and never paid.
 
 use bursar_tests::proxy::{Home, chat, streaming};
-use bursar_tests::upstream::{Does, KEY, answer};
+use bursar_tests::upstream::{Behavior, KEY, answer};
 use serde_json::json;
 
 use crate::stage::{Stage, refusal, told, until};
@@ -14,7 +14,7 @@ async fn refusals_of_the_upstream_are_passed_on_unpaid_and_the_payment_stays_goo
     for status in [400, 404, 422, 429, 500, 503] {
         let text =
             format!("{{\"error\":{{\"message\":\"no {status}\",\"type\":\"x\",\"code\":null}}}}");
-        stage.upstream.does(Does::Status(status, text.clone()));
+        stage.upstream.set_behavior(Behavior::Status(status, text.clone()));
         for body in [&body, &streaming("hello")] {
             let header = stage.customer.sign(2, body).await;
             let got = stage.customer.send(body, &header).await;
@@ -22,11 +22,11 @@ async fn refusals_of_the_upstream_are_passed_on_unpaid_and_the_payment_stays_goo
             assert_eq!((got.status().as_u16(), got.text().await.unwrap()), (status, text.clone()));
         }
     }
-    assert_eq!(stage.settling.asked(), 0);
-    stage.upstream.does(Does::Whole(answer("hello world")));
+    assert_eq!(stage.facilitator.settle_calls(), 0);
+    stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(told(got).await, (200, answer("hello world")));
-    assert_eq!(stage.settling.moved(), 1);
+    assert_eq!(stage.facilitator.settled(), 1);
 }
 
 #[tokio::test]
@@ -34,37 +34,37 @@ async fn the_upstreams_key_is_in_no_answer_and_no_log() {
     let stage = Stage::usual().await;
     let body = chat("hello");
     for status in [401, 402, 403] {
-        stage.upstream.does(Does::Status(status, format!("{{\"error\":\"bad key {KEY}\"}}")));
+        stage.upstream.set_behavior(Behavior::Status(status, format!("{{\"error\":\"bad key {KEY}\"}}")));
         let got = stage.customer.buy(2, &body).await;
         assert_eq!(got.headers()["x-should-retry"], "false");
         assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
     }
-    stage.upstream.does(Does::Status(400, format!("{KEY} is not {KEY}{KEY}")));
+    stage.upstream.set_behavior(Behavior::Status(400, format!("{KEY} is not {KEY}{KEY}")));
     let got = stage.customer.buy(2, &body).await;
     assert_eq!(got.text().await.unwrap(), "[key] is not [key][key]");
-    assert_eq!(stage.settling.asked(), 0);
+    assert_eq!(stage.facilitator.settle_calls(), 0);
 }
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
-    let stage = Stage::with(Does::Half, "upstream_ms = 300\nupstream_idle_ms = 300").await;
+    let stage = Stage::with(Behavior::Half, "upstream_ms = 300\nupstream_idle_ms = 300").await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
-    stage.upstream.does(Does::Nothing);
+    stage.upstream.set_behavior(Behavior::Nothing);
     for body in [&body, &streaming("hello")] {
         let got = stage.customer.buy(2, body).await;
         assert_eq!(refusal(got).await, (504, "upstream_timeout".to_owned()));
     }
-    stage.upstream.does(Does::Status(307, String::new()));
+    stage.upstream.set_behavior(Behavior::Status(307, String::new()));
     let got = stage.customer.buy(2, &body).await;
     assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
-    stage.upstream.does(Does::Long(9 << 20));
+    stage.upstream.set_behavior(Behavior::Long(9 << 20));
     let got = stage.customer.buy(2, &body).await;
     assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
-    assert_eq!(stage.settling.asked(), 0);
-    stage.upstream.does(Does::Whole(answer("hello world")));
+    assert_eq!(stage.facilitator.settle_calls(), 0);
+    stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
 }
 
@@ -72,40 +72,40 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
 #[tokio::test]
 async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {
     for text in ["", "<html>down</html>", "[]", "{\"error\":{\"message\":\"overloaded\"}}"] {
-        let stage = Stage::set(Does::Status(200, text.to_owned())).await;
+        let stage = Stage::set(Behavior::Status(200, text.to_owned())).await;
         let got = stage.customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()), "{text}");
-        assert_eq!(stage.settling.asked(), 0);
+        assert_eq!(stage.facilitator.settle_calls(), 0);
     }
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n".to_owned();
     for pieces in
         [vec![error.clone()], vec![": wait\n\n".to_owned(), error], vec![": wait\n\n".to_owned()]]
     {
-        let stage = Stage::set(Does::Stream(pieces)).await;
+        let stage = Stage::set(Behavior::Stream(pieces)).await;
         let got = stage.customer.buy(2, &streaming("hello")).await;
         assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
-        assert_eq!(stage.settling.asked(), 0);
+        assert_eq!(stage.facilitator.settle_calls(), 0);
     }
 }
 
 #[tokio::test]
 async fn an_answer_has_to_be_whole_within_its_time() {
-    let stage = Stage::with(Does::Stalls, "upstream_ms = 300").await;
+    let stage = Stage::with(Behavior::Stalls, "upstream_ms = 300").await;
     let got = stage.customer.buy(2, &chat("hello")).await;
     assert_eq!(refusal(got).await, (504, "upstream_timeout".to_owned()));
-    assert_eq!(stage.settling.asked(), 0);
+    assert_eq!(stage.facilitator.settle_calls(), 0);
 }
 
 #[tokio::test]
 async fn a_payer_of_repeated_upstream_failures_is_locked_out_and_others_are_not() {
-    let stage = Stage::set(Does::Half).await;
+    let stage = Stage::set(Behavior::Half).await;
     for _time in 0..10 {
         let got = stage.customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
     }
     let got = stage.customer.buy(2, &chat("hello")).await;
     assert_eq!(refusal(got).await, (429, "too_many_requests".to_owned()));
-    assert_eq!((stage.upstream.calls(), stage.settling.verified()), (10, 10));
+    assert_eq!((stage.upstream.calls(), stage.facilitator.verified()), (10, 10));
     let other = bursar_tests::payer::Payer::random();
     let other = bursar_tests::proxy::Customer::of(&stage.proxy.url, other);
     let got = other.buy(2, &chat("hello")).await;
@@ -116,7 +116,7 @@ async fn a_payer_of_repeated_upstream_failures_is_locked_out_and_others_are_not(
 #[tokio::test]
 async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
     let stage = Stage::usual().await;
-    stage.settling.settle_says(bursar_tests::settling::Says::Refuses("insufficient_balance"));
+    stage.facilitator.set_settle_reply(bursar_tests::scripted_facilitator::FacilitatorReply::Refuses("insufficient_balance"));
     for _time in 0..10 {
         let got = stage.customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
@@ -129,7 +129,7 @@ async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
 /// The payer does not cause the upstream to refuse this service's key.
 #[tokio::test]
 async fn a_refused_upstream_key_does_not_count_against_the_payer() {
-    let stage = Stage::set(Does::Status(401, "{}".to_owned())).await;
+    let stage = Stage::set(Behavior::Status(401, "{}".to_owned())).await;
     for _time in 0..12 {
         let got = stage.customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
@@ -139,7 +139,7 @@ async fn a_refused_upstream_key_does_not_count_against_the_payer() {
 #[tokio::test]
 async fn an_unreachable_upstream_costs_the_payer_nothing() {
     let stage = Stage::usual().await;
-    let home = Home::new("http://127.0.0.1:9/v1", &stage.settling.url, "");
+    let home = Home::new("http://127.0.0.1:9/v1", &stage.facilitator.url, "");
     let proxy = home.start().await;
     let customer =
         bursar_tests::proxy::Customer::of(&proxy.url, bursar_tests::payer::Payer::random());
@@ -148,13 +148,13 @@ async fn an_unreachable_upstream_costs_the_payer_nothing() {
         let got = customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(got).await, (502, "upstream_unavailable".to_owned()));
     }
-    assert_eq!(stage.settling.asked(), 0);
+    assert_eq!(stage.facilitator.settle_calls(), 0);
     proxy.stop().await;
 }
 
 #[tokio::test]
 async fn requests_over_the_concurrency_limit_are_refused_unpaid() {
-    let stage = Stage::with(Does::Late(answer("late")), "in_flight = 1").await;
+    let stage = Stage::with(Behavior::Late(answer("late")), "in_flight = 1").await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let first =
@@ -165,12 +165,12 @@ async fn requests_over_the_concurrency_limit_are_refused_unpaid() {
     assert_eq!(refusal(got).await, (503, "busy".to_owned()));
     stage.upstream.open(1);
     assert_eq!(told(first.await.unwrap().unwrap()).await, (200, answer("late")));
-    assert_eq!(stage.settling.moved(), 1);
+    assert_eq!(stage.facilitator.settled(), 1);
 }
 
 #[tokio::test]
 async fn a_stopping_proxy_answers_what_it_began() {
-    let stage = Stage::set(Does::Late(answer("late"))).await;
+    let stage = Stage::set(Behavior::Late(answer("late"))).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let first =

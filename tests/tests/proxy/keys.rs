@@ -3,38 +3,38 @@
 use std::collections::BTreeSet;
 
 use bursar_tests::proxy::{chat, receipt, streaming};
-use bursar_tests::settling::Says;
-use bursar_tests::upstream::{Does, answer, frames};
+use bursar_tests::scripted_facilitator::FacilitatorReply;
+use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::json;
 
 use crate::stage::{Stage, refusal, told, until};
 
 /// Returns the keys of all questions so far; each facilitator_request must have one.
 fn keys(stage: &Stage) -> Vec<String> {
-    stage.settling.keys().into_iter().map(|(_asked, key)| key.expect("a key")).collect()
+    stage.facilitator.keys().into_iter().map(|(_asked, key)| key.expect("a key")).collect()
 }
 
 #[tokio::test]
 async fn one_random_key_is_sent_with_every_question_about_a_sale() {
-    let stage = Stage::set(Does::Whole(answer("hello world"))).await;
-    stage.settling.settle_says(Says::Mute);
+    let stage = Stage::set(Behavior::Whole(answer("hello world"))).await;
+    stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
-    stage.settling.settle_says(Says::Pending(true));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     // The next process reads the key from disk.
     let stage = stage.restart().await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
-    let so_far = stage.settling.asked();
+    let so_far = stage.facilitator.settle_calls();
     // The proxy follows the settlement by itself, with the same key.
-    until(|| stage.settling.asked() > so_far).await;
+    until(|| stage.facilitator.settle_calls() > so_far).await;
     let all = keys(&stage);
-    let asked: BTreeSet<_> = stage.settling.keys().into_iter().map(|(asked, _)| asked).collect();
-    assert_eq!(asked, BTreeSet::from(["settle", "verify"]));
+    let challenge: BTreeSet<_> = stage.facilitator.keys().into_iter().map(|(challenge, _)| challenge).collect();
+    assert_eq!(challenge, BTreeSet::from(["settle", "verify"]));
     assert!(all.len() >= 5 && all.iter().all(|key| *key == all[0]), "{all:?}");
     assert!(all[0].len() >= 32 && all[0].bytes().all(|byte| byte.is_ascii_hexdigit()));
     // Another sale has another key.
-    stage.settling.settle_says(Says::Good);
+    stage.facilitator.set_settle_reply(FacilitatorReply::Good);
     assert_eq!(stage.customer.buy(2, &body).await.status(), 200);
     assert_eq!(keys(&stage).into_iter().collect::<BTreeSet<_>>().len(), 2);
 }
@@ -56,18 +56,18 @@ async fn the_key_does_not_follow_from_the_payment() {
 #[tokio::test]
 async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
     for (does, body) in [
-        (Does::Whole(answer("hello world")), chat("hello")),
-        (Does::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (Behavior::Whole(answer("hello world")), chat("hello")),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         // At the first facilitator_request, and after a facilitator_request whose answer was lost.
-        for first in [None, Some(Says::Mute), Some(Says::Pending(false))] {
+        for first in [None, Some(FacilitatorReply::SettlesThenFails), Some(FacilitatorReply::Pending(false))] {
             let stage = Stage::set(does.clone()).await;
             let header = stage.customer.sign(2, &body).await;
             if let Some(says) = first {
-                stage.settling.settle_says(says);
+                stage.facilitator.set_settle_reply(says);
                 assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
             }
-            stage.settling.settle_says(Says::Elsewhere);
+            stage.facilitator.set_settle_reply(FacilitatorReply::DuplicateSettlement);
             let got = stage.customer.send(&body, &header).await;
             let paid = receipt(&got);
             assert_eq!(paid["success"], json!(false));
@@ -86,7 +86,7 @@ async fn a_sale_that_is_settled_stays_settled_whatever_is_said_later() {
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
-    stage.settling.settle_says(Says::Elsewhere);
+    stage.facilitator.set_settle_reply(FacilitatorReply::DuplicateSettlement);
     let stage = stage.restart().await;
     let again = stage.customer.send(&body, &header).await;
     assert_eq!(receipt(&again)["success"], json!(true));
@@ -101,9 +101,9 @@ async fn a_repeated_success_after_a_refusal_belongs_to_another_seller() {
     let stage = Stage::usual().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    stage.settling.settle_says(Says::Refuses("insufficient_balance"));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     assert_eq!(stage.customer.send(&body, &header).await.status(), 402);
-    stage.settling.settle_says(Says::Repeated);
+    stage.facilitator.set_settle_reply(FacilitatorReply::Repeated);
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(receipt(&got)["errorReason"], "duplicate_settlement");
     assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
@@ -115,11 +115,11 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
         let stage = Stage::usual().await;
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
-        stage.settling.verify_says(Says::Refuses(reason));
+        stage.facilitator.set_verify_reply(FacilitatorReply::Refuses(reason));
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()), "no 402");
-        stage.settling.verify_says(Says::Good);
-        stage.settling.settle_says(Says::Refuses(reason));
+        stage.facilitator.set_verify_reply(FacilitatorReply::Good);
+        stage.facilitator.set_settle_reply(FacilitatorReply::Refuses(reason));
         // More often than a payer's failures are tolerated.
         for _time in 0..12 {
             let (status, told) = told(stage.customer.send(&body, &header).await).await;
@@ -127,12 +127,12 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
             assert_eq!(told["x402"]["charged"], "no");
         }
         // After a lost answer such a refusal proves nothing.
-        stage.settling.settle_says(Says::Mute);
+        stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
-        stage.settling.settle_says(Says::Refuses(reason));
+        stage.facilitator.set_settle_reply(FacilitatorReply::Refuses(reason));
         let (_, said) = told(stage.customer.send(&body, &header).await).await;
         assert_eq!(said["error"]["code"], "settlement_unknown");
-        stage.settling.settle_says(Says::Good);
+        stage.facilitator.set_settle_reply(FacilitatorReply::Good);
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(told(got).await, (200, answer("hello world")));
         assert_eq!(stage.counts(), (1, 1));
@@ -144,12 +144,12 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
 #[tokio::test]
 async fn t_54_a_payment_without_gas_to_settle_it_causes_no_upstream_call() {
     for (does, body) in [
-        (Does::Whole(answer("hello world")), chat("hello")),
-        (Does::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (Behavior::Whole(answer("hello world")), chat("hello")),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         for reason in ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"] {
             let stage = Stage::set(does.clone()).await;
-            stage.settling.verify_says(Says::Refuses(reason));
+            stage.facilitator.set_verify_reply(FacilitatorReply::Refuses(reason));
             let header = stage.customer.sign(2, &body).await;
             for _time in 0..3 {
                 let got = stage.customer.send(&body, &header).await;
@@ -158,7 +158,7 @@ async fn t_54_a_payment_without_gas_to_settle_it_causes_no_upstream_call() {
             assert_eq!(stage.customer.buy(2, &body).await.status(), 503);
             assert_eq!(stage.counts(), (0, 0), "{reason}");
             // With gas the same payment is good, and causes one call.
-            stage.settling.verify_says(Says::Good);
+            stage.facilitator.set_verify_reply(FacilitatorReply::Good);
             assert_eq!(stage.customer.send(&body, &header).await.status(), 200, "{reason}");
             assert_eq!(stage.counts(), (1, 1), "{reason}");
         }

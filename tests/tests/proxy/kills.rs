@@ -3,26 +3,26 @@
 
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, chat, receipt, streaming};
-use bursar_tests::settling::Settling;
-use bursar_tests::upstream::{Does, Upstream, answer, frames};
+use bursar_tests::scripted_facilitator::ScriptedFacilitator;
+use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use serde_json::{Value, json};
 
 struct Scene {
     upstream: Upstream,
-    settling: Settling,
+    facilitator: ScriptedFacilitator,
     home: Home,
 }
 
 /// Kills the proxy at a failpoint and sends the request to its successor; the scene counts the calls.
 async fn killed_at(point: &str, stream: bool) -> Scene {
     let does = if stream {
-        Does::Stream(frames(&["hello", " world"]))
+        Behavior::Stream(frames(&["hello", " world"]))
     } else {
-        Does::Whole(answer("hello world"))
+        Behavior::Whole(answer("hello world"))
     };
     let upstream = Upstream::serve(does).await;
-    let settling = Settling::serve().await;
-    let home = Home::new(&upstream.url, &settling.url, "");
+    let facilitator = ScriptedFacilitator::serve().await;
+    let home = Home::new(&upstream.url, &facilitator.url, "");
     let body = if stream { streaming("hello") } else { chat("hello") };
     let mut first = home.start_process(Some(&format!("{point}:1")));
     let mut customer = Customer::of(&first.url, Payer::random());
@@ -44,7 +44,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
     } else {
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), answer("hello world"), "{point}");
     }
-    assert_eq!(settling.moved(), 1, "{point}: money moved more or less than once");
+    assert_eq!(facilitator.settled(), 1, "{point}: money moved more or less than once");
     // From then on a repeat changes nothing.
     let calls = upstream.calls();
     assert_eq!(customer.send(&body, &header).await.text().await.unwrap(), text);
@@ -53,7 +53,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
     // A taken payment is on disk before the upstream is asked, and the next start drops it.
     assert_eq!(log.contains("received but not answered"), point == "taken", "{point}: {log}");
     assert!(!log.contains(bursar_tests::upstream::KEY) && !log.contains("panicked"), "{log}");
-    Scene { upstream, settling, home }
+    Scene { upstream, facilitator, home }
 }
 
 #[tokio::test]
@@ -73,16 +73,16 @@ async fn a_stream_survives_a_kill_at_every_point() {
     {
         let scene = killed_at(point, true).await;
         assert_eq!(scene.upstream.calls(), calls, "{point}");
-        assert!(scene.settling.verified() <= 2);
+        assert!(scene.facilitator.verified() <= 2);
     }
 }
 
 /// Charged, and too long to be answer_stored: it is stored until it has been sent.
 #[tokio::test]
 async fn a_long_answer_survives_a_kill_before_it_is_sent() {
-    let upstream = Upstream::serve(Does::Long(2 << 20)).await;
-    let settling = Settling::serve().await;
-    let home = Home::new(&upstream.url, &settling.url, "");
+    let upstream = Upstream::serve(Behavior::Long(2 << 20)).await;
+    let facilitator = ScriptedFacilitator::serve().await;
+    let home = Home::new(&upstream.url, &facilitator.url, "");
     let body = chat("hello");
     let mut first = home.start_process(Some("paid:1"));
     let mut customer = Customer::of(&first.url, Payer::random());
@@ -93,7 +93,7 @@ async fn a_long_answer_survives_a_kill_before_it_is_sent() {
     customer.url = second.url.clone();
     let got = customer.send(&body, &header).await;
     assert!(got.bytes().await.unwrap().len() > 2 << 20);
-    assert_eq!((upstream.calls(), settling.moved()), (1, 1));
+    assert_eq!((upstream.calls(), facilitator.settled()), (1, 1));
     // Now it has been sent.
     assert_eq!(customer.send(&body, &header).await.status(), 409);
 }

@@ -1,7 +1,7 @@
 //! One payment buys one answer.
 
 use bursar_tests::proxy::{chat, receipt, streaming};
-use bursar_tests::upstream::{Does, answer, frames};
+use bursar_tests::upstream::{Behavior, answer, frames};
 use futures::future::join_all;
 use serde_json::json;
 
@@ -12,9 +12,9 @@ async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge
     for body in [chat("hello"), streaming("hello")] {
         let stream = body.get("stream").is_some();
         let does = if stream {
-            Does::Stream(frames(&["hello", " world"]))
+            Behavior::Stream(frames(&["hello", " world"]))
         } else {
-            Does::Whole(answer("hello world"))
+            Behavior::Whole(answer("hello world"))
         };
         let stage = Stage::set(does).await;
         let header = stage.customer.sign(2, &body).await;
@@ -27,7 +27,7 @@ async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge
         assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
         assert_eq!(all[0].0, 200);
         assert_eq!(stage.counts(), (1, 1), "stream: {stream}");
-        assert_eq!(stage.settling.verified(), 1);
+        assert_eq!(stage.facilitator.verified(), 1);
     }
 }
 
@@ -40,7 +40,7 @@ async fn the_same_payment_with_the_same_body_gets_the_stored_answer_also_after_a
     let paid = receipt(&first);
     let first = told(first).await;
     // The upstream would answer differently now.
-    stage.upstream.does(Does::Whole(answer("something else")));
+    stage.upstream.set_behavior(Behavior::Whole(answer("something else")));
     let stage = stage.restart().await;
     let again = stage.customer.send(&body, &header).await;
     assert_eq!(receipt(&again), paid);
@@ -55,7 +55,7 @@ async fn the_same_payment_with_another_body_buys_nothing() {
     let header = stage.customer.sign(2, &body).await;
     // Both prices have the same number of digits; the body alone must tell the requests apart.
     let price =
-        |asked: &bursar_tests::proxy::Asked| asked.first["accepts"][0]["maxAmountRequired"].clone();
+        |challenge: &bursar_tests::proxy::PaymentRequired| challenge.v1["accepts"][0]["maxAmountRequired"].clone();
     assert_eq!(
         price(&stage.customer.ask(&body).await).as_str().map(str::len),
         price(&stage.customer.ask(&other).await).as_str().map(str::len)
@@ -71,15 +71,15 @@ async fn the_same_payment_with_another_body_buys_nothing() {
 async fn a_known_nonce_and_body_buy_nothing_without_the_signature() {
     let stage = Stage::usual().await;
     let body = chat("hello");
-    let asked = stage.customer.ask(&body).await;
-    let header = stage.customer.sign_with(2, &asked, |_due| {});
+    let challenge = stage.customer.ask(&body).await;
+    let header = stage.customer.sign_with(2, &challenge, |_due| {});
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
     let stranger = bursar_tests::payer::Payer::random();
     let thief = bursar_tests::proxy::Customer::of(&stage.proxy.url, stranger);
-    let forged = thief.sign_with(2, &asked, |due| {
-        due.from = header.due.from;
-        due.nonce = header.due.nonce;
-        due.before = header.due.before;
+    let forged = thief.sign_with(2, &challenge, |terms| {
+        terms.from = header.terms.from;
+        terms.nonce = header.terms.nonce;
+        terms.valid_before_s = header.terms.valid_before_s;
     });
     let refused = thief.send(&body, &forged).await;
     assert_eq!(refusal(refused).await, (409, "payment_spent".to_owned()));
@@ -88,7 +88,7 @@ async fn a_known_nonce_and_body_buy_nothing_without_the_signature() {
 
 #[tokio::test]
 async fn an_answer_too_long_to_keep_is_sent_once_and_then_reported() {
-    let stage = Stage::set(Does::Long(1 << 20)).await;
+    let stage = Stage::set(Behavior::Long(1 << 20)).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let got = stage.customer.send(&body, &header).await;
@@ -105,7 +105,7 @@ async fn an_answer_too_long_to_keep_is_sent_once_and_then_reported() {
 
 #[tokio::test]
 async fn a_customer_who_left_before_the_answer_gets_it_when_he_asks_again() {
-    let stage = Stage::set(Does::Late(answer("hello world"))).await;
+    let stage = Stage::set(Behavior::Late(answer("hello world"))).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let request = stage.customer.request(&body).header(header.name, &header.value).send();

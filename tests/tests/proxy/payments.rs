@@ -3,45 +3,45 @@
 use alloy_primitives::U256;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bursar_tests::payer::{Due, now_s};
-use bursar_tests::proxy::{Asked, chat};
-use bursar_tests::settling::Says;
+use bursar_tests::payer::{PaymentTerms, now_s};
+use bursar_tests::proxy::{PaymentRequired, chat};
+use bursar_tests::scripted_facilitator::FacilitatorReply;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, refusal};
 
 /// Asserts that the answer is a challenge with this reason.
 async fn asked_again(answer: reqwest::Response, reason: &str) {
-    let asked = Asked::read(answer).await;
-    for error in [&asked.first["error"], &asked.second["error"]] {
+    let challenge = PaymentRequired::read(answer).await;
+    for error in [&challenge.v1["error"], &challenge.v2["error"]] {
         let error = error.as_str().expect("a string: clients of version 1 want one");
         assert!(error.starts_with(reason), "{error} is not {reason}");
     }
-    assert!(asked.first["accepts"].is_array() && asked.second["accepts"].is_array());
+    assert!(challenge.v1["accepts"].is_array() && challenge.v2["accepts"].is_array());
 }
 
 #[tokio::test]
 async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge() {
     let stage = Stage::usual().await;
     let body = chat("hello");
-    type Change = fn(&mut Due);
+    type Change = fn(&mut PaymentTerms);
     let changes: [(Change, &str); 7] = [
-        (|due| due.amount -= U256::ONE, "invalid_exact_evm_payload_authorization_value"),
-        (|due| due.amount += U256::ONE, "invalid_exact_evm_payload_authorization_value"),
-        (|due| due.amount = U256::ZERO, "invalid_exact_evm_payload_authorization_value"),
-        (|due| due.to = due.from, "invalid_exact_evm_recipient_mismatch"),
-        (|due| due.before = now_s() + 60, "invalid_exact_evm_payload_authorization_valid_before"),
+        (|terms| terms.amount -= U256::ONE, "invalid_exact_evm_payload_authorization_value"),
+        (|terms| terms.amount += U256::ONE, "invalid_exact_evm_payload_authorization_value"),
+        (|terms| terms.amount = U256::ZERO, "invalid_exact_evm_payload_authorization_value"),
+        (|terms| terms.to = terms.from, "invalid_exact_evm_recipient_mismatch"),
+        (|terms| terms.valid_before_s = now_s() + 60, "invalid_exact_evm_payload_authorization_valid_before"),
         // Longer than the proxy remembers a payment.
         (
-            |due| due.before = now_s() + 90_000,
+            |terms| terms.valid_before_s = now_s() + 90_000,
             "invalid_exact_evm_payload_authorization_valid_before",
         ),
-        (|due| due.before = 0, "invalid_exact_evm_payload_authorization_valid_before"),
+        (|terms| terms.valid_before_s = 0, "invalid_exact_evm_payload_authorization_valid_before"),
     ];
     for version in [1, 2] {
         for (change, reason) in changes {
-            let asked = stage.customer.ask(&body).await;
-            let header = stage.customer.sign_with(version, &asked, change);
+            let challenge = stage.customer.ask(&body).await;
+            let header = stage.customer.sign_with(version, &challenge, change);
             asked_again(stage.customer.send(&body, &header).await, reason).await;
         }
     }
@@ -51,14 +51,14 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
     let reason = "invalid_exact_evm_payload_authorization_value";
     asked_again(stage.customer.send(&larger, &header).await, reason).await;
     // The payment accepts a different offer in one field, although the rest is as offered.
-    let asked = stage.customer.ask(&body).await;
-    let header = stage.customer.sign_with(2, &asked, |_due| {});
+    let challenge = stage.customer.ask(&body).await;
+    let header = stage.customer.sign_with(2, &challenge, |_due| {});
     let mut payment: Value =
         serde_json::from_slice(&STANDARD.decode(&header.value).unwrap()).unwrap();
     for (pointer, value, reason) in [
         ("/accepted/network", json!("eip155:4663"), "unsupported_network"),
         ("/accepted/scheme", json!("upto"), "unsupported_scheme"),
-        ("/accepted/payTo", json!(header.due.from), reason),
+        ("/accepted/payTo", json!(header.terms.from), reason),
         ("/accepted/amount", json!("1"), reason),
         ("/x402Version", json!(1), "invalid_x402_version"),
     ] {
@@ -69,7 +69,7 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
         *payment.pointer_mut(pointer).unwrap() = old;
     }
     assert_eq!(stage.counts(), (0, 0));
-    assert_eq!(stage.settling.verified(), 0, "none of them came so far");
+    assert_eq!(stage.facilitator.verified(), 0, "none of them came so far");
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let payment: Value = serde_json::from_slice(&STANDARD.decode(&header.value).unwrap()).unwrap();
-    let permit = json!({ "from": header.due.from, "nonce": "1" });
+    let permit = json!({ "from": header.terms.from, "nonce": "1" });
     for (pointer, key, value) in [
         ("/payload", "permit2Authorization", permit),
         ("/payload", "Authorization", json!({})),
@@ -128,7 +128,7 @@ async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
             "{key}"
         );
     }
-    assert_eq!((stage.counts(), stage.settling.verified()), ((0, 0), 0));
+    assert_eq!((stage.counts(), stage.facilitator.verified()), ((0, 0), 0));
 }
 
 #[tokio::test]
@@ -136,11 +136,11 @@ async fn a_payment_that_the_facilitator_refuses_gets_a_challenge_with_the_reason
     let stage = Stage::usual().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    stage.settling.verify_says(Says::Refuses("insufficient_balance"));
+    stage.facilitator.set_verify_reply(FacilitatorReply::Refuses("insufficient_balance"));
     asked_again(stage.customer.send(&body, &header).await, "insufficient_balance: so it is").await;
     assert_eq!(stage.counts(), (0, 0));
     // The same payment buys once the facilitator accepts it.
-    stage.settling.verify_says(Says::Good);
+    stage.facilitator.set_verify_reply(FacilitatorReply::Good);
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
     assert_eq!(stage.counts(), (1, 1));
 }
@@ -148,7 +148,7 @@ async fn a_payment_that_the_facilitator_refuses_gets_a_challenge_with_the_reason
 #[tokio::test]
 async fn bodies_that_are_not_sold_are_refused_with_what_is_wrong() {
     let stage = Stage::with(
-        bursar_tests::upstream::Does::Nothing,
+        bursar_tests::upstream::Behavior::Nothing,
         "body_bytes = 4096\n[models.toy]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"",
     )
     .await;

@@ -1,37 +1,37 @@
 //! Pending settlements: which of them count, and how much may be unpaid at a time.
 
-use bursar_tests::node::{Knows, Node};
+use bursar_tests::node::{KnownTransactions, FakeNode};
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, chat, receipt, streaming};
-use bursar_tests::settling::Says;
-use bursar_tests::upstream::{Does, answer, frames};
+use bursar_tests::scripted_facilitator::FacilitatorReply;
+use bursar_tests::upstream::{Behavior, answer, frames};
 use futures::future::join_all;
 use serde_json::json;
 
 use crate::stage::{Stage, refusal, told, until};
 
-fn whole() -> Does {
-    Does::Whole(answer("hello world"))
+fn whole() -> Behavior {
+    Behavior::Whole(answer("hello world"))
 }
 
 #[tokio::test]
 async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content() {
     for (does, body) in
-        [(whole(), chat("hello")), (Does::Stream(frames(&["hello", " world"])), streaming("hello"))]
+        [(whole(), chat("hello")), (Behavior::Stream(frames(&["hello", " world"])), streaming("hello"))]
     {
-        for knows in [Knows::Nothing, Knows::Broken] {
+        for knows in [KnownTransactions::Nothing, KnownTransactions::Broken] {
             let stage = Stage::set(does.clone()).await;
-            stage.node.knows(knows);
-            stage.settling.settle_says(Says::Pending(true));
+            stage.node.set_known(knows);
+            stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
             let header = stage.customer.sign(2, &body).await;
             let (status, said) = told(stage.customer.send(&body, &header).await).await;
             assert_eq!((status, &said["error"]["code"]), (503, &json!("settlement_unknown")));
             assert_eq!(said["x402"]["charged"], "unknown");
             assert!(!said.to_string().contains("world"));
-            assert!(stage.node.asked() > 0);
+            assert!(stage.node.lookups() > 0);
             // The node is asked again with the customer's next request; once it knows the transaction, the settlement
             // counts.
-            stage.node.knows(Knows::Everything);
+            stage.node.set_known(KnownTransactions::Everything);
             let got = stage.customer.send(&body, &header).await;
             assert_eq!(receipt(&got)["errorReason"], "settlement_pending");
             assert!(got.text().await.unwrap().contains("world"));
@@ -43,14 +43,14 @@ async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content()
 #[tokio::test]
 async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
     let stage = Stage::set(whole()).await;
-    stage.settling.settle_says(Says::Pending(true));
-    stage.node.knows(Knows::Times(1));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
+    stage.node.set_known(KnownTransactions::Times(1));
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(refusal(got).await, (503, "settlement_unknown".to_owned()));
-    assert_eq!(stage.settling.asked(), 2);
-    stage.node.knows(Knows::Times(2));
+    assert_eq!(stage.facilitator.settle_calls(), 2);
+    stage.node.set_known(KnownTransactions::Times(2));
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(told(got).await, (200, answer("hello world")));
     assert_eq!(stage.upstream.calls(), 1);
@@ -58,17 +58,17 @@ async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
 
 #[tokio::test]
 async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_counts() {
-    let other = Node::of(1).await;
+    let other = FakeNode::of(1).await;
     for rpc in ["rpc = \"off\"".to_owned(), format!("rpc = \"{}\"", other.url)] {
         let stage = Stage::with(whole(), &rpc).await;
-        stage.settling.settle_says(Says::Pending(true));
+        stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(refusal(got).await, (503, "settlement_unknown".to_owned()), "{rpc}");
-        assert_eq!((other.asked(), stage.node.asked()), (0, 0));
+        assert_eq!((other.lookups(), stage.node.lookups()), (0, 0));
         // A settled payment needs no node, and the stored answer is returned.
-        stage.settling.settle_says(Says::Good);
+        stage.facilitator.set_settle_reply(FacilitatorReply::Good);
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(told(got).await, (200, answer("hello world")));
         assert_eq!(stage.counts(), (1, 1));
@@ -79,13 +79,13 @@ async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_count
 async fn a_settled_payment_asks_no_node() {
     let stage = Stage::set(whole()).await;
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
-    assert_eq!(stage.node.asked(), 0);
+    assert_eq!(stage.node.lookups(), 0);
 }
 
 /// Returns the price of one answer to these requests, in smallest units of USDC.
 async fn price(stage: &Stage) -> u64 {
-    let asked = stage.customer.ask(&chat("hello")).await;
-    asked.first["accepts"][0]["maxAmountRequired"].as_str().unwrap().parse().unwrap()
+    let challenge = stage.customer.ask(&chat("hello")).await;
+    challenge.v1["accepts"][0]["maxAmountRequired"].as_str().unwrap().parse().unwrap()
 }
 
 fn usd(units: u64) -> String {
@@ -98,7 +98,7 @@ async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid()
     // Room for two answers, and one unit short of three.
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(3 * price - 1));
     let stage = Stage::with(whole(), &bound).await;
-    stage.settling.settle_says(Says::Pending(true));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     let body = chat("hello");
     for _time in 0..2 {
         assert_eq!(stage.customer.buy(2, &body).await.status(), 200);
@@ -119,8 +119,8 @@ async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid()
     let got = stage.customer.send(&body, &third).await;
     assert_eq!(refusal(got).await, (429, "unpaid_limit".to_owned()));
     // Once the earlier sales are settled, the refused payment buys its answer.
-    stage.settling.settle_says(Says::Good);
-    until(|| stage.settling.moved() == 3).await;
+    stage.facilitator.set_settle_reply(FacilitatorReply::Good);
+    until(|| stage.facilitator.settled() == 3).await;
     loop {
         let got = stage.customer.send(&body, &third).await;
         if got.status() == 200 {
@@ -128,15 +128,15 @@ async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid()
         }
         assert_eq!(refusal(got).await, (429, "unpaid_limit".to_owned()));
     }
-    assert_eq!(stage.settling.moved(), 4);
+    assert_eq!(stage.facilitator.settled(), 4);
 }
 
 #[tokio::test]
 async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
     let price = price(&Stage::set(whole()).await).await;
     let bound = format!("max_unpaid_usd = \"{}\"", usd(5 * price));
-    let stage = Stage::with(Does::Late(answer("late")), &bound).await;
-    stage.settling.settle_says(Says::Pending(true));
+    let stage = Stage::with(Behavior::Late(answer("late")), &bound).await;
+    stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     let body = chat("hello");
     let customers: Vec<_> =
         (0..20).map(|_n| Customer::of(&stage.proxy.url, Payer::random())).collect();
@@ -165,22 +165,22 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
 #[tokio::test]
 async fn at_most_eight_pending_sales_are_reconciled_at_a_time() {
     let stage = Stage::set(whole()).await;
-    stage.settling.settle_says(Says::Pending(true));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     for _each in 0..10 {
         assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
     }
-    let Stage { proxy, settling, home, .. } = stage;
+    let Stage { proxy, facilitator, home, .. } = stage;
     proxy.stop().await;
-    settling.settle_says(Says::Late);
-    let before = settling.asked();
+    facilitator.set_settle_reply(FacilitatorReply::Late);
+    let before = facilitator.settle_calls();
     let proxy = home.start().await;
-    until(|| settling.asked() == before + 8).await;
+    until(|| facilitator.settle_calls() == before + 8).await;
     assert_eq!(proxy.running.seller.parts().ledger.busy(), 8);
     // Each sale that ends makes room for another.
-    settling.open(1);
-    until(|| settling.asked() == before + 9).await;
-    settling.open(9);
-    until(|| settling.moved() == 10).await;
+    facilitator.open(1);
+    until(|| facilitator.settle_calls() == before + 9).await;
+    facilitator.open(9);
+    until(|| facilitator.settled() == 10).await;
     proxy.stop().await;
 }
 
@@ -190,7 +190,7 @@ async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
     let price = price(&Stage::set(whole()).await).await;
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(2 * price));
     let stage = Stage::with(whole(), &bound).await;
-    stage.settling.settle_says(Says::Pending(false));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Pending(false));
     let body = chat("hello");
     let mut headers = Vec::new();
     for _each in 0..4 {
@@ -198,7 +198,7 @@ async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
         headers.push(header);
     }
-    stage.settling.settle_says(Says::Pending(true));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     let all = join_all(headers.iter().map(|header| stage.customer.send(&body, header))).await;
     let statuses = |all: &[reqwest::Response]| {
         let mut all: Vec<_> = all.iter().map(|got| got.status().as_u16()).collect();
@@ -213,7 +213,7 @@ async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
         assert!(!said["error"]["message"].as_str().unwrap().contains("nothing was charged"));
     }
     // A settled sale does not count as unpaid.
-    stage.settling.settle_says(Says::Good);
+    stage.facilitator.set_settle_reply(FacilitatorReply::Good);
     let all = join_all(headers.iter().map(|header| stage.customer.send(&body, header))).await;
     assert_eq!(statuses(&all), [200; 4]);
     assert_eq!(stage.upstream.calls(), 4);
@@ -223,18 +223,18 @@ async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
 async fn an_upstream_that_fails_leaves_no_debt() {
     let price = price(&Stage::set(whole()).await).await;
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(price));
-    let stage = Stage::with(Does::Status(500, "{}".to_owned()), &bound).await;
+    let stage = Stage::with(Behavior::Status(500, "{}".to_owned()), &bound).await;
     let body = chat("hello");
     for _time in 0..3 {
         assert_eq!(stage.customer.buy(2, &body).await.status(), 500);
     }
-    stage.upstream.does(whole());
-    stage.settling.settle_says(Says::Refuses("insufficient_balance"));
+    stage.upstream.set_behavior(whole());
+    stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     assert_eq!(stage.customer.buy(2, &body).await.status(), 402);
-    stage.settling.verify_says(Says::Refuses("insufficient_balance"));
+    stage.facilitator.set_verify_reply(FacilitatorReply::Refuses("insufficient_balance"));
     assert_eq!(stage.customer.buy(2, &body).await.status(), 402);
-    stage.settling.verify_says(Says::Good);
-    stage.settling.settle_says(Says::Good);
+    stage.facilitator.set_verify_reply(FacilitatorReply::Good);
+    stage.facilitator.set_settle_reply(FacilitatorReply::Good);
     for _time in 0..3 {
         assert_eq!(stage.customer.buy(2, &body).await.status(), 200);
     }

@@ -1,7 +1,7 @@
 //! The normal sale: request, payment, answer.
 
 use bursar_tests::proxy::{SELLER, chat, receipt};
-use bursar_tests::upstream::{Does, KEY, answer};
+use bursar_tests::upstream::{Behavior, KEY, answer};
 use serde_json::json;
 
 use crate::stage::{Stage, refusal, told};
@@ -11,16 +11,16 @@ async fn a_sale_runs_from_quote_to_answer_in_both_versions() {
     let stage = Stage::usual().await;
     for version in [1, 2] {
         let body = chat("hello");
-        let asked = stage.customer.ask(&body).await;
-        let price = &asked.first["price"];
+        let challenge = stage.customer.ask(&body).await;
+        let price = &challenge.v1["price"];
         assert_eq!(price["model"], "toy");
         assert_eq!(price["completion_tokens_max"], 100);
-        let header = stage.customer.sign_with(version, &asked, |_due| {});
+        let header = stage.customer.sign_with(version, &challenge, |_due| {});
         // One unit of USDC per token.
         let tokens = price["prompt_tokens"].as_u64().unwrap() + 100;
-        assert_eq!(header.due.amount.to::<u64>(), tokens);
+        assert_eq!(header.terms.amount.to::<u64>(), tokens);
         assert_eq!(price["usd"], json!(format!("0.{tokens:06}")));
-        assert_eq!(header.due.to, SELLER);
+        assert_eq!(header.terms.to, SELLER);
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(got.status(), 200);
         assert_eq!(got.headers()["cache-control"], "private");
@@ -37,17 +37,17 @@ async fn a_sale_runs_from_quote_to_answer_in_both_versions() {
 #[tokio::test]
 async fn an_unpaid_request_costs_the_upstream_nothing_and_names_its_resource() {
     let stage = Stage::usual().await;
-    let asked = stage.customer.ask(&chat("hello")).await;
+    let challenge = stage.customer.ask(&chat("hello")).await;
     let resource = format!("{}/v1/chat/completions", stage.proxy.url);
-    assert_eq!(asked.second["resource"]["url"], json!(resource));
-    assert_eq!(asked.first["accepts"][0]["resource"], json!(resource));
-    assert!(asked.first["error"].is_string() && asked.second["error"].is_string());
+    assert_eq!(challenge.v2["resource"]["url"], json!(resource));
+    assert_eq!(challenge.v1["accepts"][0]["resource"], json!(resource));
+    assert!(challenge.v1["error"].is_string() && challenge.v2["error"].is_string());
     assert_eq!(
-        (asked.first["x402Version"].as_u64(), asked.second["x402Version"].as_u64()),
+        (challenge.v1["x402Version"].as_u64(), challenge.v2["x402Version"].as_u64()),
         (Some(1), Some(2))
     );
     assert_eq!(stage.counts(), (0, 0));
-    assert_eq!(stage.settling.verified(), 0);
+    assert_eq!(stage.facilitator.verified(), 0);
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn models_are_passed_through_unpaid_and_the_upstream_is_asked_once() {
     }
     assert_eq!(stage.upstream.models(), 1);
     // A fresh list is served despite a failure.
-    stage.upstream.does(Does::Status(503, "{\"error\":{}}".to_owned()));
+    stage.upstream.set_behavior(Behavior::Status(503, "{\"error\":{}}".to_owned()));
     assert_eq!(get().await.0, 200);
     assert_eq!(stage.upstream.models(), 1);
 }
@@ -91,7 +91,7 @@ async fn models_are_passed_through_unpaid_and_the_upstream_is_asked_once() {
 #[tokio::test]
 async fn upstream_errors_for_models_are_passed_on_without_the_key() {
     for (status, text) in [(503, "{\"error\":{}}".to_owned()), (404, format!("no {KEY}"))] {
-        let stage = Stage::set(Does::Status(status, text.clone())).await;
+        let stage = Stage::set(Behavior::Status(status, text.clone())).await;
         let url = format!("{}/v1/models", stage.proxy.url);
         for _time in 0..3 {
             let got = stage.customer.client.get(&url).send().await.unwrap();
@@ -100,7 +100,7 @@ async fn upstream_errors_for_models_are_passed_on_without_the_key() {
         }
         assert_eq!(stage.upstream.models(), 1, "a failure is shared for a moment, too");
     }
-    let stage = Stage::set(Does::Status(401, format!("wrong key {KEY}"))).await;
+    let stage = Stage::set(Behavior::Status(401, format!("wrong key {KEY}"))).await;
     let url = format!("{}/v1/models", stage.proxy.url);
     let got = stage.customer.client.get(&url).send().await.unwrap();
     assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
@@ -109,16 +109,16 @@ async fn upstream_errors_for_models_are_passed_on_without_the_key() {
 #[tokio::test]
 async fn models_and_prices_have_a_limit_for_each_address_and_this_machine_has_none() {
     let stage = Stage::with(
-        Does::Whole(answer("hello world")),
+        Behavior::Whole(answer("hello world")),
         "rate_per_minute = 2\ntrusted_proxies = [\"127.0.0.0/8\"]",
     )
     .await;
     let models = async |from: Option<&str>| {
-        let mut asked = stage.customer.client.get(format!("{}/v1/models", stage.proxy.url));
+        let mut challenge = stage.customer.client.get(format!("{}/v1/models", stage.proxy.url));
         if let Some(from) = from {
-            asked = asked.header("x-forwarded-for", from);
+            challenge = challenge.header("x-forwarded-for", from);
         }
-        asked.send().await.unwrap()
+        challenge.send().await.unwrap()
     };
     assert_eq!(models(Some("9.9.9.9")).await.status(), 200);
     let request = stage.customer.request(&chat("hello")).header("x-forwarded-for", "9.9.9.9");

@@ -1,24 +1,24 @@
 //! A facilitator that fails, is slow, unreachable or lies: no charge without an answer, no answer unpaid.
 
 use bursar_tests::proxy::{chat, receipt, streaming};
-use bursar_tests::settling::Says;
-use bursar_tests::upstream::{Does, answer, frames};
+use bursar_tests::scripted_facilitator::FacilitatorReply;
+use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, refusal, told, until};
 
-fn whole() -> Does {
-    Does::Whole(answer("hello world"))
+fn whole() -> Behavior {
+    Behavior::Whole(answer("hello world"))
 }
 
-fn stream() -> Does {
-    Does::Stream(frames(&["hello", " world"]))
+fn stream() -> Behavior {
+    Behavior::Stream(frames(&["hello", " world"]))
 }
 
 #[tokio::test]
 async fn a_failed_settlement_gives_no_content_and_the_answer_waits_for_another_try() {
     let stage = Stage::set(whole()).await;
-    stage.settling.settle_says(Says::Refuses("insufficient_balance"));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let body = chat("hello");
     let header = stage.customer.sign(1, &body).await;
     for _again in 0..2 {
@@ -37,7 +37,7 @@ async fn a_failed_settlement_gives_no_content_and_the_answer_waits_for_another_t
         assert!(!told.to_string().contains("hello world"));
     }
     // The answer is stored: no second upstream call once the payer has the money.
-    stage.settling.settle_says(Says::Good);
+    stage.facilitator.set_settle_reply(FacilitatorReply::Good);
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(told(got).await, (200, answer("hello world")));
     assert_eq!(stage.counts(), (1, 1));
@@ -46,14 +46,14 @@ async fn a_failed_settlement_gives_no_content_and_the_answer_waits_for_another_t
 #[tokio::test]
 async fn a_failed_settlement_of_a_stream_sends_no_chunk_and_frees_the_payment() {
     let stage = Stage::set(stream()).await;
-    stage.settling.settle_says(Says::Refuses("insufficient_balance"));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let body = streaming("hello");
     let header = stage.customer.sign(2, &body).await;
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(receipt(&got)["success"], json!(false));
     let (status, told) = told(got).await;
     assert_eq!((status, &told["error"]["code"]), (402, &json!("settlement_failed")));
-    stage.settling.settle_says(Says::Good);
+    stage.facilitator.set_settle_reply(FacilitatorReply::Good);
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
     assert_eq!(stage.counts(), (2, 1));
@@ -63,7 +63,7 @@ async fn a_failed_settlement_of_a_stream_sends_no_chunk_and_frees_the_payment() 
 async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
     {
         let stage = Stage::set(whole()).await;
-        stage.settling.settle_says(Says::Pending(true));
+        stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
         let got = stage.customer.send(&body, &header).await;
@@ -71,13 +71,13 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
         assert_eq!(paid["errorReason"], "settlement_pending");
         assert_eq!(told(got).await, (200, answer("hello world")));
         // The proxy asks once more, as official servers do.
-        assert_eq!(stage.settling.asked(), 2);
+        assert_eq!(stage.facilitator.settle_calls(), 2);
         // A settlement that may never come is not revenue.
         assert!(!stage.proxy.metrics().await.contains("revenue_atoms_total{"));
         // The proxy finds the end by itself, also after a restart.
-        stage.settling.settle_says(Says::Good);
+        stage.facilitator.set_settle_reply(FacilitatorReply::Good);
         let stage = stage.restart().await;
-        until(|| stage.settling.moved() > 0).await;
+        until(|| stage.facilitator.settled() > 0).await;
         loop {
             let got = stage.customer.send(&body, &header).await;
             let paid = receipt(&got);
@@ -93,32 +93,32 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
 #[tokio::test]
 async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
     for (does, body) in [
-        (Does::Late(answer("hello world")), chat("hello")),
-        (Does::LateStream(frames(&["hello", " world"])), streaming("hello")),
+        (Behavior::Late(answer("hello world")), chat("hello")),
+        (Behavior::LateStream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         for sent in [true, false] {
             let stage = Stage::set(does.clone()).await;
-            stage.settling.settle_says(Says::Pending(sent));
+            stage.facilitator.set_settle_reply(FacilitatorReply::Pending(sent));
             let header = stage.customer.sign(2, &body).await;
             let asking = stage.customer.request(&body).header(header.name, &header.value).send();
             let asking = tokio::spawn(asking);
             while stage.upstream.calls() == 0 {
                 tokio::task::yield_now().await;
             }
-            stage.settling.verify_says(Says::Refuses("insufficient_balance"));
+            stage.facilitator.set_verify_reply(FacilitatorReply::Refuses("insufficient_balance"));
             stage.upstream.open(1);
             let (status, told) = told(asking.await.unwrap().unwrap()).await;
             assert_eq!((status, &told["error"]["code"]), (503, &json!("settlement_unknown")));
             assert!(!told.to_string().contains("world"));
             // The proxy asks once more: the money could have moved meanwhile, which would also make the payment
             // invalid.
-            assert_eq!(stage.settling.asked(), if sent { 3 } else { 2 });
-            stage.settling.settle_says(Says::Good);
+            assert_eq!(stage.facilitator.settle_calls(), if sent { 3 } else { 2 });
+            stage.facilitator.set_settle_reply(FacilitatorReply::Good);
             stage.upstream.open(1);
             let got = stage.customer.send(&body, &header).await;
             assert_eq!(receipt(&got)["success"], json!(true));
             assert!(got.text().await.unwrap().contains("world"));
-            assert_eq!(stage.settling.moved(), 1);
+            assert_eq!(stage.facilitator.settled(), 1);
         }
     }
 }
@@ -126,9 +126,9 @@ async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
 #[tokio::test]
 async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
     let stage = Stage::set(whole()).await;
-    stage.settling.settle_says(Says::Pending(true));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
-    stage.settling.settle_says(Says::Refuses("invalid_exact_evm_transaction_failed"));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("invalid_exact_evm_transaction_failed"));
     let stage = stage.restart().await;
     stage.counted("unpaid_answers_total 1").await;
 }
@@ -136,20 +136,20 @@ async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
 #[tokio::test]
 async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
     for says in [
-        Says::Mute,
-        Says::Text(500, "{}".to_owned()),
+        FacilitatorReply::SettlesThenFails,
+        FacilitatorReply::Text(500, "{}".to_owned()),
         // Without a transaction nothing is in flight yet.
-        Says::Pending(false),
-        Says::Text(200, "{\"success\":true}".to_owned()),
+        FacilitatorReply::Pending(false),
+        FacilitatorReply::Text(200, "{\"success\":true}".to_owned()),
         // For another network, and for another payer.
-        Says::Text(200, success("eip155:1", None)),
-        Says::Text(200, success("eip155:8453", Some("0x000000000000000000000000000000000000dEaD"))),
-        Says::Text(200, "nonsense".to_owned()),
-        Says::Text(200, "x".repeat(100_000)),
+        FacilitatorReply::Text(200, success("eip155:1", None)),
+        FacilitatorReply::Text(200, success("eip155:8453", Some("0x000000000000000000000000000000000000dEaD"))),
+        FacilitatorReply::Text(200, "nonsense".to_owned()),
+        FacilitatorReply::Text(200, "x".repeat(100_000)),
     ] {
         for (does, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
             let stage = Stage::set(does).await;
-            stage.settling.settle_says(says.clone());
+            stage.facilitator.set_settle_reply(says.clone());
             let header = stage.customer.sign(2, &body).await;
             let got = stage.customer.send(&body, &header).await;
             assert_eq!(got.headers()["x-should-retry"], "false");
@@ -161,11 +161,11 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
             );
             assert_eq!(told["x402"]["charged"], "unknown");
             assert!(!told.to_string().contains("world"));
-            stage.settling.settle_says(Says::Good);
+            stage.facilitator.set_settle_reply(FacilitatorReply::Good);
             let got = stage.customer.send(&body, &header).await;
             assert_eq!(receipt(&got)["success"], json!(true));
             assert!(got.text().await.unwrap().contains("world"));
-            assert_eq!(stage.settling.moved(), 1);
+            assert_eq!(stage.facilitator.settled(), 1);
         }
     }
 }
@@ -174,12 +174,12 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
 #[tokio::test]
 async fn a_question_whose_answer_was_lost_is_not_repeated_at_once() {
     let stage = Stage::set(whole()).await;
-    stage.settling.settle_says(Says::Mute);
+    stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    for asked in [1, 2] {
+    for challenge in [1, 2] {
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
-        assert_eq!(stage.settling.asked(), asked);
+        assert_eq!(stage.facilitator.settle_calls(), challenge);
     }
 }
 
@@ -187,7 +187,7 @@ async fn a_question_whose_answer_was_lost_is_not_repeated_at_once() {
 #[tokio::test]
 async fn what_was_settled_for_another_seller_buys_nothing_here() {
     let stage = Stage::set(whole()).await;
-    stage.settling.settle_says(Says::Repeated);
+    stage.facilitator.set_settle_reply(FacilitatorReply::Repeated);
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let got = stage.customer.send(&body, &header).await;
@@ -200,17 +200,17 @@ async fn what_was_settled_for_another_seller_buys_nothing_here() {
 async fn after_an_unknown_settlement_a_refusal_is_not_trusted() {
     for (does, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
         let stage = Stage::set(does).await;
-        stage.settling.settle_says(Says::Mute);
+        stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         let header = stage.customer.sign(2, &body).await;
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
         for says in [
-            Says::Refuses("invalid_exact_evm_nonce_already_used"),
-            Says::Refuses("duplicate_settlement"),
-            Says::Refuses("unexpected_settle_error"),
-            Says::Text(429, "{}".to_owned()),
-            Says::Pending(false),
+            FacilitatorReply::Refuses("invalid_exact_evm_nonce_already_used"),
+            FacilitatorReply::Refuses("duplicate_settlement"),
+            FacilitatorReply::Refuses("unexpected_settle_error"),
+            FacilitatorReply::Text(429, "{}".to_owned()),
+            FacilitatorReply::Pending(false),
         ] {
-            stage.settling.settle_says(says.clone());
+            stage.facilitator.set_settle_reply(says.clone());
             let got = stage.customer.send(&body, &header).await;
             assert_eq!(got.headers()["x-should-retry"], "false");
             let (status, told) = told(got).await;
@@ -221,10 +221,10 @@ async fn after_an_unknown_settlement_a_refusal_is_not_trusted() {
             );
             assert_eq!(told["x402"]["charged"], "unknown");
         }
-        stage.settling.settle_says(Says::Good);
+        stage.facilitator.set_settle_reply(FacilitatorReply::Good);
         let got = stage.customer.send(&body, &header).await;
         assert!(got.text().await.unwrap().contains("world"));
-        assert_eq!(stage.settling.moved(), 1);
+        assert_eq!(stage.facilitator.settled(), 1);
         assert!(stage.proxy.metrics().await.contains("revenue_atoms_total{"));
     }
 }
@@ -240,25 +240,25 @@ async fn without_a_facilitator_verdict_nothing_is_charged() {
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     for says in [
-        Says::Text(500, "{}".to_owned()),
-        Says::Text(
+        FacilitatorReply::Text(500, "{}".to_owned()),
+        FacilitatorReply::Text(
             503,
             "{\"isValid\":false,\"invalidReason\":\"unexpected_verify_error\"}".to_owned(),
         ),
-        Says::Text(200, "[]".to_owned()),
-        Says::Text(
+        FacilitatorReply::Text(200, "[]".to_owned()),
+        FacilitatorReply::Text(
             200,
             "{\"isValid\":true,\"payer\":\"0x000000000000000000000000000000000000dEaD\"}"
                 .to_owned(),
         ),
-        Says::Text(302, "{\"isValid\":true}".to_owned()),
+        FacilitatorReply::Text(302, "{\"isValid\":true}".to_owned()),
     ] {
-        stage.settling.verify_says(says.clone());
+        stage.facilitator.set_verify_reply(says.clone());
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()), "{says:?}");
     }
     assert_eq!(stage.counts(), (0, 0));
-    stage.settling.verify_says(Says::Good);
+    stage.facilitator.set_verify_reply(FacilitatorReply::Good);
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
 }
 
@@ -270,7 +270,7 @@ async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_good() {
     let Stage { proxy, home, .. } = stage;
     proxy.stop().await;
     let settings = std::fs::read_to_string(home.settings()).unwrap();
-    let away = settings.replace(&stage.settling.url, "http://127.0.0.1:9");
+    let away = settings.replace(&stage.facilitator.url, "http://127.0.0.1:9");
     std::fs::write(home.settings(), away).unwrap();
     let proxy = home.start().await;
     stage.customer.url = proxy.url.clone();
@@ -289,14 +289,14 @@ async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_good() {
 #[tokio::test]
 async fn a_busy_facilitator_is_retried_and_its_refusal_charges_nothing() {
     let stage = Stage::set(whole()).await;
-    stage.settling.settle_says(Says::Text(429, "{\"error\":\"slowly\"}".to_owned()));
+    stage.facilitator.set_settle_reply(FacilitatorReply::Text(429, "{\"error\":\"slowly\"}".to_owned()));
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let (status, told) = told(stage.customer.send(&body, &header).await).await;
     assert_eq!((status, &told["error"]["code"]), (503, &json!("facilitator_unavailable")));
     assert_eq!(told["x402"]["charged"], "no");
-    assert_eq!(stage.settling.asked(), 3);
-    stage.settling.settle_says(Says::Good);
+    assert_eq!(stage.facilitator.settle_calls(), 3);
+    stage.facilitator.set_settle_reply(FacilitatorReply::Good);
     let got = stage.customer.send(&body, &header).await;
     assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
     assert_eq!(stage.counts(), (1, 1));

@@ -2,49 +2,49 @@
 
 use std::time::Duration;
 
-use bursar_tests::node::Node;
+use bursar_tests::node::FakeNode;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, Proxy};
-use bursar_tests::settling::Settling;
-use bursar_tests::upstream::{Does, Upstream, answer};
+use bursar_tests::scripted_facilitator::ScriptedFacilitator;
+use bursar_tests::upstream::{Behavior, Upstream, answer};
 use reqwest::Response;
 use serde_json::Value;
 
 pub(crate) struct Stage {
     pub(crate) upstream: Upstream,
-    pub(crate) settling: Settling,
-    pub(crate) node: Node,
+    pub(crate) facilitator: ScriptedFacilitator,
+    pub(crate) node: FakeNode,
     pub(crate) home: Home,
     pub(crate) proxy: Proxy,
     pub(crate) customer: Customer,
 }
 
 impl Stage {
-    pub(crate) async fn set(does: Does) -> Self {
+    pub(crate) async fn set(does: Behavior) -> Self {
         Self::with(does, "").await
     }
 
     /// Like `set`, with more settings.
-    pub(crate) async fn with(does: Does, more: &str) -> Self {
+    pub(crate) async fn with(does: Behavior, more: &str) -> Self {
         let upstream = Upstream::serve(does).await;
-        let settling = Settling::serve().await;
-        let node = Node::serve().await;
+        let facilitator = ScriptedFacilitator::serve().await;
+        let node = FakeNode::serve().await;
         let rpc =
             if more.contains("rpc =") { String::new() } else { format!("rpc = \"{}\"", node.url) };
-        let home = Home::new(&upstream.url, &settling.url, &format!("{rpc}\n{more}"));
+        let home = Home::new(&upstream.url, &facilitator.url, &format!("{rpc}\n{more}"));
         let proxy = home.start().await;
         let customer = Customer::of(&proxy.url, Payer::random());
-        Self { upstream, settling, node, home, proxy, customer }
+        Self { upstream, facilitator, node, home, proxy, customer }
     }
 
     /// Sets up an upstream whose answer is two words.
     pub(crate) async fn usual() -> Self {
-        Self::set(Does::Whole(answer("hello world"))).await
+        Self::set(Behavior::Whole(answer("hello world"))).await
     }
 
     /// Returns how often the upstream was called, and how often money moved.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.upstream.calls(), self.settling.moved())
+        (self.upstream.calls(), self.facilitator.settled())
     }
 
     /// Waits until the metrics contain a line.
@@ -60,7 +60,7 @@ impl Stage {
     /// Stops the proxy and starts it on the same store with other settings.
     pub(crate) async fn restart_with(self, more: &str) -> Self {
         let rpc = format!("rpc = \"{}\"", self.node.url);
-        let other = Home::new(&self.upstream.url, &self.settling.url, &format!("{rpc}\n{more}"));
+        let other = Home::new(&self.upstream.url, &self.facilitator.url, &format!("{rpc}\n{more}"));
         let text = std::fs::read_to_string(other.settings()).expect("settings");
         std::fs::write(self.home.settings(), text).expect("written");
         self.restart().await
@@ -68,11 +68,11 @@ impl Stage {
 
     /// Stops the proxy and starts it on the same store.
     pub(crate) async fn restart(mut self) -> Self {
-        let Stage { upstream, settling, node, home, proxy, mut customer } = self;
+        let Stage { upstream, facilitator, node, home, proxy, mut customer } = self;
         proxy.stop().await;
         let proxy = home.start().await;
         customer.url = proxy.url.clone();
-        self = Stage { upstream, settling, node, home, proxy, customer };
+        self = Stage { upstream, facilitator, node, home, proxy, customer };
         self
     }
 }

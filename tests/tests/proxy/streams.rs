@@ -1,8 +1,8 @@
 //! Streams: passed on piece by piece, settled before the first, and kept for a customer that lost the connection.
 
 use bursar_tests::proxy::{receipt, streaming};
-use bursar_tests::settling::Says;
-use bursar_tests::upstream::{Does, KEY, frames};
+use bursar_tests::scripted_facilitator::FacilitatorReply;
+use bursar_tests::upstream::{Behavior, KEY, frames};
 use reqwest::Response;
 use serde_json::json;
 
@@ -12,8 +12,8 @@ fn pieces() -> Vec<String> {
     frames(&["one", " two", " three"])
 }
 
-fn gated(breaks: bool) -> Does {
-    Does::Pieces { pieces: pieces(), breaks }
+fn gated(breaks: bool) -> Behavior {
+    Behavior::Pieces { pieces: pieces(), breaks }
 }
 
 async fn next(got: &mut Response) -> String {
@@ -32,7 +32,7 @@ async fn each_piece_goes_out_before_the_next_one_comes_in() {
         assert_eq!(receipt(&got)["success"], json!(true));
         assert_eq!(got.headers().contains_key("x-payment-response"), version == 1);
         assert!(got.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
-        assert_eq!(stage.settling.moved(), 1);
+        assert_eq!(stage.facilitator.settled(), 1);
         for (n, piece) in pieces().iter().enumerate() {
             if n > 0 {
                 stage.upstream.open(1);
@@ -50,18 +50,18 @@ async fn each_piece_goes_out_before_the_next_one_comes_in() {
 
 #[tokio::test]
 async fn nothing_of_a_stream_goes_out_before_it_is_settled() {
-    let stage = Stage::set(Does::Stream(pieces())).await;
-    stage.settling.settle_says(Says::Late);
+    let stage = Stage::set(Behavior::Stream(pieces())).await;
+    stage.facilitator.set_settle_reply(FacilitatorReply::Late);
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
     let mut waiting = Box::pin(stage.customer.send(&body, &header));
-    while stage.settling.asked() == 0 {
+    while stage.facilitator.settle_calls() == 0 {
         tokio::select! {
             _got = &mut waiting => panic!("it was answered unpaid"),
             () = tokio::task::yield_now() => {}
         }
     }
-    stage.settling.open(1);
+    stage.facilitator.open(1);
     assert_eq!(waiting.await.text().await.unwrap(), pieces().concat());
 }
 
@@ -77,7 +77,7 @@ async fn a_customer_that_leaves_a_stream_gets_all_of_it_on_repeat() {
     let again = stage.customer.send(&body, &header).await;
     assert_eq!(again.text().await.unwrap(), pieces().concat());
     assert_eq!(stage.counts(), (1, 1));
-    assert_eq!(stage.upstream.left(), 0, "it was read to its end");
+    assert_eq!(stage.upstream.abandoned(), 0, "it was read to its end");
     assert!(stage.proxy.metrics().await.contains("streams_left_total 1"));
 }
 
@@ -110,18 +110,18 @@ async fn a_stream_that_breaks_after_its_first_chunk_says_so_stays_paid_and_is_co
 
 #[tokio::test]
 async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
-    for does in [Does::NoPiece, Does::Stream(Vec::new())] {
+    for does in [Behavior::NoPiece, Behavior::Stream(Vec::new())] {
         let stage = Stage::set(does).await;
         let body = streaming("count");
         let header = stage.customer.sign(2, &body).await;
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
-        assert_eq!(stage.settling.asked(), 0);
+        assert_eq!(stage.facilitator.settle_calls(), 0);
         // The payment is still good.
-        stage.upstream.does(Does::Stream(pieces()));
+        stage.upstream.set_behavior(Behavior::Stream(pieces()));
         let got = stage.customer.send(&body, &header).await;
         assert_eq!(got.text().await.unwrap(), pieces().concat());
-        assert_eq!(stage.settling.moved(), 1);
+        assert_eq!(stage.facilitator.settled(), 1);
     }
 }
 
@@ -129,7 +129,7 @@ async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
 async fn a_stream_with_an_error_frame_is_broken_and_passed_on_until_there() {
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n".to_owned();
     let sent = vec![": wait\n\n".to_owned(), pieces()[0].clone(), error];
-    let stage = Stage::set(Does::Stream(sent.clone())).await;
+    let stage = Stage::set(Behavior::Stream(sent.clone())).await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
     let got = stage.customer.send(&body, &header).await;
@@ -160,7 +160,7 @@ async fn an_upstream_that_does_not_stream_is_answered_in_one_piece() {
 
 #[tokio::test]
 async fn stream_tokens_are_counted_if_the_upstream_reports_no_usage() {
-    let stage = Stage::set(Does::Stream(frames(&["hello", " world"]))).await;
+    let stage = Stage::set(Behavior::Stream(frames(&["hello", " world"]))).await;
     let got = stage.customer.buy(2, &streaming("count")).await;
     let _all = got.text().await.unwrap();
     let line = "bursar_proxy_tokens_total{model=\"other\",kind=\"completion\"} 2";
@@ -170,7 +170,7 @@ async fn stream_tokens_are_counted_if_the_upstream_reports_no_usage() {
 /// Also in JSON escapes, at the end of a stream, and in a whole answer.
 #[tokio::test]
 async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
-    let stage = Stage::set(Does::Stream(pieces())).await;
+    let stage = Stage::set(Behavior::Stream(pieces())).await;
     let escaped: String = KEY.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
     for spelling in [KEY.to_owned(), escaped] {
         let text =
@@ -185,7 +185,7 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
             for sent in [vec![one, rest], vec![one, two, three]] {
                 let mut sent: Vec<String> = sent.into_iter().map(str::to_owned).collect();
                 sent.insert(0, pieces()[0].clone());
-                stage.upstream.does(Does::Stream(sent));
+                stage.upstream.set_behavior(Behavior::Stream(sent));
                 let header = stage.customer.sign(2, &body).await;
                 let got = stage.customer.send(&body, &header).await.text().await.unwrap();
                 assert_eq!(got, format!("{}{clean}", pieces()[0]), "{cut}");
@@ -196,15 +196,15 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
         }
     }
     // At the very end of a stream.
-    stage.upstream.does(Does::Stream(vec![pieces()[0].clone(), format!(": {KEY}")]));
+    stage.upstream.set_behavior(Behavior::Stream(vec![pieces()[0].clone(), format!(": {KEY}")]));
     let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
     assert_eq!(got, format!("{}: [key]", pieces()[0]));
     // A mere prefix of the key is held back until the end, and then sent.
-    stage.upstream.does(Does::Stream(vec![pieces()[0].clone(), ": sk-up".to_owned()]));
+    stage.upstream.set_behavior(Behavior::Stream(vec![pieces()[0].clone(), ": sk-up".to_owned()]));
     let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
     assert_eq!(got, format!("{}: sk-up", pieces()[0]));
     let spaced = KEY.replace('-', "\\u002d");
-    stage.upstream.does(Does::Status(200, format!("{{\"a\":\"{spaced}\"}}")));
+    stage.upstream.set_behavior(Behavior::Status(200, format!("{{\"a\":\"{spaced}\"}}")));
     let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
     assert_eq!(got, "{\"a\":\"[key]\"}");
 }

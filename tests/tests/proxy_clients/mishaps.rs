@@ -3,8 +3,8 @@
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_devnet::Call;
-use bursar_tests::proxy::{Asked, Customer, Header, SELLER, chat, receipt, streaming};
-use bursar_tests::upstream::{Does, answer, frames};
+use bursar_tests::proxy::{PaymentRequired, Customer, PaymentHeader, SELLER, chat, receipt, streaming};
+use bursar_tests::upstream::{Behavior, answer, frames};
 use reqwest::Response;
 use serde_json::{Value, json};
 
@@ -14,12 +14,12 @@ sol! {
     function transfer(address to, uint256 value) external returns (bool);
 }
 
-fn whole() -> Does {
-    Does::Whole(answer("hello world"))
+fn whole() -> Behavior {
+    Behavior::Whole(answer("hello world"))
 }
 
-fn late() -> Does {
-    Does::Late(answer("hello world"))
+fn late() -> Behavior {
+    Behavior::Late(answer("hello world"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +30,7 @@ async fn an_insufficient_balance_is_reported_without_an_upstream_call() {
             let customer = stage.customer(purse).await;
             let got = customer.buy(version, &chat("hello")).await;
             assert!(got.headers().get("payment-response").is_none());
-            let told = Asked::read(got).await;
+            let told = PaymentRequired::read(got).await;
             for text in [&told.first["error"], &told.second["error"]] {
                 let text = text.as_str().unwrap();
                 assert!(text.starts_with("insufficient_balance"), "{text}");
@@ -45,7 +45,7 @@ async fn an_insufficient_balance_is_reported_without_an_upstream_call() {
 async fn meanwhile(
     stage: &mut Stage,
     customer: &Customer,
-    (body, header): (&Value, &Header),
+    (body, header): (&Value, &PaymentHeader),
     act: impl AsyncFnOnce(&mut Stage),
 ) -> Response {
     let asking = customer.request(body).header(header.name, &header.value).send();
@@ -70,7 +70,7 @@ async fn spend(stage: &Stage, payer: Address) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
-    let stream = || Does::LateStream(frames(&["hello", " world"]));
+    let stream = || Behavior::LateStream(frames(&["hello", " world"]));
     for (chain, version, does, body, calls) in [
         (BASE, 1, late(), chat("hello"), 1),
         (ROBINHOOD, 2, late(), chat("hello"), 1),
@@ -99,7 +99,7 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
         stage.chain.mint(payer, PURSE).await.expect("minted");
         stage.upstream.open(1);
         let got = customer.send(&body, &header).await;
-        stage.assert_moved(&receipt(&got), payer, header.due.amount).await;
+        stage.assert_moved(&receipt(&got), payer, header.terms.amount).await;
         assert!(got.text().await.unwrap().contains("world"));
         assert_eq!(stage.upstream.calls(), calls);
         stage.close().await;
@@ -115,9 +115,9 @@ async fn a_facilitator_restarted_during_the_request_settles_once() {
         let header = customer.sign(version, &body).await;
         let act = async |stage: &mut Stage| stage.restart_facilitator();
         let got = meanwhile(&mut stage, &customer, (&body, &header), act).await;
-        stage.assert_moved(&receipt(&got), payer, header.due.amount).await;
+        stage.assert_moved(&receipt(&got), payer, header.terms.amount).await;
         assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
-        assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.due.amount));
+        assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));
         stage.close().await;
     }
 }
@@ -126,7 +126,7 @@ async fn a_facilitator_restarted_during_the_request_settles_once() {
 async fn without_a_block_the_answer_is_sent_and_the_receipt_follows() {
     for (chain, does, body) in [
         (BASE, whole(), chat("hello")),
-        (ROBINHOOD, Does::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (ROBINHOOD, Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         let Some(stage) = Stage::with(chain, does, "wait_ms = 200", "").await else { return };
         let customer = stage.customer(PURSE).await;
@@ -156,8 +156,8 @@ async fn without_a_block_the_answer_is_sent_and_the_receipt_follows() {
                 break paid;
             }
         };
-        stage.assert_moved(&paid, customer.payer.address(), header.due.amount).await;
-        assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.due.amount));
+        stage.assert_moved(&paid, customer.payer.address(), header.terms.amount).await;
+        assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));
         stage.close().await;
     }
 }
@@ -171,7 +171,7 @@ fn balance_at_latest(stage: &Stage) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_payments_from_one_balance_buy_one_answer() {
     for (does, body) in
-        [(whole(), chat("hello")), (Does::Stream(frames(&["hello", " world"])), streaming("hello"))]
+        [(whole(), chat("hello")), (Behavior::Stream(frames(&["hello", " world"])), streaming("hello"))]
     {
         let Some(stage) = Stage::with(BASE, does, "wait_ms = 200", "").await else { return };
         let customer = stage.customer(0).await;
@@ -179,7 +179,7 @@ async fn concurrent_payments_from_one_balance_buy_one_answer() {
         for _each in 0..6 {
             headers.push(customer.sign(2, &body).await);
         }
-        let amount = headers[0].due.amount;
+        let amount = headers[0].terms.amount;
         stage.chain.mint(customer.payer.address(), amount.to::<u128>()).await.expect("minted");
         // Each payment is good alone.
         let all = headers.iter().map(|header| customer.send(&body, header));

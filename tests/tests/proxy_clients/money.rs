@@ -3,34 +3,34 @@
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
 use bursar_tests::proxy::{chat, receipt, streaming};
-use bursar_tests::upstream::{Does, answer, frames};
+use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::Value;
 
 use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
 
 async fn sells_on(chain: ChainId) {
-    let Some(stage) = Stage::set(chain, Does::Whole(answer("hello world"))).await else { return };
+    let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else { return };
     let customer = stage.customer(PURSE).await;
     let mut calls = 0;
     for version in [1, 2] {
         // Another body has another price.
         for words in ["hello", "hello once more, and tell me a longer story this time"] {
-            stage.upstream.does(Does::Whole(answer("hello world")));
+            stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
             let before = stage.earned().await;
             let header = customer.sign(version, &chat(words)).await;
             let got = customer.send(&chat(words), &header).await;
             assert_eq!(got.status(), 200, "version {version}");
             let paid = receipt(&got);
             assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
-            stage.assert_moved(&paid, customer.payer.address(), header.due.amount).await;
-            assert_eq!(stage.earned().await, before + header.due.amount);
+            stage.assert_moved(&paid, customer.payer.address(), header.terms.amount).await;
+            assert_eq!(stage.earned().await, before + header.terms.amount);
 
-            stage.upstream.does(Does::Stream(frames(&["hello", " world"])));
+            stage.upstream.set_behavior(Behavior::Stream(frames(&["hello", " world"])));
             let header = customer.sign(version, &streaming(words)).await;
             let got = customer.send(&streaming(words), &header).await;
             let paid = receipt(&got);
             assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
-            stage.assert_moved(&paid, customer.payer.address(), header.due.amount).await;
+            stage.assert_moved(&paid, customer.payer.address(), header.terms.amount).await;
             calls += 2;
             assert_eq!(stage.upstream.calls(), calls);
         }
@@ -53,7 +53,7 @@ async fn each_answer_moves_its_price_on_robinhood_in_both_versions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_payment_many_times_at_once_moves_money_once() {
     for (chain, version) in [(BASE, 1), (ROBINHOOD, 2)] {
-        let does = Does::Late(answer("hello world"));
+        let does = Behavior::Late(answer("hello world"));
         let Some(stage) = Stage::set(chain, does).await else { return };
         let customer = stage.customer(PURSE).await;
         let header = customer.sign(version, &chat("hello")).await;
@@ -61,10 +61,10 @@ async fn the_same_payment_many_times_at_once_moves_money_once() {
         let all = futures::future::join_all((0..8).map(|_each| customer.send(&body, &header)));
         stage.upstream.open(8);
         for got in all.await {
-            stage.assert_moved(&receipt(&got), customer.payer.address(), header.due.amount).await;
+            stage.assert_moved(&receipt(&got), customer.payer.address(), header.terms.amount).await;
             assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
         }
-        assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.due.amount));
+        assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));
         stage.close().await;
     }
 }

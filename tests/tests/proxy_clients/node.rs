@@ -6,8 +6,8 @@ use bursar_devnet::install::chain_or_skip;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home};
 use bursar_tests::sdk::Script;
-use bursar_tests::settling::{Says, Settling};
-use bursar_tests::upstream::{Does, Upstream, answer, frames};
+use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
+use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
@@ -30,13 +30,13 @@ fn order(stage: &Stage, by: &str, pays: Option<&str>, stream: bool) -> Value {
 
 /// Buys an answer and a stream with each client.
 async fn buys_on(chain: ChainId, clients: &[(&str, &str)]) {
-    let Some(stage) = Stage::set(chain, Does::Whole(answer("hello world"))).await else { return };
+    let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else { return };
     let customer = stage.customer(PURSE).await;
     let payer = customer.payer.address();
     let mut thinker = thinker(&stage, &customer).await;
     for (by, pays) in clients {
         let case = format!("{by} with {pays}");
-        stage.upstream.does(Does::Whole(answer("hello world")));
+        stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
         let before = stage.earned().await;
         let told = thinker.ask(&order(&stage, by, Some(pays), false)).await;
         let content = match *by {
@@ -49,7 +49,7 @@ async fn buys_on(chain: ChainId, clients: &[(&str, &str)]) {
         stage.assert_moved(&told["receipt"], payer, amount).await;
 
         // Each piece arrives before the model produces the next.
-        stage.upstream.does(Does::Pieces { pieces: frames(&WORDS), breaks: false });
+        stage.upstream.set_behavior(Behavior::Pieces { pieces: frames(&WORDS), breaks: false });
         let before = stage.earned().await;
         let mut told = thinker.ask(&order(&stage, by, Some(pays), true)).await;
         for (n, word) in WORDS.iter().enumerate() {
@@ -89,7 +89,7 @@ async fn official_clients_of_version_2_buy_answers_and_streams_on_robinhood() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_official_client_that_cannot_pay_is_told_why_and_does_not_try_for_ever() {
-    let Some(stage) = Stage::set(BASE, Does::Whole(answer("hello world"))).await else { return };
+    let Some(stage) = Stage::set(BASE, Behavior::Whole(answer("hello world"))).await else { return };
     let poor = stage.customer(0).await;
     let mut thinker = thinker(&stage, &poor).await;
     for pays in [None, Some(FETCH_V1), Some(FETCH_V2)] {
@@ -108,7 +108,7 @@ async fn an_official_client_that_cannot_pay_is_told_why_and_does_not_try_for_eve
 async fn official_clients_of_version_2_pay_on_the_network_that_they_know_where_several_are_offered()
 {
     for networks in ["\"eip155:8453\", \"eip155:4663\"", "\"eip155:4663\", \"eip155:8453\""] {
-        let does = Does::Whole(answer("hello world"));
+        let does = Behavior::Whole(answer("hello world"));
         let selling = format!("network = [{networks}]");
         let Some(stage) = Stage::with(BASE, does, "", &selling).await else { return };
         let customer = stage.customer(PURSE).await;
@@ -132,26 +132,26 @@ async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
     if chain_or_skip().is_none() {
         return;
     }
-    let upstream = Upstream::serve(Does::Whole(answer("hello world"))).await;
-    let settling = Settling::serve().await;
-    let home = Home::new(&upstream.url, &settling.url, "");
+    let upstream = Upstream::serve(Behavior::Whole(answer("hello world"))).await;
+    let facilitator = ScriptedFacilitator::serve().await;
+    let home = Home::new(&upstream.url, &facilitator.url, "");
     let proxy = home.start().await;
     let key = Payer::random().key();
     let mut thinker = Script::start("thinker.mjs", &[&format!("{}/v1", proxy.url), &key]).await;
-    let counts = || (settling.verified(), upstream.calls(), settling.asked());
+    let counts = || (facilitator.verified(), upstream.calls(), facilitator.settle_calls());
     for pays in [FETCH_V1, FETCH_V2] {
         for stream in [false, true] {
             let order = json!({ "by": "openai", "pays": pays, "stream": stream, "text": "hello" });
             let before = counts();
             // Unknown whether money has moved: the client asks once, after models and price.
-            settling.settle_says(Says::Mute);
+            facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
             let told = thinker.ask(&order).await;
             assert_eq!(
                 (&told["status"], &told["code"]),
                 (&json!(503), &json!("settlement_unknown"))
             );
             assert_eq!(told["sent"], 3, "{told}");
-            settling.settle_says(Says::Refuses("insufficient_balance"));
+            facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
             let told = thinker.ask(&order).await;
             assert_eq!(
                 (&told["status"], &told["code"]),
@@ -167,12 +167,12 @@ async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openai_for_javascript_raises_its_error_where_a_stream_breaks() {
-    let Some(stage) = Stage::set(BASE, Does::Nothing).await else { return };
+    let Some(stage) = Stage::set(BASE, Behavior::Nothing).await else { return };
     let customer = stage.customer(PURSE).await;
     let mut thinker = thinker(&stage, &customer).await;
     for pays in [FETCH_V1, FETCH_V2] {
         let calls = stage.upstream.calls();
-        stage.upstream.does(Does::Pieces { pieces: frames(&WORDS)[..2].to_vec(), breaks: true });
+        stage.upstream.set_behavior(Behavior::Pieces { pieces: frames(&WORDS)[..2].to_vec(), breaks: true });
         // The stream breaks after both pieces: clients repeat a stream that breaks before its first event.
         let mut told = thinker.ask(&order(&stage, "openai", Some(pays), true)).await;
         for word in &WORDS[..2] {

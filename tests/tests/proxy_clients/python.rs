@@ -7,8 +7,8 @@ use bursar_devnet::install::chain_or_skip;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, chat};
 use bursar_tests::sdk::Script;
-use bursar_tests::settling::{Says, Settling};
-use bursar_tests::upstream::{Does, Upstream, answer, frames};
+use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
+use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, Stage};
@@ -17,8 +17,8 @@ use crate::stage::{BASE, PURSE, Stage};
 const CLIENTS: [&str; 2] = ["sync", "async"];
 const REFUSED: &str = "{\"error\":{\"message\":\"slowly\",\"code\":\"rate_limit_exceeded\"}}";
 
-fn whole() -> Does {
-    Does::Whole(answer("hello world"))
+fn whole() -> Behavior {
+    Behavior::Whole(answer("hello world"))
 }
 
 async fn thinker(base: &str, payer: &Payer) -> Script {
@@ -70,7 +70,7 @@ async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
     let payer = customer.payer.address();
     let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
     for by in CLIENTS {
-        stage.upstream.does(whole());
+        stage.upstream.set_behavior(whole());
         let before = stage.earned().await;
         let told = thinker.ask(&order("chat", by)).await;
         assert_eq!(told["type"], "ChatCompletion", "{by}: {told}");
@@ -83,7 +83,7 @@ async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
 
         // The first piece arrives before the model produces the second.
         let pieces = frames(&["one", " two", " three"]);
-        stage.upstream.does(Does::Pieces { pieces: pieces.clone(), breaks: false });
+        stage.upstream.set_behavior(Behavior::Pieces { pieces: pieces.clone(), breaks: false });
         let before = stage.earned().await;
         let mut told = thinker.ask(&order("stream", by)).await;
         for word in ["one", " two", " three"] {
@@ -111,7 +111,7 @@ async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
     let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
     for (n, by) in CLIENTS.into_iter().enumerate() {
         let pieces = frames(&["one", " two", " three"])[..2].to_vec();
-        stage.upstream.does(Does::Pieces { pieces, breaks: true });
+        stage.upstream.set_behavior(Behavior::Pieces { pieces, breaks: true });
         // The stream breaks after both pieces: clients repeat a stream that breaks before its first event.
         let mut told = thinker.ask(&order("stream", by)).await;
         for word in ["one", " two"] {
@@ -143,7 +143,7 @@ async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_o
     .into_iter()
     .enumerate()
     {
-        stage.upstream.does(Does::Once(429, REFUSED.to_owned(), Box::new(whole())));
+        stage.upstream.set_behavior(Behavior::OnceThen(429, REFUSED.to_owned(), Box::new(whole())));
         let before = stage.earned().await;
         let told = thinker.ask(&order("chat", by)).await;
         assert_eq!(told["content"], "hello world", "{by}: {told}");
@@ -168,7 +168,7 @@ async fn a_payment_for_something_else_is_refused_and_not_shown_again() {
     assert!(is_a(&told, "ConflictError"), "{told}");
     assert_eq!((&told["status"], &told["code"]), (&json!(409), &json!("payment_spent")));
     assert_eq!(told["sent"], 1);
-    assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.due.amount));
+    assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));
     stage.close().await;
 }
 
@@ -178,16 +178,16 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
         return;
     }
     let upstream = Upstream::serve(whole()).await;
-    let settling = Settling::serve().await;
-    let home = Home::new(&upstream.url, &settling.url, "");
+    let facilitator = ScriptedFacilitator::serve().await;
+    let home = Home::new(&upstream.url, &facilitator.url, "");
     let proxy = home.start().await;
     let customer = Customer::of(&proxy.url, Payer::random());
     let mut thinker = thinker(&format!("{}/v1", proxy.url), &customer.payer).await;
-    let counts = || (settling.verified(), upstream.calls(), settling.asked());
+    let counts = || (facilitator.verified(), upstream.calls(), facilitator.settle_calls());
     for by in CLIENTS {
         for ask in ["chat", "stream"] {
             // Unknown whether money has moved: one payment, one paid request.
-            settling.settle_says(Says::Mute);
+            facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
             let before = counts();
             let told = thinker.ask(&order(ask, by)).await;
             assert!(is_a(&told, "InternalServerError"), "{told}");
@@ -198,7 +198,7 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
             assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
             assert_eq!(counts(), (before.0 + 1, before.1 + 1, before.2 + 1));
             // The settlement failed: the client gets the receipt with the reason, and does not pay again.
-            settling.settle_says(Says::Refuses("insufficient_balance"));
+            facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
             let told = thinker.ask(&order(ask, by)).await;
             assert_eq!(
                 (&told["status"], &told["code"]),
@@ -206,11 +206,11 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
             );
             assert_eq!(told["receipt"]["errorReason"], "insufficient_balance", "{told}");
             assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
-            settling.settle_says(Says::Good);
+            facilitator.set_settle_reply(FacilitatorReply::Good);
         }
     }
     // Without a verdict nothing was charged, and the client retries twice, as always.
-    settling.verify_says(Says::Text(500, "{}".to_owned()));
+    facilitator.set_verify_reply(FacilitatorReply::Text(500, "{}".to_owned()));
     let before = counts();
     let header = customer.sign(2, &chat("hello")).await;
     let told = thinker.ask(&showing("chat", (header.name, &header.value))).await;

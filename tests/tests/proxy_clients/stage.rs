@@ -8,7 +8,7 @@ use bursar_tests::facilitator;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, Proxy, SELLER};
 use bursar_tests::service::ServiceProcess;
-use bursar_tests::upstream::{Does, Upstream};
+use bursar_tests::upstream::{Behavior, Upstream};
 use serde_json::{Value, json};
 
 pub(crate) const BASE: ChainId = ChainId(8453);
@@ -28,20 +28,20 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) async fn set(chain: ChainId, does: Does) -> Option<Self> {
+    pub(crate) async fn set(chain: ChainId, does: Behavior) -> Option<Self> {
         Self::with(chain, does, "", "").await
     }
 
     /// Like `set`, with more settings of the facilitator and of the proxy.
     pub(crate) async fn with(
         chain: ChainId,
-        does: Does,
-        settling: &str,
+        does: Behavior,
+        facilitator: &str,
         selling: &str,
     ) -> Option<Self> {
         let anvil = chain_or_skip()?;
         let chain = Devnet::start_at(&anvil, chain).await.expect("a chain");
-        let office = facilitator::Home::new(chain.network(), chain.url(), 1, settling, "");
+        let office = facilitator::Home::new(chain.network(), chain.url(), 1, facilitator, "");
         for signer in &office.signers {
             let gas = U256::from(10).pow(U256::from(20));
             chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");

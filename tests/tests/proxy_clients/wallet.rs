@@ -3,10 +3,10 @@
 //! The wallet signs at once or asks its operator first, and the facilitator settles on the chain.
 
 use bursar_core::networks::ChainId;
-use bursar_tests::household::Household;
+use bursar_tests::ready_wallet::ReadyWallet;
 use bursar_tests::operator::Expect;
-use bursar_tests::proxy::{Asked, chat, client, receipt, streaming};
-use bursar_tests::upstream::{Does, answer, frames};
+use bursar_tests::proxy::{PaymentRequired, chat, client, receipt, streaming};
+use bursar_tests::upstream::{Behavior, answer, frames};
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
@@ -17,15 +17,15 @@ const PRICE: &str = "price_per_1k_tokens = \"5\"";
 
 /// A household with money, and the HTTP client of its agent.
 struct Spender {
-    household: Household,
+    wallet: ReadyWallet,
     client: Client,
 }
 
 impl Spender {
     async fn set(stage: &Stage) -> Self {
-        let household = Household::found().await;
-        stage.chain.mint(household.payer, PURSE).await.expect("minted");
-        Self { household, client: client() }
+        let wallet = ReadyWallet::start().await;
+        stage.chain.mint(wallet.payer, PURSE).await.expect("minted");
+        Self { wallet, client: client() }
     }
 
     async fn request(&self, url: &str, body: &Value, paid: Option<&Value>) -> Response {
@@ -39,19 +39,19 @@ impl Spender {
 
     /// Asks the wallet to sign for the proxy's offer; returns the wallet's answer.
     async fn sign(&mut self, version: u64, url: &str, body: &Value) -> (u16, Value) {
-        let stamp = self.household.stamp();
-        let agent = &self.household.agent;
-        let asked = self.request(url, body, None).await;
+        let stamp = self.wallet.next_second();
+        let agent = &self.wallet.agent;
+        let challenge = self.request(url, body, None).await;
         let order = if version == 2 {
-            let offer = asked.headers()["payment-required"].to_str().expect("text").to_owned();
+            let offer = challenge.headers()["payment-required"].to_str().expect("text").to_owned();
             agent.ask(stamp, &offer, Some(url))
         } else {
-            let offer = Asked::read(asked).await.first;
+            let offer = PaymentRequired::read(challenge).await.first;
             agent.ask_data(stamp, &offer, Some(url))
         };
         let told = self
             .client
-            .post(format!("{}/sign", self.household.engine.url))
+            .post(format!("{}/sign", self.wallet.engine.url))
             .json(&order)
             .send()
             .await;
@@ -61,7 +61,7 @@ impl Spender {
 
     async fn status(&self, id: &str) -> (u16, Value) {
         let told =
-            self.client.get(format!("{}/sign/status/{id}", self.household.engine.url)).send().await;
+            self.client.get(format!("{}/sign/status/{id}", self.wallet.engine.url)).send().await;
         let told = told.expect("the wallet answers");
         (told.status().as_u16(), told.json().await.expect("JSON"))
     }
@@ -74,7 +74,7 @@ fn small(text: &str) -> Value {
 }
 
 async fn pays_on(chain: ChainId) {
-    let does = Does::Whole(answer("hello world"));
+    let does = Behavior::Whole(answer("hello world"));
     let Some(stage) = Stage::with(chain, does, "", PRICE).await else { return };
     let mut spender = Spender::set(&stage).await;
     let url = format!("{}/chat/completions", stage.base_url());
@@ -88,7 +88,7 @@ async fn pays_on(chain: ChainId) {
         let paid = receipt(&got);
         assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
         let amount = stage.earned().await - before;
-        stage.assert_moved(&paid, spender.household.payer, amount).await;
+        stage.assert_moved(&paid, spender.wallet.payer, amount).await;
 
         // Above it nothing is signed before the operator approves.
         let before = stage.earned().await;
@@ -97,18 +97,18 @@ async fn pays_on(chain: ChainId) {
         assert_eq!((status, &held["code"]), (202, &json!("APPROVAL_REQUIRED")), "{held}");
         let id = held["request_id"].as_str().expect("an id").to_owned();
         assert_eq!(spender.status(&id).await.0, 202);
-        spender.household.operator.must(&format!("approve {id}")).await;
+        spender.wallet.operator.must(&format!("approve {id}")).await;
         let (status, signed) = spender.status(&id).await;
         assert_eq!((status, &signed["status"]), (200, &json!("success")), "{signed}");
-        stage.upstream.does(Does::Stream(frames(&["hello", " world"])));
+        stage.upstream.set_behavior(Behavior::Stream(frames(&["hello", " world"])));
         let got = spender.request(&url, &body, Some(&signed)).await;
         assert_eq!(got.status(), 200);
         let paid = receipt(&got);
         assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
         let amount = stage.earned().await - before;
         assert!(amount > alloy_primitives::U256::from(500_000), "{amount}");
-        stage.assert_moved(&paid, spender.household.payer, amount).await;
-        stage.upstream.does(Does::Whole(answer("hello world")));
+        stage.assert_moved(&paid, spender.wallet.payer, amount).await;
+        stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
     }
     assert_eq!(stage.upstream.calls(), 4);
     stage.close().await;

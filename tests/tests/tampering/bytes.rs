@@ -15,8 +15,8 @@ async fn paid() -> (TestEngine, MemoryStore) {
     let memory = MemoryStore::default();
     let store: Box<dyn Store> = Box::new(memory.clone());
     let engine = TestEngine::start(Setup { store: Some(store), ..Setup::default() }).await;
-    engine.furnish("--day 10 --txn 10 --auto 0.5").await;
-    let agent = engine.hire("bot", "hmac").await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 0.5").await;
+    let agent = engine.add_agent("bot", "hmac").await;
     for n in 0..2 {
         let body = agent.ask(engine.now_s(), &offer(12_000, n), None);
         assert_eq!(engine.post("/sign", &body).await.0, 200);

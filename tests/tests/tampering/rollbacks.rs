@@ -67,7 +67,7 @@ async fn a_wallet_older_than_the_journal_opens_and_names_the_agents_without_a_se
     stage.close().await;
     let older = std::fs::read(stage.wallet()).unwrap();
     assert!(stage.open().await.is_empty());
-    let late = stage.engine().hire("late", "hmac").await;
+    let late = stage.engine().add_agent("late", "hmac").await;
     let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
     let [warning, untrusted] = warnings.as_slice() else { panic!("{warnings:?}") };
     assert!(warning.message.contains(&late.id), "{}", warning.message);

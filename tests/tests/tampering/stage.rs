@@ -38,8 +38,8 @@ impl Stage {
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
         let setup = Setup { clock: Arc::clone(&clock), ..Setup::default() };
         let engine = TestEngine::open(home.path().join("data"), setup).await;
-        engine.furnish(POLICY).await;
-        let agent = engine.hire("bot", "hmac").await;
+        engine.set_up_wallet(POLICY).await;
+        let agent = engine.add_agent("bot", "hmac").await;
         let mut stage = Self {
             home,
             engine: Some(engine),

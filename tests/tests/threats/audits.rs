@@ -9,14 +9,14 @@ use bursar_engine::core::Core;
 use bursar_engine::journal::{MemoryStore, Store};
 use bursar_engine::rules::Rules;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{Caller, json_of};
+use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::engine::{Setup, TestEngine, test_edition};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::Value;
 
-use crate::stage::{engine_with, furnish, hire, quick, shared};
+use crate::stage::{engine_with, set_up_wallet, add_agent, quick, shared};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_45_an_audit_while_agents_pay_reports_no_damage() {
@@ -107,8 +107,8 @@ async fn t_45_a_file_changed_under_a_running_engine_is_refused_at_the_next_start
         let folder = home.path().join("data");
         let mut engine = EngineProcess::start(&folder, &Start::default());
         let mut operator = engine.operator().await;
-        furnish(&mut operator, "--day 1000 --txn 1 --auto 1").await;
-        let agent = hire(&mut operator, "bot", "bearer").await;
+        set_up_wallet(&mut operator, "--day 1000 --txn 1 --auto 1").await;
+        let agent = add_agent(&mut operator, "bot", "bearer").await;
         let journal = folder.join("journal.redb");
         let older = std::fs::read(&journal).unwrap();
         let mut paid = vec![pay(&engine, &agent, 1).await];
@@ -139,9 +139,9 @@ async fn t_45_a_file_changed_under_a_running_engine_is_refused_at_the_next_start
 /// Pays successfully, because the engine does not yet know that its file was changed.
 async fn pay(engine: &EngineProcess, agent: &Agent, n: u64) -> Value {
     let body = agent.ask(engine.now_s(), &offer(1_000, n), None);
-    let (status, answer) = Caller::to(&engine.url).post("/sign", &body).await.unwrap();
+    let (status, answer) = AgentClient::to(&engine.url).post("/sign", &body).await.unwrap();
     assert_eq!(status, 200);
-    json_of(&answer)
+    json_or_null(&answer)
 }
 
 /// Overwrites the file in place, because the engine has it open.

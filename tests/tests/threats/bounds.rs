@@ -6,7 +6,7 @@ use bursar_tests::process::{EngineProcess, Start};
 use serde_json::json;
 
 use crate::bound_lines::{MIB, PAID, table};
-use crate::stage::{authorized, engine_with, furnish, hear, hire, quick};
+use crate::stage::{authorized, engine_with, set_up_wallet, hear, add_agent, quick};
 use crate::wire::Kept;
 
 const POLICY: &str = "--day 1000 --txn 10 --auto 5";
@@ -52,8 +52,8 @@ async fn t_10_inputs_at_every_bound_cost_little_memory() {
     let home = tempfile::tempdir().unwrap();
     let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
     let mut operator = engine.operator().await;
-    furnish(&mut operator, POLICY).await;
-    let agent = hire(&mut operator, "bot", "bearer").await;
+    set_up_wallet(&mut operator, POLICY).await;
+    let agent = add_agent(&mut operator, "bot", "bearer").await;
     let lines = table(&agent);
     let mut kept = Kept::open(&engine.url);
     // Warm up with what the process needs anyway: the largest bodies, with wrong proofs, and payments.

@@ -10,7 +10,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 
-use crate::stage::{furnish, hire};
+use crate::stage::{set_up_wallet, add_agent};
 use crate::wire::Kept;
 
 /// A listener that only counts connections.
@@ -54,14 +54,14 @@ async fn t_22_urls_in_a_payment_are_never_contacted() {
     let home = tempfile::tempdir().unwrap();
     let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
     let mut operator = engine.operator().await;
-    furnish(&mut operator, "--day 1000 --txn 10 --auto 0.5").await;
+    set_up_wallet(&mut operator, "--day 1000 --txn 10 --auto 0.5").await;
     let mut kept = Kept::open(&engine.url);
     let now = || jiff::Timestamp::now().as_second();
     let (request, resource) = (&traps[0].url, &traps[1].url);
     let mut outcomes = Vec::new();
     let mut n = 0;
     for auth in ["hmac", "bearer"] {
-        let agent = hire(&mut operator, auth, auth).await;
+        let agent = add_agent(&mut operator, auth, auth).await;
         for lists in [
             "--allow-domains \"\" --block-domains \"\"",
             "--allow-domains 127.0.0.1 --block-domains \"\"",

@@ -7,7 +7,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 
-use crate::stage::{POLICY, furnish, hire};
+use crate::stage::{POLICY, set_up_wallet, add_agent};
 use crate::wire::Kept;
 
 /// Returns every file below a folder.
@@ -48,10 +48,10 @@ async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
     let folder = home.path().join("data");
     let mut engine = EngineProcess::start(&folder, &Start::default());
     let mut operator = engine.operator().await;
-    furnish(&mut operator, POLICY).await;
+    set_up_wallet(&mut operator, POLICY).await;
     let (mut tokens, mut given) = (Vec::new(), Vec::new());
     for auth in ["bearer", "hmac"] {
-        let mut agent = hire(&mut operator, &format!("bot-{auth}"), auth).await;
+        let mut agent = add_agent(&mut operator, &format!("bot-{auth}"), auth).await;
         let mut kept = Kept::open(&engine.url);
         let mut n = 0;
         for _round in 0..3 {

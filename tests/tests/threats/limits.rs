@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
 use bursar_tests::offers::{offer, opened};
 use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;
@@ -17,7 +17,7 @@ const HELD_PER_AGENT: usize = 20;
 const HELD_IN_ALL: usize = 500;
 
 const LIMIT: u64 = 10_000_000;
-/// Does not divide the limit.
+/// Behavior not divide the limit.
 const PRICE: u64 = 30_007;
 const CLIENTS: u64 = 64;
 const EACH: u64 = 20;
@@ -52,7 +52,7 @@ async fn rush(engine: &Arc<TestEngine>, agent: &Agent, round: u64) -> Vec<u64> {
 async fn t_01_concurrent_requests_stay_within_the_limit() {
     for auth in ["hmac", "bearer"] {
         // On disk, where one commit covers many payments.
-        let setup = Setup { settings: NO_RATE, ..Setup::default() };
+        let setup = Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() };
         let (engine, agent) = engine_with(setup, "--day 10 --txn 10 --auto 5", auth).await;
         let engine = shared(engine);
         let paid = rush(&engine, &agent, 0).await;
@@ -107,15 +107,15 @@ async fn queue(operator: &mut Operator) -> Vec<RequestAnswer> {
 #[tokio::test]
 async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
     let engine = TestEngine::start(quick()).await;
-    engine.furnish("--day 1000000 --txn 10 --auto 0").await;
+    engine.set_up_wallet("--day 1000000 --txn 10 --auto 0").await;
     let crowd = HELD_IN_ALL / HELD_PER_AGENT;
     let mut agents = Vec::new();
     for n in 0..=crowd {
-        agents.push(engine.hire(&format!("bot{n}"), "bearer").await);
+        agents.push(engine.add_agent(&format!("bot{n}"), "bearer").await);
     }
     let mut operator = engine.operator();
     // A single agent has a lower bound.
-    let greedy = engine.hire("greedy", "bearer").await;
+    let greedy = engine.add_agent("greedy", "bearer").await;
     for n in 0..=HELD_PER_AGENT {
         let (status, told) = hold(&engine, &greedy, 1_000_000, 1_000 + n as u64).await;
         let wanted = if n < HELD_PER_AGENT { 202 } else { 429 };
@@ -169,7 +169,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
 #[tokio::test]
 async fn t_34_padding_is_bounded_per_agent_and_day() {
     let (engine, agent) = engine_with(
-        Setup { settings: NO_RATE, ..Setup::default() },
+        Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() },
         "--day 1000 --txn 10 --auto 5",
         "hmac",
     )
@@ -200,7 +200,7 @@ async fn t_34_padding_is_bounded_per_agent_and_day() {
     assert!((700..=800).contains(&answers.len()), "{}", answers.len());
     // Unpadded offers, and padded ones of other agents, are still paid.
     assert_eq!(engine.post("/sign", &padded(9_000, 0)).await.0, 200);
-    let other = engine.hire("other", "hmac").await;
+    let other = engine.add_agent("other", "hmac").await;
     let header = offer_with(1, 9_001, |offer| offer["more"] = json!(vec!["y".repeat(3_000); 9]));
     assert_eq!(engine.post("/sign", &other.ask(engine.now_s(), &header, None)).await.0, 200);
     // Each answer contains its own offer: at first, when repeated, and after a restart.
@@ -229,7 +229,7 @@ async fn t_34_padding_is_bounded_per_agent_and_day() {
     let disk: u64 =
         [&journal, &history].iter().filter_map(|file| file.metadata().ok()).map(|m| m.len()).sum();
     assert!(disk < 64 << 20, "{disk}");
-    let engine = engine.restart(Setup { settings: NO_RATE, ..Setup::default() }).await;
+    let engine = engine.restart(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
     engine.operator().must("wallet open").await;
     for (body, answer) in answers.iter().take(3) {
         assert_eq!(engine.post("/sign", body).await.1["header_value"], answer["header_value"]);

@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use crate::secrets::contains;
-use crate::stage::hire;
+use crate::stage::add_agent;
 use crate::wire::exchange;
 
 /// Byte strings to search for, with their names.
@@ -92,7 +92,7 @@ async fn t_47_nothing_secret_is_left_in_the_engines_memory_after_a_lock() {
     operator.must("policy create p --auto 5").await;
     let mut agents = Vec::new();
     for auth in ["hmac", "bearer"] {
-        let agent = hire(&mut operator, auth, auth).await;
+        let agent = add_agent(&mut operator, auth, auth).await;
         needles.push((format!("token of {auth}"), agent.token.as_bytes().to_vec()));
         needles.push((format!("key of {auth}"), hex::decode(&agent.token[3..]).unwrap()));
         agents.push(agent);

@@ -7,7 +7,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::process::{EngineProcess, Start, memory};
 use serde_json::{Value, json};
 
-use crate::stage::{furnish, hire, offer_with};
+use crate::stage::{set_up_wallet, add_agent, offer_with};
 use crate::wire::Kept;
 
 /// Most memory, and most disk, that the whole attack may use (T-43), in MiB.
@@ -38,9 +38,9 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     let folder = home.path().join("data");
     let mut engine = EngineProcess::start(&folder, &Start::default());
     let mut operator = engine.operator().await;
-    furnish(&mut operator, "--day 1000 --txn 10 --auto 5").await;
-    let agent = hire(&mut operator, "bot", "hmac").await;
-    let other = hire(&mut operator, "other", "hmac").await;
+    set_up_wallet(&mut operator, "--day 1000 --txn 10 --auto 5").await;
+    let agent = add_agent(&mut operator, "bot", "hmac").await;
+    let other = add_agent(&mut operator, "other", "hmac").await;
     let mut n = 0;
     let mut pay = |engine: &EngineProcess, wire: &mut Kept, by: &Agent, padding: usize| {
         n += 1;

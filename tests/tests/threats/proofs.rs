@@ -9,7 +9,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Map, Value, json};
 
-use crate::stage::{POLICY, engine_with, furnish, hear, hear_from_afar, hire, journal_end, quick};
+use crate::stage::{POLICY, engine_with, set_up_wallet, hear, hear_from_afar, add_agent, journal_end, quick};
 use crate::wire::exchange;
 
 /// Endpoints with a proof in the body, the signed message, and the sent members.
@@ -84,7 +84,7 @@ fn wrong_proofs(agent: &Agent, other: &Agent, now: i64, path: &str) -> Vec<(Stri
 #[tokio::test]
 async fn t_06_every_wrong_proof_gets_the_same_bytes_in_every_state() {
     let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
-    let other = engine.hire("other", "hmac").await;
+    let other = engine.add_agent("other", "hmac").await;
     let mut operator = engine.operator();
     let mut first: BTreeMap<&str, Value> = BTreeMap::new();
     let mut heard_all = 0;
@@ -177,9 +177,9 @@ async fn t_06_on_the_wire_a_locked_wallet_answers_like_a_wrong_signature() {
     let home = tempfile::tempdir().unwrap();
     let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
     let mut operator = engine.operator().await;
-    furnish(&mut operator, POLICY).await;
-    let agent = hire(&mut operator, "bot", "hmac").await;
-    let other = hire(&mut operator, "other", "hmac").await;
+    set_up_wallet(&mut operator, POLICY).await;
+    let agent = add_agent(&mut operator, "bot", "hmac").await;
+    let other = add_agent(&mut operator, "other", "hmac").await;
     let mut first: Option<Vec<u8>> = None;
     let mut ahead_s = 0;
     for state in ["open", "locked"] {

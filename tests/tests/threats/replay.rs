@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_core::time::Utc;
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{NEW_YEAR_S, NO_RATE, Setup, TestEngine};
+use bursar_tests::engine::{NEW_YEAR_S, UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::stage::{POLICY, at_once, authorized, engine_with, quick, shared, sign
 const HOUR_MS: u64 = 3_600_000;
 
 fn on_disk(clock: &Arc<ManualClock>) -> Setup {
-    Setup { settings: NO_RATE, clock: Arc::clone(clock), ..Setup::default() }
+    Setup { settings: UNLIMITED_RATE_SETTINGS, clock: Arc::clone(clock), ..Setup::default() }
 }
 
 async fn reopened(engine: TestEngine) -> TestEngine {
@@ -147,13 +147,13 @@ async fn keyed(engine: &TestEngine, agent: &Agent, n: u64, key: Value) -> (u16, 
 async fn t_31_a_key_is_bound_to_its_agent_and_its_content() {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
     let (engine, agent) = engine_with(on_disk(&clock), POLICY, "bearer").await;
-    let other = engine.hire("other", "bearer").await;
+    let other = engine.add_agent("other", "bearer").await;
     let key = || json!("order-1");
     let first = keyed(&engine, &agent, 1, key()).await;
     // Keys are scoped to the agent: another agent uses the same key for the same or another payment.
     let theirs = keyed(&engine, &other, 3, key()).await;
     assert_eq!((first.0, theirs.0), (200, 200), "{} {}", first.1, theirs.1);
-    let third = engine.hire("third", "bearer").await;
+    let third = engine.add_agent("third", "bearer").await;
     let same = keyed(&engine, &third, 1, key()).await;
     assert_eq!(same.0, 200, "{}", same.1);
     assert_ne!(first.1["header_value"], same.1["header_value"]);
@@ -226,7 +226,7 @@ async fn t_31_a_key_is_visible_ascii_and_never_repeats_an_hmac_payment() {
     }
     assert_eq!(authorized(&engine), 2);
 
-    let agent = engine.hire("signer", "hmac").await;
+    let agent = engine.add_agent("signer", "hmac").await;
     let mut body = agent.ask(engine.now_s(), &offer(12_000, 9), None);
     let first = engine.post("/sign", &body).await;
     for key in ["a", "b", "c"] {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::credentials::files;
 use crate::node::Node;
-use crate::stage::{cases, hire, vectors};
+use crate::stage::{cases, add_agent, vectors};
 use crate::wire::exchange;
 
 const PASSWORD: &str = "Kanarienvogel-7f3a Passwort";
@@ -238,8 +238,8 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
     operator.must("seed import").await;
     operator.must("address create pay 0 \"for tests\"").await;
     operator.must("policy create p --day 100 --txn 10 --auto 0.5").await;
-    let mut agents = vec![hire(&mut operator, "signer", "hmac").await];
-    agents.push(hire(&mut operator, "bearer", "bearer").await);
+    let mut agents = vec![add_agent(&mut operator, "signer", "hmac").await];
+    agents.push(add_agent(&mut operator, "bearer", "bearer").await);
     for agent in &agents {
         canaries.token(&agent.id, agent);
     }

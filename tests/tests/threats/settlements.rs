@@ -146,7 +146,7 @@ async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
     setup.chains.insert(BASE, Arc::clone(&chain) as _);
     let clock: Arc<ManualClock> = Arc::clone(&setup.clock);
     let (engine, liar) = engine_with(setup, POLICY, "hmac").await;
-    let honest = engine.hire("honest", "hmac").await;
+    let honest = engine.add_agent("honest", "hmac").await;
     let (mut false_ones, mut true_ones) = (Vec::new(), Vec::new());
     let id = |answer: &Value| answer["transaction_id"].as_str().expect("an id").to_owned();
     for n in 0..FALSE_REPORTS {

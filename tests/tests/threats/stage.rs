@@ -12,7 +12,7 @@ use bursar_core::answers::Answer;
 use bursar_domain::Status;
 use bursar_engine::journal::MemoryStore;
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
 use bursar_tests::offers::{challenge, header, opened};
 use bursar_tests::operator::{Expect, Operator};
 use hmac::{Hmac, KeyInit, Mac};
@@ -24,14 +24,14 @@ pub(crate) const POLICY: &str = "--day 1000 --txn 10 --auto 0.5";
 
 /// No rate limit, and a journal in memory.
 pub(crate) fn quick() -> Setup {
-    Setup { store: Some(Box::new(MemoryStore::default())), settings: NO_RATE, ..Setup::default() }
+    Setup { store: Some(Box::new(MemoryStore::default())), settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }
 }
 
 /// Starts an engine with a wallet and policy, and registers an agent.
 pub(crate) async fn engine_with(setup: Setup, policy: &str, auth: &str) -> (TestEngine, Agent) {
     let engine = TestEngine::start(setup).await;
-    engine.furnish(policy).await;
-    let agent = engine.hire("bot", auth).await;
+    engine.set_up_wallet(policy).await;
+    let agent = engine.add_agent("bot", auth).await;
     (engine, agent)
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn shared<T>(value: T) -> Arc<T> {
 }
 
 /// Registers an agent and gives it the policy `p`.
-pub(crate) async fn hire(operator: &mut Operator, name: &str, auth: &str) -> Agent {
+pub(crate) async fn add_agent(operator: &mut Operator, name: &str, auth: &str) -> Agent {
     let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
     let Ok(Answer::Credentials(given)) = made.reply.result else { panic!("{name}") };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
@@ -184,7 +184,7 @@ pub(crate) async fn hire(operator: &mut Operator, name: &str, auth: &str) -> Age
 }
 
 /// Creates the wallet, seed, address and policy of an engine process.
-pub(crate) async fn furnish(operator: &mut Operator, policy: &str) {
+pub(crate) async fn set_up_wallet(operator: &mut Operator, policy: &str) {
     for line in ["wallet create main", "seed create", "address create pay 0 \"for tests\""] {
         operator.must(line).await;
     }

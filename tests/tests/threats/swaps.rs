@@ -13,7 +13,7 @@ use bursar_domain::apply::ChangedRecord;
 use bursar_domain::{Action, Command, Decision, Entry, Refusal, Request, State};
 use bursar_engine::journal::MemoryStore;
 use bursar_engine::rules::{MutatedRules, Rules};
-use bursar_tests::engine::{NO_RATE, Setup};
+use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup};
 use bursar_tests::offers::{PAY_TO, offer};
 use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;
@@ -93,7 +93,7 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
     let setup = |clock| Setup {
         store: Some(Box::new(store.clone())),
         rules: Rules::mutated(Arc::clone(&swap) as _),
-        settings: NO_RATE,
+        settings: UNLIMITED_RATE_SETTINGS,
         clock,
         ..Setup::default()
     };

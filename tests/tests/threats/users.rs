@@ -9,7 +9,7 @@ use std::process::Command;
 use bursar_tests::offers::offer;
 use bursar_tests::process::{EngineProcess, Start};
 
-use crate::stage::{POLICY, furnish, hire};
+use crate::stage::{POLICY, set_up_wallet, add_agent};
 use crate::wire::Kept;
 
 /// An account that owns nothing.
@@ -111,15 +111,15 @@ fn made<'a>(line: &'a str, folder: &str, before: &[&'a str]) -> Option<(&'a str,
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_25_no_file_is_accessible_to_others_even_for_a_moment() {
     let home = tempfile::tempdir().unwrap();
-    let (folder, births) = (home.path().join("data"), home.path().join("births"));
-    let start = Start { umask: Some("000"), births: Some(births.clone()), ..Start::default() };
+    let (folder, creation_trace) = (home.path().join("data"), home.path().join("births"));
+    let start = Start { umask: Some("000"), creation_trace: Some(creation_trace.clone()), ..Start::default() };
     let mut engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
-    furnish(&mut operator, POLICY).await;
-    hire(&mut operator, "bot", "hmac").await;
+    set_up_wallet(&mut operator, POLICY).await;
+    add_agent(&mut operator, "bot", "hmac").await;
     drop(operator);
     assert_eq!(engine.terminate(), Some(0));
-    let text = std::fs::read_to_string(&births).unwrap();
+    let text = std::fs::read_to_string(&creation_trace).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let folder = folder.to_str().unwrap();
     let mut born = BTreeSet::new();
@@ -150,10 +150,10 @@ async fn t_25_another_account_cannot_read_write_or_connect() {
     let start = Start { umask: Some("000"), ..Start::default() };
     let engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
-    furnish(&mut operator, POLICY).await;
-    let agent = hire(&mut operator, "bot", "hmac").await;
+    set_up_wallet(&mut operator, POLICY).await;
+    let agent = add_agent(&mut operator, "bot", "hmac").await;
     // A second save, so that the previous copy exists.
-    hire(&mut operator, "other", "hmac").await;
+    add_agent(&mut operator, "other", "hmac").await;
     let body = agent.ask(jiff::Timestamp::now().as_second(), &offer(1_000, 1), None);
     let paid = Kept::open(&engine.url).ask("POST", "/sign", body.to_string().as_bytes());
     assert_eq!(paid.0, 200);

@@ -11,23 +11,51 @@ use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::SendOrder;
-use bursar_core::ids::RequestId;
+use bursar_core::ids::{Name, RequestId};
 use bursar_core::money::{Atoms, TokenAmount, parse_decimal};
 use bursar_core::networks::{NATIVE_DECIMALS, Network};
 use bursar_core::send_card::SendCard;
 use bursar_core::text;
 use bursar_domain::cards::own_label;
-use bursar_domain::outboxes::Send;
+use bursar_domain::outboxes::{Outboxes, Send};
 use bursar_domain::payees::{Paid, Payee};
 use bursar_submit::{Call, OutboxKey, fees};
 
 use super::unavailable::{ask, unavailable};
-use super::words::{asset, network, payee};
+use super::words::{Asset, asset, network, payee};
 use crate::context::EngineContext;
 use crate::operator::support::lookup::labelled;
 
 /// Upper bound for the gas of a transfer, including tokens with extra logic.
 const GAS_MAX: u64 = 5_000_000;
+
+/// A checked transfer, before its gas is known.
+struct Transfer<'a> {
+    network: &'static Network,
+    chain: &'a dyn Chain,
+    label: Name,
+    from: Address,
+    to: Address,
+    asset: Asset,
+    amount: TokenAmount,
+}
+
+/// What the paying address has, without the amounts of sends in flight.
+struct Free {
+    /// In wei.
+    native: U256,
+    /// In atoms of the asset that is sent.
+    asset: U256,
+}
+
+/// What the transaction may use and cost.
+struct GasPlan {
+    limit: u64,
+    /// Highest price of a unit of gas, in wei.
+    ceiling: u128,
+    /// In wei, including the fee for data.
+    max_cost: U256,
+}
 
 pub(super) async fn plan(
     engine: &Arc<EngineContext>,
@@ -44,17 +72,79 @@ pub(super) async fn plan(
     })?;
     let to = payee(&wallet, &order.to)?;
     let asset = asset(&*chain, network, order.token.as_deref()).await?;
-    if to == known.address || Some(to) == asset.token {
-        let what = if to == known.address {
-            "the paying address itself"
-        } else {
-            "the token's own contract"
-        };
-        return Err(Fault::because(
-            Code::BadInput,
-            format!("This would go to {what}: nothing was sent."),
-        ));
-    }
+    check_payee(to, known.address, &asset)?;
+    let amount = amount_of(order, &asset)?;
+    let (label, from) = (known.label.clone(), known.address);
+    let transfer = Transfer { network, chain: &*chain, label, from, to, asset, amount };
+
+    let free = transfer.free(&view.state.outboxes).await?;
+    let mut call = transfer.call();
+    let code = chain.code_at(to, BlockTag::Latest).await;
+    let to_contract = !ask(network, code)?.is_empty();
+    let gas = transfer.gas(&call).await?;
+    call.gas_limit = gas.limit;
+    let native_after = transfer.native_after(&free, &call, &gas)?;
+    let send = Send {
+        id: RequestId::from_entropy(engine.random()?),
+        label: transfer.label.clone(),
+        from,
+        chain: network.chain,
+        token: transfer.asset.token,
+        symbol: transfer.asset.symbol.clone(),
+        to,
+        amount,
+        call,
+        ceiling: gas.ceiling,
+        by,
+    };
+    let read = text::utc(engine.core.now().utc);
+    let paid = engine.core.reader().paid(&Payee { chain: network.chain, address: to });
+    let left = match transfer.asset.token {
+        None => Some(native_after),
+        Some(_token) => free.asset.checked_sub(amount.atoms.0),
+    };
+    let card = SendCard {
+        amount: send.amount_text(),
+        network_title: format!("{} ({})", network.title, network.chain),
+        from: from.to_checksum(None),
+        label: transfer.label.clone(),
+        to: to.to_checksum(None),
+        to_label: own_label(&view.state, to),
+        paid_before: paid.ok().map(Paid::for_card),
+        to_contract,
+        token: transfer.asset.token.map(|token| token.to_checksum(None)),
+        unverified: !transfer.asset.verified,
+        balance: Balance {
+            before: transfer.show(free.asset),
+            after: left.map(|left| transfer.show(left)),
+            symbol: transfer.asset.symbol.clone(),
+            read: read.clone(),
+        },
+        gas_most: format!("{} {}", native(gas.max_cost), network.native),
+        gas: Balance {
+            before: native(free.native),
+            after: Some(native(native_after)),
+            symbol: network.native.to_owned(),
+            read,
+        },
+    };
+    Ok((send, card))
+}
+
+/// Rejects a send to the paying address itself or to the token's contract.
+fn check_payee(to: Address, from: Address, asset: &Asset) -> Result<(), Fault> {
+    let what = if to == from {
+        "the paying address itself"
+    } else if Some(to) == asset.token {
+        "the token's own contract"
+    } else {
+        return Ok(());
+    };
+    let message = format!("This would go to {what}: nothing was sent.");
+    Err(Fault::because(Code::BadInput, message))
+}
+
+fn amount_of(order: &SendOrder, asset: &Asset) -> Result<TokenAmount, Fault> {
     let atoms = parse_decimal(&order.amount, asset.decimals).map_err(|error| {
         Fault::because(
             Code::BadInput,
@@ -64,113 +154,94 @@ pub(super) async fn plan(
     if atoms.is_zero() {
         return Err(Fault::because(Code::BadInput, "Nothing would be sent: the amount is zero."));
     }
-    let amount = TokenAmount { atoms: Atoms(atoms), decimals: asset.decimals };
-    // The balance without the amounts of sends in flight.
-    let key = OutboxKey { chain: network.chain, signer: known.address };
-    let outboxes = Arc::clone(&view.state.outboxes);
-    let free = |held: U256, token| {
-        let taken = outboxes.in_flight(&key, token).unwrap_or(U256::MAX);
-        held.saturating_sub(taken)
-    };
-    let native_held = ask(network, chain.balance(known.address, BlockTag::Latest).await)?;
-    let native_held = free(native_held, None);
-    let held = match asset.token {
-        None => native_held,
-        Some(contract) => {
-            let held = ask(network, token::balance(&*chain, contract, known.address).await)?;
-            free(held, asset.token)
+    Ok(TokenAmount { atoms: Atoms(atoms), decimals: asset.decimals })
+}
+
+impl Transfer<'_> {
+    /// Reads what the address has. Rejects an amount that it does not have.
+    async fn free(&self, outboxes: &Outboxes) -> Result<Free, Fault> {
+        let key = OutboxKey { chain: self.network.chain, signer: self.from };
+        let free = |held: U256, token| {
+            let taken = outboxes.in_flight(&key, token).unwrap_or(U256::MAX);
+            held.saturating_sub(taken)
+        };
+        let held = self.chain.balance(self.from, BlockTag::Latest).await;
+        let native = free(ask(self.network, held)?, None);
+        let asset = match self.asset.token {
+            None => native,
+            Some(contract) => {
+                let held = token::balance(self.chain, contract, self.from).await;
+                free(ask(self.network, held)?, self.asset.token)
+            }
+        };
+        if asset < self.amount.atoms.0 {
+            let message = format!(
+                "{} has {} {} free on {}: not enough.",
+                self.label,
+                self.show(asset),
+                self.asset.symbol,
+                self.network.title
+            );
+            return Err(Fault::because(Code::InsufficientFunds, message));
         }
-    };
-    if held < atoms {
-        let held = TokenAmount { atoms: Atoms(held), decimals: asset.decimals }.told();
-        let message = format!(
-            "{} has {held} {} free on {}: not enough.",
-            known.label, asset.symbol, network.title
-        );
-        return Err(Fault::because(Code::InsufficientFunds, message));
+        Ok(Free { native, asset })
     }
-    let mut call = match asset.token {
-        None => Call { to, value: atoms, data: Default::default(), gas_limit: 0 },
-        Some(contract) => {
-            Call { to: contract, value: U256::ZERO, data: token::transfer(to, atoms), gas_limit: 0 }
+
+    /// Composes the transaction, without a gas limit.
+    fn call(&self) -> Call {
+        let (to, atoms) = (self.to, self.amount.atoms.0);
+        match self.asset.token {
+            None => Call { to, value: atoms, data: Default::default(), gas_limit: 0 },
+            Some(contract) => {
+                let data = token::transfer(to, atoms);
+                Call { to: contract, value: U256::ZERO, data, gas_limit: 0 }
+            }
         }
-    };
-    let to_contract = !ask(network, chain.code_at(to, BlockTag::Latest).await)?.is_empty();
-    call.gas_limit = estimate(&*chain, network, known.address, &call).await?;
-    let quote = ask(network, chain_tasks::quote(&*chain, known.address, &network.gas).await)?;
-    let offer = fees::within(&quote.fee, network.gas.ceiling).ok_or_else(|| {
-        let message = format!(
-            "Gas on {} costs more than Bursar's maximum: try again when it is cheaper.",
-            network.title
-        );
-        Fault::because(Code::ChainUnavailable, message)
-    })?;
-    // Leaves room for a few higher gas offers. The card states this ceiling as the maximum.
-    let ceiling = offer.most().saturating_mul(2).min(network.gas.ceiling);
-    let gas_most = U256::from(call.gas_limit).checked_mul(U256::from(ceiling));
-    // 200 bytes cover the signature and the other fields of any such transaction.
-    let bytes = call.data.len().saturating_add(200);
-    let data_fee = ask(network, data_fee::most(&*chain, &network.gas, bytes).await)?;
-    let gas_most = gas_most.and_then(|most| most.checked_add(data_fee));
-    let gas_most = gas_most.ok_or(Fault::new(Code::InternalError))?;
-    let native_after =
-        native_held.checked_sub(gas_most).and_then(|left| left.checked_sub(call.value));
-    if native_after.is_none() {
-        let message = format!(
-            "{} has {} {} free, and gas may cost up to {}: not enough.",
-            known.label,
-            native(native_held),
-            network.native,
-            native(gas_most)
-        );
-        return Err(Fault::because(Code::InsufficientFunds, message));
     }
-    let send = Send {
-        id: RequestId::from_entropy(engine.random()?),
-        label: known.label.clone(),
-        from: known.address,
-        chain: network.chain,
-        token: asset.token,
-        symbol: asset.symbol.clone(),
-        to,
-        amount,
-        call,
-        ceiling,
-        by,
-    };
-    let read = text::utc(engine.core.now().utc);
-    let left = match asset.token {
-        None => native_after,
-        Some(_token) => held.checked_sub(atoms),
-    };
-    let show = |atoms| TokenAmount { atoms: Atoms(atoms), decimals: asset.decimals }.told();
-    let paid = engine.core.reader().paid(&Payee { chain: network.chain, address: to });
-    let card = SendCard {
-        amount: send.amount_text(),
-        network_title: format!("{} ({})", network.title, network.chain),
-        from: known.address.to_checksum(None),
-        label: known.label.clone(),
-        to: to.to_checksum(None),
-        to_label: own_label(&view.state, to),
-        paid_before: paid.ok().map(Paid::for_card),
-        to_contract,
-        token: asset.token.map(|token| token.to_checksum(None)),
-        unverified: !asset.verified,
-        balance: Balance {
-            before: show(held),
-            after: left.map(show),
-            symbol: asset.symbol,
-            read: read.clone(),
-        },
-        gas_most: format!("{} {}", native(gas_most), network.native),
-        gas: Balance {
-            before: native(native_held),
-            after: native_after.map(native),
-            symbol: network.native.to_owned(),
-            read,
-        },
-    };
-    Ok((send, card))
+
+    async fn gas(&self, call: &Call) -> Result<GasPlan, Fault> {
+        let network = self.network;
+        let limit = estimate(self.chain, network, self.from, call).await?;
+        let quote = chain_tasks::quote(self.chain, self.from, &network.gas).await;
+        let offer =
+            fees::within(&ask(network, quote)?.fee, network.gas.ceiling).ok_or_else(|| {
+                let message = format!(
+                    "Gas on {} costs more than Bursar's maximum: try again when it is cheaper.",
+                    network.title
+                );
+                Fault::because(Code::ChainUnavailable, message)
+            })?;
+        // Leaves room for a few higher gas offers. The card states this ceiling as the maximum.
+        let ceiling = offer.most().saturating_mul(2).min(network.gas.ceiling);
+        // 200 bytes cover the signature and the other fields of any such transaction.
+        let bytes = call.data.len().saturating_add(200);
+        let data_fee = ask(network, data_fee::most(self.chain, &network.gas, bytes).await)?;
+        let max_cost = U256::from(limit)
+            .checked_mul(U256::from(ceiling))
+            .and_then(|cost| cost.checked_add(data_fee))
+            .ok_or(Fault::new(Code::InternalError))?;
+        Ok(GasPlan { limit, ceiling, max_cost })
+    }
+
+    /// Returns the native coin that is left in the worst case, in wei.
+    fn native_after(&self, free: &Free, call: &Call, gas: &GasPlan) -> Result<U256, Fault> {
+        let left = free.native.checked_sub(gas.max_cost);
+        left.and_then(|left| left.checked_sub(call.value)).ok_or_else(|| {
+            let message = format!(
+                "{} has {} {} free, and gas may cost up to {}: not enough.",
+                self.label,
+                native(free.native),
+                self.network.native,
+                native(gas.max_cost)
+            );
+            Fault::because(Code::InsufficientFunds, message)
+        })
+    }
+
+    /// Formats an amount of the asset, in whole coins.
+    fn show(&self, atoms: U256) -> String {
+        TokenAmount { atoms: Atoms(atoms), decimals: self.asset.decimals }.told()
+    }
 }
 
 /// Estimates the gas limit: the node's estimate plus a quarter, because the cost can rise in a later block.

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 /// How the facilitator responds to a request.
 #[derive(Debug, Clone)]
-pub enum Says {
+pub enum FacilitatorReply {
     /// As a correct facilitator does.
     Good,
     /// The settlement is pending, with or without a transaction hash.
@@ -26,7 +26,7 @@ pub enum Says {
     /// The payment was settled before, and its success is returned again.
     Repeated,
     /// Another caller received the success, as our facilitator reports it to a request with an idempotency key.
-    Elsewhere,
+    DuplicateSettlement,
     /// Rejected for this reason.
     Refuses(&'static str),
     /// This text with this status.
@@ -36,17 +36,17 @@ pub enum Says {
     /// Waits for the gate, then responds as a correct one.
     Late,
     /// Settles, but responds with status 502.
-    Mute,
+    SettlesThenFails,
 }
 
 #[derive(Debug)]
 struct Shared {
-    verify: Mutex<Says>,
-    settle: Mutex<Says>,
+    verify: Mutex<FacilitatorReply>,
+    settle: Mutex<FacilitatorReply>,
     verified: AtomicUsize,
     /// Nonces of the settled payments, each once.
-    moved: Mutex<Vec<Value>>,
-    asked: AtomicUsize,
+    settled: Mutex<Vec<Value>>,
+    settle_calls: AtomicUsize,
     /// Endpoint and `Idempotency-Key` of each request, in order.
     keys: Mutex<Vec<(&'static str, Option<String>)>>,
     gate: Semaphore,
@@ -54,29 +54,29 @@ struct Shared {
 
 /// A scripted facilitator. It stops when dropped.
 #[derive(Debug)]
-pub struct Settling {
+pub struct ScriptedFacilitator {
     pub url: String,
     shared: Arc<Shared>,
     server: JoinHandle<()>,
 }
 
-impl Drop for Settling {
+impl Drop for ScriptedFacilitator {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
-impl Settling {
+impl ScriptedFacilitator {
     /// Starts a facilitator on Base that responds as a correct one does.
     pub async fn serve() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let shared = Arc::new(Shared {
-            verify: Mutex::new(Says::Good),
-            settle: Mutex::new(Says::Good),
+            verify: Mutex::new(FacilitatorReply::Good),
+            settle: Mutex::new(FacilitatorReply::Good),
             verified: AtomicUsize::new(0),
-            moved: Mutex::default(),
-            asked: AtomicUsize::new(0),
+            settled: Mutex::default(),
+            settle_calls: AtomicUsize::new(0),
             keys: Mutex::default(),
             gate: Semaphore::new(0),
         });
@@ -92,13 +92,13 @@ impl Settling {
     }
 
     /// Changes how `/verify` responds from now on.
-    pub fn verify_says(&self, says: Says) {
-        *self.shared.verify.lock().expect("held for a moment") = says;
+    pub fn set_verify_reply(&self, reply: FacilitatorReply) {
+        *self.shared.verify.lock().expect("held for a moment") = reply;
     }
 
     /// Changes how `/settle` responds from now on.
-    pub fn settle_says(&self, says: Says) {
-        *self.shared.settle.lock().expect("held for a moment") = says;
+    pub fn set_settle_reply(&self, reply: FacilitatorReply) {
+        *self.shared.settle.lock().expect("held for a moment") = reply;
     }
 
     /// Returns the number of `/verify` requests.
@@ -107,8 +107,8 @@ impl Settling {
     }
 
     /// Returns the number of `/settle` requests.
-    pub fn asked(&self) -> usize {
-        self.shared.asked.load(Ordering::SeqCst)
+    pub fn settle_calls(&self) -> usize {
+        self.shared.settle_calls.load(Ordering::SeqCst)
     }
 
     /// Returns the endpoint and `Idempotency-Key` of each request, in order.
@@ -117,28 +117,28 @@ impl Settling {
     }
 
     /// Returns the number of settled payments, each counted once.
-    pub fn moved(&self) -> usize {
-        self.shared.moved.lock().expect("held for a moment").len()
+    pub fn settled(&self) -> usize {
+        self.shared.settled.lock().expect("held for a moment").len()
     }
 
-    /// Lets this many [`Says::Late`] responses go out.
-    pub fn open(&self, turns: usize) {
-        self.shared.gate.add_permits(turns);
+    /// Lets this many [`FacilitatorReply::Late`] responses go out.
+    pub fn open(&self, permits: usize) {
+        self.shared.gate.add_permits(permits);
     }
 }
 
 async fn supported() -> Response {
     let kind = |version: u64, network: &str| json!({ "x402Version": version, "scheme": "exact", "network": network });
     let kinds = json!([kind(1, "base"), kind(2, "eip155:8453")]);
-    told(&json!({ "kinds": kinds, "extensions": [], "signers": {} }))
+    json_response(&json!({ "kinds": kinds, "extensions": [], "signers": {} }))
 }
 
-fn payer(question: &Value) -> Value {
-    question["paymentPayload"]["payload"]["authorization"]["from"].clone()
+fn payer(request: &Value) -> Value {
+    request["paymentPayload"]["payload"]["authorization"]["from"].clone()
 }
 
 impl Shared {
-    fn keep_key(&self, asked: &'static str, headers: &HeaderMap) {
+    fn keep_key(&self, endpoint: &'static str, headers: &HeaderMap) {
         let mut all = headers.get_all("idempotency-key").iter();
         let key = all.next().map(|key| key.to_str().expect("text").to_owned());
         assert!(all.next().is_none(), "one key");
@@ -149,83 +149,83 @@ impl Shared {
 async fn verify(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     shared.keep_key("verify", &headers);
     shared.verified.fetch_add(1, Ordering::SeqCst);
-    let question: Value = serde_json::from_slice(&body).expect("JSON");
-    let says = shared.verify.lock().expect("held for a moment").clone();
-    match says {
-        Says::Text(status, text) => said(status, text),
-        Says::Nothing => std::future::pending().await,
-        Says::Refuses(reason) => told(&json!({
+    let request: Value = serde_json::from_slice(&body).expect("JSON");
+    let reply = shared.verify.lock().expect("held for a moment").clone();
+    match reply {
+        FacilitatorReply::Text(status, text) => text_response(status, text),
+        FacilitatorReply::Nothing => std::future::pending().await,
+        FacilitatorReply::Refuses(reason) => json_response(&json!({
             "isValid": false, "invalidReason": reason, "invalidMessage": "so it is",
         })),
-        Says::Late => {
+        FacilitatorReply::Late => {
             shared.gate.acquire().await.expect("open").forget();
-            told(&json!({ "isValid": true, "payer": payer(&question) }))
+            json_response(&json!({ "isValid": true, "payer": payer(&request) }))
         }
-        Says::Good | Says::Pending(_) | Says::Mute | Says::Repeated | Says::Elsewhere => {
-            told(&json!({ "isValid": true, "payer": payer(&question) }))
+        FacilitatorReply::Good | FacilitatorReply::Pending(_) | FacilitatorReply::SettlesThenFails | FacilitatorReply::Repeated | FacilitatorReply::DuplicateSettlement => {
+            json_response(&json!({ "isValid": true, "payer": payer(&request) }))
         }
     }
 }
 
 async fn settle(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     shared.keep_key("settle", &headers);
-    shared.asked.fetch_add(1, Ordering::SeqCst);
-    let question: Value = serde_json::from_slice(&body).expect("JSON");
-    let network = question["paymentRequirements"]["network"].clone();
+    shared.settle_calls.fetch_add(1, Ordering::SeqCst);
+    let request: Value = serde_json::from_slice(&body).expect("JSON");
+    let network = request["paymentRequirements"]["network"].clone();
     let hash = format!("0x{}", "ab".repeat(32));
-    let says = shared.settle.lock().expect("held for a moment").clone();
-    let move_it = || {
-        let nonce = question["paymentPayload"]["payload"]["authorization"]["nonce"].clone();
-        let mut moved = shared.moved.lock().expect("held for a moment");
-        if !moved.contains(&nonce) {
-            moved.push(nonce);
+    let reply = shared.settle.lock().expect("held for a moment").clone();
+    let settle_once = || {
+        let nonce = request["paymentPayload"]["payload"]["authorization"]["nonce"].clone();
+        let mut settled = shared.settled.lock().expect("held for a moment");
+        if !settled.contains(&nonce) {
+            settled.push(nonce);
         }
     };
     let good = json!({
-        "success": true, "transaction": hash, "network": network, "payer": payer(&question),
+        "success": true, "transaction": hash, "network": network, "payer": payer(&request),
     });
-    match says {
-        Says::Good => {
-            move_it();
-            told(&good)
+    match reply {
+        FacilitatorReply::Good => {
+            settle_once();
+            json_response(&good)
         }
-        Says::Repeated => {
-            let mut response = told(&good);
+        FacilitatorReply::Repeated => {
+            let mut response = json_response(&good);
             let repeated = "true".parse().expect("a value");
             response.headers_mut().insert("x-settlement-repeated", repeated);
             response
         }
-        Says::Late => {
+        FacilitatorReply::Late => {
             shared.gate.acquire().await.expect("open").forget();
-            move_it();
-            told(&good)
+            settle_once();
+            json_response(&good)
         }
-        Says::Mute => {
-            move_it();
-            said(502, "<html>bad gateway</html>".to_owned())
+        FacilitatorReply::SettlesThenFails => {
+            settle_once();
+            text_response(502, "<html>bad gateway</html>".to_owned())
         }
-        Says::Pending(sent) => told(&json!({
+        FacilitatorReply::Pending(sent) => json_response(&json!({
             "success": false, "errorReason": "settlement_pending", "network": network,
             "transaction": if sent { hash.as_str() } else { "" },
         })),
-        Says::Elsewhere => told(&json!({
+        FacilitatorReply::DuplicateSettlement => json_response(&json!({
             "success": false, "errorReason": "duplicate_settlement", "transaction": "",
             "network": network, "errorMessage": format!("it was settled by {hash}"),
             "extra": { "transaction": hash },
         })),
-        Says::Refuses(reason) => told(&json!({
+        FacilitatorReply::Refuses(reason) => json_response(&json!({
             "success": false, "errorReason": reason, "transaction": "", "network": network,
         })),
-        Says::Text(status, text) => said(status, text),
-        Says::Nothing => std::future::pending().await,
+        FacilitatorReply::Text(status, text) => text_response(status, text),
+        FacilitatorReply::Nothing => std::future::pending().await,
     }
 }
 
-fn said(status: u16, text: String) -> Response {
+fn text_response(status: u16, text: String) -> Response {
     let status = StatusCode::from_u16(status).expect("a status");
     (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-fn told(value: &Value) -> Response {
-    said(200, value.to_string())
+fn json_response(value: &Value) -> Response {
+    text_response(200, value.to_string())
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::book::batch::Batch;
 use crate::book::ledger::{Accepted, Claim, Ledger, Lookup, Progress, Usage};
-use crate::book::record::{ATTEMPTS_MAX, AskedBy, Record, State};
+use crate::book::record::{ATTEMPTS_MAX, Record, RequestOrigin, State};
 use crate::book::redb_store::fresh_id;
 use crate::network::NetworkContext;
 use crate::node::Priority;
@@ -105,7 +105,7 @@ pub struct SettlementService {
 /// A request for a payment, and what it may receive.
 struct RequestContext<'a> {
     parsed: &'a ParsedPayment,
-    by: AskedBy,
+    by: RequestOrigin,
     /// Present if this request had the payment accepted.
     right: Option<SuccessRight>,
     /// Whether a payment that failed before may be settled again for this request.
@@ -132,7 +132,7 @@ impl SettlementService {
         &self,
         settler: &Settler,
         parsed: &ParsedPayment,
-        by: AskedBy,
+        by: RequestOrigin,
         price: &Price,
     ) -> Result<(), Rejection> {
         let reject = |reason: Reason| Rejection::from(reason).for_payer(parsed.terms.payer);
@@ -161,7 +161,7 @@ impl SettlementService {
     pub async fn verify(
         &self,
         request: &SettlementRequest,
-        by: AskedBy,
+        by: RequestOrigin,
     ) -> Result<Address, VerifyError> {
         let settler = self.settler(request)?;
         let clock = &settler.network.clock;
@@ -177,7 +177,7 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         request: &SettlementRequest,
-        by: AskedBy,
+        by: RequestOrigin,
     ) -> Result<Address, VerifyError> {
         let network = &settler.network;
         let parsed = verify::parse(network, request)?;
@@ -215,7 +215,7 @@ impl SettlementService {
     pub async fn settle(
         &self,
         request: &SettlementRequest,
-        by: AskedBy,
+        by: RequestOrigin,
     ) -> Result<SettleOutcome, SettleError> {
         let settler = match self.settler(request) {
             Ok(settler) => settler,
@@ -249,7 +249,7 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         parsed: &ParsedPayment,
-        by: AskedBy,
+        by: RequestOrigin,
         deadline: u64,
     ) -> Result<SettleOutcome, EarlyExit> {
         let key = parsed.key(settler.network.contracts.chain);
@@ -292,7 +292,7 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         parsed: &ParsedPayment,
-        by: AskedBy,
+        by: RequestOrigin,
         attempts: u8,
         deadline: u64,
     ) -> Result<SettleOutcome, EarlyExit> {
@@ -532,7 +532,7 @@ impl SettlementService {
     async fn was_returned_to_another(
         &self,
         record: &Record,
-        by: AskedBy,
+        by: RequestOrigin,
     ) -> Result<bool, StoreFault> {
         let known = self.ledger.find(record.payment.key()).await?;
         Ok(known.is_some_and(|known| {
@@ -572,7 +572,7 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         parsed: &ParsedPayment,
-        by: AskedBy,
+        by: RequestOrigin,
         (rejection, deadline): (Rejection, u64),
     ) -> Result<SettleOutcome, EarlyExit> {
         let used = [Reason::NonceUsed, Reason::Permit2Nonce];

@@ -2,17 +2,17 @@
 
 use bursar_auditor::observations::Observation;
 
-use crate::life::{Around, Life};
-use crate::store::{Health, WorldStore};
-use crate::world::{BOOT_MS, Trouble, World};
+use crate::process::{Environment, Process};
+use crate::store::{DiskHealth, WorldStore};
+use crate::world::{BOOT_MS, World, WorldFailure};
 
 impl World {
-    pub(crate) fn begin(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn begin(&mut self) -> Result<(), WorldFailure> {
         self.tape.revive();
-        *self.health.lock().unwrap() = Health::Well;
-        self.noticed = None;
+        *self.health.lock().unwrap() = DiskHealth::Healthy;
+        self.restart_in = None;
         let store = self.open_disk()?;
-        let around = Around {
+        let environment = Environment {
             folder: &self.folder,
             clock: &self.clock,
             random: &self.random,
@@ -22,19 +22,19 @@ impl World {
             eager: self.swarm.eager,
             edition: self.bounds.edition(),
         };
-        self.life = Some(Life::begin(&around, Box::new(store)));
-        self.outcome.lives += 1;
+        self.process = Some(Process::begin(&environment, Box::new(store)));
+        self.outcome.processes += 1;
         self.tape.write(Observation::Started);
         self.show_clocks()?;
         self.settle()?;
-        for id in std::mem::take(&mut self.untold) {
+        for id in std::mem::take(&mut self.unreturned_ids) {
             self.poll(&id)?;
         }
         Ok(())
     }
 
     /// Opens the journal's store. The process or the machine may die while the store is being repaired.
-    fn open_disk(&mut self) -> Result<WorldStore, Trouble> {
+    fn open_disk(&mut self) -> Result<WorldStore, WorldFailure> {
         loop {
             if self.swarm.sectors && self.swarm.crashes && self.dice.chance(1, 8) {
                 self.faults.arm("disk.before_flush", self.dice.roll(3) as u32);
@@ -43,7 +43,7 @@ impl World {
             match (store, self.faults.disarm()) {
                 (_, Some(point)) => {
                     *self.outcome.deaths.entry(point).or_default() += 1;
-                    self.left_behind();
+                    self.leave_disk();
                 }
                 (store, None) => return store.map_err(|e| ("opens".to_owned(), e.to_string())),
             }
@@ -51,57 +51,57 @@ impl World {
     }
 
     /// Leaves on disk what the process has written; a power cut may lose what was not flushed.
-    fn left_behind(&mut self) {
-        self.disk.leave();
+    fn leave_disk(&mut self) {
+        self.disk.cut_off_process();
         if self.swarm.sectors && self.dice.chance(1, 2) {
-            self.disk.cut(&mut self.dice);
+            self.disk.cut_power(&mut self.dice);
         }
     }
 
     /// Kills the process and starts the next one.
-    pub(crate) fn die(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn die(&mut self) -> Result<(), WorldFailure> {
         self.tape.kill();
-        self.hear()?;
-        self.disk.leave();
-        self.life = None;
-        self.left_behind();
+        self.feed_auditor()?;
+        self.disk.cut_off_process();
+        self.process = None;
+        self.leave_disk();
         let point = self.faults.disarm().unwrap_or("anywhere");
         *self.outcome.deaths.entry(point).or_default() += 1;
         self.tape.revive();
         self.tape.write(Observation::Died);
-        self.hear()?;
+        self.feed_auditor()?;
         self.begin()
     }
 
-    pub(crate) fn stop_and_start(&mut self, reboots: bool) -> Result<(), Trouble> {
+    pub(crate) fn stop_and_start(&mut self, reboots: bool) -> Result<(), WorldFailure> {
         self.settle()?;
         self.faults.disarm();
-        if let Some(life) = self.life.take() {
-            life.stop();
+        if let Some(process) = self.process.take() {
+            process.stop();
         }
-        self.hear()?;
+        self.feed_auditor()?;
         self.tape.write(Observation::Stopped);
         if reboots {
             self.disk.flush();
             self.boot += 1;
             self.clock.set_boot_id(&format!("boot-{}", self.boot));
-            self.honest = self.honest.plus_ms(BOOT_MS);
+            self.true_time = self.true_time.plus_ms(BOOT_MS);
             self.clock.advance(BOOT_MS.unsigned_abs());
         }
-        self.hear()?;
+        self.feed_auditor()?;
         self.begin()
     }
 
     /// Runs everything until it is idle, and shows the auditor what happened.
-    pub(crate) fn settle(&mut self) -> Result<(), Trouble> {
-        if !self.life().go_on() {
+    pub(crate) fn settle(&mut self) -> Result<(), WorldFailure> {
+        if !self.process().run_until_idle() {
             return self.die();
         }
-        self.hear()
+        self.feed_auditor()
     }
 
-    pub(crate) fn count_down(&mut self) -> Result<(), Trouble> {
-        match &mut self.noticed {
+    pub(crate) fn count_down(&mut self) -> Result<(), WorldFailure> {
+        match &mut self.restart_in {
             Some(0) => self.die(),
             Some(left) => {
                 *left -= 1;

@@ -21,7 +21,7 @@ use bursar_engine::ports::{Chains, Ports};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_tests::doubles::TestDisk;
-use bursar_tests::engine::take;
+use bursar_tests::engine::lock_folder;
 use bursar_tui::link::Link;
 use tokio::runtime::Runtime;
 
@@ -30,7 +30,7 @@ use crate::signer::WorldSigner;
 use crate::tape::{Death, Tape};
 
 /// What outlives one process.
-pub(crate) struct Around<'a> {
+pub(crate) struct Environment<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) clock: &'a Arc<ManualClock>,
     pub(crate) random: &'a Arc<crate::random::WorldRandom>,
@@ -42,9 +42,9 @@ pub(crate) struct Around<'a> {
     pub(crate) edition: Edition,
 }
 
-pub(crate) struct Life {
+pub(crate) struct Process {
     engine: Option<Engine>,
-    turns: Option<Turns>,
+    core_loop: Option<Turns>,
     pub(crate) http: Router,
     pub(crate) signer: Arc<WorldSigner>,
     /// The operators that are idle.
@@ -64,7 +64,7 @@ struct Idle {
 }
 
 impl Idle {
-    fn rest(&self) {
+    fn mark_idle(&self) {
         self.is.store(true, Ordering::SeqCst);
         if let Some(waker) = self.waker.lock().unwrap().take() {
             waker.wake();
@@ -72,51 +72,52 @@ impl Idle {
     }
 }
 
-impl Life {
-    pub(crate) fn begin(around: &Around<'_>, store: Box<dyn Store>) -> Self {
+impl Process {
+    pub(crate) fn begin(environment: &Environment<'_>, store: Box<dyn Store>) -> Self {
         let idle = Arc::new(Idle::default());
-        let resting = Arc::clone(&idle);
+        let parked = Arc::clone(&idle);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
-            .on_thread_park(move || resting.rest())
+            .on_thread_park(move || parked.mark_idle())
             .build()
             .expect("a runtime");
-        let folder = DataFolder::open(around.folder).expect("the folder can be used");
-        let lock = take(&folder);
-        let signer = Arc::new(WorldSigner::new(around.tape, around.faults.plant()));
-        let mut options = Options::new(folder, lock, around.edition.clone(), Mode::Full);
+        let folder = DataFolder::open(environment.folder).expect("the folder can be used");
+        let lock = lock_folder(&folder);
+        let signer = Arc::new(WorldSigner::new(environment.tape, environment.faults.plant()));
+        let mut options = Options::new(folder, lock, environment.edition.clone(), Mode::Full);
         options.store = Some(store);
         let disk = TestDisk::default();
         disk.free.store(u64::MAX, Ordering::SeqCst);
         options.ports = Some(Ports {
-            clock: Arc::clone(around.clock) as _,
-            random: Arc::clone(around.random) as _,
+            clock: Arc::clone(environment.clock) as _,
+            random: Arc::clone(environment.random) as _,
             disk: Arc::new(disk),
-            failpoints: Arc::clone(around.faults) as _,
-            chains: around.chains.clone(),
+            failpoints: Arc::clone(environment.faults) as _,
+            chains: environment.chains.clone(),
             explorers: Default::default(),
             signer: Some(Arc::clone(&signer) as _),
-            rules: Rules::mutated(Arc::clone(around.faults) as _),
+            rules: Rules::mutated(Arc::clone(environment.faults) as _),
         });
         let opened = runtime.block_on(Engine::open_by_hand(options));
-        let (engine, turns) = opened.unwrap_or_else(|fault| panic!("it does not start: {fault}"));
+        let (engine, core_loop) =
+            opened.unwrap_or_else(|fault| panic!("the engine does not start: {fault}"));
         signer.holds(engine.vault());
         let http = router(Arc::new(engine.api()));
         Self {
             engine: Some(engine),
-            turns: Some(turns),
+            core_loop: Some(core_loop),
             http,
             signer,
             operators: Arc::default(),
             idle,
-            eager: around.eager,
-            tape: around.tape.clone(),
+            eager: environment.eager,
+            tape: environment.tape.clone(),
             runtime,
         }
     }
 
     pub(crate) fn core(&self) -> &Core {
-        self.turns.as_ref().expect("it lives").core()
+        self.core_loop.as_ref().expect("a running process").core()
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -126,7 +127,7 @@ impl Life {
     /// Attaches an operator.
     pub(crate) fn attach(&self) -> Link {
         let _on = self.runtime.enter();
-        Link::over(self.engine.as_ref().expect("it lives").attach())
+        Link::over(self.engine.as_ref().expect("a running process").attach())
     }
 
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
@@ -134,8 +135,8 @@ impl Life {
     }
 
     /// Runs all tasks until none can make progress. Returns whether the process is alive.
-    pub(crate) fn go_on(&mut self) -> bool {
-        let Self { turns, idle, eager, runtime, tape, .. } = self;
+    pub(crate) fn run_until_idle(&mut self) -> bool {
+        let Self { core_loop, idle, eager, runtime, tape, .. } = self;
         idle.is.store(false, Ordering::SeqCst);
         runtime.block_on(std::future::poll_fn(|cx| {
             let idle_now = idle.is.swap(false, Ordering::SeqCst);
@@ -143,7 +144,7 @@ impl Life {
                 return Poll::Ready(());
             }
             if idle_now || *eager {
-                match turn(turns) {
+                match turn(core_loop) {
                     Some(true) => {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
@@ -160,18 +161,18 @@ impl Life {
     }
 
     /// Lets the core write what it has deferred, as it does when idle.
-    pub(crate) fn rest(&mut self) {
-        if let Some(mut turns) = self.turns.take() {
-            let rested = guarded(|| turns.rest());
-            if rested.is_some() {
-                self.turns = Some(turns);
+    pub(crate) fn flush_core(&mut self) {
+        if let Some(mut core_loop) = self.core_loop.take() {
+            let flushed = catch_death(|| core_loop.rest());
+            if flushed.is_some() {
+                self.core_loop = Some(core_loop);
             }
         }
     }
 
     /// Stops the engine in an orderly way.
     pub(crate) fn stop(mut self) {
-        let engine = self.engine.take().expect("it lives");
+        let engine = self.engine.take().expect("a running process");
         let done = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&done);
         self.runtime.spawn(async move {
@@ -179,26 +180,26 @@ impl Life {
             stopped.store(true, Ordering::SeqCst);
         });
         self.signer.release_all();
-        self.go_on();
+        self.run_until_idle();
         // The core takes no turns after it was told to stop; the rest of the runtime ends by itself.
-        self.go_on();
-        assert!(done.load(Ordering::SeqCst) || self.tape.is_dead(), "it does not stop");
+        self.run_until_idle();
+        assert!(done.load(Ordering::SeqCst) || self.tape.is_dead(), "the engine does not stop");
     }
 }
 
 /// Gives the core one turn. Returns whether it had work; `None` if it has ended.
-fn turn(turns: &mut Option<Turns>) -> Option<bool> {
-    let mine = turns.take()?;
-    let (mine, worked) = guarded(|| mine.turn())??;
-    *turns = Some(mine);
+fn turn(core_loop: &mut Option<Turns>) -> Option<bool> {
+    let current = core_loop.take()?;
+    let (current, worked) = catch_death(|| current.turn())??;
+    *core_loop = Some(current);
     Some(worked)
 }
 
 /// Runs `work`; returns `None` if the process died during it.
-fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+fn catch_death<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => Some(done),
         Err(thrown) if thrown.is::<Death>() => None,
-        Err(mistake) => resume_unwind(mistake),
+        Err(panic) => resume_unwind(panic),
     }
 }

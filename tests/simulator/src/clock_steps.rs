@@ -7,16 +7,16 @@ use bursar_domain::Status;
 use bursar_tests::engine::NEW_YEAR_S;
 
 use crate::plan::{Step, ZONES};
-use crate::world::{Trouble, World};
+use crate::world::{World, WorldFailure};
 
 /// Milliseconds after which the engine has noticed a clock change: it checks its clock every second.
-const NOTICED_MS: u64 = 1_001;
+const CLOCK_CHECK_MS: u64 = 1_001;
 
 impl World {
     /// Shows the current clocks to the chains and the auditor.
-    pub(crate) fn show_clocks(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn show_clocks(&mut self) -> Result<(), WorldFailure> {
         let moment = self.clock.now();
-        let block = self.block_off_ms.map(|off| self.honest.plus_ms(off));
+        let block = self.block_off_ms.map(|off| self.true_time.plus_ms(off));
         for chain in &self.chains {
             chain.set_block(block);
         }
@@ -27,42 +27,42 @@ impl World {
             boot_ms: moment.boottime_ms,
             block_ms: block.map(|block| block.0),
         }));
-        self.hear()
+        self.feed_auditor()
     }
 
-    pub(crate) fn pass(&mut self, ms: u64) -> Result<(), Trouble> {
-        self.honest = self.honest.plus_ms(i64::try_from(ms).unwrap_or(0));
+    pub(crate) fn pass(&mut self, ms: u64) -> Result<(), WorldFailure> {
+        self.true_time = self.true_time.plus_ms(i64::try_from(ms).unwrap_or(0));
         self.clock.advance(ms);
         self.show_clocks()?;
         self.settle()?;
         if ms >= 100 {
-            self.life().rest();
+            self.process().flush_core();
             self.settle()?;
         }
         Ok(())
     }
 
-    pub(crate) fn set_clock(&mut self, ms: i64) -> Result<(), Trouble> {
+    pub(crate) fn set_clock(&mut self, ms: i64) -> Result<(), WorldFailure> {
         let to = self.clock.now().utc.plus_ms(ms);
         let least = Utc::from_seconds(NEW_YEAR_S - 400 * 86_400);
         let most = Utc::from_seconds(NEW_YEAR_S + 4000 * 86_400);
         self.clock.set_utc(to.clamp(least, most));
         self.show_clocks()?;
         self.settle()?;
-        self.notice()
+        self.pass_clock_check()
     }
 
     /// Lets enough time pass for the wallet to notice a change of the clocks.
-    fn notice(&mut self) -> Result<(), Trouble> {
-        self.pass(NOTICED_MS)
+    fn pass_clock_check(&mut self) -> Result<(), WorldFailure> {
+        self.pass(CLOCK_CHECK_MS)
     }
 
-    pub(crate) fn weather(&mut self, step: Step) -> Result<(), Trouble> {
+    pub(crate) fn clock_step(&mut self, step: Step) -> Result<(), WorldFailure> {
         match step {
             Step::Pass { ms } => self.pass(ms),
             Step::ToExpiry { off_ms } => {
                 let moment = self.clock.now();
-                let held = self.life().core().state().held.values().cloned().collect::<Vec<_>>();
+                let held = self.process().core().state().held.values().cloned().collect::<Vec<_>>();
                 let left = held.iter().filter_map(|request| match &request.status {
                     Status::Held { deadline, .. } => Some(deadline.left_ms(&moment)),
                     _other => None,
@@ -79,20 +79,20 @@ impl World {
                 self.pass(u64::try_from(ms.max(0)).unwrap_or(0))
             }
             Step::SetClock { ms } => self.set_clock(ms),
-            Step::RightClock => self.set_clock(self.honest.since_ms(self.clock.now().utc)),
+            Step::RightClock => self.set_clock(self.true_time.since_ms(self.clock.now().utc)),
             Step::Zone { which } => {
                 self.zone = ZONES[which];
                 self.clock.set_zone(self.zone).expect("a zone");
                 self.show_clocks()?;
                 self.settle()?;
-                self.notice()
+                self.pass_clock_check()
             }
             Step::Sleep { ms } => {
-                self.honest = self.honest.plus_ms(i64::try_from(ms).unwrap_or(0));
+                self.true_time = self.true_time.plus_ms(i64::try_from(ms).unwrap_or(0));
                 self.clock.suspend(ms);
                 self.show_clocks()?;
                 self.settle()?;
-                self.notice()
+                self.pass_clock_check()
             }
             Step::Block { ms } => {
                 self.block_off_ms = ms;

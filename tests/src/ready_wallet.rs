@@ -13,19 +13,19 @@ const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
 
 /// An open wallet in a separate process, and its agent.
 #[derive(Debug)]
-pub struct Household {
+pub struct ReadyWallet {
     pub engine: EngineProcess,
     pub operator: Operator,
     pub agent: Agent,
     pub payer: Address,
     /// The Unix second in which the agent last signed.
-    stamp: i64,
+    last_second: i64,
     _home: TempDir,
 }
 
-impl Household {
+impl ReadyWallet {
     /// Starts an engine and sets up the wallet and the agent.
-    pub async fn found() -> Self {
+    pub async fn start() -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
         let mut operator = engine.operator().await;
@@ -42,12 +42,12 @@ impl Household {
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let token = made.secret.expect("a token");
         let agent = Agent { id: given.agent_id, token, bearer: false };
-        Self { engine, operator, agent, payer, stamp: 0, _home: home }
+        Self { engine, operator, agent, payer, last_second: 0, _home: home }
     }
 
     /// Returns a Unix second in which the agent has not signed yet, because equal requests are the same payment.
-    pub fn stamp(&mut self) -> i64 {
-        self.stamp = jiff::Timestamp::now().as_second().max(self.stamp + 1);
-        self.stamp
+    pub fn next_second(&mut self) -> i64 {
+        self.last_second = jiff::Timestamp::now().as_second().max(self.last_second + 1);
+        self.last_second
     }
 }
