@@ -5,6 +5,17 @@
 //! verdict on each payment is read from the events of the mined transaction. [`intake`] takes requests and returns their
 //! answers.
 
+// Money is counted here: an overflow is an error, and a new outcome must be handled everywhere.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 mod budget;
 mod data_gas;
 mod dispatch;

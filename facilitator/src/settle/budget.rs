@@ -48,7 +48,7 @@ pub(super) fn is_within_budgets(
     let within = |percent: u8, held: GasReservation, spent: U256| {
         // The signers' coin at the start of the day: what they have now plus what they have spent.
         let coin = price.coin().saturating_add(usage.spent_total);
-        let budget = coin.saturating_mul(U256::from(percent)) / U256::from(100);
+        let budget = percent_of(coin, percent);
         let cost = price.cost(held).and_then(|held| held.checked_add(price.cost(one)?));
         cost.is_some_and(|cost| cost.is_zero() || spent.saturating_add(cost) <= budget)
     };
@@ -76,15 +76,20 @@ fn is_worth_its_gas(
     };
     let cost = price.next_block_cost(one).and_then(|wei| wei.checked_mul(U256::from(native_usd)));
     let Some(cost) = cost.map(|cost| cost.div_ceil(COIN)) else { return false };
-    let most = value.saturating_mul(U256::from(share)) / U256::from(100);
-    cost <= most
+    cost <= percent_of(value, share)
+}
+
+/// Returns the share of a value, rounded down.
+fn percent_of(value: U256, percent: impl Into<u64>) -> U256 {
+    let times = value.saturating_mul(U256::from(percent.into()));
+    times.checked_div(U256::from(100)).unwrap_or_default()
 }
 
 /// Converts smallest units of a dollar token to millionths of a dollar, rounded down.
 fn micro_usd(amount: U256, decimals: u8) -> U256 {
     let ten = U256::from(10);
     match decimals.checked_sub(6) {
-        Some(more) => amount / ten.saturating_pow(U256::from(more)),
+        Some(more) => amount.checked_div(ten.saturating_pow(U256::from(more))).unwrap_or_default(),
         None => {
             let less = 6_u8.saturating_sub(decimals);
             amount.saturating_mul(ten.saturating_pow(U256::from(less)))

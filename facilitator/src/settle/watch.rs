@@ -474,13 +474,13 @@ async fn is_resolved(
 
 /// Whether a transaction that settled a payment still does.
 async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool {
-    let mut denials = 0;
+    let mut denials = 0_u8;
     loop {
         match settlement_search::prove(settler, payment, hash).await {
             Ok(Some(_block)) => return true,
             // The node that answered may be behind.
             Ok(None) if denials < DENIALS_MAX => {
-                denials += 1;
+                denials = denials.saturating_add(1);
                 settler.pause(PAUSE_MS).await;
             }
             Ok(None) => {
