@@ -62,7 +62,7 @@ fi
 offer=$(header payment-required)
 # A merchant must not be able to add fields to the body below.
 case $offer in
-  '') fail "the 402 answer is not x402 version 2: try agent.py, which also pays version 1" ;;
+  '') fail "the 402 answer has no offer of x402 version 2: nothing was paid" ;;
   *[!A-Za-z0-9+/=_-]*) fail "the offer is not base64" ;;
 esac
 
@@ -72,32 +72,31 @@ sign() {
  "request_url": "$url", "idempotency_key": "$purchase"}
 EOF
 }
-status=$(sign)
-for _ in 1 2 3; do
-  # A lost answer, or a busy wallet: the same body again is the same payment.
-  case $status in 000 | 503) sleep "$(delay)" && status=$(sign) ;; esac
-done
-[ "$status" != 000 ] || fail "the wallet gives no answer: run it again with the purchase name $purchase"
+poll() { wallet --url "${WALLET_URL%/}/sign/status/$request" | tail -n 1; }
 
-if [ "$status" = 202 ]; then
-  request=$(field request_id)
-  say "held: the operator decides about request $request"
-  # The wallet itself gives up after 15 minutes.
-  end=$(($(date +%s) + 960))
-  while case $status in 202 | 000 | 429 | 503) ;; *) false ;; esac; do
-    [ "$(date +%s)" -lt "$end" ] || fail "no decision about request $request"
-    sleep "$(delay)"
-    status=$(wallet --url "${WALLET_URL%/}/sign/status/$request" | tail -n 1)
-  done
-fi
+status=$(sign)
+request=
+end=$(($(date +%s) + 30))
+# No answer, held, too many calls or busy: later. The same body again is the same payment.
+while [ "$status" = 000 ] || [ "$status" = 202 ] || grep -q '"retry_after"' "$folder/answer"; do
+  if [ "$status" = 202 ] && [ -z "$request" ]; then
+    request=$(field request_id)
+    say "held: request $request waits for the operator"
+    end=$(($(date +%s) + 960)) # the wallet itself gives up after 15 minutes
+  fi
+  [ "$(date +%s)" -lt "$end" ] || break
+  sleep "$(delay)"
+  if [ -n "$request" ]; then status=$(poll); else status=$(sign); fi
+done
 payment=$(field header_value)
 if [ "$status" != 200 ] || [ -z "$payment" ]; then
+  [ "$status" != 000 ] || fail "the wallet gives no answer: run it again with the purchase name $purchase"
   fail "not paid: $(field code): $(field error)$(field reason)$(field message)"
 fi
 id=$(field transaction_id)
 say "signed: transaction $id"
 
-status=$(echo "header = \"$(field header_name): $payment\"" | fetch) \
+status=$(printf 'header = "%s: %s"\n' "$(field header_name)" "$payment" | fetch) \
   || fail "no whole answer to payment $id: run it again with the purchase name $purchase"
 cat "$folder/goods"
 
@@ -110,6 +109,6 @@ if [ -n "$hash" ]; then
  "event": "settled", "tx_hash": "$hash"}
 EOF
   )
-  [ "$reported" = 200 ] && say "settled: $hash" || say "settled, but the wallet did not take the report: $(field code)"
+  say "settled by $hash; the wallet's answer to the report: $reported $(field code)"
 fi
 case $status in 2*) ;; *) fail "HTTP $status after payment $id" ;; esac

@@ -3,37 +3,13 @@
 //! The names are the specification's; where it has none, those of the official libraries; where they have none, our
 //! own. A released code never changes its meaning.
 
-use std::fmt;
-
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-macro_rules! reasons {
-    ($($variant:ident $text:literal $sentence:literal;)*) => {
-        /// A stable code for a verdict against a payment.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Reason {
-            $(#[doc = $sentence] $variant,)*
-        }
+bursar_core::code_table! {
+    /// A stable code for a verdict against a payment.
+    pub enum Reason;
 
-        impl Reason {
-            /// Every code, in the order of the table.
-            pub const ALL: &'static [Reason] = &[$(Reason::$variant,)*];
-
-            /// The code on the wire.
-            pub fn text(self) -> &'static str {
-                match self { $(Reason::$variant => $text,)* }
-            }
-
-            /// What happened and what to do, in one sentence. The default message of a refusal.
-            pub fn sentence(self) -> &'static str {
-                match self { $(Reason::$variant => $sentence,)* }
-            }
-        }
-    };
-}
-
-reasons! {
     // From the specification.
     InvalidSignature "invalid_signature" "The signature does not match the payer and these terms: sign again.";
     InsufficientBalance "insufficient_balance" "The payer's balance is too low: fund the address or pay from another.";
@@ -97,12 +73,6 @@ impl<'de> Deserialize<'de> for Reason {
         // A code of another version of this program: the payment failed in any case.
         let known = Self::ALL.iter().find(|reason| reason.text() == text);
         Ok(known.copied().unwrap_or(Self::TransactionFailed))
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
     }
 }
 

@@ -51,8 +51,8 @@ async fn main() {
         for page in 0..PAGES {
             let before = from - page * 200 + 1;
             let line = format!("activity --before {before} --limit 200");
-            let Answer::Activity(told) = operator.must(&line).await else { panic!("a page") };
-            assert_eq!(told.entries.len(), 200);
+            let Answer::Activity(answer) = operator.must(&line).await else { panic!("a page") };
+            assert_eq!(answer.entries.len(), 200);
         }
         let mean = begun.elapsed() / u32::try_from(PAGES).expect("few");
         if newest == Duration::ZERO {
@@ -91,8 +91,8 @@ async fn main() {
 }
 
 async fn head(operator: &mut Operator) -> u64 {
-    let Answer::Activity(told) = operator.must("activity --limit 1").await else {
+    let Answer::Activity(answer) = operator.must("activity --limit 1").await else {
         panic!("a page")
     };
-    told.entries.first().map_or(0, |row| row.seq)
+    answer.entries.first().map_or(0, |row| row.seq)
 }

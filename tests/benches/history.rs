@@ -29,7 +29,7 @@ fn main() {
     let payments = given.map_or(PAYMENTS, |text| text.parse().expect("a number of payments"));
     runtime.block_on(async {
         let few = Wallet::new("few").await;
-        let mut many = Wallet::kept(&format!("history-{payments}")).await;
+        let mut many = Wallet::open_or_create(&format!("history-{payments}")).await;
         many.pay_until(payments).await;
         start::measure(&few, &many);
         start::opened(&few, &many);

@@ -135,12 +135,12 @@ async fn add_agent(engine: &Engine) -> Agent {
     ] {
         operator.must(line).await;
     }
-    let made = operator.outcome("agent register bench --auth hmac").await;
-    let Ok(bursar_core::answers::Answer::Credentials(given)) = made.reply.result else {
+    let created = operator.outcome("agent register bench --auth hmac").await;
+    let Ok(bursar_core::answers::Answer::Credentials(given)) = created.reply.result else {
         unreachable!("an agent was registered")
     };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-    Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: false }
+    Agent { id: given.agent_id, token: created.secret.expect("a token"), bearer: false }
 }
 
 /// Returns whole HTTP requests, signed ahead, each for another resource.

@@ -228,9 +228,8 @@ impl ProxyState {
     }
 
     /// Returns the node's answer, changed by the claims.
-    fn changed(&self, method: &str, answer: Value) -> Value {
+    fn changed(&self, method: &str, mut answer: Value) -> Value {
         let mut lies = self.lies();
-        let mut answer = answer;
         let mut claims_made = 0;
         for pending in &mut lies.claims {
             let Some(changed) = pending.claim.apply(method, &answer) else { continue };

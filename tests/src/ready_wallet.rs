@@ -31,16 +31,16 @@ impl ReadyWallet {
         let mut operator = engine.operator().await;
         operator.must("wallet create main").await;
         operator.must("seed create").await;
-        let made = operator.must("address create pay 0 \"for tests\"").await;
-        let Answer::Address(made) = made else { panic!("{made:?}") };
-        let payer = made.address.parse().expect("an address");
+        let created = operator.must("address create pay 0 \"for tests\"").await;
+        let Answer::Address(created) = created else { panic!("{created:?}") };
+        let payer = created.address.parse().expect("an address");
         operator.must(&format!("policy create p {POLICY}")).await;
-        let made = operator.outcome("agent register bot --auth hmac").await;
-        let Ok(Answer::Credentials(given)) = made.reply.result else {
-            panic!("{:?}", made.reply.result);
+        let created = operator.outcome("agent register bot --auth hmac").await;
+        let Ok(Answer::Credentials(given)) = created.reply.result else {
+            panic!("{:?}", created.reply.result);
         };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-        let token = made.secret.expect("a token");
+        let token = created.secret.expect("a token");
         let agent = Agent { id: given.agent_id, token, bearer: false };
         Self { engine, operator, agent, payer, last_second: 0, _home: home }
     }

@@ -142,7 +142,7 @@ impl Shared {
         let mut all = headers.get_all("idempotency-key").iter();
         let key = all.next().map(|key| key.to_str().expect("text").to_owned());
         assert!(all.next().is_none(), "one key");
-        self.keys.lock().expect("held for a moment").push((asked, key));
+        self.keys.lock().expect("held for a moment").push((endpoint, key));
     }
 }
 

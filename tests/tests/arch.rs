@@ -146,7 +146,7 @@ fn crates_depend_only_on_the_crates_they_may() {
         if ["bursar-tests", "bursar-simulator"].contains(&name.as_str()) {
             continue;
         }
-        let may = allowed.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no place"));
+        let may = allowed.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no row in the table of allowed dependencies"));
         for need in needs.iter().filter(|need| ours.contains(need)) {
             assert!(may.contains(&need.as_str()), "{name} must not depend on {need}");
         }
@@ -212,47 +212,47 @@ fn wallet() -> Vec<PathBuf> {
     .collect()
 }
 
-fn only_in(word: &str, rooms: &[&str]) {
-    only_in_of(&wallet(), word, rooms);
+fn occurs_only_in(word: &str, modules: &[&str]) {
+    occurs_only_in_of(&wallet(), word, modules);
 }
 
-fn only_in_of(code: &[PathBuf], word: &str, rooms: &[&str]) {
+fn occurs_only_in_of(code: &[PathBuf], word: &str, modules: &[&str]) {
     let mut met = false;
     for path in code {
         let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
         if production(path).contains(word) {
             met = true;
-            assert!(rooms.iter().any(|room| shown.starts_with(room)), "{word:?} stands in {shown}");
+            assert!(modules.iter().any(|module| shown.starts_with(module)), "{word:?} must not occur in {shown}");
         }
     }
-    assert!(met, "{word:?} stands nowhere: the rule is out of date");
+    assert!(met, "{word:?} occurs nowhere: the rule is out of date");
 }
 
 #[test]
 fn restricted_names_occur_only_in_their_wallet_modules() {
-    only_in("redb::", &["engine/service/src/journal/redb_store"]);
-    only_in("interprocess::", &["engine/service/src/control/listen.rs", "tui/src/link/socket.rs"]);
-    only_in("PrivateKey", &["engine/service/src/vault"]);
-    only_in("SigningKey", &["engine/service/src/vault"]);
-    only_in("Slip::issue", &["engine/service/src/core.rs"]);
-    only_in("Slip::for_attempt", &["engine/service/src/core.rs"]);
-    only_in("&mut Outbox", &["shared/chain/submit/src/apply.rs"]);
-    only_in("reqwest", &["shared/outbound/src"]);
-    only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
-    only_in("axum::", &["engine/service/src/agent_api"]);
+    occurs_only_in("redb::", &["engine/service/src/journal/redb_store"]);
+    occurs_only_in("interprocess::", &["engine/service/src/control/listen.rs", "tui/src/link/socket.rs"]);
+    occurs_only_in("PrivateKey", &["engine/service/src/vault"]);
+    occurs_only_in("SigningKey", &["engine/service/src/vault"]);
+    occurs_only_in("Slip::issue", &["engine/service/src/core.rs"]);
+    occurs_only_in("Slip::for_attempt", &["engine/service/src/core.rs"]);
+    occurs_only_in("&mut Outbox", &["shared/chain/submit/src/apply.rs"]);
+    occurs_only_in("reqwest", &["shared/outbound/src"]);
+    occurs_only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
+    occurs_only_in("axum::", &["engine/service/src/agent_api"]);
     // The seam for mutated rules passes it on.
-    only_in("&mut State", &["engine/domain/src/apply.rs", "engine/service/src/rules.rs"]);
+    occurs_only_in("&mut State", &["engine/domain/src/apply.rs", "engine/service/src/rules.rs"]);
     // Production runs the real rules.
-    only_in("MutatedRules", &["engine/service/src/rules.rs"]);
+    occurs_only_in("MutatedRules", &["engine/service/src/rules.rs"]);
     // A card is for the operator: agents learn neither balances nor other payees.
-    only_in("card::Card", &["shared/core/src", "engine/service/src/operator", "tui/src"]);
-    only_in("CardContext", &["engine/service/src/operator"]);
-    only_in(".cached_balances(", &["engine/service/src/operator"]);
+    occurs_only_in("card::Card", &["shared/core/src", "engine/service/src/operator", "tui/src"]);
+    occurs_only_in("CardContext", &["engine/service/src/operator"]);
+    occurs_only_in(".cached_balances(", &["engine/service/src/operator"]);
 }
 
 #[test]
 fn restricted_names_occur_only_in_their_facilitator_modules() {
-    let rooms: [(&str, &[&str]); 6] = [
+    let modules: [(&str, &[&str]); 6] = [
         ("redb::", &["facilitator/src/book/redb_store.rs"]),
         ("axum::", &["facilitator/src/api", "facilitator/src/service.rs"]),
         ("SecretKey", &["facilitator/src/keys"]),
@@ -261,14 +261,14 @@ fn restricted_names_occur_only_in_their_facilitator_modules() {
         ("std::fs", &["facilitator/src/keys/disk.rs"]),
     ];
     let code = sources("facilitator/src");
-    for (word, allowed) in rooms {
-        only_in_of(&code, word, allowed);
+    for (word, allowed) in modules {
+        occurs_only_in_of(&code, word, allowed);
     }
 }
 
 #[test]
 fn restricted_names_occur_only_in_their_proxy_modules() {
-    let rooms: [(&str, &[&str]); 7] = [
+    let modules: [(&str, &[&str]); 7] = [
         ("redb::", &["proxy/src/book/redb_store.rs"]),
         ("axum::", &["proxy/src/api", "proxy/src/service.rs", "proxy/src/fault.rs"]),
         ("bpe_openai", &["proxy/src/tokens.rs"]),
@@ -279,8 +279,8 @@ fn restricted_names_occur_only_in_their_proxy_modules() {
         (".settle(", &["proxy/src/sell/settle.rs"]),
     ];
     let code = sources("proxy/src");
-    for (word, allowed) in rooms {
-        only_in_of(&code, word, allowed);
+    for (word, allowed) in modules {
+        occurs_only_in_of(&code, word, allowed);
     }
 }
 
@@ -288,9 +288,9 @@ fn restricted_names_occur_only_in_their_proxy_modules() {
 #[test]
 fn restricted_names_occur_only_in_their_shared_service_modules() {
     let code = sources("shared/serve/src");
-    only_in_of(&code, "std::fs", &["shared/serve/src/settings/file.rs"]);
+    occurs_only_in_of(&code, "std::fs", &["shared/serve/src/settings/file.rs"]);
     for word in ["axum", "hyper"] {
-        only_in_of(&code, word, &["shared/serve/src/http"]);
+        occurs_only_in_of(&code, word, &["shared/serve/src/http"]);
     }
     for word in ["redb", "std::env"] {
         assert!(!code.iter().any(|path| production(path).contains(word)), "{word:?}");
@@ -303,7 +303,7 @@ fn unsafe_code_is_in_one_crate() {
     let services = ["facilitator/src", "proxy/src", "shared/outbox/src", "shared/serve/src"];
     let heap = ["shared/heap/src"].into_iter().flat_map(sources);
     let code = wallet().into_iter().chain(services.into_iter().flat_map(sources)).chain(heap);
-    only_in_of(&code.collect::<Vec<_>>(), "unsafe {", &["shared/heap/src/lib.rs"]);
+    occurs_only_in_of(&code.collect::<Vec<_>>(), "unsafe {", &["shared/heap/src/lib.rs"]);
 }
 
 #[test]
@@ -323,13 +323,13 @@ fn chain_ids_and_addresses_occur_only_in_the_network_table() {
             let literal = code
                 .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
                 .any(|word| word.replace('_', "") == id);
-            assert!(!literal, "chain id {id} stands in {shown}");
+            assert!(!literal, "chain id {id} must not occur in {shown}");
         }
         let address = code
             .split("0x")
             .skip(1)
             .any(|rest| rest.bytes().take_while(u8::is_ascii_hexdigit).count() == 40);
-        assert!(!address, "an address stands in {shown}");
+        assert!(!address, "an address must not occur in {shown}");
     }
 }
 
@@ -402,17 +402,17 @@ fn a_lower_module_never_names_a_higher_one() {
         ("ports", 1),
         ("journal", 0),
     ];
-    for (room, height) in order {
+    for (module, height) in order {
         let folder = root().join("engine/service/src");
-        let mut files = vec![folder.join(format!("{room}.rs"))];
-        if folder.join(room).is_dir() {
-            files.extend(sources(&format!("engine/service/src/{room}")));
+        let mut files = vec![folder.join(format!("{module}.rs"))];
+        if folder.join(module).is_dir() {
+            files.extend(sources(&format!("engine/service/src/{module}")));
         }
         for path in files {
             let code = production(&path);
             for (other, above) in order {
                 let names = code.contains(&format!("crate::{other}::"));
-                let allowed = above < height || other == room;
+                let allowed = above < height || other == module;
                 assert!(allowed || !names, "{} names {other}", path.display());
             }
         }

@@ -19,9 +19,9 @@ use bursar_tests::process::{EngineProcess, Start};
 use bursar_tui::link::Link;
 
 /// A client that sends frames by hand.
-struct Stranger(UnixStream);
+struct RawClient(UnixStream);
 
-impl Stranger {
+impl RawClient {
     fn at(control: &ControlFile) -> Self {
         let stream = UnixStream::connect(&control.socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -36,7 +36,7 @@ impl Stranger {
     }
 
     /// Returns the next message, or `None` once the engine has hung up.
-    fn hear(&mut self) -> Option<ToClient> {
+    fn receive(&mut self) -> Option<ToClient> {
         let mut length = [0; 4];
         self.0.read_exact(&mut length).ok()?;
         let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
@@ -45,13 +45,13 @@ impl Stranger {
     }
 
     /// Sends a hello and proves a token; returns the engine's reply.
-    fn introduce(&mut self, token: &str, protocol: u32) -> Option<ToClient> {
+    fn handshake(&mut self, token: &str, protocol: u32) -> Option<ToClient> {
         let (version, nonce) = ("9.9.9".into(), "c".into());
         self.send(&ToEngine::Hello { protocol, version, nonce, program: Program::Command });
-        let Some(ToClient::Hello { nonce, proof: theirs, .. }) = self.hear() else { return None };
+        let Some(ToClient::Hello { nonce, proof: theirs, .. }) = self.receive() else { return None };
         assert_eq!(theirs == proof(token, Side::Engine, "c", &nonce), token != "wrong");
         self.send(&ToEngine::Proof { proof: proof(token, Side::Client, "c", &nonce) });
-        self.hear()
+        self.receive()
     }
 }
 
@@ -66,14 +66,14 @@ fn only_the_token_opens_the_channel() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();
-    assert_eq!(Stranger::at(&control).introduce(&control.token, PROTOCOL), Some(ToClient::Welcome));
-    let refusal = Stranger::at(&control).introduce("wrong", PROTOCOL);
+    assert_eq!(RawClient::at(&control).handshake(&control.token, PROTOCOL), Some(ToClient::Welcome));
+    let refusal = RawClient::at(&control).handshake("wrong", PROTOCOL);
     let Some(ToClient::Refused { fault }) = refusal else { panic!("{refusal:?}") };
     assert_eq!(fault.code, Code::AuthFailed);
     // A wrong token learns nothing about versions; the right one gets the mismatch and what to do.
-    let refusal = Stranger::at(&control).introduce("wrong", PROTOCOL + 1);
+    let refusal = RawClient::at(&control).handshake("wrong", PROTOCOL + 1);
     assert!(matches!(refusal, Some(ToClient::Refused { fault }) if fault.code == Code::AuthFailed));
-    let refusal = Stranger::at(&control).introduce(&control.token, PROTOCOL + 1);
+    let refusal = RawClient::at(&control).handshake(&control.token, PROTOCOL + 1);
     let Some(ToClient::Refused { fault }) = refusal else { panic!("{refusal:?}") };
     assert_eq!(fault.code, Code::VersionMismatch);
     assert!(fault.message.contains("9.9.9"), "{fault}");
@@ -83,11 +83,11 @@ fn only_the_token_opens_the_channel() {
 fn nothing_is_run_before_the_proof() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
-    let mut stranger = Stranger::at(&engine.control());
+    let mut client = RawClient::at(&engine.control());
     let order = Box::new(Order::Freeze);
     let asking = Asking::Agreed;
-    stranger.send(&ToEngine::Run { id: 1, order, asking });
-    assert_eq!(stranger.hear(), None);
+    client.send(&ToEngine::Run { id: 1, order, asking });
+    assert_eq!(client.receive(), None);
 }
 
 #[tokio::test]
@@ -102,9 +102,9 @@ async fn a_malformed_stream_ends_its_own_connection_alone() {
         &[0, 0, 0, 2, 1, 0],
         &[0, 0, 0, 0],
     ] {
-        let mut stranger = Stranger::at(&control);
-        stranger.0.write_all(bytes).unwrap();
-        assert_eq!(stranger.hear(), None, "{bytes:?}");
+        let mut client = RawClient::at(&control);
+        client.0.write_all(bytes).unwrap();
+        assert_eq!(client.receive(), None, "{bytes:?}");
     }
     engine.operator().await.must("status").await;
 }
@@ -115,14 +115,14 @@ async fn silent_connections_do_not_lock_the_operator_out() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();
-    let mut silent: Vec<Stranger> = (0..300).map(|_| Stranger::at(&control)).collect();
+    let mut silent: Vec<RawClient> = (0..300).map(|_| RawClient::at(&control)).collect();
     // Half a hello counts like none.
-    for stranger in &mut silent {
-        let _gone = stranger.0.write_all(&[0, 0]);
+    for client in &mut silent {
+        let _gone = client.0.write_all(&[0, 0]);
     }
     engine.operator().await.must("freeze").await;
     // The oldest were evicted, the newest were not.
-    assert_eq!(silent[0].hear(), None);
+    assert_eq!(silent[0].receive(), None);
     silent[299].0.set_nonblocking(true).unwrap();
     let open = silent[299].0.read(&mut [0; 1]).unwrap_err();
     assert_eq!(open.kind(), std::io::ErrorKind::WouldBlock);
@@ -134,10 +134,10 @@ async fn a_program_over_the_session_limit_is_refused_as_busy() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();
-    let attached: Vec<Stranger> = (0..CONTROL_SESSIONS)
+    let attached: Vec<RawClient> = (0..CONTROL_SESSIONS)
         .map(|_| {
-            let mut program = Stranger::at(&control);
-            assert_eq!(program.introduce(&control.token, PROTOCOL), Some(ToClient::Welcome));
+            let mut program = RawClient::at(&control);
+            assert_eq!(program.handshake(&control.token, PROTOCOL), Some(ToClient::Welcome));
             program
         })
         .collect();
@@ -224,7 +224,7 @@ async fn a_program_on_the_engines_socket_without_its_token_is_not_trusted() {
     let listener = std::os::unix::net::UnixListener::bind(&control.socket).unwrap();
     let squatter = std::thread::spawn(move || {
         let (stream, _peer) = listener.accept().unwrap();
-        let mut squatter = Stranger(stream);
+        let mut squatter = RawClient(stream);
         let mut length = [0; 4];
         squatter.0.read_exact(&mut length).unwrap();
         let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
@@ -273,24 +273,24 @@ fn a_watching_program_is_told_that_the_engine_stops() {
     let (_home, data) = home();
     let mut engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();
-    let mut watcher = Stranger::at(&control);
-    assert_eq!(watcher.introduce(&control.token, PROTOCOL), Some(ToClient::Welcome));
+    let mut watcher = RawClient::at(&control);
+    assert_eq!(watcher.handshake(&control.token, PROTOCOL), Some(ToClient::Welcome));
     for (id, line) in [(1, "watch --since 0"), (2, "freeze")] {
         let order = Box::new(Order::parse_line(line).unwrap());
         watcher.send(&ToEngine::Run { id, order, asking: Asking::Silent });
     }
-    let (mut frozen, mut told) = (false, false);
-    while !(frozen && told) {
-        match watcher.hear() {
+    let (mut frozen, mut answer) = (false, false);
+    while !(frozen && answer) {
+        match watcher.receive() {
             Some(ToClient::Done { id: 2, .. }) => frozen = true,
             Some(ToClient::Entries { id: 1, entries }) => {
-                told = entries[0].kind == EntryKind::Frozen
+                answer = entries[0].kind == EntryKind::Frozen
             }
             other => panic!("{other:?}"),
         }
     }
     assert_eq!(engine.terminate(), Some(0));
-    let Some(ToClient::Done { id: 1, reply }) = watcher.hear() else { panic!("not a word") };
+    let Some(ToClient::Done { id: 1, reply }) = watcher.receive() else { panic!("not a word") };
     assert_eq!(reply.result.unwrap_err().code, Code::EngineDown);
-    assert_eq!(watcher.hear(), None);
+    assert_eq!(watcher.receive(), None);
 }

@@ -26,5 +26,5 @@ mod scenario;
 #[path = "crash/steps.rs"]
 mod steps;
 #[cfg(test)]
-#[path = "crash/stops.rs"]
-mod stops;
+#[path = "crash/pauses.rs"]
+mod pauses;

@@ -14,8 +14,8 @@ mod folder;
 #[path = "failures/stage.rs"]
 mod stage;
 #[cfg(test)]
-#[path = "failures/standstill.rs"]
-mod standstill;
+#[path = "failures/transitions.rs"]
+mod transitions;
 #[cfg(test)]
 #[path = "failures/wallet.rs"]
 mod wallet;

@@ -120,7 +120,7 @@ async fn a_forged_authorization_is_never_signed() {
     operator.must("wallet lock").await;
     let opened = operator.outcome("wallet open").await.reply;
     assert!(opened.warnings.is_empty(), "{opened:?}");
-    assert!(asked.try_recv().is_err(), "accepting a journal signed a cheque in it");
+    assert!(asked.try_recv().is_err(), "accepting the journal signed a forged authorization");
     let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
     assert_eq!(polled.get("header_value"), None, "{polled}");
     // The agent's own requests are signed again; the forged dollar counts as spent.

@@ -3,8 +3,8 @@
 //! The helper script runs against the vectors and scripted peers; the blocks of the skill text run as printed against a
 //! real engine.
 
-#[path = "helper_script/conduct.rs"]
-mod conduct;
+#[path = "helper_script/behavior.rs"]
+mod behavior;
 #[path = "helper_script/peer.rs"]
 mod peer;
 #[path = "helper_script/python.rs"]

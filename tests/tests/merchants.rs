@@ -8,8 +8,8 @@ mod copies;
 #[path = "merchants/drained.rs"]
 mod drained;
 #[cfg(test)]
-#[path = "merchants/empty_purse.rs"]
-mod empty_purse;
+#[path = "merchants/payer_drained.rs"]
+mod payer_drained;
 #[cfg(test)]
 #[path = "merchants/hang_up.rs"]
 mod hang_up;

@@ -166,9 +166,9 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
 
 /// An explorer of a network on which every address was sent 300 tokens.
 #[derive(Debug)]
-struct Crowd(u8);
+struct SpamExplorer(u8);
 
-impl Explorer for Crowd {
+impl Explorer for SpamExplorer {
     fn tokens(&self, _owner: Address) -> BoxFuture<'_, Result<Vec<TokenHeld>, ExplorerFault>> {
         let held = |number: u16| TokenHeld {
             address: Address::left_padding_from(&[&[self.0], &number.to_be_bytes()[..]].concat()),
@@ -186,7 +186,7 @@ async fn t_21_an_agent_is_told_five_hundred_unverified_tokens_and_how_many_more_
     let chain = Arc::new(Recorder { asked: Mutex::default(), clock: Arc::clone(&clock) });
     let networks = [(BASE, 1), (ChainId(4663), 2)];
     let chains = networks.map(|(id, _mark)| (id, Arc::clone(&chain) as Arc<dyn Chain>));
-    let explorers = networks.map(|(id, mark)| (id, Arc::new(Crowd(mark)) as Arc<dyn Explorer>));
+    let explorers = networks.map(|(id, mark)| (id, Arc::new(SpamExplorer(mark)) as Arc<dyn Explorer>));
     let engine = TestEngine::start(Setup {
         clock,
         chains: chains.into(),
@@ -196,11 +196,11 @@ async fn t_21_an_agent_is_told_five_hundred_unverified_tokens_and_how_many_more_
     .await;
     engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
     let agent = engine.add_agent("bot", "hmac").await;
-    let (status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
-    assert_eq!(status, 200, "{told}");
-    let listed = told["balances"].as_array().expect("a list").iter();
+    let (status, answer) = engine.post("/balances", &agent.read(engine.now_s())).await;
+    assert_eq!(status, 200, "{answer}");
+    let listed = answer["balances"].as_array().expect("a list").iter();
     let strangers = listed.filter(|entry| entry["verified"] == false).count();
     assert_eq!(strangers, 500);
-    let why = told["balances_error"].as_str().unwrap_or_default();
+    let why = answer["balances_error"].as_str().unwrap_or_default();
     assert!(why.contains("100 more unverified tokens are not listed."), "{why}");
 }

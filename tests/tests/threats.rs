@@ -8,8 +8,8 @@ mod amounts;
 mod audits;
 #[path = "threats/authority.rs"]
 mod authority;
-#[path = "threats/bound_lines.rs"]
-mod bound_lines;
+#[path = "threats/bound_cases.rs"]
+mod bound_cases;
 #[path = "threats/bounds.rs"]
 mod bounds;
 #[path = "threats/canonical.rs"]

@@ -195,8 +195,8 @@ async fn t_08_every_request_goes_through_http_and_a_repeat_is_the_same() {
             assert!(past_authentication(path, *status, answer), "{id}: {status} {answer}");
         } else {
             assert!(matches!(status, 400 | 401), "{id}: {status} {answer}");
-            let told = answer["code"].as_str().unwrap();
-            assert!(*status == 400 || told == Code::AuthFailed.text(), "{id}: {answer}");
+            let reply = answer["code"].as_str().unwrap();
+            assert!(*status == 400 || reply == Code::AuthFailed.text(), "{id}: {answer}");
             assert_eq!(engine.engine.core().view().state.seq, before, "{id}");
         }
         assert_eq!(engine.post(path, &case["body"]).await, first, "{id}");
@@ -311,23 +311,23 @@ async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
         engine.clock.advance(hours * 3_600_000);
         assert!(spend(&engine, &agent, 1).await);
         for _day in 0..2 {
-            let told = engine.post("/status", &agent.read(engine.now_s())).await.1;
-            let told = told["agent"]["renews_at"].as_str().unwrap().to_owned();
+            let answer = engine.post("/status", &agent.read(engine.now_s())).await.1;
+            let answer = answer["agent"]["renews_at"].as_str().unwrap().to_owned();
             engine.clock.advance(1_000);
             let mandate = engine.post("/mandate", &agent.read(engine.now_s())).await.1;
-            assert_eq!(mandate["renews_at"], told, "{zone}");
+            assert_eq!(mandate["renews_at"], answer, "{zone}");
             let shown = engine.operator().must("agent show bot").await.data();
-            assert_eq!(shown["renews_at"], told, "{zone}");
-            let at: jiff::Timestamp = told.parse().unwrap();
+            assert_eq!(shown["renews_at"], answer, "{zone}");
+            let at: jiff::Timestamp = answer.parse().unwrap();
             let left = at.as_second() - engine.now_s();
             engine.clock.advance(u64::try_from(left - 1).unwrap() * 1_000);
             let spent = async || {
-                let told = engine.post("/status", &agent.read(engine.now_s())).await.1;
-                told["agent"]["spent_today_micro"].as_u64().unwrap()
+                let answer = engine.post("/status", &agent.read(engine.now_s())).await.1;
+                answer["agent"]["spent_today_micro"].as_u64().unwrap()
             };
-            assert_eq!(spent().await, 1_000_000, "{zone}: before {told}");
+            assert_eq!(spent().await, 1_000_000, "{zone}: before {answer}");
             engine.clock.advance(1_000);
-            assert_eq!(spent().await, 0, "{zone}: at {told}");
+            assert_eq!(spent().await, 0, "{zone}: at {answer}");
             assert!(spend(&engine, &agent, 2).await);
         }
     }

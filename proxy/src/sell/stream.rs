@@ -229,7 +229,7 @@ fn broken_frame() -> Bytes {
     let code = Code::StreamBroken;
     let frame = json!({
         "error": {
-            "message": code.message(), "type": code.kind(), "param": null, "code": code.text(),
+            "message": code.sentence(), "type": code.kind(), "param": null, "code": code.text(),
         },
     });
     Bytes::from(format!("\n\ndata: {frame}\n\n"))

@@ -17,6 +17,7 @@ pub mod canonical;
 pub mod card;
 pub mod change;
 pub mod client;
+mod code_table;
 pub mod codes;
 pub mod digest;
 pub mod fault;

@@ -63,8 +63,8 @@ pub async fn measure() {
             };
             let ((rate, rates), (cpu, cpus)) = (of(|turn| turn.0), of(|turn| turn.1));
             println!(
-                "{connections:>2} connections: {rate:>6.0} a second, {cpu:>4.0} us CPU; this build beside it: {:.0} % \
-                 of the rate, {:.0} % of the CPU: {}",
+                "{connections:>2} connections: {rate:>6.0} a second, {cpu:>4.0} us CPU; this build has {:.0} % \
+                 of its rate and {:.0} % of its CPU time: {}",
                 rates * 100.0,
                 cpus * 100.0,
                 build.program

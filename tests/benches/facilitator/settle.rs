@@ -91,9 +91,9 @@ async fn run(load: Load) {
 fn settled(run: &Run) -> BTreeMap<String, usize> {
     let mut hashes = BTreeMap::new();
     for (_at, body) in &run.answers {
-        let told: Value = serde_json::from_slice(body).expect("JSON");
-        assert_eq!(told["success"], true, "{told}");
-        let hash = told["transaction"].as_str().expect("a hash").to_owned();
+        let answer: Value = serde_json::from_slice(body).expect("JSON");
+        assert_eq!(answer["success"], true, "{answer}");
+        let hash = answer["transaction"].as_str().expect("a hash").to_owned();
         *hashes.entry(hash).or_default() += 1;
     }
     hashes

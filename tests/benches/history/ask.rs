@@ -15,7 +15,7 @@ fn better(best: Option<Run>, run: Run) -> Option<Run> {
     }
 }
 
-fn told(what: &str, connections: usize, few: Option<Run>, many: Option<Run>) {
+fn print_comparison(what: &str, connections: usize, few: Option<Run>, many: Option<Run>) {
     let (few, many) = (few.expect("a round"), many.expect("a round"));
     println!(
         "{what:<8} {connections:>3} connections: {:>8.0} and {:>8.0} a second, {:>4.0} %; p50 {:.2} and {:.2} ms, \
@@ -37,7 +37,7 @@ pub async fn sign(few: &Running, many: &Running) {
             of_few = better(of_few, few.pay(connections, ROUND).await);
             of_many = better(of_many, many.pay(connections, ROUND).await);
         }
-        told("/sign", connections, of_few, of_many);
+        print_comparison("/sign", connections, of_few, of_many);
     }
 }
 
@@ -46,14 +46,14 @@ pub async fn status(few: &Running, many: &Running) {
     for connections in [1, 8] {
         let (mut of_few, mut of_many) = (None, None);
         for _round in 0..ROUNDS {
-            of_few = better(of_few, look(few, connections).await);
-            of_many = better(of_many, look(many, connections).await);
+            of_few = better(of_few, status_round(few, connections).await);
+            of_many = better(of_many, status_round(many, connections).await);
         }
-        told("status", connections, of_few, of_many);
+        print_comparison("status", connections, of_few, of_many);
     }
 }
 
-async fn look(running: &Running, connections: usize) -> Run {
+async fn status_round(running: &Running, connections: usize) -> Run {
     // A stride that visits every part of the history, out of order.
     let ids = (0..ROUND).map(|n| &running.ids[n * 7_919 % running.ids.len()]);
     let get = |id: &String| format!("GET /sign/status/{id} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");

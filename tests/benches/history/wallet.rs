@@ -15,10 +15,10 @@ use tempfile::TempDir;
 use crate::http::{Run, drive, post};
 
 /// Payments that are signed ahead, at most; a proof is valid for five minutes.
-const AT_ONCE: usize = 20_000;
+const BATCH: usize = 20_000;
 const CONNECTIONS: usize = 64;
 /// Advance of the engine's clock between batches: fifty days of twenty thousand payments are a million.
-const APART_MS: i64 = 86_400_000;
+const BATCH_INTERVAL_MS: i64 = 86_400_000;
 
 pub struct Wallet {
     pub folder: PathBuf,
@@ -54,7 +54,7 @@ impl Wallet {
     }
 
     /// Opens the wallet that an earlier run left, or creates a new one.
-    pub async fn kept(name: &str) -> Self {
+    pub async fn open_or_create(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let Ok(text) = std::fs::read_to_string(folder.with_extension("json")) else {
             let _left = std::fs::remove_dir_all(&folder);
@@ -88,11 +88,11 @@ impl Wallet {
         ] {
             operator.must(line).await;
         }
-        let made = operator.outcome("agent register bench --auth hmac").await;
-        let Ok(Answer::Credentials(given)) = made.reply.result else { panic!("an agent") };
+        let created = operator.outcome("agent register bench --auth hmac").await;
+        let Ok(Answer::Credentials(given)) = created.reply.result else { panic!("an agent") };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let agent =
-            Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: false };
+            Agent { id: given.agent_id, token: created.secret.expect("a token"), bearer: false };
         assert_eq!(engine.terminate(), Some(0));
         Self { folder: folder.to_owned(), agent, notes: Notes::default(), _home: None }
     }
@@ -118,10 +118,10 @@ impl Wallet {
         let (mut running, mut skew) = (self.start(true), 0);
         running.next.set(self.notes.payments);
         while self.notes.payments < payments {
-            let count = AT_ONCE.min(payments - self.notes.payments);
+            let count = BATCH.min(payments - self.notes.payments);
             let run = running.pay(CONNECTIONS, count).await;
             self.notes.payments += count;
-            skew += APART_MS;
+            skew += BATCH_INTERVAL_MS;
             running.engine.skew(skew);
             let thinned = if payments > 10_000 { 100 } else { 1 };
             self.notes.ids.extend(ids(&run).step_by(thinned));
@@ -142,9 +142,9 @@ impl Wallet {
 
 fn ids(run: &Run) -> impl Iterator<Item = String> {
     run.answers.iter().map(|(_at, body)| {
-        let told: Value = serde_json::from_slice(body).expect("JSON");
-        assert_eq!(told["status"], "success", "{told}");
-        told["transaction_id"].as_str().expect("an id").to_owned()
+        let answer: Value = serde_json::from_slice(body).expect("JSON");
+        assert_eq!(answer["status"], "success", "{answer}");
+        answer["transaction_id"].as_str().expect("an id").to_owned()
     })
 }
 

@@ -68,7 +68,7 @@ pub async fn measure() {
             run.quantile(0.5) - parts.iter().sum::<f64>(),
         );
     }
-    println!("a commit of the store beside it: p50 {:.2} ms", commit());
+    println!("one commit to a similar store: p50 {:.2} ms", commit());
 }
 
 /// Returns the median time of a small commit to a store like the proxy's, in milliseconds.

@@ -22,14 +22,14 @@ use crate::stage::post;
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// An engine process with an agent that can pay.
-struct Crowded {
+struct LoadedEngine {
     engine: EngineProcess,
     agent: Agent,
     paid: u64,
     _home: TempDir,
 }
 
-impl Crowded {
+impl LoadedEngine {
     async fn new() -> Self {
         Self::started(&Start::default()).await
     }
@@ -48,10 +48,10 @@ impl Crowded {
         ] {
             operator.must(line).await;
         }
-        let made = operator.outcome("agent register bot --auth hmac").await;
-        let Ok(Answer::Credentials(given)) = made.reply.result else { panic!() };
+        let created = operator.outcome("agent register bot --auth hmac").await;
+        let Ok(Answer::Credentials(given)) = created.reply.result else { panic!() };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-        let token = made.secret.expect("a token");
+        let token = created.secret.expect("a token");
         let agent = Agent { id: given.agent_id, token, bearer: false };
         Self { engine, agent, paid: 0, _home: home }
     }
@@ -85,7 +85,7 @@ impl Crowded {
 
 #[tokio::test]
 async fn t_40_a_thousand_idle_connections_block_no_caller() {
-    let mut engine = Crowded::new().await;
+    let mut engine = LoadedEngine::new().await;
     let crowd = engine.crowd(1_000).await;
     for _payment in 0..5 {
         engine.pays().await;
@@ -98,7 +98,7 @@ async fn t_40_a_thousand_idle_connections_block_no_caller() {
 
 #[tokio::test]
 async fn t_40_the_longest_idle_connection_is_evicted_for_a_new_caller() {
-    let mut engine = Crowded::new().await;
+    let mut engine = LoadedEngine::new().await;
     let mut crowd = engine.crowd(CONNECTIONS).await;
     // The first connection becomes active; now the second has been idle for longest.
     assert_eq!(crowd[0].ask(HEALTH).await.status, 200);
@@ -111,7 +111,7 @@ async fn t_40_the_longest_idle_connection_is_evicted_for_a_new_caller() {
 
 #[tokio::test]
 async fn t_40_a_byte_on_every_connection_blocks_no_caller() {
-    let mut engine = Crowded::new().await;
+    let mut engine = LoadedEngine::new().await;
     let mut crowd = engine.crowd(CONNECTIONS).await;
     for caller in &mut crowd {
         caller.send(b"G").await;
@@ -121,7 +121,7 @@ async fn t_40_a_byte_on_every_connection_blocks_no_caller() {
 
 #[tokio::test]
 async fn t_40_slow_large_bodies_do_not_block_small_ones() {
-    let mut engine = Crowded::new().await;
+    let mut engine = LoadedEngine::new().await;
     let mut crowd = engine.crowd(LARGE_BODIES).await;
     for caller in &mut crowd {
         let head =
@@ -141,7 +141,7 @@ async fn t_40_slow_large_bodies_do_not_block_small_ones() {
 
 #[tokio::test]
 async fn t_40_five_hundred_slow_senders_block_no_caller() {
-    let mut engine = Crowded::new().await;
+    let mut engine = LoadedEngine::new().await;
     let mut crowd = engine.crowd(500).await;
     let dribble = tokio::spawn(async move {
         // Real time, because one byte per second is the attack; only the attackers wait for it.
@@ -173,10 +173,10 @@ async fn t_40_five_hundred_slow_senders_block_no_caller() {
 const SLOW_BODIES: usize = CONNECTIONS;
 /// Rounds of calls during the attack, and slow bodies begun before each round.
 const GOOD_CALLS: usize = 60;
-const BEGUN_BETWEEN: u64 = 20;
+const SLOW_BODIES_PER_ROUND: u64 = 20;
 
 /// Begins a body that never arrives, again whenever the server closes the connection.
-async fn begin_again_and_again(address: SocketAddr, begun: Arc<AtomicU64>) {
+async fn repeat_slow_bodies(address: SocketAddr, begun: Arc<AtomicU64>) {
     let head = "POST /sign HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{";
     loop {
         let Ok(mut stream) = TcpStream::connect(address).await else { continue };
@@ -194,13 +194,13 @@ async fn t_42_repeated_slow_bodies_block_no_agent() {
     // The default rate, and one so high that no request is refused before its body.
     for rate in ["300", "1000000"] {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
-        let mut engine = Crowded::started(&Start { env, ..Start::default() }).await;
+        let mut engine = LoadedEngine::started(&Start { env, ..Start::default() }).await;
         let mut kept = RawClient::to(engine.address()).await;
         engine.pays_over(&mut kept).await;
         let begun = Arc::new(AtomicU64::new(0));
         let mut attack = JoinSet::new();
         for _body in 0..SLOW_BODIES {
-            attack.spawn(begin_again_and_again(engine.address(), Arc::clone(&begun)));
+            attack.spawn(repeat_slow_bodies(engine.address(), Arc::clone(&begun)));
         }
         let mut wanted = SLOW_BODIES as u64;
         for _call in 0..GOOD_CALLS {
@@ -209,7 +209,7 @@ async fn t_42_repeated_slow_bodies_block_no_agent() {
             }
             engine.pays().await;
             engine.pays_over(&mut kept).await;
-            wanted = begun.load(Ordering::SeqCst) + BEGUN_BETWEEN;
+            wanted = begun.load(Ordering::SeqCst) + SLOW_BODIES_PER_ROUND;
         }
         attack.shutdown().await;
     }

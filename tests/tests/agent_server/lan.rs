@@ -21,12 +21,12 @@ fn own_address() -> Option<IpAddr> {
 }
 
 async fn add_agent(operator: &mut Operator, auth: &str) -> Agent {
-    let made = operator.outcome(&format!("agent register {auth} --auth {auth}")).await;
-    let Ok(Answer::Credentials(given)) = made.reply.result else {
-        panic!("{:?}", made.reply.result);
+    let created = operator.outcome(&format!("agent register {auth} --auth {auth}")).await;
+    let Ok(Answer::Credentials(given)) = created.reply.result else {
+        panic!("{:?}", created.reply.result);
     };
     operator.must(&format!("agent commission {auth} p pay")).await;
-    let token = made.secret.expect("a token");
+    let token = created.secret.expect("a token");
     Agent { id: given.agent_id, token, bearer: auth == "bearer" }
 }
 

@@ -74,12 +74,12 @@ async fn t_23_no_route_answers_a_web_page_or_a_foreign_host_name() {
             let reply = caller.ask(&request(method, path, &lines, &stage.payable(1))).await;
             let what = format!("{method} {path} {lines:?}: {reply:?}");
             assert_eq!((reply.status, reply.code().as_str()), (status, code), "{what}");
-            silent_to_pages(&reply.headers, &what);
+            assert_no_cors(&reply.headers, &what);
             let preflight = format!("{lines}\r\nAccess-Control-Request-Method: POST");
             let mut caller = RawClient::to(stage.address).await;
             let reply = caller.ask(&request("OPTIONS", path, &preflight, "")).await;
             assert_eq!((reply.status, reply.code().as_str()), (status, code), "{what}: {reply:?}");
-            silent_to_pages(&reply.headers, path);
+            assert_no_cors(&reply.headers, path);
             assert_eq!(stage.head().await, before, "{what}");
         }
     }
@@ -94,11 +94,11 @@ async fn t_23_requests_of_programs_are_served_and_preflights_are_not() {
         let mut caller = RawClient::to(stage.address).await;
         let reply = caller.ask(&request("POST", "/sign", &lines, &stage.payable(n))).await;
         assert_eq!(reply.json()["status"], "success", "{mark}: {reply:?}");
-        silent_to_pages(&reply.headers, mark);
+        assert_no_cors(&reply.headers, mark);
         for (_method, path) in ROUTES {
             let reply = caller.ask(&request("OPTIONS", path, &lines, "")).await;
             assert!(matches!(reply.status, 404 | 405), "{path} {mark}: {reply:?}");
-            silent_to_pages(&reply.headers, path);
+            assert_no_cors(&reply.headers, path);
         }
     }
 }
@@ -118,7 +118,7 @@ async fn t_23_an_absolute_request_target_is_refused_on_every_route() {
                 (403, "FOREIGN_HOST_REJECTED"),
                 "{method} {target}"
             );
-            silent_to_pages(&reply.headers, &target);
+            assert_no_cors(&reply.headers, &target);
         }
     }
     assert_eq!(stage.head().await, before);
@@ -157,7 +157,7 @@ fn is_one_of(route: &str, begin: &str, path: &str) -> bool {
 }
 
 /// Asserts that no web page may read the answer: it has no CORS header.
-fn silent_to_pages(headers: &[(String, String)], what: &str) {
+fn assert_no_cors(headers: &[(String, String)], what: &str) {
     let cors = headers.iter().any(|(name, _)| name.starts_with("access-control-"));
     assert!(!cors, "{what}");
 }

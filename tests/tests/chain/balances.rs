@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use crate::stage::{SMALL, Stage, local_chain};
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
-const SILENCE: &str = "No endpoint of the network gave a valid answer.";
+const NO_ANSWER: &str = "No endpoint of the network gave a valid answer.";
 /// The same error for the operator, with the endpoint that was asked.
-fn silence(network: &str, host: &str) -> String {
+fn no_answer(network: &str, host: &str) -> String {
     format!("No endpoint of {network} gave a valid answer (asked https://{host}:443).")
 }
 
@@ -40,38 +40,38 @@ fn base() -> &'static Network {
 
 /// Forwards calls to a chain, and records the method and the call's target.
 #[derive(Debug, Clone)]
-struct Relay {
+struct CallRecorder {
     chain: Devnet,
-    heard: Arc<Mutex<Vec<String>>>,
+    calls_seen: Arc<Mutex<Vec<String>>>,
 }
 
-impl Relay {
+impl CallRecorder {
     /// Starts listening; the second value is its URL.
-    async fn before(chain: &Devnet) -> (Self, String) {
-        let relay = Self { chain: chain.clone(), heard: Arc::default() };
+    async fn in_front_of(chain: &Devnet) -> (Self, String) {
+        let recorder = Self { chain: chain.clone(), calls_seen: Arc::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/{KEY}", listener.local_addr().expect("an address"));
-        let router = Router::new().fallback(pass_on).with_state(relay.clone());
+        let router = Router::new().fallback(pass_on).with_state(recorder.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        (relay, url)
+        (recorder, url)
     }
 
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.heard.lock().unwrap())
+    fn take_calls(&self) -> Vec<String> {
+        std::mem::take(&mut *self.calls_seen.lock().unwrap())
     }
 }
 
-async fn pass_on(State(relay): State<Relay>, body: Bytes) -> String {
-    let question: Value = serde_json::from_slice(&body).expect("JSON");
-    let method = question["method"].as_str().expect("a method");
-    let to = question["params"][0]["to"].as_str().unwrap_or_default();
-    relay.heard.lock().unwrap().push(format!("{method} {to}").trim_end().to_owned());
-    let result = relay.chain.request(method, question["params"].clone()).await.expect("an answer");
-    json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }).to_string()
+async fn pass_on(State(recorder): State<CallRecorder>, body: Bytes) -> String {
+    let call: Value = serde_json::from_slice(&body).expect("JSON");
+    let method = call["method"].as_str().expect("a method");
+    let to = call["params"][0]["to"].as_str().unwrap_or_default();
+    recorder.calls_seen.lock().unwrap().push(format!("{method} {to}").trim_end().to_owned());
+    let result = recorder.chain.request(method, call["params"].clone()).await.expect("an answer");
+    json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }).to_string()
 }
 
 /// Returns the agent's whole answer.
-async fn asked(stage: &Stage, agent: &Agent) -> String {
+async fn balances_answer(stage: &Stage, agent: &Agent) -> String {
     let body = agent.read(jiff::Timestamp::now().as_second());
     let caller = AgentClient::to(&stage.engine.url);
     let (status, bytes) = caller.post("/balances", &body).await.expect("an answer");
@@ -108,7 +108,7 @@ async fn give_native(chain: &Devnet, to: Address, wei: u64) {
 }
 
 /// Advances the clock past the cached balances.
-fn wait_out(stage: &Stage, skew_ms: &mut i64) {
+fn expire_balance_cache(stage: &Stage, skew_ms: &mut i64) {
     *skew_ms += 2_000;
     stage.engine.skew(*skew_ms);
 }
@@ -116,44 +116,44 @@ fn wait_out(stage: &Stage, skew_ms: &mut i64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn balances_are_exact_before_and_after_a_payment() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let (relay, url) = Relay::before(&chain).await;
+    let (recorder, url) = CallRecorder::in_front_of(&chain).await;
     let mut stage = Stage::set(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
     stage.operator.must("network disable 4663").await;
     let agent = stage.add_agent("bot", "hmac").await;
     give_native(&chain, stage.payer, 1_000_000_000_000_000_001).await;
-    relay.take();
+    recorder.take_calls();
 
     let one = ("1000000000000000001", "1.000000000000000001");
     let before = wanted(stage.payer, [one, ("20000000", "20"), ("0", "0")]);
-    assert_eq!(asked(&stage, &agent).await, before);
+    assert_eq!(balances_answer(&stage, &agent).await, before);
     // One call for everything, so that all balances are of one block.
-    assert_eq!(relay.take(), ["eth_chainId".to_owned(), format!("eth_call {MULTICALL3:#x}")]);
+    assert_eq!(recorder.take_calls(), ["eth_chainId".to_owned(), format!("eth_call {MULTICALL3:#x}")]);
 
     let body = stage.ask_for(&agent, "/small").await;
     let (_status, answer) = stage.ask(&body).await;
     assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
     stage.settled(SMALL).await;
     let mut skew = 0;
-    wait_out(&stage, &mut skew);
+    expire_balance_cache(&stage, &mut skew);
     let after = wanted(stage.payer, [one, ("19988000", "19.988"), ("0", "0")]);
-    assert_eq!(asked(&stage, &agent).await, after);
+    assert_eq!(balances_answer(&stage, &agent).await, after);
 
     // Without the multicall contract each balance is a separate call, with the same answer.
     chain.request("anvil_setCode", json!([MULTICALL3, "0x"])).await.expect("set");
-    wait_out(&stage, &mut skew);
-    relay.take();
-    assert_eq!(asked(&stage, &agent).await, after);
+    expire_balance_cache(&stage, &mut skew);
+    recorder.take_calls();
+    assert_eq!(balances_answer(&stage, &agent).await, after);
     let call = |to: Address| format!("eth_call {to:#x}");
     let (coin, weth) = (base().stablecoin.address, base().tokens[0].address);
     let alone = [call(MULTICALL3), "eth_getBalance".to_owned(), call(coin), call(weth)];
-    assert_eq!(relay.take(), alone);
+    assert_eq!(recorder.take_calls(), alone);
 
     // The balance of a missing token is unknown, not zero; the others are unchanged.
     chain.request("anvil_setCode", json!([weth, "0x"])).await.expect("set");
-    wait_out(&stage, &mut skew);
-    let told: Value = serde_json::from_str(&asked(&stage, &agent).await).expect("JSON");
-    let [native, usdc, gone] = &told["balances"].as_array().expect("a list")[..] else {
-        panic!("{told}");
+    expire_balance_cache(&stage, &mut skew);
+    let reply: Value = serde_json::from_str(&balances_answer(&stage, &agent).await).expect("JSON");
+    let [native, usdc, gone] = &reply["balances"].as_array().expect("a list")[..] else {
+        panic!("{reply}");
     };
     assert_eq!((&native["raw"], &usdc["raw"]), (&json!(one.0), &json!("19988000")));
     assert_eq!((&gone["symbol"], &gone["raw"]), (&json!("WETH"), &Value::Null));
@@ -173,12 +173,12 @@ async fn a_dead_node_gives_null_and_an_error_without_its_url() {
             stage.payer
         )
     };
-    let dead = body(&format!("\"balances\":null,\"balances_error\":\"eip155:8453: {SILENCE}\""));
-    let alive = asked(&stage, &agent).await;
+    let dead = body(&format!("\"balances\":null,\"balances_error\":\"eip155:8453: {NO_ANSWER}\""));
+    let alive = balances_answer(&stage, &agent).await;
     assert!(!alive.contains("error") && alive.contains("\"raw\":\"20000000\""), "{alive}");
     chain.kill();
-    wait_out(&stage, &mut 0);
-    assert_eq!(asked(&stage, &agent).await, dead);
+    expire_balance_cache(&stage, &mut 0);
+    assert_eq!(balances_answer(&stage, &agent).await, dead);
     for line in ["balances", "address balance pay", "balances --network base"] {
         let fault = stage.operator.refused(line).await;
         assert_eq!((fault.code, fault.code.exit()), (Code::ChainUnavailable, 11));
@@ -214,11 +214,11 @@ async fn balances_of_a_live_network_are_returned_next_to_a_dead_one() {
     let agent = engine.add_agent("bot", "hmac").await;
     dead.kill();
 
-    let (status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
-    assert_eq!(status, 200, "{told}");
-    let entries: Vec<(&str, &str, bool, &Value)> = told["balances"]
+    let (status, answer) = engine.post("/balances", &agent.read(engine.now_s())).await;
+    assert_eq!(status, 200, "{answer}");
+    let entries: Vec<(&str, &str, bool, &Value)> = answer["balances"]
         .as_array()
-        .unwrap_or_else(|| panic!("{told}"))
+        .unwrap_or_else(|| panic!("{answer}"))
         .iter()
         .map(|entry| {
             let text = |name: &str| entry[name].as_str().expect("text");
@@ -227,7 +227,7 @@ async fn balances_of_a_live_network_are_returned_next_to_a_dead_one() {
             (text("network"), text("symbol"), known, &entry["error"])
         })
         .collect();
-    let why = json!(SILENCE);
+    let why = json!(NO_ANSWER);
     let wanted = [
         ("eip155:8453", "ETH", true, &Value::Null),
         ("eip155:84532", "ETH", false, &why),
@@ -236,12 +236,12 @@ async fn balances_of_a_live_network_are_returned_next_to_a_dead_one() {
         ("eip155:84532", "USDC", false, &why),
     ];
     assert_eq!(entries, wanted, "native coins first");
-    assert_eq!(told["balances_error"], format!("eip155:84532: {SILENCE}"));
-    assert!(!told.to_string().contains(KEY) && !told.to_string().contains("127.0.0.1"));
+    assert_eq!(answer["balances_error"], format!("eip155:84532: {NO_ANSWER}"));
+    assert!(!answer.to_string().contains(KEY) && !answer.to_string().contains("127.0.0.1"));
 
     let networks = holdings(&mut operator, "balances").await;
     assert_eq!(networks.len(), 2);
-    let sepolia = silence("Base Sepolia", "sepolia.base.org");
+    let sepolia = no_answer("Base Sepolia", "sepolia.base.org");
     let unknown = |held: &BalanceAnswer| {
         let reason = held.amount_unknown_reason.as_deref() == Some(sepolia.as_str());
         assert_eq!(held.amount.is_none(), reason, "{held:?}");
@@ -276,12 +276,12 @@ async fn only_networks_that_the_policy_allows_are_read() {
     let engine = TestEngine::start(setup).await;
     engine.set_up_wallet("--day 10 --txn 5 --networks 8453").await;
     let agent = engine.add_agent("bot", "hmac").await;
-    let (_status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
+    let (_status, answer) = engine.post("/balances", &agent.read(engine.now_s())).await;
     let why = "eip155:8453: No endpoint is set for this network.";
-    assert_eq!((&told["balances"], &told["balances_error"]), (&Value::Null, &json!(why)));
+    assert_eq!((&answer["balances"], &answer["balances_error"]), (&Value::Null, &json!(why)));
     engine.operator().must("network disable 8453").await;
-    let (_status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
-    assert_eq!((&told["balances"], told.get("balances_error")), (&json!([]), None));
+    let (_status, answer) = engine.post("/balances", &agent.read(engine.now_s())).await;
+    assert_eq!((&answer["balances"], answer.get("balances_error")), (&json!([]), None));
 
     let mut forged = agent.read(engine.now_s());
     forged["signature"] = json!(format!("SIG:{}:{}", engine.now_s(), "0".repeat(64)));

@@ -91,8 +91,8 @@ async fn a_node_of_another_chain_confirms_nothing_and_breaks_nothing() {
     for case in &CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         let before = stage.balances().await;
-        let told = stage.send(case, &agent, "/small").back().await;
-        stage.assert_bought(&told, before, SMALL).await;
+        let reply = stage.send(case, &agent, "/small").finish().await;
+        stage.assert_bought(&reply, before, SMALL).await;
     }
 
     // The same node with the right chain id is believed.

@@ -49,17 +49,17 @@ impl Scene {
     }
 
     /// Returns the agent's answer to a fresh read: the value, and its bytes.
-    pub(crate) async fn told(&self) -> (Value, Vec<u8>) {
+    pub(crate) async fn balances_answer(&self) -> (Value, Vec<u8>) {
         self.engine.clock.advance(2_000);
         let body = self.agent.read(self.engine.now_s()).to_string().into_bytes();
         let (status, bytes) = self.engine.raw("POST", "/balances", body).await;
-        let told = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        assert_eq!(status, 200, "{told}");
-        (told, bytes)
+        let answer = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        assert_eq!(status, 200, "{answer}");
+        (answer, bytes)
     }
 
     /// Returns the exact output of `bursar balances`.
-    pub(crate) async fn shown(&self) -> String {
+    pub(crate) async fn balances_output(&self) -> String {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let streams = Streams {
             out: &mut out,
@@ -78,10 +78,10 @@ impl Scene {
 }
 
 /// Asserts that the three balances from the chain are intact.
-pub(crate) fn assert_ours_unharmed(told: &Value) {
-    let ours = told["balances"].as_array().unwrap_or_else(|| panic!("{told}"));
+pub(crate) fn assert_ours_unharmed(answer: &Value) {
+    let ours = answer["balances"].as_array().unwrap_or_else(|| panic!("{answer}"));
     let raw: Vec<&Value> = ours.iter().take(3).map(|entry| &entry["raw"]).collect();
-    assert_eq!(raw, [&json!("7"), &json!("8"), &json!("9")], "{told}");
+    assert_eq!(raw, [&json!("7"), &json!("8"), &json!("9")], "{answer}");
     assert!(ours.iter().take(3).all(|entry| entry["verified"] == true));
 }
 
@@ -131,9 +131,9 @@ async fn an_explorer_adds_tokens_that_are_marked_and_worth_nothing() {
     let mut bare = token(2, "ODD");
     bare["token"]["decimals"] = Value::Null;
     give.send_replace(json!([known, token(1, "USDC"), bare]).to_string());
-    let (told, _bytes) = scene.told().await;
-    assert_ours_unharmed(&told);
-    let strangers = &told["balances"].as_array().expect("a list")[3..];
+    let (answer, _bytes) = scene.balances_answer().await;
+    assert_ours_unharmed(&answer);
+    let strangers = &answer["balances"].as_array().expect("a list")[3..];
     let entry = |number: usize, symbol: &str, decimals: Value, formatted: Value| {
         json!({
             "symbol": symbol, "token_address": address(number).to_checksum(None),
@@ -144,7 +144,7 @@ async fn an_explorer_adds_tokens_that_are_marked_and_worth_nothing() {
     let wanted =
         [entry(1, "USDC", json!(6), json!(1.5)), entry(2, "ODD", Value::Null, Value::Null)];
     assert_eq!(strangers, wanted);
-    assert_eq!(told.get("balances_error"), None);
+    assert_eq!(answer.get("balances_error"), None);
 
     let Answer::Balances { addresses } = scene.engine.operator().must("balances").await else {
         panic!("balances");
@@ -163,9 +163,9 @@ async fn an_explorer_adds_tokens_that_are_marked_and_worth_nothing() {
 }
 
 /// A listener that must not receive a connection.
-pub(crate) struct Untouched(StillListener);
+pub(crate) struct UncalledServer(StillListener);
 
-impl Untouched {
+impl UncalledServer {
     pub(crate) fn new() -> Self {
         let listener = StillListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("set");
@@ -189,21 +189,21 @@ impl Untouched {
 async fn t_21_pictures_that_an_explorer_names_are_not_fetched() {
     let (give, url) = explorer().await;
     let scene = Scene::set(&url).await;
-    let trap = Untouched::new();
+    let uncalled = UncalledServer::new();
     let mut baited = token(1, "ICON");
     for field in ["icon_url", "name", "exchange_rate", "reputation", "next_page_params", "url"] {
-        baited["token"][field] = json!(trap.url());
-        baited[field] = json!(trap.url());
+        baited["token"][field] = json!(uncalled.url());
+        baited[field] = json!(uncalled.url());
     }
     give.send_replace(json!([baited]).to_string());
-    let (told, _bytes) = scene.told().await;
-    assert_eq!(told["balances"][3]["symbol"], "ICON", "{told}");
-    scene.shown().await;
+    let (answer, _bytes) = scene.balances_answer().await;
+    assert_eq!(answer["balances"][3]["symbol"], "ICON", "{answer}");
+    scene.balances_output().await;
     // A symbol that is a URL is not fetched either.
-    give.send_replace(list(&[trap.url()]));
-    scene.told().await;
-    scene.shown().await;
-    trap.assert_untouched();
+    give.send_replace(list(&[uncalled.url()]));
+    scene.balances_answer().await;
+    scene.balances_output().await;
+    uncalled.assert_untouched();
 }
 
 /// More tokens than fit into one frame of the control channel, each with the longest fields.
@@ -219,16 +219,16 @@ async fn unsolicited_tokens_are_listed_within_bounds() {
         tokens.push(one);
     }
     give.send_replace(Value::from(tokens).to_string());
-    let (told, _bytes) = scene.told().await;
-    assert_ours_unharmed(&told);
-    assert_eq!(told["balances"].as_array().map(Vec::len), Some(3 + 500));
+    let (answer, _bytes) = scene.balances_answer().await;
+    assert_ours_unharmed(&answer);
+    assert_eq!(answer["balances"].as_array().map(Vec::len), Some(3 + 500));
     let why = "eip155:8453: The explorer lists more tokens than Bursar reads: some may be missing.";
-    assert_eq!(told["balances_error"], why);
+    assert_eq!(answer["balances_error"], why);
     for index in 1..4 {
         let line = format!("address create pay{index} {index}");
         scene.engine.operator().must(&line).await;
     }
-    let shown = scene.shown().await;
+    let shown = scene.balances_output().await;
     assert_eq!(shown.matches("unverified 0x").count(), 500);
     assert!(shown.contains("Base: 500 more tokens are not shown: choose one address and network."));
 }

@@ -101,24 +101,24 @@ async fn t_20_token_symbols_cannot_act_on_a_terminal_or_break_json() {
     batches.extend(random_symbols());
     for symbols in batches {
         give.send_replace(list(&symbols));
-        let (told, bytes) = scene.told().await;
-        assert_ours_unharmed(&told);
+        let (answer, bytes) = scene.balances_answer().await;
+        assert_ours_unharmed(&answer);
         assert!(!String::from_utf8(bytes).expect("UTF-8").chars().any(acts));
-        let strangers = &told["balances"].as_array().expect("a list")[3..];
+        let strangers = &answer["balances"].as_array().expect("a list")[3..];
         assert_eq!(strangers.len(), symbols.len());
         for (stranger, symbol) in strangers.iter().zip(&symbols) {
             assert_eq!(
                 (&stranger["verified"], &stranger["usd_value"]),
                 (&json!(false), &Value::Null)
             );
-            let told = stranger["symbol"].as_str().expect("text");
-            assert!(told.chars().count() <= 32 * "\\u{10ffff}".len(), "{told}");
+            let answer = stranger["symbol"].as_str().expect("text");
+            assert!(answer.chars().count() <= 32 * "\\u{10ffff}".len(), "{answer}");
             if !symbol.chars().any(acts) && symbol.chars().count() <= 32 {
                 // Other invisible characters are written as escapes.
-                assert!(told == symbol || told.contains("\\u{"), "{told}");
+                assert!(answer == symbol || answer.contains("\\u{"), "{answer}");
             }
         }
-        let shown = scene.shown().await;
+        let shown = scene.balances_output().await;
         assert!(!shown.chars().any(|ch| acts(ch) && ch != '\n'), "{shown:?}");
         // One line per token, with its address: no symbol adds or removes a line.
         let lines: Vec<&str> = shown.lines().collect();

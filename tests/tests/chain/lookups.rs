@@ -47,14 +47,14 @@ async fn balance_reads_of_an_address_are_shared_and_cached_for_two_seconds() {
         }
         chain.gate.add_permits(1);
     };
-    let (told, ()) = tokio::join!(all, open);
+    let (answer, ()) = tokio::join!(all, open);
     assert_eq!(lookups(), 1);
-    for told in [&told.1, &told.7] {
-        assert_eq!(told["balances"][0]["raw"], "7", "{told}");
-        assert_eq!(told["balances"][1]["raw"], "8");
+    for answer in [&answer.1, &answer.7] {
+        assert_eq!(answer["balances"][0]["raw"], "7", "{answer}");
+        assert_eq!(answer["balances"][1]["raw"], "8");
     }
     // Equal to the byte for the same agent: one read answered all of them.
-    assert_eq!((told.1, told.5), (told.3, told.7));
+    assert_eq!((answer.1, answer.5), (answer.3, answer.7));
 
     chain.gate.add_permits(9);
     engine.clock.advance(1_999);
@@ -91,8 +91,8 @@ async fn t_17_a_node_that_never_answers_is_unknown_after_ten_seconds() {
         tokio::join!(engine.post_read("/balances", &agent), engine.post_read("/balances", &agent));
     let took = asked.elapsed();
     assert!((10..15).contains(&took.as_secs()), "{took:?}");
-    for told in [first, second] {
+    for answer in [first, second] {
         let why = "eip155:8453: The network did not answer in time.";
-        assert_eq!((&told["balances"], &told["balances_error"]), (&Value::Null, &json!(why)));
+        assert_eq!((&answer["balances"], &answer["balances_error"]), (&Value::Null, &json!(why)));
     }
 }

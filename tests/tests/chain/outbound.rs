@@ -117,10 +117,10 @@ async fn the_engine_connects_only_to_its_counterparties() {
     for case in [&PYTHON, &NODE] {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         for path in ["/small", "/v1/small"] {
-            let told = stage.send(case, &agent, path).back().await;
-            assert_eq!(told.end(), ("paid", Some(0)), "{}", told.line);
+            let reply = stage.send(case, &agent, path).finish().await;
+            assert_eq!(reply.outcome(), ("paid", Some(0)), "{}", reply.line);
             let (_terms, tx_hash) = stage.settled(SMALL).await;
-            let id = told.line["transaction_id"].as_str().expect("an id").to_owned();
+            let id = reply.line["transaction_id"].as_str().expect("an id").to_owned();
             report_settled(&stage, &agent, &id, tx_hash).await;
             assert_verified(&mut stage, &id, tx_hash).await;
         }

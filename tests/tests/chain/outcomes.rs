@@ -21,8 +21,8 @@ async fn a_payment_below_the_threshold_settles_without_approval() {
     for case in &CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         let before = stage.balances().await;
-        let told = stage.send(case, &agent, "/small").back().await;
-        stage.assert_bought(&told, before, SMALL).await;
+        let answer = stage.send(case, &agent, "/small").finish().await;
+        stage.assert_bought(&answer, before, SMALL).await;
         assert_eq!(stage.held(0).await, [], "{case:?}");
     }
     assert_eq!(stage.merchant.payments().len(), CASES.len());
@@ -44,15 +44,15 @@ async fn a_held_payment_settles_once_the_operator_approves() {
         assert_eq!(card.hold, HoldReason::AboveThreshold);
         assert_eq!((card.terms.agent.as_str(), &*card.terms.payee), (&*agent.id, PAY_TO));
         assert_eq!(card.terms.amount, LARGE.to_string());
-        assert!(buyer.is_away(), "{case:?} polls");
+        assert!(buyer.is_running(), "{case:?} polls");
         assert_eq!(stage.balances().await, before);
 
         let approved = stage.operator.outcome(&format!("approve {}", request.id)).await;
         assert!(approved.reply.result.is_ok(), "{:?}", approved.reply);
         assert!(matches!(approved.prompts[..], [Prompt::Confirm { .. }]), "{:?}", approved.prompts);
-        let told = buyer.back().await;
-        stage.assert_bought(&told, before, LARGE).await;
-        assert_eq!(told.line["transaction_id"], request.id);
+        let answer = buyer.finish().await;
+        stage.assert_bought(&answer, before, LARGE).await;
+        assert_eq!(answer.line["transaction_id"], request.id);
     }
 }
 
@@ -66,10 +66,10 @@ async fn a_denied_payment_is_told_with_its_reason_and_moves_nothing() {
         let buyer = stage.send(case, &agent, "/large");
         let request = stage.held_one().await;
         stage.operator.must(&format!("deny {} too dear", request.id)).await;
-        let told = buyer.back().await;
-        assert_eq!(told.end(), ("rejected", Some(3)), "{}", told.line);
-        assert_eq!(told.line["reason"], "too dear", "{}", told.line);
-        assert_eq!(told.line["transaction_id"], request.id);
+        let answer = buyer.finish().await;
+        assert_eq!(answer.outcome(), ("rejected", Some(3)), "{}", answer.line);
+        assert_eq!(answer.line["reason"], "too dear", "{}", answer.line);
+        assert_eq!(answer.line["transaction_id"], request.id);
     }
     assert_eq!(stage.balances().await, before);
     assert!(stage.merchant.payments().is_empty(), "{:?}", stage.merchant.payments());
@@ -89,13 +89,13 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
         buyers.push(stage.send(case, &agent, "/large"));
     }
     let held = stage.held(CASES.len()).await;
-    assert!(buyers.iter_mut().all(|buyer| buyer.is_away()));
+    assert!(buyers.iter_mut().all(|buyer| buyer.is_running()));
 
     stage.engine.skew(HOLD_MS);
     for buyer in buyers {
-        let told = buyer.back().await;
-        assert_eq!(told.end(), ("rejected", Some(3)), "{}", told.line);
-        assert_eq!(told.line["code"], "REQUEST_EXPIRED", "{}", told.line);
+        let reply = buyer.finish().await;
+        assert_eq!(reply.outcome(), ("rejected", Some(3)), "{}", reply.line);
+        assert_eq!(reply.line["code"], "REQUEST_EXPIRED", "{}", reply.line);
     }
     // The engine's own timer records the expiry, with or without a poll.
     stage.held(0).await;

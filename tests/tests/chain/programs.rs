@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::stage::PATIENCE;
+use crate::stage::TIMEOUT;
 
 /// A program, and its agent's kind of proof.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ impl Case {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../demo/agents");
         let mut command = Command::new(self.program);
         command.arg(scripts.join(self.script)).args(["--poll", "0.05", "--timeout"]);
-        command.arg(PATIENCE.as_secs().to_string()).arg(url);
+        command.arg(TIMEOUT.as_secs().to_string()).arg(url);
         Buyer::start(command, agent, wallet)
     }
 }
@@ -49,7 +49,7 @@ pub(crate) struct Buyer {
 
 /// The result of an agent program.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct ProgramResult {
     pub(crate) exit: Option<i32>,
     /// The one line of JSON that it prints.
     pub(crate) line: Value,
@@ -78,23 +78,23 @@ impl Buyer {
     }
 
     /// Returns whether the program is still running.
-    pub(crate) fn is_away(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("a child of ours").is_none()
     }
 
-    pub(crate) async fn back(self) -> Told {
+    pub(crate) async fn finish(self) -> ProgramResult {
         // Longer than the program's own timeout, so that it can report what it waited for.
-        let output = timeout(2 * PATIENCE, self.child.wait_with_output()).await;
+        let output = timeout(2 * TIMEOUT, self.child.wait_with_output()).await;
         let output = output.expect("the agent comes back in time").expect("its output");
         let text = String::from_utf8(output.stdout).expect("text");
         let line = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        Told { exit: output.status.code(), line }
+        ProgramResult { exit: output.status.code(), line }
     }
 }
 
-impl Told {
+impl ProgramResult {
     /// Returns the outcome and the exit code, which a shell or harness around the agent sees.
-    pub(crate) fn end(&self) -> (&str, Option<i32>) {
+    pub(crate) fn outcome(&self) -> (&str, Option<i32>) {
         (self.line["outcome"].as_str().unwrap_or_default(), self.exit)
     }
 }

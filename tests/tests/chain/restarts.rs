@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::programs::{NODE, PYTHON};
 use crate::stage::{
-    LARGE, NUMBERED, PATIENCE, PAUSE, SMALL, Stage, dollars, local_chain, open_shop, signed_terms,
+    LARGE, NUMBERED, TIMEOUT, POLL_INTERVAL, SMALL, Stage, dollars, local_chain, open_shop, signed_terms,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,18 +103,18 @@ async fn ten_payments_over_two_engines_have_ten_nonces_and_add_up() {
         }
         let case = if n % 2 == 0 { PYTHON } else { NODE };
         let now = stage.balances().await;
-        let told = stage.send(&case, &agent, &format!("/{n}")).back().await;
-        stage.assert_bought(&told, now, NUMBERED + n).await;
+        let answer = stage.send(&case, &agent, &format!("/{n}")).finish().await;
+        stage.assert_bought(&answer, now, NUMBERED + n).await;
         nonces.insert(stage.settled(NUMBERED + n).await.0.nonce);
         total += NUMBERED + n;
     }
     assert_eq!(nonces.len(), 10);
     stage.assert_moved(before, total).await;
-    let [told] = &stage.agents().await[..] else { panic!("one agent") };
+    let [answer] = &stage.agents().await[..] else { panic!("one agent") };
     // Six decimals on both sides: a micro-dollar is the coin's smallest unit.
-    let spent = dollars(&told.spent_today);
+    let spent = dollars(&answer.spent_today);
     assert_eq!(U256::from(spent.0), before.payer - stage.balances().await.payer);
-    assert_eq!(dollars(&told.reserved), Usd::ZERO);
+    assert_eq!(dollars(&answer.reserved), Usd::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,18 +134,18 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     call.write_all(head.as_bytes()).await.expect("sent");
     // Sent when the handler asks for the body: from here on the call is in progress.
     let mut go_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
-    timeout(PATIENCE, call.read_exact(&mut go_on)).await.expect("in time").expect("an answer");
+    timeout(TIMEOUT, call.read_exact(&mut go_on)).await.expect("in time").expect("an answer");
     assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
 
     stage.engine.request_stop();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while TcpStream::connect(&address).await.is_ok() {
         assert!(Instant::now() < end, "the engine takes calls after SIGTERM");
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
     call.write_all(body.as_bytes()).await.expect("sent");
     let mut answer = String::new();
-    let read = timeout(PATIENCE, call.read_to_string(&mut answer)).await;
+    let read = timeout(TIMEOUT, call.read_to_string(&mut answer)).await;
     read.expect("in time").expect("an answer");
     assert_eq!(stage.engine.wait_end(), Some(0));
 

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::programs::{Buyer, CASES};
 use crate::settlements::{
-    PROGRAMS, assert_verified, program, report_settled, sighted, with_helper,
+    PROGRAMS, assert_verified, program, report_settled, with_chain_access, with_helper,
 };
-use crate::stage::{PATIENCE, SMALL, Stage};
+use crate::stage::{TIMEOUT, SMALL, Stage};
 
 /// A path of the peer: one combination of packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Side {
     }
 
     /// Returns this side's entry of the three expected messages.
-    fn word(self, words: [&'static str; 3]) -> &'static str {
+    fn expected(self, words: [&'static str; 3]) -> &'static str {
         match self {
             Self::X402 => words[0],
             Self::EvmV1 => words[1],
@@ -77,7 +77,7 @@ struct Answer {
 impl Peer {
     async fn open(chain: &Devnet) -> Self {
         let script = Script::start("peer.mjs", &[chain.url(), PAY_TO]).await;
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
+        let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
         Self { url: script.ready.clone(), client: client.expect("a client"), _script: script }
     }
 
@@ -86,9 +86,9 @@ impl Peer {
     }
 
     /// Sets the peer's clock this many seconds ahead.
-    async fn go_ahead(&self, seconds: i64) {
-        let told = self.client.post(format!("{}/ahead", self.url)).body(seconds.to_string());
-        assert_eq!(told.send().await.expect("an answer").status(), 200);
+    async fn advance(&self, seconds: i64) {
+        let answer = self.client.post(format!("{}/ahead", self.url)).body(seconds.to_string());
+        assert_eq!(answer.send().await.expect("an answer").status(), 200);
     }
 
     /// Requests the resource with a payment, or without one to get an offer.
@@ -150,21 +150,21 @@ fn the_lock_file_pins_bytes_and_names_no_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_take_what_our_agents_pay_and_settle_it() {
-    let Some((mut stage, _relay)) = sighted().await else { return };
+    let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let peer = Peer::open(&stage.chain).await;
     for case in CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         for side in SIDES {
             let before = stage.balances().await;
-            let told = case.send(&agent, &stage.engine.url, &peer.url(side)).back().await;
-            assert_eq!(told.end(), ("paid", Some(0)), "{side:?}: {}", told.line);
-            assert_eq!(told.line["body"]["content"], "what was paid for");
+            let answer = case.send(&agent, &stage.engine.url, &peer.url(side)).finish().await;
+            assert_eq!(answer.outcome(), ("paid", Some(0)), "{side:?}: {}", answer.line);
+            assert_eq!(answer.line["body"]["content"], "what was paid for");
             stage.assert_moved(before, SMALL).await;
-            let receipt = &told.line["payment_response"];
+            let receipt = &answer.line["payment_response"];
             assert_eq!(receipt["success"], true, "{receipt}");
             assert_eq!(receipt["payer"], stage.payer.to_string(), "{receipt}");
             let tx_hash: B256 = receipt["transaction"].as_str().unwrap().parse().unwrap();
-            let id = told.line["transaction_id"].as_str().expect("an id");
+            let id = answer.line["transaction_id"].as_str().expect("an id");
             report_settled(&stage, &agent, id, tx_hash).await;
             assert_verified(&mut stage, id, tx_hash).await;
         }
@@ -173,7 +173,7 @@ async fn official_servers_take_what_our_agents_pay_and_settle_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn version_2_servers_get_their_offer_and_extensions_back() {
-    let Some((mut stage, _relay)) = sighted().await else { return };
+    let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let peer = Peer::open(&stage.chain).await;
     let agent = stage.add_agent("bot", "bearer").await;
     let whole = peer.signed(&stage, &agent, Side::EvmV2, NOTHING).await;
@@ -182,14 +182,14 @@ async fn version_2_servers_get_their_offer_and_extensions_back() {
     assert_eq!(whole["resource"], asked["resource"]);
     assert_eq!(whole["extensions"], asked["extensions"]);
     assert_eq!(whole["extensions"]["note"]["info"]["alpha"][1], 2.5, "they ask for something");
-    for (pointer, said) in [
+    for (pointer, error) in [
         ("/accepted/extra/details/zeta", "No matching payment requirements"),
         ("/extensions/note/info/zeta", "extension_echo_mismatch"),
     ] {
         let mut changed = whole.clone();
         edit(&mut changed, pointer, |_text| "something else".to_owned());
         let answer = peer.visit(Side::EvmV2, Some(&header(&changed))).await;
-        assert_eq!((answer.status, answer.challenge["error"].as_str()), (402, Some(said)));
+        assert_eq!((answer.status, answer.challenge["error"].as_str()), (402, Some(error)));
     }
     assert_eq!(peer.visit(Side::EvmV2, Some(&header(&whole))).await.status, 200);
 }
@@ -203,7 +203,7 @@ struct Forgery {
     change: fn(&mut Value),
     /// Seconds by which the peer's clock is ahead of the payment.
     ahead_s: i64,
-    said: [&'static str; 3],
+    error: [&'static str; 3],
 }
 
 const NOTHING: fn(&mut Value) = |_same| {};
@@ -215,7 +215,7 @@ const SIGNATURE: [&str; 3] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_take_what_the_helper_and_curl_pay() {
-    let Some((mut stage, _relay)) = sighted().await else { return };
+    let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let peer = Peer::open(&stage.chain).await;
     let folder = with_helper(&stage).await;
     for (name, auth) in PROGRAMS {
@@ -223,12 +223,12 @@ async fn official_servers_take_what_the_helper_and_curl_pay() {
         for side in SIDES {
             let before = stage.balances().await;
             let command = program(name, folder.path(), &peer.url(side));
-            let told = Buyer::start(command, &agent, &stage.engine.url).back().await;
-            assert_eq!(told.exit, Some(0), "{name}, {side:?}: {}", told.line);
+            let answer = Buyer::start(command, &agent, &stage.engine.url).finish().await;
+            assert_eq!(answer.exit, Some(0), "{name}, {side:?}: {}", answer.line);
             stage.assert_moved(before, SMALL).await;
             // The program has reported the transaction in the server's receipt.
-            let id = told.line["transaction_id"].as_str().expect("an id");
-            let receipt = stage.looked_up(id, "verified").await;
+            let id = answer.line["transaction_id"].as_str().expect("an id");
+            let receipt = stage.receipt_with_verdict(id, "verified").await;
             assert_eq!(receipt["status"], "payment-completed", "{receipt}");
         }
     }
@@ -257,7 +257,7 @@ const FORGERIES: [Forgery; 10] = [
         },
         change: NOTHING,
         ahead_s: 0,
-        said: [
+        error: [
             "invalid_exact_evm_payload_authorization_value",
             "invalid_exact_evm_authorization_value",
             "invalid_exact_evm_payload_authorization_value_mismatch",
@@ -268,14 +268,14 @@ const FORGERIES: [Forgery; 10] = [
         sign: NOTHING,
         change: |payment| edit(payment, "/payload/authorization/value", less),
         ahead_s: 0,
-        said: SIGNATURE,
+        error: SIGNATURE,
     },
     Forgery {
         name: "another payee, signed",
         sign: |offer| edit(offer, "/payTo", stranger),
         change: NOTHING,
         ahead_s: 0,
-        said: [
+        error: [
             "invalid_exact_evm_payload_recipient_mismatch",
             "invalid_exact_evm_recipient_mismatch",
             "invalid_exact_evm_recipient_mismatch",
@@ -286,7 +286,7 @@ const FORGERIES: [Forgery; 10] = [
         sign: |offer| edit(offer, "/payTo", stranger),
         change: |payment| edit(payment, "/payload/authorization/to", |_to| PAY_TO.to_owned()),
         ahead_s: 0,
-        said: SIGNATURE,
+        error: SIGNATURE,
     },
     Forgery {
         name: "another network, signed, under theirs",
@@ -300,7 +300,7 @@ const FORGERIES: [Forgery; 10] = [
         },
         change: NOTHING,
         ahead_s: 0,
-        said: SIGNATURE,
+        error: SIGNATURE,
     },
     Forgery {
         name: "another network, not signed",
@@ -310,7 +310,7 @@ const FORGERIES: [Forgery; 10] = [
             Some(_offer) => edit(payment, "/accepted/network", |_base| "eip155:84532".into()),
         },
         ahead_s: 0,
-        said: [
+        error: [
             "Unable to find matching payment requirements",
             "Unable to find matching payment requirements",
             "No matching payment requirements",
@@ -323,7 +323,7 @@ const FORGERIES: [Forgery; 10] = [
             edit(payment, "/payload/authorization/validBefore", |_soon| "99999999999".into());
         },
         ahead_s: 0,
-        said: SIGNATURE,
+        error: SIGNATURE,
     },
     Forgery {
         name: "another nonce",
@@ -334,14 +334,14 @@ const FORGERIES: [Forgery; 10] = [
             });
         },
         ahead_s: 0,
-        said: SIGNATURE,
+        error: SIGNATURE,
     },
     Forgery {
         name: "another payer",
         sign: NOTHING,
         change: |payment| edit(payment, "/payload/authorization/from", stranger),
         ahead_s: 0,
-        said: SIGNATURE,
+        error: SIGNATURE,
     },
     Forgery {
         name: "too late",
@@ -349,13 +349,13 @@ const FORGERIES: [Forgery; 10] = [
         change: NOTHING,
         // Offers are valid for a minute, and six seconds must be left.
         ahead_s: 60,
-        said: ["invalid_exact_evm_payload_authorization_valid_before"; 3],
+        error: ["invalid_exact_evm_payload_authorization_valid_before"; 3],
     },
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_refuse_what_was_not_signed_for_them() {
-    let Some((mut stage, _relay)) = sighted().await else { return };
+    let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let peer = Peer::open(&stage.chain).await;
     stage.operator.must("network enable 84532").await;
     let agent = stage.add_agent("bot", "hmac").await;
@@ -364,12 +364,12 @@ async fn official_servers_refuse_what_was_not_signed_for_them() {
         for forgery in &FORGERIES {
             let mut payment = peer.signed(&stage, &agent, side, forgery.sign).await;
             (forgery.change)(&mut payment);
-            peer.go_ahead(forgery.ahead_s).await;
+            peer.advance(forgery.ahead_s).await;
             let answer = peer.visit(side, Some(&header(&payment))).await;
-            peer.go_ahead(0).await;
-            let said = answer.challenge["error"].as_str().unwrap_or_default();
-            let wanted = side.word(forgery.said);
-            assert_eq!((answer.status, said), (402, wanted), "{side:?}, {}", forgery.name);
+            peer.advance(0).await;
+            let error = answer.challenge["error"].as_str().unwrap_or_default();
+            let wanted = side.expected(forgery.error);
+            assert_eq!((answer.status, error), (402, wanted), "{side:?}, {}", forgery.name);
         }
         assert_eq!(stage.balances().await, before, "{side:?}");
 
@@ -380,13 +380,13 @@ async fn official_servers_refuse_what_was_not_signed_for_them() {
         stage.assert_moved(before, SMALL).await;
         // But only once.
         let again = peer.visit(side, Some(&payment)).await;
-        let said = again.challenge["error"].as_str().unwrap_or_default();
-        let wanted = side.word([
+        let error = again.challenge["error"].as_str().unwrap_or_default();
+        let wanted = side.expected([
             "FiatTokenV2: authorization is used or canceled",
             "invalid_exact_evm_nonce_already_used",
             "invalid_exact_evm_nonce_already_used",
         ]);
-        assert!(again.status == 402 && said.ends_with(wanted), "{side:?}: {again:?}");
+        assert!(again.status == 402 && error.ends_with(wanted), "{side:?}: {again:?}");
         stage.assert_moved(before, SMALL).await;
     }
 }

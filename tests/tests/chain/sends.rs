@@ -11,7 +11,7 @@ use bursar_tests::process::Start;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{PATIENCE, PAUSE, Stage, local_chain};
+use crate::stage::{TIMEOUT, POLL_INTERVAL, Stage, local_chain};
 
 pub(crate) const TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 /// Ten coins, in wei.
@@ -43,7 +43,7 @@ async fn sent(stage: &mut Stage, line: &str) -> SendAnswer {
 
 /// Waits until the only send has ended. Mines blocks meanwhile, as on a real chain.
 async fn ended(stage: &mut Stage) -> SendAnswer {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let Answer::Sends { sends } = stage.operator.must("address sends").await else {
             panic!("no list")
@@ -54,7 +54,7 @@ async fn ended(stage: &mut Stage) -> SendAnswer {
         }
         assert!(Instant::now() < end, "{only:?}");
         stage.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -62,17 +62,17 @@ async fn ended(stage: &mut Stage) -> SendAnswer {
 async fn a_coin_and_a_token_are_sent_once_each() {
     let Some(mut stage) = stage().await else { return };
     let coin = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
-    let told = sent(&mut stage, &coin).await;
-    assert_eq!((told.amount.as_str(), told.to.as_str()), ("0.25 ETH", TO));
-    let told = ended(&mut stage).await;
-    assert_eq!(told.status, SendStatus::Done, "{told:?}");
+    let answer = sent(&mut stage, &coin).await;
+    assert_eq!((answer.amount.as_str(), answer.to.as_str()), ("0.25 ETH", TO));
+    let answer = ended(&mut stage).await;
+    assert_eq!(answer.status, SendStatus::Done, "{answer:?}");
     assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
     let token = format!("address send pay {TO} 1.5 --token usdc --yes --no-wait");
     sent(&mut stage, &token).await;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while stage.chain.balance_of(to()).await.expect("a balance") != U256::from(1_500_000) {
         assert!(Instant::now() < end, "never moved");
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -155,8 +155,8 @@ async fn a_paused_engine_resumes_its_send() {
     let pid = i32::try_from(stage.engine.pid()).ok().and_then(Pid::from_raw).expect("a pid");
     kill_process(pid, Signal::STOP).expect("stopped");
     stage.chain.request("anvil_mine", json!(["0x8"])).await.expect("mined");
-    stage.go_ahead(60_000);
-    sleep(PAUSE * 10).await;
+    stage.advance(60_000);
+    sleep(POLL_INTERVAL * 10).await;
     kill_process(pid, Signal::CONT).expect("goes on");
     assert_eq!(ended(&mut stage).await.status, SendStatus::Done);
     assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::sends::{GAS_MONEY, TO};
-use crate::stage::{PATIENCE, PAUSE, Stage, local_chain};
+use crate::stage::{TIMEOUT, POLL_INTERVAL, Stage, local_chain};
 
 /// Where the engine dies: nowhere, or at the first or second hit of a failpoint.
-const DEATHS: [Option<&str>; 6] = [
+const DISRUPTIONS: [Option<&str>; 6] = [
     None,
     Some(PAUSE_IT),
     Some("kill:outbox.signed:1"),
@@ -35,23 +35,23 @@ const PAUSE_IT: &str = "pause";
 const AMOUNT: u64 = 250_000_000_000_000_000;
 
 async fn number(stage: &Stage, method: &str, params: Value) -> U256 {
-    let told = stage.chain.request(method, params).await.expect("told");
-    told.as_str().expect("text").parse().expect("a number")
+    let answer = stage.chain.request(method, params).await.expect("told");
+    answer.as_str().expect("text").parse().expect("a number")
 }
 
 /// Runs one send, from the order to its end, through a node that tells these lies.
-async fn send_through(lies: &[Lie], death: Option<&str>) {
+async fn send_through(lies: &[Lie], disruption: Option<&str>) {
     let Some(chain) = local_chain(BASE).await else { return };
     let rpc = LyingRpc::in_front_of(chain.url()).await;
     let start = Start { rpc: Some(rpc.url.clone()), ..Start::default() };
     let mut stage = Stage::set(chain, start.clone()).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     stage.chain.request("evm_setAutomine", json!([false])).await.expect("set");
-    let case = format!("{lies:?}, {death:?}");
-    let kill = death.filter(|death| *death != PAUSE_IT);
-    if let Some(death) = kill {
+    let case = format!("{lies:?}, {disruption:?}");
+    let kill = disruption.filter(|disruption| *disruption != PAUSE_IT);
+    if let Some(disruption) = kill {
         assert_eq!(stage.engine.terminate(), Some(0));
-        let fault = Some(death.to_owned());
+        let fault = Some(disruption.to_owned());
         stage.start = Start { fault, ..start.clone() };
         stage.start_again().await;
         stage.operator.must("wallet open").await;
@@ -61,15 +61,15 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
     let ordered = stage.operator.outcome(&line).await;
     assert!(ordered.reply.result.is_ok(), "{case}: {:?}", ordered.reply.result);
 
-    if death == Some(PAUSE_IT) {
+    if disruption == Some(PAUSE_IT) {
         let pid = i32::try_from(stage.engine.pid()).ok().and_then(Pid::from_raw).expect("a pid");
         kill_process(pid, Signal::STOP).expect("stopped");
         stage.chain.request("anvil_mine", json!(["0x5"])).await.expect("mined");
-        stage.go_ahead(30_000);
-        sleep(PAUSE * 5).await;
+        stage.advance(30_000);
+        sleep(POLL_INTERVAL * 5).await;
         kill_process(pid, Signal::CONT).expect("goes on");
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let mut restarts = 0;
     loop {
         assert!(Instant::now() < end, "{case}: no end");
@@ -80,8 +80,8 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
             stage.operator.must("wallet open").await;
         }
         stage.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
-        stage.go_ahead(1_500);
-        sleep(PAUSE).await;
+        stage.advance(1_500);
+        sleep(POLL_INTERVAL).await;
         let Ok(outcome) = stage.operator.run("address sends").await else { continue };
         let Ok(Answer::Sends { sends }) = outcome.reply.result else { continue };
         let only = sends.first().unwrap_or_else(|| panic!("{case}: the send is forgotten"));
@@ -115,7 +115,7 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
 async fn all(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
     use futures::StreamExt;
     futures::stream::iter(cases)
-        .for_each_concurrent(4, |(lies, death)| async move { send_through(&lies, death).await })
+        .for_each_concurrent(4, |(lies, disruption)| async move { send_through(&lies, disruption).await })
         .await;
 }
 
@@ -123,14 +123,14 @@ async fn all(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
 async fn t_18_each_lie_with_a_death_at_each_boundary_moves_the_money_once() {
     let lies = Lie::ALL.into_iter().filter(|lie| *lie != Lie::WrongChainId);
     let cases = lies.flat_map(|lie| {
-        DEATHS
+        DISRUPTIONS
             .into_iter()
-            .filter(move |death| {
+            .filter(move |disruption| {
                 // Only a lost, forgotten or refused transaction is sent a second time.
-                *death != Some("kill:outbox.send:2")
+                *disruption != Some("kill:outbox.send:2")
                     || matches!(lie, Lie::Drop | Lie::Forget | Lie::NonceTooLow)
             })
-            .map(move |death| (vec![lie; if lie == Lie::CountBehind { 3 } else { 1 }], death))
+            .map(move |disruption| (vec![lie; if lie == Lie::CountBehind { 3 } else { 1 }], disruption))
     });
     all(cases.collect()).await;
 }
@@ -177,8 +177,8 @@ async fn sends(stage: &mut Stage) -> Vec<SendAnswer> {
 /// Mines a block and advances the engine's time.
 async fn next_block(stage: &mut Stage) {
     stage.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
-    stage.go_ahead(1_500);
-    sleep(PAUSE).await;
+    stage.advance(1_500);
+    sleep(POLL_INTERVAL).await;
 }
 
 async fn assert_moved(stage: &Stage, amount: u64, transactions: u64) {
@@ -190,7 +190,7 @@ async fn assert_moved(stage: &Stage, amount: u64, transactions: u64) {
 
 /// Asserts that the only send completes, once.
 async fn assert_sent_once(stage: &mut Stage) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let all = sends(stage).await;
         let [only] = all.as_slice() else { panic!("{all:?}") };
@@ -219,7 +219,7 @@ async fn t_17_an_absurd_price_of_gas_is_not_offered() {
     rpc.claim_after(ANSWERS_OF_A_PRICE, Claim::GasPrice(ABSURD_PRICE));
     let before = rpc.claims_made();
     stage.operator.must(&order()).await;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while rpc.claims_made() < before + 4 * ANSWERS_OF_A_PRICE {
         assert!(Instant::now() < end, "it asked for no price");
         next_block(&mut stage).await;
@@ -240,7 +240,7 @@ async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
     // The claim is too high: the order is accepted, and the chain refuses the transaction.
     rpc.claim_after(0, Claim::Balance(WEALTH));
     stage.operator.must(&order()).await;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while rpc.broadcast().is_empty() {
         assert!(Instant::now() < end, "it was never tried");
         next_block(&mut stage).await;

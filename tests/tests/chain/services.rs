@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::sends::GAS_MONEY;
-use crate::stage::{PATIENCE, PAUSE, local_chain};
+use crate::stage::{TIMEOUT, POLL_INTERVAL, local_chain};
 
 const KEY: &str = "4646464646464646464646464646464646464646464646464646464646464646";
 /// The address of that key, from the example in EIP-155.
@@ -35,7 +35,7 @@ const COUNT: u8 = 5;
 
 /// What happens to the process after this many broadcasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Blow {
+enum Disruption {
     None,
     Kill {
         after: usize,
@@ -46,12 +46,12 @@ enum Blow {
     },
 }
 
-const BLOWS: [Blow; 5] = [
-    Blow::None,
-    Blow::Kill { after: 1 },
-    Blow::Kill { after: 3 },
-    Blow::Kill { after: 5 },
-    Blow::Pause { after: 2 },
+const DISRUPTIONS: [Disruption; 5] = [
+    Disruption::None,
+    Disruption::Kill { after: 1 },
+    Disruption::Kill { after: 3 },
+    Disruption::Kill { after: 5 },
+    Disruption::Pause { after: 2 },
 ];
 
 fn program() -> std::path::PathBuf {
@@ -78,7 +78,7 @@ impl Service {
         self.0.try_wait().expect("a child of ours").is_some()
     }
 
-    fn said(mut self) -> String {
+    fn output(mut self) -> String {
         let mut text = String::new();
         let out = self.0.stdout.take().expect("a pipe");
         std::io::Read::read_to_string(&mut { out }, &mut text).expect("text");
@@ -94,13 +94,13 @@ impl Drop for Service {
 }
 
 async fn number(chain: &Devnet, method: &str, params: Value) -> U256 {
-    let told = chain.request(method, params).await.expect("told");
-    told.as_str().expect("text").parse().expect("a number")
+    let answer = chain.request(method, params).await.expect("told");
+    answer.as_str().expect("text").parse().expect("a number")
 }
 
-async fn serve_through(lies: Vec<Lie>, blow: Blow) {
+async fn serve_through(lies: Vec<Lie>, disruption: Disruption) {
     let Some(chain) = local_chain(BASE).await else { return };
-    let case = format!("{lies:?}, {blow:?}");
+    let case = format!("{lies:?}, {disruption:?}");
     let rpc = LyingRpc::in_front_of(chain.url()).await;
     chain.request("anvil_setBalance", json!([SIGNER, GAS_MONEY])).await.expect("set");
     chain.request("evm_setAutomine", json!([false])).await.expect("set");
@@ -108,36 +108,36 @@ async fn serve_through(lies: Vec<Lie>, blow: Blow) {
     let store = folder.path().join("outboxes.redb");
     rpc.tell(lies.iter().copied());
     let mut service = Service::start(&store, &rpc.url);
-    let mut due = blow;
-    let end = Instant::now() + PATIENCE;
+    let mut pending = disruption;
+    let end = Instant::now() + TIMEOUT;
     while !service.is_over() {
         assert!(Instant::now() < end, "{case}: no end, {} broadcasts", rpc.broadcast().len());
-        match due {
-            Blow::Kill { after } if rpc.broadcast().len() >= after => {
+        match pending {
+            Disruption::Kill { after } if rpc.broadcast().len() >= after => {
                 drop(service);
                 service = Service::start(&store, &rpc.url);
-                due = Blow::None;
+                pending = Disruption::None;
             }
-            Blow::Pause { after } if rpc.broadcast().len() >= after => {
+            Disruption::Pause { after } if rpc.broadcast().len() >= after => {
                 service.signal(Signal::STOP);
                 for _block in 0..5 {
                     chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
                 }
-                sleep(PAUSE * 30).await;
+                sleep(POLL_INTERVAL * 30).await;
                 service.signal(Signal::CONT);
-                due = Blow::None;
+                pending = Disruption::None;
             }
             _not_yet => {}
         }
         chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
-        sleep(PAUSE * 3).await;
+        sleep(POLL_INTERVAL * 3).await;
     }
-    assert_eq!(due, Blow::None, "{case}: the blow was never dealt");
+    assert_eq!(pending, Disruption::None, "{case}: the disruption never happened");
     // A block may come between two lies: a mined transaction is not sent again, so the later lies are not told.
     assert!((1..=lies.len()).contains(&rpc.lies_told()), "{case}: {} lies", rpc.lies_told());
-    let said = service.said();
-    assert!(said.ends_with("END\n"), "{case}: {said}");
-    assert_eq!(said.matches("Succeeded").count(), usize::from(COUNT), "{case}: {said}");
+    let output = service.output();
+    assert!(output.ends_with("END\n"), "{case}: {output}");
+    assert_eq!(output.matches("Succeeded").count(), usize::from(COUNT), "{case}: {output}");
     for n in 0..COUNT {
         let of = json!([Address::repeat_byte(0xc0 | n), "latest"]);
         let held = number(&chain, "eth_getBalance", of).await;
@@ -155,16 +155,16 @@ async fn serve_through(lies: Vec<Lie>, blow: Blow) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_executes_each_submission_once_despite_lying_nodes_and_kills() {
-    let mut cases: Vec<(Vec<Lie>, Blow)> = Vec::new();
+    let mut cases: Vec<(Vec<Lie>, Disruption)> = Vec::new();
     for (at, lie) in Lie::ALL.into_iter().enumerate() {
-        let calm = [Blow::None, BLOWS[1 + at % (BLOWS.len() - 1)]];
-        cases.extend(calm.map(|blow| (vec![lie], blow)));
+        let calm = [Disruption::None, DISRUPTIONS[1 + at % (DISRUPTIONS.len() - 1)]];
+        cases.extend(calm.map(|disruption| (vec![lie], disruption)));
         // Several lies in one run.
         let other = Lie::ALL[(at + 4) % Lie::ALL.len()];
-        cases.push((vec![lie, other, lie], BLOWS[1 + (at + 1) % (BLOWS.len() - 1)]));
+        cases.push((vec![lie, other, lie], DISRUPTIONS[1 + (at + 1) % (DISRUPTIONS.len() - 1)]));
     }
     futures::stream::iter(cases)
-        .for_each_concurrent(4, |(lies, blow)| serve_through(lies, blow))
+        .for_each_concurrent(4, |(lies, disruption)| serve_through(lies, disruption))
         .await;
 }
 
@@ -207,7 +207,7 @@ async fn two_hosts_of_one_outbox_execute_each_submission_once() {
             host.submit(*id, call.clone(), row.gas.ceiling, None).await.expect("taken");
         }
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let mut open = 0;
         for id in &ids {
@@ -218,7 +218,7 @@ async fn two_hosts_of_one_outbox_execute_each_submission_once() {
         }
         assert!(Instant::now() < end, "{open} are open: {:#?}", hosts[0].outbox());
         chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
     stopping.cancel();
     for n in 0..8u8 {

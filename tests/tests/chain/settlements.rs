@@ -17,16 +17,16 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::programs::{Buyer, CASES};
-use crate::relay::Relay;
-use crate::stage::{PAUSE, SMALL, Stage, local_chain, merchant_address};
+use crate::relay::RecordingNode;
+use crate::stage::{POLL_INTERVAL, SMALL, Stage, local_chain, merchant_address};
 
 /// The same item in version 2 and in version 1.
 const PATHS: [&str; 2] = ["/small", "/v1/small"];
 
 /// Starts an engine that reads the chain through a relay.
-pub(crate) async fn sighted() -> Option<(Stage, Relay)> {
+pub(crate) async fn with_chain_access() -> Option<(Stage, RecordingNode)> {
     let chain = local_chain(BASE).await?;
-    let relay = Relay::to(&chain).await;
+    let relay = RecordingNode::to(&chain).await;
     let rpc = Some(relay.url.clone());
     Some((Stage::set(chain, Start { rpc, ..Start::default() }).await, relay))
 }
@@ -57,14 +57,14 @@ async fn buy(stage: &Stage, agent: &Agent, path: &str) -> Bought {
 }
 
 pub(crate) async fn report_settled(stage: &Stage, agent: &Agent, id: &str, tx_hash: B256) {
-    let (status, told) = stage.report(agent, id, "settled", &tx_hash.to_string()).await;
+    let (status, answer) = stage.report(agent, id, "settled", &tx_hash.to_string()).await;
     let wanted = json!({ "status": "ok", "transaction_id": id, "new_status": "settled" });
-    assert_eq!((status, told), (200, wanted));
+    assert_eq!((status, answer), (200, wanted));
 }
 
 /// Waits until the engine has verified that this transaction, in its block, is the payment.
 pub(crate) async fn assert_verified(stage: &mut Stage, id: &str, tx_hash: B256) {
-    let receipt = stage.looked_up(id, "verified").await;
+    let receipt = stage.receipt_with_verdict(id, "verified").await;
     assert_eq!(receipt["status"], "payment-completed", "{receipt}");
     let settlement = &receipt["settlement"];
     assert_eq!(settlement["txHash"], tx_hash.to_string(), "{receipt}");
@@ -120,25 +120,25 @@ pub(crate) fn program(name: &str, folder: &Path, url: &str) -> Command {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_that_report_are_verified_in_both_versions() {
-    let Some((mut stage, _relay)) = sighted().await else { return };
+    let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let folder = with_helper(&stage).await;
     for (name, auth) in PROGRAMS {
         let agent = stage.add_agent(&format!("{name}-{auth}"), auth).await;
         for path in PATHS {
             let before = stage.balances().await;
             let command = program(name, folder.path(), &stage.url(path));
-            let told = Buyer::start(command, &agent, &stage.engine.url).back().await;
-            assert_eq!(told.exit, Some(0), "{name}: {}", told.line);
+            let answer = Buyer::start(command, &agent, &stage.engine.url).finish().await;
+            assert_eq!(answer.exit, Some(0), "{name}: {}", answer.line);
             let (_terms, tx_hash) = stage.settled(SMALL).await;
             stage.assert_moved(before, SMALL).await;
             match name {
                 "helper" => {
-                    assert_eq!(told.line["reported"], "settled", "{}", told.line);
-                    assert_eq!(told.line["tx_hash"], tx_hash.to_string());
+                    assert_eq!(answer.line["reported"], "settled", "{}", answer.line);
+                    assert_eq!(answer.line["tx_hash"], tx_hash.to_string());
                 }
-                _curl => assert_eq!(told.line["new_status"], "settled", "{}", told.line),
+                _curl => assert_eq!(answer.line["new_status"], "settled", "{}", answer.line),
             }
-            let id = told.line["transaction_id"].as_str().expect("an id");
+            let id = answer.line["transaction_id"].as_str().expect("an id");
             assert_verified(&mut stage, id, tx_hash).await;
         }
     }
@@ -146,29 +146,29 @@ async fn programs_that_report_are_verified_in_both_versions() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_example_agents_are_verified_in_both_versions() {
-    let Some((mut stage, _relay)) = sighted().await else { return };
+    let Some((mut stage, _relay)) = with_chain_access().await else { return };
     for case in CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         for path in PATHS {
             let before = stage.balances().await;
-            let told = stage.send(&case, &agent, path).back().await;
-            stage.assert_bought(&told, before, SMALL).await;
-            let tx_hash = told.line["payment_response"]["transaction"].as_str().expect("a hash");
+            let answer = stage.send(&case, &agent, path).finish().await;
+            stage.assert_bought(&answer, before, SMALL).await;
+            let tx_hash = answer.line["payment_response"]["transaction"].as_str().expect("a hash");
             let tx_hash = tx_hash.parse().expect("32 bytes");
-            let id = told.line["transaction_id"].as_str().expect("an id");
+            let id = answer.line["transaction_id"].as_str().expect("an id");
             report_settled(&stage, &agent, id, tx_hash).await;
             assert_verified(&mut stage, id, tx_hash).await;
         }
         // The same program buys the same item again: a separate purchase.
         let before = stage.balances().await;
-        let told = stage.send(&case, &agent, PATHS[0]).back().await;
-        stage.assert_bought(&told, before, SMALL).await;
+        let answer = stage.send(&case, &agent, PATHS[0]).finish().await;
+        stage.assert_bought(&answer, before, SMALL).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_settled_payment_gets_no_second_header() {
-    let Some((mut stage, _relay)) = sighted().await else { return };
+    let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let mut paid = Vec::new();
     for (path, auth) in PATHS.iter().flat_map(|path| ["hmac", "bearer"].map(|auth| (path, auth))) {
         let agent = stage.add_agent(&format!("{auth}{}", path.replace('/', "-")), auth).await;
@@ -195,7 +195,7 @@ async fn a_settled_payment_gets_no_second_header() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let relay = Relay::to(&chain).await;
+    let relay = RecordingNode::to(&chain).await;
     for path in PATHS {
         // This engine cannot reach the chain, so any verification comes from the next engine.
         let mut stage = Stage::set(chain.clone(), Start::default()).await;
@@ -203,12 +203,12 @@ async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
         let bought = buy(&stage, &agent, path).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
         stage.engine.kill();
-        assert_eq!(relay.looks(bought.tx_hash), 0);
+        assert_eq!(relay.probe_count(bought.tx_hash), 0);
 
         stage.start.rpc = Some(relay.url.clone());
         stage.start_again().await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
-        assert_eq!(relay.looks(bought.tx_hash), 1);
+        assert_eq!(relay.probe_count(bought.tx_hash), 1);
         // The wallet is still locked.
         let (status, answer) = stage.ask(&bought.body).await;
         assert_eq!((status, &answer["code"]), (503, &json!("WALLET_LOCKED")), "{answer}");
@@ -219,14 +219,14 @@ async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unmined_transaction_verifies_no_payment() {
-    let Some((mut stage, relay)) = sighted().await else { return };
+    let Some((mut stage, relay)) = with_chain_access().await else { return };
     let mut paid = Vec::new();
     for path in PATHS {
         let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
         let bought = buy(&stage, &agent, path).await;
         let wrong = B256::repeat_byte(if path == PATHS[0] { 0xab } else { 0xba });
         report_settled(&stage, &agent, &bought.id, wrong).await;
-        relay.until_looks(&mut stage, wrong, 3).await;
+        relay.until_probed(&mut stage, wrong, 3).await;
         let receipt = stage.receipt(&bought.id).await;
         assert_eq!(receipt["status"], "payment-submitted", "by the agent's report: {receipt}");
         assert_eq!(receipt["settlement"]["settledAt"], Value::Null, "{receipt}");
@@ -238,9 +238,9 @@ async fn an_unmined_transaction_verifies_no_payment() {
         paid.push((agent, bought));
     }
     // A day later the engine stops probing, and the hash can still be corrected.
-    stage.go_ahead(CHECK_LASTS_MS);
+    stage.advance(CHECK_LASTS_MS);
     for (agent, bought) in paid {
-        let receipt = stage.looked_up(&bought.id, "not_found").await;
+        let receipt = stage.receipt_with_verdict(&bought.id, "not_found").await;
         assert_eq!(receipt["status"], "payment-refuted", "{receipt}");
         let Answer::History(refuted) = stage.operator.must("history --status refuted").await else {
             panic!("no history")
@@ -265,7 +265,7 @@ async fn call_coin(chain: &Devnet, from: Address, data: String) -> (B256, bool) 
     loop {
         let mined = chain.request("eth_getTransactionReceipt", json!([hash])).await;
         match mined.expect("an answer") {
-            Value::Null => tokio::time::sleep(PAUSE).await,
+            Value::Null => tokio::time::sleep(POLL_INTERVAL).await,
             mined => {
                 let hash = hash.as_str().and_then(|text| text.parse().ok());
                 return (hash.expect("32 bytes"), mined["status"] == "0x1");
@@ -282,7 +282,7 @@ fn plain_transfer() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_transfer_of_the_same_amount_is_not_this_payment() {
-    let Some((mut stage, _relay)) = sighted().await else { return };
+    let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let stranger = Address::repeat_byte(0x77);
     stage.chain.mint(stranger, 10 * SMALL).await.expect("minted");
     for path in PATHS {
@@ -295,7 +295,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
         // `twin` moved the same amount between the same two addresses, by another authorization.
         for other in [of_stranger, of_payer, twin.tx_hash] {
             report_settled(&stage, &agent, &bought.id, other).await;
-            let receipt = stage.looked_up(&bought.id, "failed").await;
+            let receipt = stage.receipt_with_verdict(&bought.id, "failed").await;
             let verification = &receipt["settlement"]["verification"];
             assert_eq!(verification["detail"], "this transaction does not contain this payment");
             assert_eq!(receipt["status"], "payment-refuted", "{receipt}");
@@ -304,16 +304,16 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
         // From now on no report undoes it.
-        let (status, told) =
+        let (status, answer) =
             stage.report(&agent, &bought.id, "settled", &of_payer.to_string()).await;
-        assert_eq!((status, &told["new_status"]), (200, &json!("verified")), "{told}");
+        assert_eq!((status, &answer["new_status"]), (200, &json!("verified")), "{answer}");
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reported_failed_transaction_does_not_undo_a_settled_payment() {
-    let Some((mut stage, _relay)) = sighted().await else { return };
+    let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let pauper = Address::repeat_byte(0x78);
     for path in PATHS {
         let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
@@ -321,7 +321,7 @@ async fn a_reported_failed_transaction_does_not_undo_a_settled_payment() {
         let (reverted, moved) = call_coin(&stage.chain, pauper, plain_transfer()).await;
         assert!(!moved);
         report_settled(&stage, &agent, &bought.id, reverted).await;
-        let receipt = stage.looked_up(&bought.id, "failed").await;
+        let receipt = stage.receipt_with_verdict(&bought.id, "failed").await;
         assert_eq!(receipt["status"], "payment-refuted", "another one made it: {receipt}");
         assert_paid_once(&stage, &agent, &bought).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
@@ -331,7 +331,7 @@ async fn a_reported_failed_transaction_does_not_undo_a_settled_payment() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final() {
-    let Some((mut stage, relay)) = sighted().await else { return };
+    let Some((mut stage, relay)) = with_chain_access().await else { return };
     let pauper = Address::repeat_byte(0x78);
     let mut signed = Vec::new();
     for path in PATHS {
@@ -342,7 +342,7 @@ async fn a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final
         assert!(!moved);
         let id = answer["transaction_id"].as_str().expect("an id").to_owned();
         report_settled(&stage, &agent, &id, reverted).await;
-        relay.until_looks(&mut stage, reverted, 2).await;
+        relay.until_probed(&mut stage, reverted, 2).await;
         let receipt = stage.receipt(&id).await;
         assert_eq!(receipt["settlement"]["verification"]["status"], "pending", "{receipt}");
         signed.push((agent, id, reverted));
@@ -350,12 +350,12 @@ async fn a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final
     let blocks = stage.chain.network().gas.confirmations;
     stage.chain.request("anvil_mine", json!([blocks])).await.expect("blocks");
     for (agent, id, reverted) in signed {
-        let receipt = stage.looked_up(&id, "failed").await;
+        let receipt = stage.receipt_with_verdict(&id, "failed").await;
         assert_eq!(receipt["status"], "payment-failed", "{receipt}");
         let reason = "the chain reports that this transaction reverted";
         assert_eq!(receipt["failure"]["reason"], reason, "{receipt}");
         assert_eq!(receipt["settlement"]["settledAt"], Value::Null, "{receipt}");
-        let (status, told) = stage.report(&agent, &id, "settled", &reverted.to_string()).await;
-        assert_eq!((status, &told["new_status"]), (200, &json!("failed")), "{told}");
+        let (status, reply) = stage.report(&agent, &id, "settled", &reverted.to_string()).await;
+        assert_eq!((status, &reply["new_status"]), (200, &json!("failed")), "{reply}");
     }
 }

@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::sends::{GAS_MONEY, TO};
-use crate::stage::{PATIENCE, PAUSE, local_chain};
+use crate::stage::{TIMEOUT, POLL_INTERVAL, local_chain};
 
 struct Scene {
     chain: Devnet,
@@ -66,25 +66,25 @@ impl Scene {
     }
 
     /// Mines a block and advances the engine's time.
-    async fn pass(&mut self) {
+    async fn advance_a_bit(&mut self) {
         self.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
         self.engine.clock.advance(500);
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
 
     async fn asked(&mut self) -> SignRequest {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             if let Ok(asked) = self.asked.try_recv() {
                 return asked;
             }
             assert!(Instant::now() < end, "the device is not asked");
-            self.pass().await;
+            self.advance_a_bit().await;
         }
     }
 
     async fn until(&mut self, id: &str, status: &str) -> SendAnswer {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let Answer::Sends { sends } = self.operator.must("address sends").await else {
                 panic!("no list")
@@ -94,7 +94,7 @@ impl Scene {
                 return found;
             }
             assert!(Instant::now() < end, "{found:?}");
-            self.pass().await;
+            self.advance_a_bit().await;
         }
     }
 
@@ -116,7 +116,7 @@ async fn a_slow_signing_device_does_not_block_other_addresses() {
     scene.until(&quick.id, "done").await;
     // 40 blocks (20 s of the engine's time) later: the device was not asked again.
     for _block in 0..40 {
-        scene.pass().await;
+        scene.advance_a_bit().await;
     }
     assert!(scene.asked.try_recv().is_err(), "asked twice for one transaction");
     assert_eq!(scene.until(&slow.id, "waiting").await.nonce, Some(0));
@@ -152,7 +152,7 @@ async fn a_send_pending_on_the_device_can_be_cancelled_despite_a_late_answer() {
     scene.until(&sent.id, "dropped").await;
     scene.sign(device).await;
     for _block in 0..5 {
-        scene.pass().await;
+        scene.advance_a_bit().await;
     }
     let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("told");
     assert_eq!(held, json!("0x0"));

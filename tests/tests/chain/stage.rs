@@ -19,7 +19,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::programs::{Buyer, Case, Told};
+use crate::programs::{Buyer, Case, ProgramResult};
 
 /// Prices in smallest units: `/small` is automatic under [`POLICY`], `/large` is held.
 pub(crate) const SMALL: u128 = 12_000;
@@ -30,12 +30,12 @@ pub(crate) const NUMBERED: u128 = 10_000;
 /// Ten dollars a day, five per payment, automatic below half a dollar.
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
 /// Initial balance of the paying address, in smallest units.
-const PURSE: u128 = 20_000_000;
+const INITIAL_BALANCE: u128 = 20_000_000;
 
 /// Timeout of every wait; reached only on failure.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause between two polls.
-pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Starts a local chain with its stablecoin; `None` if tests with a chain are skipped.
 pub(crate) async fn local_chain(chain: ChainId) -> Option<Devnet> {
@@ -116,13 +116,13 @@ impl Stage {
         let mut operator = engine.operator().await;
         operator.must("wallet create main").await;
         operator.must("seed create").await;
-        let made = operator.must("address create pay 0 \"for tests\"").await;
-        let Answer::Address(made) = made else { panic!("{made:?}") };
+        let created = operator.must("address create pay 0 \"for tests\"").await;
+        let Answer::Address(created) = created else { panic!("{created:?}") };
         operator.must(&format!("policy create p {POLICY}")).await;
-        let payer = made.address.parse().expect("an address");
-        chain.mint(payer, PURSE).await.expect("minted");
+        let payer = created.address.parse().expect("an address");
+        chain.mint(payer, INITIAL_BALANCE).await.expect("minted");
         let merchant = open_shop(&chain).await;
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
+        let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
         let client = client.expect("a client");
         let (ahead_ms, stamp) = (0, AtomicI64::new(0));
         Self {
@@ -147,12 +147,12 @@ impl Stage {
 
     /// Registers and commissions an agent.
     pub(crate) async fn add_agent(&mut self, name: &str, auth: &str) -> Agent {
-        let made = self.operator.outcome(&format!("agent register {name} --auth {auth}")).await;
-        let Ok(Answer::Credentials(given)) = made.reply.result else {
-            panic!("{:?}", made.reply.result);
+        let created = self.operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+        let Ok(Answer::Credentials(given)) = created.reply.result else {
+            panic!("{:?}", created.reply.result);
         };
         self.operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-        let token = made.secret.expect("a token");
+        let token = created.secret.expect("a token");
         Agent { id: given.agent_id, token, bearer: auth == "bearer" }
     }
 
@@ -168,11 +168,11 @@ impl Stage {
     /// Returns a body that asks for a payment of the item at `path`; it can be sent more than once.
     pub(crate) async fn ask_for(&self, agent: &Agent, path: &str) -> Value {
         let url = self.url(path);
-        let told = self.client.get(&url).send().await.expect("the merchant answers");
-        assert_eq!(told.status(), 402);
-        match told.headers().get("payment-required").cloned() {
+        let answer = self.client.get(&url).send().await.expect("the merchant answers");
+        assert_eq!(answer.status(), 402);
+        match answer.headers().get("payment-required").cloned() {
             Some(offer) => agent.ask(self.next_second(), offer.to_str().expect("text"), Some(&url)),
-            None => agent.ask_data(self.next_second(), &told.json().await.expect("JSON"), Some(&url)),
+            None => agent.ask_data(self.next_second(), &answer.json().await.expect("JSON"), Some(&url)),
         }
     }
 
@@ -209,35 +209,35 @@ impl Stage {
     }
 
     pub(crate) async fn receipt(&self, id: &str) -> Value {
-        let told = self.client.get(format!("{}/receipt/{id}", self.engine.url));
-        let (status, receipt) = answer(told).await;
+        let reply = self.client.get(format!("{}/receipt/{id}", self.engine.url));
+        let (status, receipt) = answer(reply).await;
         assert_eq!(status, 200, "{receipt}");
         receipt
     }
 
     /// Advances the engine by half a second: what it does after a pause is done soon.
-    pub(crate) async fn pass(&mut self) {
-        self.go_ahead(500);
-        sleep(PAUSE).await;
+    pub(crate) async fn advance_a_bit(&mut self) {
+        self.advance(500);
+        sleep(POLL_INTERVAL).await;
     }
 
     /// Advances the engine's time. More than five minutes ahead, it rejects hmac proofs of the real time.
-    pub(crate) fn go_ahead(&mut self, ms: i64) {
+    pub(crate) fn advance(&mut self, ms: i64) {
         self.ahead_ms += ms;
         self.engine.skew(self.ahead_ms);
     }
 
     /// Returns the receipt once the engine's own probe of the chain has this verdict.
-    pub(crate) async fn looked_up(&mut self, id: &str, verdict: &str) -> Value {
-        let end = Instant::now() + PATIENCE;
+    pub(crate) async fn receipt_with_verdict(&mut self, id: &str, verdict: &str) -> Value {
+        let end = Instant::now() + TIMEOUT;
         // More than the engine's pause before its first probe, but bounded: a busy machine needs real time.
         let mut passes = 6;
         loop {
             let receipt = self.receipt(id).await;
             match receipt["settlement"]["verification"]["status"].as_str() {
                 Some(found) if found == verdict => return receipt,
-                Some("pending") if passes > 0 => self.pass().await,
-                Some("pending") if Instant::now() < end => sleep(PAUSE).await,
+                Some("pending") if passes > 0 => self.advance_a_bit().await,
+                Some("pending") if Instant::now() < end => sleep(POLL_INTERVAL).await,
                 _other => panic!("not {verdict}: {receipt}"),
             }
             passes = (passes - 1).max(0);
@@ -253,7 +253,7 @@ impl Stage {
 
     /// Returns the requests pending for the operator, once there are `count`.
     pub(crate) async fn held(&mut self, count: usize) -> Vec<RequestAnswer> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let answer = self.operator.must("requests").await;
             let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
@@ -261,7 +261,7 @@ impl Stage {
                 return requests;
             }
             assert!(Instant::now() < end, "{} requests wait, not {count}", requests.len());
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -305,11 +305,11 @@ impl Stage {
     }
 
     /// Asserts that the agent paid, the merchant was paid, and the money moved on the chain.
-    pub(crate) async fn assert_bought(&self, told: &Told, before: Balances, price: u128) {
-        assert_eq!(told.end(), ("paid", Some(0)), "{}", told.line);
+    pub(crate) async fn assert_bought(&self, answer: &ProgramResult, before: Balances, price: u128) {
+        assert_eq!(answer.outcome(), ("paid", Some(0)), "{}", answer.line);
         let (_terms, transaction) = self.settled(price).await;
-        assert_eq!(told.line["payment_response"]["transaction"], transaction.to_string());
-        assert_eq!(told.line["body"]["settled"], true, "{}", told.line);
+        assert_eq!(answer.line["payment_response"]["transaction"], transaction.to_string());
+        assert_eq!(answer.line["body"]["settled"], true, "{}", answer.line);
         self.assert_moved(before, price).await;
     }
 }

@@ -4,33 +4,33 @@ use bursar_core::codes::Code;
 use bursar_tests::process::Start;
 
 use crate::cases::{chosen, reached, run_all};
-use crate::scenario::{LIFE, Step, Trouble, World};
+use crate::scenario::{LIFE, Step, StepError, Scenario};
 
 /// Runs a whole life with one failing write. A refused step can be repeated, a step with a warning took effect; both
 /// messages name the file.
-async fn live(fault: &str) {
-    let mut world = World::new();
+async fn run_life(fault: &str) {
+    let mut scenario = Scenario::new();
     let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
-    world.start(&start).await.expect("starts");
-    let wallets = world.folder().join("wallets").display().to_string();
+    scenario.start(&start).await.expect("starts");
+    let wallets = scenario.folder().join("wallets").display().to_string();
     let mut refused = false;
     for step in LIFE {
-        match world.take(*step, false).await {
+        match scenario.run_step(*step, false).await {
             Ok(()) => {}
-            Err(Trouble::Refused(fault)) if !refused => {
+            Err(StepError::Refused(fault)) if !refused => {
                 refused = true;
                 assert_eq!(fault.code, Code::DataFolder, "{step:?}: {fault}");
                 assert_helpful(&fault.message, &wallets);
-                let again = world.take(*step, true).await;
+                let again = scenario.run_step(*step, true).await;
                 again.unwrap_or_else(|trouble| panic!("{step:?} again: {trouble:?}"));
             }
             Err(other) => panic!("{step:?}: {other:?}"),
         }
     }
-    for warning in &world.seen.warnings {
+    for warning in &scenario.observed.warnings {
         assert_helpful(&warning.message, &wallets);
     }
-    world.finish().await.expect("all of it is there");
+    scenario.finish().await.expect("all of it is there");
 }
 
 /// Asserts that a message names the file, the error and what to do.
@@ -49,7 +49,7 @@ fn run(wanted: impl Fn(Step) -> bool) {
         times.nth(n - 1).is_some_and(|(step, _point)| wanted(*step))
     });
     run_all(cases.collect(), async |(point, n)| {
-        live(&format!("once:{point}:{n}")).await;
+        run_life(&format!("once:{point}:{n}")).await;
     });
 }
 

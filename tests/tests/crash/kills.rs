@@ -10,47 +10,47 @@ use bursar_tests::process::Start;
 
 use crate::cases::{chosen, reached, run_all};
 use crate::points;
-use crate::scenario::{LIFE, NEW_PASSWORD, Step, Trouble, World};
+use crate::scenario::{LIFE, NEW_PASSWORD, Step, StepError, Scenario};
 
 /// Makes the first commit fail, so that the new wallet's file is removed again.
 const NO_COMMIT: &str = "fail:journal.before_commit:1";
 
 /// Runs a life whose engine is killed at a point, and finishes it with another.
-async fn live(fault: &str) -> Option<Step> {
-    let mut world = World::new();
+async fn run_life(fault: &str) -> Option<Step> {
+    let mut scenario = Scenario::new();
     let mut killed = None;
     let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
-    if world.start(&start).await.is_err() {
+    if scenario.start(&start).await.is_err() {
         killed = Some(LIFE[0]);
-        world.recover(LIFE[0]).await.expect("recovers");
+        scenario.recover(LIFE[0]).await.expect("recovers");
     }
     for step in LIFE {
-        match world.take(*step, false).await {
+        match scenario.run_step(*step, false).await {
             Ok(()) => {}
-            Err(Trouble::Lost) if killed.is_none() => {
+            Err(StepError::Lost) if killed.is_none() => {
                 killed = Some(*step);
-                world.recover(*step).await.expect("recovers");
-                world.take(*step, true).await.expect("can be taken again");
+                scenario.recover(*step).await.expect("recovers");
+                scenario.run_step(*step, true).await.expect("can be taken again");
             }
             Err(other) => panic!("{step:?}, {other:?}"),
         }
     }
-    assert!(world.seen.warnings.is_empty(), "{:?}", world.seen.warnings);
-    world.finish().await.expect("all of it is there");
+    assert!(scenario.observed.warnings.is_empty(), "{:?}", scenario.observed.warnings);
+    scenario.finish().await.expect("all of it is there");
     killed
 }
 
 #[tokio::test]
 async fn every_fault_point_of_the_sources_is_reached() {
-    let mut met: BTreeSet<String> =
+    let mut hit_points: BTreeSet<String> =
         reached(LIFE, None).await.into_iter().map(|(_step, point)| point).collect();
     let taken_back = reached(&[Step::CreateWallet], Some(NO_COMMIT)).await;
-    met.extend(taken_back.into_iter().map(|(_step, point)| point));
-    met.extend(reached(&deletion(), None).await.into_iter().map(|(_step, point)| point));
+    hit_points.extend(taken_back.into_iter().map(|(_step, point)| point));
+    hit_points.extend(reached(&deletion(), None).await.into_iter().map(|(_step, point)| point));
     let named = points::in_sources();
-    let missed: Vec<_> = named.difference(&met).collect();
+    let missed: Vec<_> = named.difference(&hit_points).collect();
     assert!(missed.is_empty(), "no scenario reaches {missed:?}");
-    let unnamed: Vec<_> = met.difference(&named).collect();
+    let unnamed: Vec<_> = hit_points.difference(&named).collect();
     assert!(unnamed.is_empty(), "reached and not found in the sources: {unnamed:?}");
 }
 
@@ -60,7 +60,7 @@ fn a_kill_at_any_point_loses_nothing_that_was_answered() {
     let cases = chosen(&runtime.block_on(reached(LIFE, None)));
     let (all, kills) = (cases.len(), AtomicUsize::new(0));
     run_all(cases, async |(point, n)| {
-        let killed = live(&format!("kill:{point}:{n}")).await;
+        let killed = run_life(&format!("kill:{point}:{n}")).await;
         // Timing decides whether signature records share a commit, so later hits may not be reached.
         let certain = n <= 3 || point.starts_with("vault.");
         assert!(killed.is_some() || !certain, "was not reached");
@@ -89,12 +89,12 @@ fn deletion() -> Vec<Step> {
 
 /// Returns every point that the last step reaches, with its hit count.
 async fn cases_of_the_last(life: &[Step]) -> Vec<(String, usize)> {
-    let told = reached(life, None).await;
+    let answer = reached(life, None).await;
     let (last, before) = life.split_last().expect("a step");
     assert!(!before.contains(last));
     let mut times: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
     let mut cases = Vec::new();
-    for (step, point) in &told {
+    for (step, point) in &answer {
         let time = times.entry(point).or_default();
         *time += 1;
         if step == last {
@@ -110,30 +110,30 @@ async fn a_killed_deletion_leaves_the_whole_wallet_or_none() {
     let cases = cases_of_the_last(&life).await;
     assert!(cases.len() > 8, "{cases:?}");
     run_all(cases, async |(point, n)| {
-        let mut world = World::new();
+        let mut scenario = Scenario::new();
         let fault = Some(format!("kill:{point}:{n}"));
-        world.start(&Start { fault, ..Start::default() }).await.expect("starts");
+        scenario.start(&Start { fault, ..Start::default() }).await.expect("starts");
         for step in &life[..life.len() - 1] {
-            world
-                .take(*step, false)
+            scenario
+                .run_step(*step, false)
                 .await
                 .unwrap_or_else(|trouble| panic!("{step:?}: {trouble:?}"));
         }
-        let ended = world.take(Step::DeleteWallet, false).await;
-        assert!(matches!(ended, Err(Trouble::Lost)), "{ended:?}");
-        world.bury();
-        world.start(&Start::default()).await.expect("starts");
-        if world.has_wallet().await.expect("answers") {
-            world.order("wallet open").await.expect("the file is whole");
-            world.check().await.expect("nothing is lost");
-            world.take(Step::DeleteWallet, true).await.expect("can be taken again");
+        let ended = scenario.run_step(Step::DeleteWallet, false).await;
+        assert!(matches!(ended, Err(StepError::Lost)), "{ended:?}");
+        scenario.drop_killed();
+        scenario.start(&Start::default()).await.expect("starts");
+        if scenario.has_wallet().await.expect("answers") {
+            scenario.order("wallet open").await.expect("the file is whole");
+            scenario.check().await.expect("nothing is lost");
+            scenario.run_step(Step::DeleteWallet, true).await.expect("can be taken again");
         } else {
             // An orphaned wallet file is refused with the command that recovers it.
-            let folder = world.folder().join("wallets");
+            let folder = scenario.folder().join("wallets");
             let left = std::fs::read_dir(&folder).map_or(0, Iterator::count);
             if left > 0 {
-                match world.order("wallet create main").await {
-                    Err(Trouble::Refused(fault)) => {
+                match scenario.order("wallet create main").await {
+                    Err(StepError::Refused(fault)) => {
                         assert!(fault.message.contains("wallet recover main"), "{fault}");
                     }
                     other => panic!("{other:?}"),
@@ -141,7 +141,7 @@ async fn a_killed_deletion_leaves_the_whole_wallet_or_none() {
                 std::fs::remove_dir_all(folder).expect("removed");
             }
         }
-        world.order("wallet create main").await.expect("there is none");
+        scenario.order("wallet create main").await.expect("there is none");
     });
 }
 
@@ -154,34 +154,34 @@ async fn after_a_killed_password_change_the_password_that_opens_finds_everything
 
 /// Kills a password change and tries both passwords on copies of the folder it left.
 async fn either_password(fault: &str) {
-    let mut world = World::new();
+    let mut scenario = Scenario::new();
     let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
-    world.start(&start).await.expect("starts");
+    scenario.start(&start).await.expect("starts");
     for step in &SHORT_LIFE[..SHORT_LIFE.len() - 1] {
-        world.take(*step, false).await.unwrap_or_else(|trouble| panic!("{step:?}: {trouble:?}"));
+        scenario.run_step(*step, false).await.unwrap_or_else(|trouble| panic!("{step:?}: {trouble:?}"));
     }
-    let ended = world.take(Step::Passwd, false).await;
-    assert!(matches!(ended, Err(Trouble::Lost)), "{ended:?}");
-    world.bury();
-    let image = world.home().join("image");
-    copy_folder(&world.folder(), &image);
+    let ended = scenario.run_step(Step::Passwd, false).await;
+    assert!(matches!(ended, Err(StepError::Lost)), "{ended:?}");
+    scenario.drop_killed();
+    let image = scenario.home().join("image");
+    copy_folder(&scenario.folder(), &image);
     let mut opened = 0;
     for password in [PASSWORD, NEW_PASSWORD] {
-        std::fs::remove_dir_all(world.folder()).expect("removed");
-        copy_folder(&image, &world.folder());
-        world.password = password;
-        world.start(&Start::default()).await.expect("starts");
-        match world.order("wallet open").await {
+        std::fs::remove_dir_all(scenario.folder()).expect("removed");
+        copy_folder(&image, &scenario.folder());
+        scenario.password = password;
+        scenario.start(&Start::default()).await.expect("starts");
+        match scenario.order("wallet open").await {
             Ok(_opened) => {
                 opened += 1;
-                world.check().await.unwrap_or_else(|trouble| panic!("{password}: {trouble:?}"));
+                scenario.check().await.unwrap_or_else(|trouble| panic!("{password}: {trouble:?}"));
             }
-            Err(Trouble::Refused(fault)) => {
+            Err(StepError::Refused(fault)) => {
                 assert_eq!(fault.code, Code::WrongPassword, "{password}: {fault}");
             }
             Err(other) => panic!("{password}: {other:?}"),
         }
-        world.stop().expect("stops");
+        scenario.stop().expect("stops");
     }
     assert!(opened > 0, "neither password opens the wallet");
 }

@@ -25,7 +25,7 @@ use crate::scenario::now_s;
 
 const ASKERS: usize = 16;
 const LIVES: usize = 6;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bodies per agent; together they cost more than a day allows.
 const BODIES: u64 = 40;
 /// The daily limit: one dollar, in micro-dollars.
@@ -66,47 +66,47 @@ async fn set_up_wallet(engine: &EngineProcess) -> Vec<Agent> {
     }
     let mut agents = Vec::new();
     for (name, auth) in [("a", "hmac"), ("b", "bearer"), ("c", "hmac"), ("d", "bearer")] {
-        let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
-        let Ok(Answer::Credentials(given)) = made.reply.result else { panic!() };
+        let created = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+        let Ok(Answer::Credentials(given)) = created.reply.result else { panic!() };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-        let token = made.secret.expect("a token");
+        let token = created.secret.expect("a token");
         agents.push(Agent { id: given.agent_id, token, bearer: auth == "bearer" });
     }
     agents
 }
 
 /// Runs one engine life: sixteen clients send requests until the `last` answer, which triggers the kill.
-async fn live(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize, dice: &mut Dice) {
-    let (answers, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+async fn run_life(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize, dice: &mut Dice) {
+    let (answers, last_answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let askers: Vec<_> = (0..ASKERS)
         .map(|_asker| {
             let caller = AgentClient::to(&engine.url);
-            let (asks, answers, enough) =
-                (Arc::clone(asks), Arc::clone(&answers), Arc::clone(&enough));
+            let (asks, answers, last_answer) =
+                (Arc::clone(asks), Arc::clone(&answers), Arc::clone(&last_answer));
             let mut dice = Dice::new(dice.word());
             tokio::spawn(async move {
                 loop {
                     let ask = &asks[dice.index(asks.len())];
                     // The kill closes the connection.
                     let Ok((status, bytes)) = caller.post("/sign", &ask.body).await else { return };
-                    keep(ask, status, &json_or_null(&bytes));
+                    record(ask, status, &json_or_null(&bytes));
                     if answers.fetch_add(1, Ordering::SeqCst) + 1 == last {
-                        enough.notify_one();
+                        last_answer.notify_one();
                     }
                 }
             })
         })
         .collect();
-    let met = timeout(PATIENCE, enough.notified()).await;
-    assert!(met.is_ok(), "the engine stopped answering by itself");
+    let reached = timeout(TIMEOUT, last_answer.notified()).await;
+    assert!(reached.is_ok(), "the engine stopped answering by itself");
     assert!(!engine.is_over(), "the engine ended by itself");
     engine.kill();
     for asker in askers {
-        timeout(PATIENCE, asker).await.expect("ends with the engine").expect("no panic");
+        timeout(TIMEOUT, asker).await.expect("ends with the engine").expect("no panic");
     }
 }
 
-fn keep(ask: &Ask, status: u16, answer: &Value) {
+fn record(ask: &Ask, status: u16, answer: &Value) {
     match (status, answer["code"].as_str()) {
         (200, None) => {
             let header = answer["header_value"].as_str().expect("a header").to_owned();
@@ -145,14 +145,14 @@ async fn kills_at_random_moments_never_make_a_second_authorization() {
             engine = EngineProcess::start(&folder, &Start { unlock: true, ..carrying() });
         }
         let last = 1 + dice.index(120);
-        live(&mut engine, &asks, last, &mut dice).await;
+        run_life(&mut engine, &asks, last, &mut dice).await;
     }
-    let recorded = judge_file(&folder.join("journal.redb"), &asks);
-    judge_engine(&folder, &agents, &asks, &recorded).await;
+    let recorded = check_file(&folder.join("journal.redb"), &asks);
+    check_engine(&folder, &agents, &asks, &recorded).await;
 }
 
 /// Checks the journal file without an engine; returns the authorized sum of each agent.
-fn judge_file(file: &Path, asks: &[Ask]) -> BTreeMap<String, u64> {
+fn check_file(file: &Path, asks: &[Ask]) -> BTreeMap<String, u64> {
     let store = RedbStore::open(file, Arc::new(NoFailpoints)).expect("the journal opens");
     verify_chain(&*store.reader(), None, |_entry| ()).expect("the chain is whole");
     let mut authorized: BTreeMap<(String, u64), usize> = BTreeMap::new();
@@ -183,7 +183,7 @@ fn judge_file(file: &Path, asks: &[Ask]) -> BTreeMap<String, u64> {
 }
 
 /// One more life without a kill: the engine computes the same sums as the file, and repeats its earlier answers.
-async fn judge_engine(
+async fn check_engine(
     folder: &Path,
     agents: &[Agent],
     asks: &[Ask],
@@ -205,7 +205,7 @@ async fn judge_engine(
     for ask in asks {
         let answered = !ask.headers.lock().unwrap().is_empty();
         let (status, bytes) = caller.post("/sign", &ask.body).await.unwrap();
-        keep(ask, status, &json_or_null(&bytes));
+        record(ask, status, &json_or_null(&bytes));
         assert!(status == 200 || !answered, "{}", json_or_null(&bytes));
         assert!(ask.headers.lock().unwrap().len() <= 1, "another header in the last life");
     }

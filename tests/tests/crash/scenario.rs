@@ -21,7 +21,7 @@ use tokio::time::timeout;
 pub(crate) const NEW_PASSWORD: &str = "another horse battery";
 
 /// Timeout of any one answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Moves rows to the history synchronously, so at the same steps in every life.
 const CARRY: Carry = Carry { after_bytes: 6_000, beside: false };
@@ -41,10 +41,10 @@ pub(crate) enum Step {
     Lock,
     Open,
     Freeze,
-    AskInVain(&'static str),
+    AskWhileFrozen(&'static str),
     Thaw,
     /// Leaves an unfinished save in the folder, as from an old crash.
-    LeaveRest,
+    LeaveUnfinishedSave,
     Passwd,
     DeleteWallet,
     /// Stops the engine with SIGTERM.
@@ -52,8 +52,8 @@ pub(crate) enum Step {
 }
 
 use Step::{
-    Approve, Ask, AskInVain, Commission, CreateAddress, CreatePolicy, CreateSeed, CreateWallet,
-    Deny, Freeze, LeaveRest, Lock, Open, Passwd, Register, Stop, Thaw,
+    Approve, Ask, AskWhileFrozen, Commission, CreateAddress, CreatePolicy, CreateSeed, CreateWallet,
+    Deny, Freeze, LeaveUnfinishedSave, Lock, Open, Passwd, Register, Stop, Thaw,
 };
 
 /// The whole life. The agent `late` is registered right before the password change, so its secret is only in the last
@@ -77,11 +77,11 @@ pub(crate) const LIFE: &[Step] = &[
     Lock,
     Open,
     Freeze,
-    AskInVain("small"),
+    AskWhileFrozen("small"),
     Thaw,
     Register("late", "hmac"),
     Commission("late"),
-    LeaveRest,
+    LeaveUnfinishedSave,
     Passwd,
     Ask("after"),
     Stop,
@@ -92,36 +92,36 @@ pub(crate) const POLICY_LINE: &str = "policy create p --day 10 --txn 5 --auto 0.
 
 /// A request: its name, agent, amount in micro-dollars (unique) and expected outcome.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct RequestSpec {
     pub(crate) name: &'static str,
     pub(crate) agent: &'static str,
     pub(crate) atoms: u64,
-    pub(crate) end: End,
+    pub(crate) expected: Expected,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum Expected {
     Paid,
     Denied,
     Refused,
 }
 
-pub(crate) const WISHES: [Wish; 6] = [
-    Wish { name: "small", agent: "signer", atoms: 12_000, end: End::Paid },
-    Wish { name: "borne", agent: "bearer", atoms: 13_000, end: End::Paid },
-    Wish { name: "large", agent: "signer", atoms: 2_000_000, end: End::Paid },
-    Wish { name: "unwanted", agent: "bearer", atoms: 2_100_000, end: End::Denied },
-    Wish { name: "huge", agent: "signer", atoms: 5_000_001, end: End::Refused },
-    Wish { name: "after", agent: "late", atoms: 14_000, end: End::Paid },
+pub(crate) const REQUESTS: [RequestSpec; 6] = [
+    RequestSpec { name: "small", agent: "signer", atoms: 12_000, expected: Expected::Paid },
+    RequestSpec { name: "borne", agent: "bearer", atoms: 13_000, expected: Expected::Paid },
+    RequestSpec { name: "large", agent: "signer", atoms: 2_000_000, expected: Expected::Paid },
+    RequestSpec { name: "unwanted", agent: "bearer", atoms: 2_100_000, expected: Expected::Denied },
+    RequestSpec { name: "huge", agent: "signer", atoms: 5_000_001, expected: Expected::Refused },
+    RequestSpec { name: "after", agent: "late", atoms: 14_000, expected: Expected::Paid },
 ];
 
-pub(crate) fn wish(name: &str) -> Wish {
-    *WISHES.iter().find(|wish| wish.name == name).expect("a known wish")
+pub(crate) fn spec(name: &str) -> RequestSpec {
+    *REQUESTS.iter().find(|spec| spec.name == name).expect("a known wish")
 }
 
 /// Why a step failed. Any unexpected answer to an agent fails the test at once.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum StepError {
     /// No answer arrived.
     Lost,
     /// The engine refused the operator.
@@ -130,7 +130,7 @@ pub(crate) enum Trouble {
 
 /// Everything that clients know for certain.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Observed {
     /// Steps that were answered.
     pub(crate) done: Vec<Step>,
     pub(crate) agents: BTreeMap<&'static str, Agent>,
@@ -149,16 +149,16 @@ pub(crate) struct Seen {
 
 /// A data folder, the engine on it, and what clients saw.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Scenario {
     home: TempDir,
     pub(crate) engine: Option<EngineProcess>,
     operator: Option<Operator>,
     caller: Option<AgentClient>,
     pub(crate) password: &'static str,
-    pub(crate) seen: Seen,
+    pub(crate) observed: Observed,
 }
 
-impl World {
+impl Scenario {
     pub(crate) fn new() -> Self {
         Self {
             home: tempfile::tempdir().expect("a folder"),
@@ -166,7 +166,7 @@ impl World {
             operator: None,
             caller: None,
             password: PASSWORD,
-            seen: Seen { frozen: Some(false), ..Seen::default() },
+            observed: Observed { frozen: Some(false), ..Observed::default() },
         }
     }
 
@@ -179,7 +179,7 @@ impl World {
     }
 
     /// Starts an engine on the folder; it may die before it is ready.
-    pub(crate) async fn start(&mut self, start: &Start) -> Result<(), Trouble> {
+    pub(crate) async fn start(&mut self, start: &Start) -> Result<(), StepError> {
         let start = Start { carry: Some(CARRY), ..start.clone() };
         match EngineProcess::try_start(&self.folder(), &start) {
             Ok(engine) => {
@@ -190,7 +190,7 @@ impl World {
                 self.engine = Some(engine);
                 Ok(())
             }
-            Err(why) if why.starts_with("signal: 9") => Err(Trouble::Lost),
+            Err(why) if why.starts_with("signal: 9") => Err(StepError::Lost),
             Err(why) => panic!("the engine did not start: {why}"),
         }
     }
@@ -198,7 +198,7 @@ impl World {
     /// Drops a killed engine and its clients.
     ///
     /// Panics if the engine did not end by kill -9.
-    pub(crate) fn bury(&mut self) {
+    pub(crate) fn drop_killed(&mut self) {
         (self.operator, self.caller) = (None, None);
         if let Some(mut engine) = self.engine.take() {
             assert!(
@@ -209,7 +209,7 @@ impl World {
     }
 
     /// Drops the clients of an engine that has ended.
-    pub(crate) fn hang_up(&mut self) {
+    pub(crate) fn drop_clients(&mut self) {
         (self.operator, self.caller) = (None, None);
     }
 
@@ -222,52 +222,52 @@ impl World {
     }
 
     /// Runs one command line.
-    pub(crate) async fn order(&mut self, line: &str) -> Result<Outcome, Trouble> {
-        let run = timeout(PATIENCE, self.operator().run(line)).await;
+    pub(crate) async fn order(&mut self, line: &str) -> Result<Outcome, StepError> {
+        let run = timeout(TIMEOUT, self.operator().run(line)).await;
         let outcome = run.unwrap_or_else(|_late| panic!("{line}: no answer in time"));
         let outcome = outcome.map_err(|fault| {
             assert_eq!(fault.code, Code::EngineDown, "{line}: {fault}");
-            Trouble::Lost
+            StepError::Lost
         })?;
         match outcome.reply.result {
-            Err(fault) => Err(Trouble::Refused(fault)),
+            Err(fault) => Err(StepError::Refused(fault)),
             Ok(_) => Ok(outcome),
         }
     }
 
     /// Runs one command line and returns its answer.
-    pub(crate) async fn answer(&mut self, line: &str) -> Result<Answer, Trouble> {
+    pub(crate) async fn answer(&mut self, line: &str) -> Result<Answer, StepError> {
         let outcome = self.order(line).await?;
         Ok(outcome.reply.result.expect("looked at above"))
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<HttpResponse, Trouble> {
-        self.caller().post(path, body).await.map_err(|_cut| Trouble::Lost)
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<HttpResponse, StepError> {
+        self.caller().post(path, body).await.map_err(|_cut| StepError::Lost)
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Result<HttpResponse, Trouble> {
-        self.caller().get(path).await.map_err(|_cut| Trouble::Lost)
+    pub(crate) async fn get(&self, path: &str) -> Result<HttpResponse, StepError> {
+        self.caller().get(path).await.map_err(|_cut| StepError::Lost)
     }
 
     /// Returns the body of a request, built on first use.
-    pub(crate) fn body(&mut self, wish: &Wish) -> Value {
-        let agent = &self.seen.agents[wish.agent];
-        let made = || agent.ask(now_s(), &offer(wish.atoms, wish.atoms), None);
-        self.seen.bodies.entry(wish.name).or_insert_with(made).clone()
+    pub(crate) fn body(&mut self, spec: &RequestSpec) -> Value {
+        let agent = &self.observed.agents[spec.agent];
+        let created = || agent.ask(now_s(), &offer(spec.atoms, spec.atoms), None);
+        self.observed.bodies.entry(spec.name).or_insert_with(created).clone()
     }
 
     /// Records an answer of `/sign` or of a poll; it must agree with earlier ones.
-    pub(crate) fn note(&mut self, wish: &Wish, answered: &HttpResponse) {
+    pub(crate) fn note(&mut self, spec: &RequestSpec, answered: &HttpResponse) {
         let answer = json_or_null(&answered.1);
         let id = answer["transaction_id"].as_str().or(answer["request_id"].as_str());
         if let Some(id) = id {
-            let known = self.seen.ids.entry(wish.name).or_insert_with(|| id.to_owned());
-            assert_eq!(known, id, "{}: a second request for one body", wish.name);
+            let known = self.observed.ids.entry(spec.name).or_insert_with(|| id.to_owned());
+            assert_eq!(known, id, "{}: a second request for one body", spec.name);
         }
         if let Some(header) = answer["header_value"].as_str() {
-            let headers = self.seen.headers.entry(wish.name).or_default();
+            let headers = self.observed.headers.entry(spec.name).or_default();
             headers.insert(header.to_owned());
-            assert_eq!(headers.len(), 1, "{}: a second authorization: {headers:?}", wish.name);
+            assert_eq!(headers.len(), 1, "{}: a second authorization: {headers:?}", spec.name);
         }
     }
 }

@@ -23,7 +23,7 @@ const BODY_PART: usize = 20 << 10;
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 /// Timeout of every wait; reached only on failure.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Upper bound for the p99 of a health check on a busy machine. Without the bounds of the edge it takes minutes.
 const HEALTH_MAX: Duration = Duration::from_secs(2);
 
@@ -34,14 +34,14 @@ struct Flood {
 
 impl Flood {
     /// Opens all half-sent heads first, then all slow bodies: the slots end up with bodies, which cost most memory.
-    fn begin(address: SocketAddr, reads: &'static str) -> (Self, oneshot::Receiver<()>) {
+    fn begin(address: SocketAddr, body_route: &'static str) -> (Self, oneshot::Receiver<()>) {
         let (done, opened) = oneshot::channel();
         let mut connections = JoinSet::new();
         connections.spawn(async move {
             let part = "x".repeat(BODY_PART);
             let length = BODY_PART * 10;
             let body = format!(
-                "POST {reads} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{part}"
+                "POST {body_route} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{part}"
             );
             let mut held = JoinSet::new();
             for n in 0..HEADS + BODIES {
@@ -88,7 +88,7 @@ async fn health_until(address: SocketAddr, mut opened: oneshot::Receiver<()>) ->
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
+        assert!(begun.elapsed() < TIMEOUT, "{what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -98,7 +98,7 @@ async fn flood(mut service: Service) {
     allow_open_files(u64::try_from(HEADS + BODIES).expect("small"));
     let name = service.name;
     let before = service.resident();
-    let (flood, opened) = Flood::begin(service.address, service.reads);
+    let (flood, opened) = Flood::begin(service.address, service.body_route);
     let took = health_until(service.address, opened).await;
     let p99 = took[took.len() * 99 / 100];
     let held = service.sockets();
@@ -123,7 +123,7 @@ async fn flood(mut service: Service) {
     until("memory is given back", || service.resident() <= spare).await;
     eprintln!("{name}: RSS {:.1} MiB afterwards", service.resident());
     // A stop does not wait for connections without a request.
-    let (flood, opened) = Flood::begin(service.address, service.reads);
+    let (flood, opened) = Flood::begin(service.address, service.body_route);
     opened.await.expect("the flood is open");
     let begun = Instant::now();
     service.process.signal(Signal::TERM);

@@ -20,13 +20,13 @@ fn health(more: &str) -> Vec<u8> {
 fn cases(service: &Service) -> Vec<Case> {
     let line = |text: &str| lines(text, "");
     let bad = |raw| (raw, 400, false);
-    let reads = service.reads;
+    let body_route = service.body_route;
     let post = |path: &str, more: &str, body: &str| {
         let length = format!("Content-Length: {}\r\n", body.len());
         [&lines(&format!("POST {path} HTTP/1.1"), &(length + more))[..], body.as_bytes()].concat()
     };
     let chunked = |body: &str| {
-        let head = lines(&format!("POST {reads} HTTP/1.1"), "Transfer-Encoding: chunked\r\n");
+        let head = lines(&format!("POST {body_route} HTTP/1.1"), "Transfer-Encoding: chunked\r\n");
         [&head[..], body.as_bytes()].concat()
     };
     vec![
@@ -42,7 +42,7 @@ fn cases(service: &Service) -> Vec<Case> {
         (line("POST /health HTTP/1.1"), 405, true),
         // A body that no route reads ends the connection.
         (post("/nowhere", "", "{}"), 404, false),
-        (post(reads, "", "[]"), 400, true),
+        (post(body_route, "", "[]"), 400, true),
         (chunked("2\r\n[]\r\n0\r\n\r\n"), 400, true),
         (chunked("0001\r\n[\r\n1\r\n]\r\n00\r\n\r\n"), 400, true),
         bad(health("Expect: 200-ok\r\n")),
@@ -100,7 +100,7 @@ async fn refused(service: &Service, raw: &str) {
 #[tokio::test]
 async fn t_40_public_services_read_no_ambiguous_framing() {
     for service in Service::both().await {
-        let first = format!("POST {} HTTP/1.1\r\nHost: localhost", service.reads);
+        let first = format!("POST {} HTTP/1.1\r\nHost: localhost", service.body_route);
         for (lines, body, _code) in FRAMINGS {
             refused(&service, &format!("{first}\r\n{lines}\r\n\r\n{body}")).await;
         }

@@ -15,7 +15,7 @@ pub(crate) const FILES: u32 = 1_024;
 const SOFT_FILES: u32 = 256;
 
 /// The things that a service needs to run; dropped last.
-enum Around {
+enum Dependencies {
     Facilitator { _home: facilitator::Home },
     Proxy { _home: proxy::Home, _upstream: Upstream, _facilitator: ScriptedFacilitator },
 }
@@ -26,10 +26,10 @@ pub(crate) struct Service {
     pub(crate) process: ServiceProcess,
     pub(crate) address: SocketAddr,
     /// Path that accepts a POST with a body.
-    pub(crate) reads: &'static str,
+    pub(crate) body_route: &'static str,
     /// Upper bound of the resident memory, in MiB.
     pub(crate) memory_max: f64,
-    _around: Around,
+    _dependencies: Dependencies,
 }
 
 impl Service {
@@ -40,8 +40,8 @@ impl Service {
         let program = "bursar-test-facilitator";
         let process =
             ServiceProcess::start_with_files(program, &home.settings(), SOFT_FILES, FILES);
-        let around = Around::Facilitator { _home: home };
-        Self::new("facilitator", process, "/verify", 64.0, around)
+        let dependencies = Dependencies::Facilitator { _home: home };
+        Self::new("facilitator", process, "/verify", 64.0, dependencies)
     }
 
     pub(crate) async fn proxy() -> Self {
@@ -51,8 +51,8 @@ impl Service {
         let program = "bursar-test-proxy";
         let process =
             ServiceProcess::start_with_files(program, &home.settings(), SOFT_FILES, FILES);
-        let around = Around::Proxy { _home: home, _upstream: upstream, _facilitator: facilitator };
-        Self::new("proxy", process, "/v1/chat/completions", 128.0, around)
+        let dependencies = Dependencies::Proxy { _home: home, _upstream: upstream, _facilitator: facilitator };
+        Self::new("proxy", process, "/v1/chat/completions", 128.0, dependencies)
     }
 
     pub(crate) async fn both() -> [Self; 2] {
@@ -62,13 +62,13 @@ impl Service {
     fn new(
         name: &'static str,
         process: ServiceProcess,
-        reads: &'static str,
+        body_route: &'static str,
         memory_max: f64,
-        around: Around,
+        dependencies: Dependencies,
     ) -> Self {
         let address = process.url.strip_prefix("http://").and_then(|at| at.parse().ok());
         let address = address.expect("an address");
-        Self { name, process, address, reads, memory_max, _around: around }
+        Self { name, process, address, body_route, memory_max, _dependencies: dependencies }
     }
 
     /// Returns the resident memory, in MiB.

@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::kills::assert_tidy;
-use crate::stage::{BASE, PURSE, SHOP, furnished};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, prepared_home};
 
 const PAYERS: usize = 64;
 const CALLERS: usize = 96;
 /// Number of payments, unless `BURSAR_PAYMENTS` overrides it.
 const PAYMENTS: usize = 480;
-const PATIENCE: Duration = Duration::from_secs(240);
-const PAUSE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(240);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One request of a caller.
 #[derive(Debug, Clone)]
@@ -36,12 +36,12 @@ struct Job {
 }
 
 /// The facilitator's settings and its current process.
-struct Day {
+struct RunningService {
     home: Home,
     process: Mutex<ServiceProcess>,
 }
 
-impl Day {
+impl RunningService {
     fn url(&self) -> String {
         self.process.lock().expect("not poisoned").url.clone()
     }
@@ -55,17 +55,17 @@ impl Day {
 }
 
 /// Retries until the answer is final.
-async fn answered(day: &Day, job: &Job) -> Value {
-    let end = Instant::now() + PATIENCE;
+async fn final_answer(service: &RunningService, job: &Job) -> Value {
+    let end = Instant::now() + TIMEOUT;
     loop {
         assert!(Instant::now() < end, "no end: {job:?}");
-        match ask(&day.url(), "/settle", &job.body).await {
-            Some((200, told))
+        match ask(&service.url(), "/settle", &job.body).await {
+            Some((200, answer))
                 if ["settlement_pending", "settlement_withdrawn"]
-                    .contains(&told["errorReason"].as_str().unwrap_or_default()) => {}
-            Some((200, told)) => return told,
+                    .contains(&answer["errorReason"].as_str().unwrap_or_default()) => {}
+            Some((200, answer)) => return answer,
             // The node is frozen, or the process is starting.
-            Some((503, _)) | None => sleep(PAUSE).await,
+            Some((503, _)) | None => sleep(POLL_INTERVAL).await,
             Some(other) => panic!("{other:?}"),
         }
     }
@@ -95,11 +95,11 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
     let count = std::env::var("BURSAR_PAYMENTS").ok().and_then(|text| text.parse().ok());
     let count: usize = count.unwrap_or(PAYMENTS);
     let node = LyingRpc::in_front_of(chain.url()).await;
-    let home = furnished(&chain, &node.url, 3, "wait_ms = 4000", "").await;
+    let home = prepared_home(&chain, &node.url, 3, "wait_ms = 4000", "").await;
     let mut payers = Vec::new();
     for _one in 0..PAYERS {
         let payer = Payer::random();
-        chain.mint(payer.address(), PURSE).await.expect("minted");
+        chain.mint(payer.address(), INITIAL_BALANCE).await.expect("minted");
         payers.push(payer);
     }
     let one = |at: usize| {
@@ -112,47 +112,47 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
     let before = chain.balance_of(SHOP).await.expect("told");
     chain.set_block_time(1).await.expect("set");
     let process = Mutex::new(home.start_process(None));
-    let day = Arc::new(Day { home, process });
+    let service = Arc::new(RunningService { home, process });
     let (next, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let callers = (0..CALLERS).map(|_caller| {
-        let (day, jobs) = (Arc::clone(&day), Arc::clone(&jobs));
+        let (service, jobs) = (Arc::clone(&service), Arc::clone(&jobs));
         let (next, done) = (Arc::clone(&next), Arc::clone(&done));
         tokio::spawn(async move {
-            let mut told = Vec::new();
+            let mut answer = Vec::new();
             while let Some(job) = jobs.get(next.fetch_add(1, Ordering::SeqCst)) {
-                told.push((job.clone(), answered(&day, job).await));
+                answer.push((job.clone(), final_answer(&service, job).await));
                 done.fetch_add(1, Ordering::SeqCst);
             }
-            told
+            answer
         })
     });
     let callers: Vec<_> = callers.collect();
     let reached = async |share: usize| {
         while done.load(Ordering::SeqCst) * 100 < jobs.len() * share {
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
     };
     reached(20).await;
     node.freeze(Duration::from_secs(5));
     reached(35).await;
-    day.kill();
+    service.kill();
     reached(60).await;
-    day.kill();
+    service.kill();
     let mut by_payment: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
     let mut good = BTreeMap::new();
     for caller in callers {
-        for (job, told) in caller.await.expect("a caller") {
+        for (job, answer) in caller.await.expect("a caller") {
             good.insert(job.payment, job.good);
-            by_payment.entry(job.payment).or_default().push(told);
+            by_payment.entry(job.payment).or_default().push(answer);
         }
     }
     let mut moved = U256::ZERO;
     for (payment, answers) in &by_payment {
-        for told in answers {
-            assert_eq!(told["success"], good[payment], "{payment}: {told}");
-            assert_eq!(told["transaction"], answers[0]["transaction"], "{payment}: one hash");
+        for answer in answers {
+            assert_eq!(answer["success"], good[payment], "{payment}: {answer}");
+            assert_eq!(answer["transaction"], answers[0]["transaction"], "{payment}: one hash");
             if !good[payment] {
-                assert_eq!(told["errorReason"], "invalid_signature", "{told}");
+                assert_eq!(answer["errorReason"], "invalid_signature", "{answer}");
             }
         }
         let terms = &paid[*payment].terms;
@@ -163,16 +163,16 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
     assert_eq!(by_payment.len(), count);
     assert_eq!(chain.balance_of(SHOP).await.expect("told") - before, moved);
     chain.set_automine(true).await.expect("set");
-    assert_tidy(&chain, &day.home, "the end of the day").await;
+    assert_tidy(&chain, &service.home, "the end of the day").await;
     assert_nothing_reverted(&chain, &by_payment).await;
 }
 
 /// Asserts that every transaction named in an answer succeeded.
 async fn assert_nothing_reverted(
     chain: &bursar_devnet::Devnet,
-    told: &BTreeMap<usize, Vec<Value>>,
+    answer: &BTreeMap<usize, Vec<Value>>,
 ) {
-    let hashes = told.values().flatten().filter_map(|told| told["transaction"].as_str());
+    let hashes = answer.values().flatten().filter_map(|answer| answer["transaction"].as_str());
     let hashes: std::collections::BTreeSet<B256> =
         hashes.filter_map(|text| text.parse().ok()).collect();
     for hash in hashes {

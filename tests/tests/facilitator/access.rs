@@ -47,17 +47,17 @@ async fn with_api_keys_configured_a_caller_needs_one() {
         &[("x-api-key", &digest)],
     ];
     for headers in refused {
-        let (status, told) = stage.ask(&body, headers).await;
-        assert_eq!(status, 401, "{headers:?}: {told}");
-        assert!(told["error"].is_string() && told.get("isValid").is_none(), "{told}");
+        let (status, answer) = stage.ask(&body, headers).await;
+        assert_eq!(status, 401, "{headers:?}: {answer}");
+        assert!(answer["error"].is_string() && answer.get("isValid").is_none(), "{answer}");
         let settle = stage.facilitator.post("/settle", &body).await;
         assert_eq!(settle.0, 401);
         // Without a key, even the validity of the body stays hidden.
         assert_eq!(stage.facilitator.post_text("/verify", "{").await.0, 401);
     }
     for headers in [("x-api-key", "key of shop"), ("authorization", "Bearer key of stall")] {
-        let (status, told) = stage.ask(&body, &[headers]).await;
-        assert_eq!((status, &told["isValid"]), (200, &json!(true)), "{headers:?}");
+        let (status, answer) = stage.ask(&body, &[headers]).await;
+        assert_eq!((status, &answer["isValid"]), (200, &json!(true)), "{headers:?}");
     }
     // Endpoints that servers read before they have a payment need no key.
     for path in ["/supported", "/health", "/contracts"] {
@@ -88,11 +88,11 @@ async fn only_a_trusted_proxy_determines_the_client_address() {
         return;
     };
     let body = json!({});
-    let mut told = Vec::new();
+    let mut answer = Vec::new();
     for caller in ["1.1.1.1", "2.2.2.2", "3.3.3.3"] {
-        told.push(stage.ask(&body, &[("x-forwarded-for", caller)]).await.0);
+        answer.push(stage.ask(&body, &[("x-forwarded-for", caller)]).await.0);
     }
-    assert_eq!(told, [400, 400, 429], "a header does not make another caller");
+    assert_eq!(answer, [400, 400, 429], "a header does not make another caller");
     let stage = {
         let chain = stage.chain.clone();
         stage.facilitator.stop().await;

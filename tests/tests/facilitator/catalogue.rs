@@ -17,10 +17,10 @@ fn keys(object: &Value) -> BTreeSet<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn supported_is_what_official_libraries_parse() {
     let Some(stage) = Stage::set(BASE, 2, "").await else { return };
-    let (status, told) = stage.facilitator.get("/supported").await;
+    let (status, answer) = stage.facilitator.get("/supported").await;
     assert_eq!(status, 200);
     // The shape that zod and pydantic check: objects, strings, lists of strings by name.
-    let kinds = told["kinds"].as_array().expect("a list");
+    let kinds = answer["kinds"].as_array().expect("a list");
     let kind = |version: u64, network: &str| {
         kinds.iter().any(|kind| {
             kind["x402Version"].as_u64() == Some(version)
@@ -29,28 +29,28 @@ async fn supported_is_what_official_libraries_parse() {
                 && kind.get("extra").is_none_or(Value::is_object)
         })
     };
-    assert!(kind(2, "eip155:8453") && kind(1, "base"), "{told}");
+    assert!(kind(2, "eip155:8453") && kind(1, "base"), "{answer}");
     let served = BTreeSet::from(["eip155:8453", "base"]);
     for kind in kinds {
         assert!(served.contains(kind["network"].as_str().expect("a text")), "{kind}");
         assert!([1, 2].contains(&kind["x402Version"].as_u64().expect("a number")), "{kind}");
     }
-    let extensions = told["extensions"].as_array().expect("a list");
-    assert!(extensions.iter().all(Value::is_string), "{told}");
+    let extensions = answer["extensions"].as_array().expect("a list");
+    assert!(extensions.iter().all(Value::is_string), "{answer}");
     let signers = json!(stage.home.signers);
     for name in ["eip155:*", "eip155:8453"] {
-        let mut told = told["signers"][name].as_array().expect("a list").clone();
+        let mut answer = answer["signers"][name].as_array().expect("a list").clone();
         let mut expected = signers.as_array().expect("a list").clone();
-        told.sort_by_key(Value::to_string);
+        answer.sort_by_key(Value::to_string);
         expected.sort_by_key(Value::to_string);
-        assert_eq!(told, expected, "{name}");
+        assert_eq!(answer, expected, "{name}");
     }
-    assert_eq!(keys(&told["signers"]), BTreeSet::from(["eip155:*", "eip155:8453"]));
+    assert_eq!(keys(&answer["signers"]), BTreeSet::from(["eip155:*", "eip155:8453"]));
     // Fields that only the specification has.
-    assert_eq!(told["x402Version"], 2);
-    assert!(told["schemes"].as_array().expect("a list").contains(&json!("exact")));
+    assert_eq!(answer["x402Version"], 2);
+    assert!(answer["schemes"].as_array().expect("a list").contains(&json!("exact")));
     for method in ["eip3009", "permit2", "prism", "smartWallet"] {
-        assert_eq!(told["capabilities"][method], true, "{method}");
+        assert_eq!(answer["capabilities"][method], true, "{method}");
     }
     stage.facilitator.stop().await;
 }
@@ -58,43 +58,43 @@ async fn supported_is_what_official_libraries_parse() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_summary_is_the_specifications_table() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    let (status, told) = stage.facilitator.get("/supported?view=summary").await;
+    let (status, answer) = stage.facilitator.get("/supported?view=summary").await;
     assert_eq!(status, 200);
-    assert_eq!(keys(&told), BTreeSet::from(["x402Version", "kinds", "extensions", "signers"]));
-    assert!(told["x402Version"].is_u64(), "{told}");
-    let kinds = told["kinds"].as_array().expect("a list");
+    assert_eq!(keys(&answer), BTreeSet::from(["x402Version", "kinds", "extensions", "signers"]));
+    assert!(answer["x402Version"].is_u64(), "{answer}");
+    let kinds = answer["kinds"].as_array().expect("a list");
     let known = [json!("exact"), json!("upto"), json!("batch-settlement")];
-    assert!(kinds.contains(&known[0]) && kinds.iter().all(|kind| known.contains(kind)), "{told}");
-    assert_eq!(keys(&told["extensions"]), BTreeSet::from(["eip3009", "permit2", "smartWallet"]));
-    assert!(told["extensions"].as_object().expect("named").values().all(Value::is_boolean));
-    assert_eq!(told["signers"], json!({ "eip155:8453": stage.home.signers }));
-    let (status, told) = stage.facilitator.get("/supported?view=other").await;
+    assert!(kinds.contains(&known[0]) && kinds.iter().all(|kind| known.contains(kind)), "{answer}");
+    assert_eq!(keys(&answer["extensions"]), BTreeSet::from(["eip3009", "permit2", "smartWallet"]));
+    assert!(answer["extensions"].as_object().expect("named").values().all(Value::is_boolean));
+    assert_eq!(answer["signers"], json!({ "eip155:8453": stage.home.signers }));
+    let (status, answer) = stage.facilitator.get("/supported?view=other").await;
     assert_eq!(status, 400);
-    assert!(told["error"].is_string());
+    assert!(answer["error"].is_string());
     stage.facilitator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_and_contracts_list_the_configured_networks() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    let (status, told) = stage.facilitator.get("/health").await;
+    let (status, answer) = stage.facilitator.get("/health").await;
     assert_eq!(status, 200);
-    assert_eq!(keys(&told), BTreeSet::from(["status", "version", "networks"]));
-    assert_eq!(told["status"], "healthy");
-    assert!(told["version"].as_str().is_some_and(|version| !version.is_empty()));
+    assert_eq!(keys(&answer), BTreeSet::from(["status", "version", "networks"]));
+    assert_eq!(answer["status"], "healthy");
+    assert!(answer["version"].as_str().is_some_and(|version| !version.is_empty()));
     let names: BTreeSet<String> = CHAINS.map(|chain| format!("eip155:{chain}")).into();
     for name in &names {
-        assert!(told["networks"][name]["configured"].is_boolean(), "{name}: {told}");
+        assert!(answer["networks"][name]["configured"].is_boolean(), "{name}: {answer}");
     }
-    for (name, network) in told["networks"].as_object().expect("named") {
+    for (name, network) in answer["networks"].as_object().expect("named") {
         assert_eq!(network, &json!({ "configured": name == "eip155:8453" }), "{name}");
     }
-    let (status, told) = stage.facilitator.get("/contracts").await;
+    let (status, answer) = stage.facilitator.get("/contracts").await;
     assert_eq!(status, 200);
     let prism = json!(bursar_tests::payer::PRISM);
     let row = networks::by_text("base").expect("a row");
     for name in ["eip155:8453", row.v1_names[0]] {
-        assert_eq!(told[name]["prism"], prism, "{name}");
+        assert_eq!(answer[name]["prism"], prism, "{name}");
     }
     stage.facilitator.stop().await;
 }
@@ -134,8 +134,8 @@ async fn other_paths_and_methods_are_refused_in_json() {
         if method == "HEAD" {
             assert!(body.is_empty(), "{method} {path}");
         } else {
-            let told: Value = serde_json::from_slice(&body).expect("JSON");
-            assert!(status == 200 || told["error"].is_string(), "{method} {path}: {told}");
+            let reply: Value = serde_json::from_slice(&body).expect("JSON");
+            assert!(status == 200 || reply["error"].is_string(), "{method} {path}: {reply}");
         }
     }
     stage.facilitator.stop().await;

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use bursar_tests::payer::TransferMethod;
 
-use crate::stage::{BASE, Stage, furnished};
+use crate::stage::{BASE, Stage, prepared_home};
 
-async fn found(home: &Home) -> Vec<Finding> {
+async fn findings(home: &Home) -> Vec<Finding> {
     let all = check(&home.config()).await.expect("it would start");
     all.into_iter().filter(|finding| finding.about == "Base").collect()
 }
 
-fn says(found: &[Finding], mark: Mark, word: &str) -> bool {
+fn reports(found: &[Finding], mark: Mark, word: &str) -> bool {
     found.iter().any(|finding| finding.mark == mark && finding.text.contains(word))
 }
 
@@ -27,24 +27,24 @@ fn says(found: &[Finding], mark: Mark, word: &str) -> bool {
 async fn check_reports_what_is_present_and_what_is_missing() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let bare = Home::new(chain.network(), chain.url(), 1, "", "");
-    let told = found(&bare).await;
-    assert!(says(&told, Mark::Bad, "fund it"), "{told:#?}");
-    assert!(says(&told, Mark::Mind, "is not a facilitator of Prism"), "{told:#?}");
-    assert!(says(&told, Mark::Good, "signs as USD Coin 2"), "{told:#?}");
+    let answer = findings(&bare).await;
+    assert!(reports(&answer, Mark::Bad, "fund it"), "{answer:#?}");
+    assert!(reports(&answer, Mark::Mind, "is not a facilitator of Prism"), "{answer:#?}");
+    assert!(reports(&answer, Mark::Good, "signs as USD Coin 2"), "{answer:#?}");
 
-    let whole = furnished(&chain, chain.url(), 2, "", "").await;
-    let told = found(&whole).await;
-    assert!(told.iter().all(|finding| finding.mark == Mark::Good), "{told:#?}");
+    let whole = prepared_home(&chain, chain.url(), 2, "", "").await;
+    let answer = findings(&whole).await;
+    assert!(answer.iter().all(|finding| finding.mark == Mark::Good), "{answer:#?}");
 
     let no_code = json!([bursar_tests::payer::PROXY, "0x"]);
     chain.request("anvil_setCode", no_code).await.expect("set");
-    let told = found(&whole).await;
-    assert!(says(&told, Mark::Mind, "exact Permit2 proxy is missing at"), "{told:#?}");
+    let answer = findings(&whole).await;
+    assert!(reports(&answer, Mark::Mind, "exact Permit2 proxy is missing at"), "{answer:#?}");
 
     chain.kill();
-    let told = found(&whole).await;
-    assert!(told.iter().all(|finding| finding.mark == Mark::Bad), "{told:#?}");
-    assert!(says(&told, Mark::Bad, "no endpoint"), "{told:#?}");
+    let answer = findings(&whole).await;
+    assert!(answer.iter().all(|finding| finding.mark == Mark::Bad), "{answer:#?}");
+    assert!(reports(&answer, Mark::Bad, "no endpoint"), "{answer:#?}");
 }
 
 /// Runs the `status` command against this metrics address.
@@ -60,8 +60,8 @@ async fn status(home: &Home, metrics: &str) -> Output {
 async fn status_reports_balances_spent_gas_and_a_stopped_facilitator() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    let told = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 700).body(2)).await;
-    assert_eq!(told["success"], true, "{told}");
+    let reply = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 700).body(2)).await;
+    assert_eq!(reply["success"], true, "{reply}");
     let metrics = stage.facilitator.running.metrics_address.expect("metrics").to_string();
     let _mining = stage.keep_mining();
     let end = Instant::now() + Duration::from_secs(30);

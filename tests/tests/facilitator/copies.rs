@@ -47,7 +47,7 @@ async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash
     {
         let payer = stage.payer().await;
         let body = stage.pay(&payer, method, 5_000).body(2);
-        let answers = join_all((0..copies).map(|_one| stage.settle_copy(&body))).await;
+        let answers = join_all((0..copies).map(|_one| stage.settle_without_key(&body))).await;
         assert_eq!(outcomes(&answers), one_success(copies), "{method:?}");
         let success = answers.iter().find(|answer| answer["success"] == true).expect("one");
         for answer in answers.iter().filter(|answer| answer["success"] == false) {
@@ -57,7 +57,7 @@ async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash
             assert!(answer["errorMessage"].as_str().expect("text").contains(hash), "{answer}");
         }
         // A later request does not receive it either.
-        assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+        assert_eq!(stage.settle_without_key(&body).await["errorReason"], "duplicate_settlement");
         let verdict = stage.verify(&body).await;
         assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
     }
@@ -69,12 +69,12 @@ async fn a_success_that_was_returned_is_not_returned_again_after_a_restart() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
-    assert_eq!(stage.settle_copy(&body).await["success"], true);
+    assert_eq!(stage.settle_without_key(&body).await["success"], true);
     let Stage { chain, facilitator, home } = stage;
     facilitator.stop().await;
     let facilitator = home.start_again().await;
     let stage = Stage { chain, facilitator, home };
-    assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+    assert_eq!(stage.settle_without_key(&body).await["errorReason"], "duplicate_settlement");
     assert_eq!(stage.verify(&body).await["invalidReason"], "duplicate_settlement");
     stage.facilitator.stop().await;
 }
@@ -90,7 +90,7 @@ async fn the_request_that_repeats_its_key_receives_the_success_again_and_no_othe
     for _again in 0..3 {
         assert_eq!(by("mine").await, first);
         assert_eq!(by("another").await["errorReason"], "duplicate_settlement");
-        assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+        assert_eq!(stage.settle_without_key(&body).await["errorReason"], "duplicate_settlement");
     }
     let (_status, verdict) = stage.facilitator.post_by("/verify", &body, "mine").await;
     assert_eq!(
@@ -108,7 +108,7 @@ async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
-    let pending = stage.settle_copy(&body).await;
+    let pending = stage.settle_without_key(&body).await;
     assert_eq!(pending["errorReason"], "settlement_pending", "{pending}");
     // A merchant verifies before it settles again.
     assert_eq!(stage.verify(&body).await["isValid"], true);
@@ -116,10 +116,10 @@ async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
     stage.chain.mine(1).await.expect("mined");
     let mut answers = Vec::new();
     for _copy in 0..8 {
-        answers.push(stage.settle_copy(&body).await);
+        answers.push(stage.settle_without_key(&body).await);
         while answers.last().is_some_and(|last| last["errorReason"] == "settlement_pending") {
             answers.pop();
-            answers.push(stage.settle_copy(&body).await);
+            answers.push(stage.settle_without_key(&body).await);
         }
     }
     assert_eq!(outcomes(&answers), one_success(8));
@@ -139,12 +139,12 @@ async fn a_success_returned_to_a_repeat_with_its_key_goes_to_no_copy() {
     assert_eq!(by("mine").await["errorReason"], "settlement_pending");
     stage.chain.set_automine(true).await.expect("set");
     stage.chain.mine(1).await.expect("mined");
-    let mut told = by("mine").await;
-    while told["errorReason"] == "settlement_pending" {
-        told = by("mine").await;
+    let mut answer = by("mine").await;
+    while answer["errorReason"] == "settlement_pending" {
+        answer = by("mine").await;
     }
-    assert_eq!(told["success"], true, "{told}");
-    assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(stage.settle_without_key(&body).await["errorReason"], "duplicate_settlement");
     assert_eq!(by("another").await["errorReason"], "duplicate_settlement");
     assert_eq!(by("mine").await["success"], true);
     stage.facilitator.stop().await;
@@ -165,7 +165,7 @@ async fn a_payment_in_flight_fails_verification_for_other_callers() {
         stage.chain.mine(1).await.expect("mined");
         verdict
     };
-    let (settled, verdict) = tokio::join!(stage.settle_copy(&body), looks);
+    let (settled, verdict) = tokio::join!(stage.settle_without_key(&body), looks);
     assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
     assert_eq!(settled["success"], true, "{settled}");
     stage.facilitator.stop().await;
@@ -190,16 +190,16 @@ async fn an_undelivered_success_goes_to_the_next_request() {
     until_sent(&stage).await;
     drop(connection);
     stage.chain.mine(1).await.expect("mined");
-    let mut told = stage.settle_copy(&body).await;
-    while told["errorReason"] == "settlement_pending"
-        || told["errorReason"] == "duplicate_settlement"
+    let mut answer = stage.settle_without_key(&body).await;
+    while answer["errorReason"] == "settlement_pending"
+        || answer["errorReason"] == "duplicate_settlement"
     {
         // Until the facilitator notices that the connection is gone.
         sleep(Duration::from_millis(20)).await;
-        told = stage.settle_copy(&body).await;
+        answer = stage.settle_without_key(&body).await;
     }
-    assert_eq!(told["success"], true, "{told}");
-    assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(stage.settle_without_key(&body).await["errorReason"], "duplicate_settlement");
     stage.facilitator.stop().await;
 }
 
@@ -208,7 +208,7 @@ async fn with_repeats_set_to_success_every_copy_receives_it() {
     let Some(stage) = Stage::set(BASE, 1, "repeats = \"success\"").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
-    let answers = join_all((0..16).map(|_one| stage.settle_copy(&body))).await;
+    let answers = join_all((0..16).map(|_one| stage.settle_without_key(&body))).await;
     assert_eq!(outcomes(&answers), BTreeMap::from([("success".to_owned(), 16)]));
     stage.facilitator.stop().await;
 }

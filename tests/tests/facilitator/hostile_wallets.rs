@@ -9,24 +9,24 @@ use bursar_tests::payer::{PaymentTerms, PERMIT2, SignedPayment, Payer, TransferM
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::stage::{BASE, PURSE, SHOP, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
 use crate::verdict::{Refusal, check_settle, check_verify, with};
 
 /// Gas: the default limit for a contract's payment, plus its transaction's overhead.
-const CAP: u64 = 660_000 + 40 * 800;
+const GAS_CAP: u64 = 660_000 + 40 * 800;
 /// Gas: more than the transfer of one plain payer uses.
-const PLAIN: u64 = 250_000;
+const PLAIN_GAS: u64 = 250_000;
 /// Mode numbers in the wallet's source.
 const BURNS_GAS: u8 = 4;
 const BURNS_WHEN_SENT: u8 = 5;
 const BURNS_BELOW: u8 = 7;
 /// Upper bound for the time of one answer.
-const LONG: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Stage {
     async fn number(&self, method: &str, params: Value) -> U256 {
-        let told = self.chain.request(method, params).await.expect("answered");
-        serde_json::from_value(told).expect("a number")
+        let answer = self.chain.request(method, params).await.expect("answered");
+        serde_json::from_value(answer).expect("a number")
     }
 
     /// Returns the signer's balance, in wei.
@@ -58,7 +58,7 @@ impl Stage {
     async fn hostile(&self, owner: &Payer, mode: WalletMode) -> Address {
         let wallet = self.chain.deploy_hostile_wallet(owner.address(), mode).await;
         let wallet = wallet.expect("deployed");
-        self.chain.mint(wallet, PURSE).await.expect("minted");
+        self.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
         self.chain.approve_as(wallet, self.coin(), PERMIT2).await.expect("approved");
         wallet
     }
@@ -86,17 +86,17 @@ impl Stage {
 
 /// A wallet's modes at verification and at settlement, and the verdict (`None`: either one is fine).
 struct Case {
-    at_look: WalletMode,
+    at_verification: WalletMode,
     when_settled: WalletMode,
     good: Option<bool>,
 }
 
 fn always(mode: WalletMode, good: Option<bool>) -> Case {
-    Case { at_look: mode, when_settled: mode, good }
+    Case { at_verification: mode, when_settled: mode, good }
 }
 
 fn cases() -> Vec<Case> {
-    let then = |when_settled| Case { at_look: WalletMode::Honest, when_settled, good: Some(false) };
+    let then = |when_settled| Case { at_verification: WalletMode::Honest, when_settled, good: Some(false) };
     vec![
         always(WalletMode::Honest, Some(true)),
         always(WalletMode::Reverts, Some(false)),
@@ -123,19 +123,19 @@ fn cases() -> Vec<Case> {
 async fn hostile_wallets_by(method: TransferMethod) {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let neighbour = stage.payer().await;
-    for Case { at_look, when_settled, good } in cases() {
-        let case = format!("{method:?}, {at_look:?} and then {when_settled:?}");
+    for Case { at_verification, when_settled, good } in cases() {
+        let case = format!("{method:?}, {at_verification:?} and then {when_settled:?}");
         let owner = Payer::random();
-        let wallet = stage.hostile(&owner, at_look).await;
+        let wallet = stage.hostile(&owner, at_verification).await;
         let body = stage.pay_from(&owner, method, wallet).body(2);
-        let told = timeout(LONG, stage.verify(&body)).await.expect(&case);
-        check_verify(&case, &told);
+        let answer = timeout(ANSWER_TIMEOUT, stage.verify(&body)).await.expect(&case);
+        check_verify(&case, &answer);
         if let Some(good) = good
-            && at_look == when_settled
+            && at_verification == when_settled
         {
-            assert_eq!(told["isValid"], good, "{case}: {told}");
+            assert_eq!(answer["isValid"], good, "{case}: {answer}");
         }
-        if at_look != when_settled {
+        if at_verification != when_settled {
             stage.chain.set_hostile_mode(wallet, when_settled).await.expect("set");
         }
         let block = stage.number("eth_blockNumber", json!([])).await;
@@ -144,22 +144,22 @@ async fn hostile_wallets_by(method: TransferMethod) {
         let mining = stage.keep_mining();
         let beside = stage.pay(&neighbour, TransferMethod::Eip3009, 77).body(2);
         let both = async { tokio::join!(stage.settle(&body), stage.settle(&beside)) };
-        let (told, theirs) = timeout(LONG, both).await.expect(&case);
+        let (answer, theirs) = timeout(ANSWER_TIMEOUT, both).await.expect(&case);
         assert_eq!(theirs["success"], true, "{case}: a neighbour: {theirs}");
         drop(mining);
-        check_settle(&case, &body, &told);
+        check_settle(&case, &body, &answer);
         if let Some(good) = good {
-            assert_eq!(told["success"], good, "{case}: {told}");
+            assert_eq!(answer["success"], good, "{case}: {answer}");
         }
         let moved = had - stage.balance(wallet).await;
-        let expected = if told["success"] == true { 1_000 } else { 0 };
-        assert_eq!(moved, U256::from(expected), "{case}: {told}");
+        let expected = if answer["success"] == true { 1_000 } else { 0 };
+        assert_eq!(moved, U256::from(expected), "{case}: {answer}");
         let (each, fees) = stage.used_since(block).await;
         let used: u64 = each.iter().sum();
         // A wallet that burned gas is not tried again: at most one attempt may cost up to the cap.
         let attempts = if good == Some(false) { 0 } else { 1 };
-        assert!(used <= PLAIN + attempts * CAP, "{case}: {each:?}");
-        assert!(each.iter().all(|used| *used <= CAP), "{case}: {each:?}");
+        assert!(used <= PLAIN_GAS + attempts * GAS_CAP, "{case}: {each:?}");
+        assert!(each.iter().all(|used| *used <= GAS_CAP), "{case}: {each:?}");
         assert_eq!(coin - stage.coin_of_signer().await, fees, "{case}: nothing else was paid");
     }
     stage.facilitator.stop().await;
@@ -181,9 +181,9 @@ async fn a_wallet_that_burns_gas_when_sent_is_reported_as_a_failed_transaction()
     let owner = Payer::random();
     let wallet = stage.hostile(&owner, WalletMode::BurnsWhenSent).await;
     let _mining = stage.keep_mining();
-    let told = stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
-    assert_eq!(told["errorReason"], "invalid_exact_evm_transaction_failed", "{told}");
-    assert_eq!(told["transaction"], "", "{told}");
+    let answer = stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
+    assert_eq!(answer["errorReason"], "invalid_exact_evm_transaction_failed", "{answer}");
+    assert_eq!(answer["transaction"], "", "{answer}");
     stage.facilitator.stop().await;
 }
 
@@ -217,12 +217,12 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
 }
 
 /// Plans a wallet that is not deployed, and gives it money.
-async fn planned(stage: &Stage, owner: &Payer) -> (PaymentTerms, Address, Bytes) {
+async fn counterfactual_wallet(stage: &Stage, owner: &Payer) -> (PaymentTerms, Address, Bytes) {
     let mut terms = owner.terms(stage.network(), SHOP, 1_000);
     let planned = stage.chain.counterfactual(owner.address(), terms.nonce.into()).await;
     let planned = planned.expect("planned");
     terms.from = planned.wallet;
-    stage.chain.mint(terms.from, PURSE).await.expect("minted");
+    stage.chain.mint(terms.from, INITIAL_BALANCE).await.expect("minted");
     stage.chain.approve_as(terms.from, stage.coin(), PERMIT2).await.expect("approved");
     // No contract can be deployed at an address with a nonce (EIP-684): keep the approval, reset the nonce.
     stage.chain.request("anvil_setNonce", json!([terms.from, "0x0"])).await.expect("set");
@@ -235,8 +235,8 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         let block = stage.number("eth_blockNumber", json!([])).await;
         let (owner, thief) = (Payer::random(), Payer::random());
-        let (terms, factory, data) = planned(&stage, &owner).await;
-        let (other, _factory, others) = planned(&stage, &Payer::random()).await;
+        let (terms, factory, data) = counterfactual_wallet(&stage, &owner).await;
+        let (other, _factory, others) = counterfactual_wallet(&stage, &Payer::random()).await;
         let refusal = |case, code, paid: SignedPayment| Refusal {
             case,
             code,
@@ -264,8 +264,8 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
         stage.refuses(&[forged]).await;
         let body = wrapped(&owner, factory, &data).body(2);
         assert_eq!(stage.verify(&body).await["isValid"], true, "{method:?}");
-        let told = stage.settle(&body).await;
-        assert_eq!(told["success"], true, "{method:?}: {told}");
+        let answer = stage.settle(&body).await;
+        assert_eq!(answer["success"], true, "{method:?}: {answer}");
         let code = stage.chain.request("eth_getCode", json!([other.from, "latest"])).await;
         assert_eq!(code.expect("code"), "0x", "{method:?}: nobody else's wallet was deployed");
     }
@@ -276,7 +276,7 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
 async fn a_wallet_that_was_deployed_by_its_payment_pays_again_at_once() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let owner = Payer::random();
-    let (terms, factory, data) = planned(&stage, &owner).await;
+    let (terms, factory, data) = counterfactual_wallet(&stage, &owner).await;
     // The facilitator has now cached that the account has no code.
     let early = owner.pay(TransferMethod::Eip3009, &terms).body(2);
     assert_eq!(stage.verify(&early).await["isValid"], false);
@@ -284,8 +284,8 @@ async fn a_wallet_that_was_deployed_by_its_payment_pays_again_at_once() {
     assert_eq!(stage.verify(&first).await["isValid"], true);
     assert_eq!(stage.settle(&first).await["success"], true);
     let next = PaymentTerms { nonce: B256::repeat_byte(2), ..terms };
-    let told = stage.settle(&owner.pay(TransferMethod::Eip3009, &next).body(2)).await;
-    assert_eq!(told["success"], true, "{told}");
+    let answer = stage.settle(&owner.pay(TransferMethod::Eip3009, &next).body(2)).await;
+    assert_eq!(answer["success"], true, "{answer}");
     stage.facilitator.stop().await;
 }
 
@@ -298,11 +298,11 @@ async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
     let block = stage.number("eth_blockNumber", json!([])).await;
     let _mining = stage.keep_mining();
     for _payment in 0..4 {
-        let told = stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
-        assert_eq!(told["success"], false, "{told}");
+        let answer = stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
+        assert_eq!(answer["success"], false, "{answer}");
     }
     let (each, _fees) = stage.used_since(block).await;
-    assert!(each.iter().sum::<u64>() <= CAP, "{each:?}");
+    assert!(each.iter().sum::<u64>() <= GAS_CAP, "{each:?}");
     stage.facilitator.stop().await;
 }
 
@@ -320,8 +320,8 @@ async fn an_account_that_gets_code_after_verification_is_settled_alone() {
     stage.give_code(&payer, &code, BURNS_WHEN_SENT).await;
     let block = stage.number("eth_blockNumber", json!([])).await;
     let _mining = stage.keep_mining();
-    let (theirs, told) = tokio::join!(stage.settle(&good), stage.settle(&bad));
-    assert_eq!(told["success"], false, "{told}");
+    let (theirs, answer) = tokio::join!(stage.settle(&good), stage.settle(&bad));
+    assert_eq!(answer["success"], false, "{answer}");
     assert_eq!(theirs["success"], true, "{theirs}");
     let (each, _fees) = stage.used_since(block).await;
     assert_eq!(each.len(), 2, "each once, and alone: {each:?}");
@@ -340,19 +340,19 @@ async fn a_payer_of_an_unexpected_kind_is_checked_again_as_what_it_is() {
     let amount =
         json!([payer.address(), B256::with_last_byte(1), B256::from(U256::from(1_000_000))]);
     stage.chain.request("anvil_setStorageAt", amount).await.expect("set");
-    let told = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 80).body(2)).await;
-    assert_eq!(told["success"], false, "{told}");
-    assert_eq!(told["transaction"], "", "{told}");
+    let answer = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 80).body(2)).await;
+    assert_eq!(answer["success"], false, "{answer}");
+    assert_eq!(answer["transaction"], "", "{answer}");
     assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new());
     // A deployed wallet, whose factory burns all its gas when asked to deploy it again.
     let owner = Payer::random();
-    let (terms, factory, data) = planned(&stage, &owner).await;
+    let (terms, factory, data) = counterfactual_wallet(&stage, &owner).await;
     deployed_by_somebody(&stage, factory, &data).await;
     let paid = owner.pay_undeployed(TransferMethod::Eip3009, &terms, factory, &data);
-    let told = stage.settle(&paid.body(2)).await;
-    assert_eq!(told["success"], true, "{told}");
+    let answer = stage.settle(&paid.body(2)).await;
+    assert_eq!(answer["success"], true, "{answer}");
     let (each, _fees) = stage.used_since(block).await;
-    assert!(each.len() == 1 && each[0] < PLAIN, "{each:?}");
+    assert!(each.len() == 1 && each[0] < PLAIN_GAS, "{each:?}");
     stage.facilitator.stop().await;
 }
 

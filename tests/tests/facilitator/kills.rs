@@ -13,10 +13,10 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::stage::{BASE, PURSE, SHOP, furnished};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, prepared_home};
 
-const PATIENCE: Duration = Duration::from_secs(40);
-const PAUSE: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_secs(40);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Each failpoint, and the hits (counted from 1) at which the process dies, one per run.
 const POINTS: [(&str, &[u8]); 18] = [
@@ -74,7 +74,7 @@ pub(crate) async fn settle_all(
 ) -> usize {
     let mut process = home.start_process(fault);
     let mut deaths = 0;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         assert!(Instant::now() < end, "{case}: {}", log(home));
         let asked = bodies.iter().map(|body| ask(&process.url, "/settle", body));
@@ -85,14 +85,14 @@ pub(crate) async fn settle_all(
             continue;
         }
         for answer in answers.iter().flatten() {
-            let (_status, told) = answer;
+            let (_status, reply) = answer;
             // If no node has the transaction when the answer is due, it is withdrawn or its state is unknown.
             let reasons = ["settlement_pending", "settlement_withdrawn", "unexpected_settle_error"];
-            let reason = told["errorReason"].as_str().unwrap_or_default();
-            assert!(told["success"] == true || reasons.contains(&reason), "{case}: {told}");
+            let reason = reply["errorReason"].as_str().unwrap_or_default();
+            assert!(reply["success"] == true || reasons.contains(&reason), "{case}: {reply}");
         }
         let settled = |answer: &Option<(u16, Value)>| {
-            answer.as_ref().is_some_and(|(_status, told)| told["success"] == true)
+            answer.as_ref().is_some_and(|(_status, reply)| reply["success"] == true)
         };
         if answers.iter().all(settled) {
             if fault.is_none() || deaths > 0 {
@@ -101,7 +101,7 @@ pub(crate) async fn settle_all(
             // Some failpoints are reached only once blocks are final.
             chain.mine(1).await.expect("mined");
         }
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -113,8 +113,8 @@ fn log(home: &Home) -> String {
 pub(crate) async fn assert_tidy(chain: &Devnet, home: &Home, case: &str) {
     for signer in &home.signers {
         let count = async |tag: &str| {
-            let told = chain.request("eth_getTransactionCount", json!([signer, tag])).await;
-            told.expect("told").as_str().expect("text").to_owned()
+            let answer = chain.request("eth_getTransactionCount", json!([signer, tag])).await;
+            answer.expect("told").as_str().expect("text").to_owned()
         };
         assert_eq!(count("latest").await, count("pending").await, "{case}");
     }
@@ -127,12 +127,12 @@ async fn killed_at(point: &str, time: u8) {
     let fault = format!("{point}:{time}");
     // Six payments make at least two transactions, however quickly they arrive.
     let home =
-        furnished(&chain, chain.url(), 1, "wait_ms = 1500\nin_flight = 2\nbatch_calls = 3", "")
+        prepared_home(&chain, chain.url(), 1, "wait_ms = 1500\nin_flight = 2\nbatch_calls = 3", "")
             .await;
     let mut bodies = Vec::new();
     for n in 0..6 {
         let payer = Payer::random();
-        chain.mint(payer.address(), PURSE).await.expect("minted");
+        chain.mint(payer.address(), INITIAL_BALANCE).await.expect("minted");
         let terms = payer.terms(chain.network(), SHOP, 1_000 + n);
         bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }

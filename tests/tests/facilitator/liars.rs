@@ -7,7 +7,7 @@ use bursar_tests::payer::{Payer, TransferMethod};
 use futures::StreamExt;
 
 use crate::kills::{assert_tidy, settle_all};
-use crate::stage::{BASE, PURSE, SHOP, furnished};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, prepared_home};
 
 const PAYMENTS: u64 = 3;
 
@@ -18,11 +18,11 @@ async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let case = format!("{lies:?}, {fault:?}");
     let node = LyingRpc::in_front_of(chain.url()).await;
-    let home = furnished(&chain, &node.url, 1, "wait_ms = 1500\nin_flight = 2", "").await;
+    let home = prepared_home(&chain, &node.url, 1, "wait_ms = 1500\nin_flight = 2", "").await;
     let mut bodies = Vec::new();
     for n in 0..PAYMENTS {
         let payer = Payer::random();
-        chain.mint(payer.address(), PURSE).await.expect("minted");
+        chain.mint(payer.address(), INITIAL_BALANCE).await.expect("minted");
         let terms = payer.terms(chain.network(), SHOP, 1_000 + n);
         bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }

@@ -8,8 +8,8 @@ use bursar_devnet::{Call, TokenMode};
 use bursar_tests::payer::{PaymentTerms, PERMIT2, PRISM, SignedPayment, Payer, TransferMethod, token_domain};
 use serde_json::{Value, json};
 
-use crate::stage::{BASE, PURSE, SHOP, Stage};
-use crate::verdict::{check_settle, check_verify, terms};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
+use crate::verdict::{check_settle, check_verify, with_term};
 
 sol! {
     struct Part {
@@ -34,20 +34,20 @@ sol! {
 const AMOUNT: u64 = 10_000;
 const OTHER: Address = Address::repeat_byte(0x77);
 /// Storage slot of a hostile token's mode, after the slots of the honest token.
-const MODE_PLACE: u8 = 7;
+const MODE_SLOT: u8 = 7;
 
 /// A token, and a payer who holds it.
-struct Odd {
+struct TokenPayer {
     token: Address,
     payer: Payer,
 }
 
-impl Odd {
+impl TokenPayer {
     async fn new(stage: &Stage, mode: TokenMode) -> Self {
         let chain = &stage.chain;
         let token = chain.deploy_token("Odd", "1", mode).await.expect("deployed");
         let payer = Payer::random();
-        chain.mint_of(token, payer.address(), PURSE).await.expect("minted");
+        chain.mint_of(token, payer.address(), INITIAL_BALANCE).await.expect("minted");
         for spender in [PERMIT2, PRISM] {
             chain.approve_as(payer.address(), token, spender).await.expect("approved");
         }
@@ -111,18 +111,18 @@ async fn a_success_requires_that_exactly_the_amount_moved() {
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
         for mode in MODES {
             let case = format!("{method:?}, {mode:?}");
-            let odd = Odd::new(&stage, mode).await;
-            let body = odd.pay(&stage, method);
-            let told = stage.verify(&body).await;
-            check_verify(&case, &told);
+            let payer = TokenPayer::new(&stage, mode).await;
+            let body = payer.pay(&stage, method);
+            let answer = stage.verify(&body).await;
+            check_verify(&case, &answer);
             let settled = stage.settle(&body).await;
             check_settle(&case, &body, &settled);
-            let came = odd.has(&stage, SHOP).await;
-            let went = U256::from(PURSE) - odd.has(&stage, odd.payer.address()).await;
+            let came = payer.has(&stage, SHOP).await;
+            let went = U256::from(INITIAL_BALANCE) - payer.has(&stage, payer.payer.address()).await;
             let exact = came == U256::from(AMOUNT) && went == came;
             let success = settled["success"] == true;
             if success && !exact || success != is_good(method, mode) {
-                wrong.push(format!("{case}: {went} went and {came} came: {told} {settled}"));
+                wrong.push(format!("{case}: {went} went and {came} came: {answer} {settled}"));
             }
         }
     }
@@ -135,14 +135,14 @@ async fn a_token_that_starts_lying_after_verification_is_refused_at_settlement()
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         for mode in [TokenMode::DoesNothing, TokenMode::TakesFee, TokenMode::OnlyReports] {
-            let odd = Odd::new(&stage, TokenMode::Honest).await;
-            let body = odd.pay(&stage, method);
+            let payer = TokenPayer::new(&stage, TokenMode::Honest).await;
+            let body = payer.pay(&stage, method);
             assert_eq!(stage.verify(&body).await["isValid"], true, "{method:?}, {mode:?}");
-            stage.chain.set_token_mode(odd.token, mode).await.expect("set");
-            let told = stage.settle(&body).await;
+            stage.chain.set_token_mode(payer.token, mode).await.expect("set");
+            let answer = stage.settle(&body).await;
             let lied = "invalid_exact_evm_transfer_event_mismatch";
-            assert_eq!(told["errorReason"], lied, "{method:?}, {mode:?}: {told}");
-            assert_eq!(told["transaction"], "", "{method:?}, {mode:?}: {told}");
+            assert_eq!(answer["errorReason"], lied, "{method:?}, {mode:?}: {answer}");
+            assert_eq!(answer["transaction"], "", "{method:?}, {mode:?}: {answer}");
         }
     }
     stage.facilitator.stop().await;
@@ -156,8 +156,8 @@ async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
         // The token's numbers for: does nothing, takes a fee, moves silently.
         for mode in [1, 2, 4] {
-            let odd = Odd::new(&stage, TokenMode::Honest).await;
-            let body = odd.pay(&stage, method);
+            let payer = TokenPayer::new(&stage, TokenMode::Honest).await;
+            let body = payer.pay(&stage, method);
             stage.chain.set_automine(false).await.expect("set");
             let turns = async {
                 loop {
@@ -169,14 +169,14 @@ async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
                 let word = |number: u8| B256::with_last_byte(number);
-                let set = json!([odd.token, word(MODE_PLACE), word(mode)]);
+                let set = json!([payer.token, word(MODE_SLOT), word(mode)]);
                 stage.chain.request("anvil_setStorageAt", set).await.expect("set");
                 stage.chain.set_automine(true).await.expect("set");
                 stage.keep_mining()
             };
-            let (told, _mining) = tokio::join!(stage.settle(&body), turns);
-            check_settle("lies in the block", &body, &told);
-            assert_eq!(told["success"], false, "{method:?}, {mode}: {told}");
+            let (answer, _mining) = tokio::join!(stage.settle(&body), turns);
+            check_settle("lies in the block", &body, &answer);
+            assert_eq!(answer["success"], false, "{method:?}, {mode}: {answer}");
         }
     }
     stage.facilitator.stop().await;
@@ -211,8 +211,8 @@ async fn an_unrelated_transfer_in_the_same_transaction_settles_no_authorization(
     stage.chain.request("anvil_setBalance", coin).await.expect("set");
     let call = Call::new(sender, together, &ITogether::aggregate3Call { parts });
     stage.chain.send_as(&call).await.expect("sent");
-    let told = stage.settle(&payer.pay(TransferMethod::Eip3009, &ours).body(2)).await;
-    assert_eq!(told["success"], false, "{told}");
-    assert_eq!(told["transaction"], "", "{told}");
+    let answer = stage.settle(&payer.pay(TransferMethod::Eip3009, &ours).body(2)).await;
+    assert_eq!(answer["success"], false, "{answer}");
+    assert_eq!(answer["transaction"], "", "{answer}");
     stage.facilitator.stop().await;
 }

@@ -16,7 +16,7 @@ const ABOVE_ALL: &str =
     "115792089237316195423570985008687907853269984665640564039457584007913129639936";
 
 /// Sets up a stage whose facilitator reaches its node through a call counter.
-async fn counted() -> Option<(Stage, CountingRpc)> {
+async fn stage_with_counter() -> Option<(Stage, CountingRpc)> {
     let chain = full_chain_or_skip(BASE).await?;
     let node = CountingRpc::in_front_of(chain.url()).await;
     let stage = Stage::through(chain, &node.url, 1, "", "").await;
@@ -127,7 +127,7 @@ fn odd_texts(good: &str) -> Vec<(&'static str, Vec<u8>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_request_gets_400_with_a_reason_and_causes_no_node_call() {
-    let Some((stage, node)) = counted().await else { return };
+    let Some((stage, node)) = stage_with_counter().await else { return };
     let body = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 500).body(2);
     assert_eq!(stage.verify(&body).await["isValid"], true, "all but the change is good");
     node.take_methods();
@@ -146,10 +146,10 @@ async fn an_invalid_request_gets_400_with_a_reason_and_causes_no_node_call() {
             let asked = asked.header("content-type", "application/json").body(body.clone());
             let answer = asked.send().await.expect("answered");
             let status = answer.status().as_u16();
-            let told: Value = answer.json().await.unwrap_or_default();
-            let said = told[verdict] == false && told[reason] == "invalid_payload";
-            if status != 400 || !said || !told["error"].is_string() {
-                wrong.push(format!("{path}, {case}: {status} {told}"));
+            let reply: Value = answer.json().await.unwrap_or_default();
+            let text = reply[verdict] == false && reply[reason] == "invalid_payload";
+            if status != 400 || !text || !reply["error"].is_string() {
+                wrong.push(format!("{path}, {case}: {status} {reply}"));
             }
         }
     }
@@ -160,7 +160,7 @@ async fn an_invalid_request_gets_400_with_a_reason_and_causes_no_node_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required() {
-    let Some((stage, node)) = counted().await else { return };
+    let Some((stage, node)) = stage_with_counter().await else { return };
     let body = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 500).body(2).to_string();
     node.take_methods();
     for path in ["/verify", "/settle"] {
@@ -169,8 +169,8 @@ async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required()
         let asked = asked.header("content-type", "application/json").body(long);
         let answer = asked.send().await.expect("answered");
         assert_eq!(answer.status(), 413, "{path}");
-        let told: Value = answer.json().await.expect("JSON");
-        assert!(told["error"].is_string(), "{path}: {told}");
+        let reply: Value = answer.json().await.expect("JSON");
+        assert!(reply["error"].is_string(), "{path}: {reply}");
     }
     assert_eq!(about_payments(&node), Vec::<String>::new());
     // The header is not required: old clients omit it.
@@ -180,8 +180,8 @@ async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required()
         let asked = stage.facilitator.request("POST", "/verify").header("content-type", kind);
         let answer = asked.body(body.clone()).send().await.expect("answered");
         assert!([200, 400, 415].contains(&answer.status().as_u16()), "{kind}");
-        let told: Value = answer.json().await.expect("JSON");
-        assert!(told["isValid"].is_boolean(), "{kind}: {told}");
+        let reply: Value = answer.json().await.expect("JSON");
+        assert!(reply["isValid"].is_boolean(), "{kind}: {reply}");
     }
     stage.facilitator.stop().await;
 }
@@ -220,7 +220,7 @@ fn twin(signature: &mut [u8]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_can_be_refused_locally_causes_no_node_call() {
-    let Some((stage, node)) = counted().await else { return };
+    let Some((stage, node)) = stage_with_counter().await else { return };
     let payer = stage.payer().await;
     let mut wrong = Vec::new();
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
@@ -259,11 +259,11 @@ async fn a_payment_that_can_be_refused_locally_causes_no_node_call() {
         }
         node.take_methods();
         for (case, body) in cases {
-            let told = stage.verify(&body).await;
+            let answer = stage.verify(&body).await;
             let settled = stage.settle(&body).await;
             let asked = about_payments(&node);
-            if told["isValid"] != false || settled["success"] != false || !asked.is_empty() {
-                wrong.push(format!("{method:?}, {case}: {told} {settled} after {asked:?}"));
+            if answer["isValid"] != false || settled["success"] != false || !asked.is_empty() {
+                wrong.push(format!("{method:?}, {case}: {answer} {settled} after {asked:?}"));
             }
         }
     }
@@ -273,13 +273,13 @@ async fn a_payment_that_can_be_refused_locally_causes_no_node_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_of_a_known_payer_is_verified_by_one_request() {
-    let Some((stage, node)) = counted().await else { return };
+    let Some((stage, node)) = stage_with_counter().await else { return };
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
         let payer = stage.payer().await;
         stage.verify(&stage.pay(&payer, method, 500).body(2)).await;
         node.take_methods();
-        let told = stage.verify(&stage.pay(&payer, method, 501).body(2)).await;
-        assert_eq!(told["isValid"], true, "{method:?}");
+        let answer = stage.verify(&stage.pay(&payer, method, 501).body(2)).await;
+        assert_eq!(answer["isValid"], true, "{method:?}");
         assert_eq!(about_payments(&node).len(), 1, "{method:?}");
     }
     // A new payer costs no more, once the network is known.
@@ -293,7 +293,7 @@ async fn a_payment_of_a_known_payer_is_verified_by_one_request() {
 /// A nonce that is neither 32 bytes nor a number fits no method: the payment is refused without a node.
 #[tokio::test(flavor = "multi_thread")]
 async fn nonces_of_another_length_are_refused_without_a_request() {
-    let Some((stage, node)) = counted().await else { return };
+    let Some((stage, node)) = stage_with_counter().await else { return };
     let terms = stage.payer().await.terms(stage.network(), SHOP, 500);
     let body = Payer::random().pay(TransferMethod::Eip3009, &terms).body(2);
     let whole = hex::encode(B256::repeat_byte(7));
@@ -309,10 +309,10 @@ async fn nonces_of_another_length_are_refused_without_a_request() {
     ] {
         let body = with(&body, &authorization("nonce"), nonce.clone());
         for path in ["/verify", "/settle"] {
-            let (status, told) = stage.facilitator.post(path, &body).await;
-            assert!([200, 400].contains(&status), "{path} {nonce}: {status} {told}");
+            let (status, answer) = stage.facilitator.post(path, &body).await;
+            assert!([200, 400].contains(&status), "{path} {nonce}: {status} {answer}");
             let verdict = if path == "/verify" { "isValid" } else { "success" };
-            assert_eq!(told[verdict], false, "{path} {nonce}: {told}");
+            assert_eq!(answer[verdict], false, "{path} {nonce}: {answer}");
         }
     }
     assert_eq!(about_payments(&node), Vec::<String>::new());

@@ -10,7 +10,7 @@ use crate::stage::{SHOP, Stage};
 
 /// Price of every item in smallest units, and the form that the packages use for a known token.
 pub(crate) const PRICE: u64 = 12_000;
-pub(crate) const DOLLARS: &str = "$0.012";
+pub(crate) const PRICE_IN_DOLLARS: &str = "$0.012";
 
 /// Client packages.
 pub(crate) const FETCH_V2: &str = "@x402/fetch";
@@ -46,10 +46,10 @@ impl Market {
     }
 
     /// Sends the customer to a shop; returns the outcome, with the payment header that it sent.
-    async fn order(&mut self, client: &str, url: &str, purse: &Purse) -> Value {
+    async fn order(&mut self, client: &str, url: &str, account: &PayerAccount) -> Value {
         let network = self.stage.network();
         let order = json!({
-            "client": client, "url": url, "key": purse.key, "wallet": purse.wallet,
+            "client": client, "url": url, "key": account.key, "wallet": account.wallet,
             "allowed": [{ "network": network.caip2(), "asset": network.stablecoin.address }],
         });
         self.buyer.ask(&order).await
@@ -63,25 +63,25 @@ impl Market {
         &mut self,
         client: &str,
         path: &str,
-        purse: Purse,
+        account: PayerAccount,
         again: &str,
     ) {
         let case = format!("{client} at {path}");
-        let before = self.balances(purse.address).await;
-        let told = self.order(client, &self.url(path), &purse).await;
-        assert_eq!(told["status"], 200, "{case}: {told}");
-        assert_eq!(told["body"]["content"], "what was paid for", "{case}");
-        self.assert_receipt(&told["receipt"], purse.address).await;
-        self.assert_paid(purse.address, before, &case).await;
+        let before = self.balances(account.address).await;
+        let answer = self.order(client, &self.url(path), &account).await;
+        assert_eq!(answer["status"], 200, "{case}: {answer}");
+        assert_eq!(answer["body"]["content"], "what was paid for", "{case}");
+        self.assert_receipt(&answer["receipt"], account.address).await;
+        self.assert_paid(account.address, before, &case).await;
 
-        let text = |name: &str| told["header"][name].as_str().expect("text");
+        let text = |name: &str| answer["header"][name].as_str().expect("text");
         let shown = self.show(&self.url(path), text("name"), text("value")).await;
         let challenge = match shown.headers().get("payment-required").cloned() {
             Some(header) => opened(header.to_str().expect("text")),
             None => shown.json().await.expect("JSON"),
         };
         assert_eq!(challenge["error"], again, "{case}: {challenge}");
-        self.assert_paid(purse.address, before, &case).await;
+        self.assert_paid(account.address, before, &case).await;
     }
 
     /// Asserts that the shop delivers the item at `path` for a payment signed elsewhere.
@@ -111,8 +111,8 @@ impl Market {
     /// Asserts that the receipt names its payer and a successful transaction of the facilitator.
     async fn assert_receipt(&self, receipt: &Value, payer: Address) {
         assert_eq!(receipt["success"], true, "{receipt}");
-        let said: Address = receipt["payer"].as_str().expect("text").parse().expect("an address");
-        assert_eq!(said, payer, "{receipt}");
+        let answer: Address = receipt["payer"].as_str().expect("text").parse().expect("an address");
+        assert_eq!(answer, payer, "{receipt}");
         let hash: B256 = receipt["transaction"].as_str().expect("text").parse().expect("a hash");
         let chain = &self.stage.chain;
         let mined = chain.request("eth_getTransactionReceipt", json!([hash])).await;
@@ -128,21 +128,21 @@ impl Market {
 }
 
 /// The payer's address, and the key that signs for it.
-pub(crate) struct Purse {
+pub(crate) struct PayerAccount {
     pub(crate) address: Address,
     pub(crate) key: String,
     /// Data that the customer's script needs for a contract wallet; null for the key's own address.
     pub(crate) wallet: Value,
 }
 
-impl Purse {
+impl PayerAccount {
     pub(crate) fn of(payer: &Payer) -> Self {
         Self { address: payer.address(), key: payer.key(), wallet: Value::Null }
     }
 }
 
 /// Returns the price in a network's dollar token, as an explicit amount and asset.
-pub(crate) fn atoms(stage: &Stage) -> Value {
+pub(crate) fn explicit_price(stage: &Stage) -> Value {
     let coin = &stage.network().stablecoin;
     json!({
         "amount": PRICE.to_string(), "asset": coin.address,

@@ -5,7 +5,7 @@ use bursar_core::networks::ChainId;
 use bursar_tests::payer::{PERMIT2, SignedPayment, Payer, TransferMethod};
 use serde_json::{Value, json};
 
-use crate::stage::{BASE, PURSE, ROBINHOOD, SHOP, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP, Stage};
 
 /// The kind of account that pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ async fn signed(stage: &Stage, method: TransferMethod, kind: Kind, amount: u64) 
 }
 
 async fn set_up_wallet(stage: &Stage, wallet: Address) {
-    stage.chain.mint(wallet, PURSE).await.expect("minted");
+    stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
     stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
     // No contract can be deployed at an address with a nonce (EIP-684): keep the approval, reset the nonce.
     stage.chain.request("anvil_setNonce", json!([wallet, "0x0"])).await.expect("set");
@@ -73,17 +73,17 @@ async fn every_method_on(chain: ChainId) {
             let body = if version == 0 { v1 } else { v2 };
             let case = format!("{method:?} {kind:?} version {}", version + 1);
             let before = (stage.balance(paid.terms.from).await, stage.balance(SHOP).await);
-            let told = stage.verify(&body).await;
-            assert_eq!(told, json!({ "isValid": true, "payer": paid.terms.from }), "{case}");
-            let told = stage.settle(&body).await;
-            assert_eq!(told["success"], true, "{case}: {told}");
-            assert_eq!(told["payer"], json!(paid.terms.from), "{case}");
-            assert_eq!(told["network"], body["paymentRequirements"]["network"], "{case}");
+            let answer = stage.verify(&body).await;
+            assert_eq!(answer, json!({ "isValid": true, "payer": paid.terms.from }), "{case}");
+            let answer = stage.settle(&body).await;
+            assert_eq!(answer["success"], true, "{case}: {answer}");
+            assert_eq!(answer["payer"], json!(paid.terms.from), "{case}");
+            assert_eq!(answer["network"], body["paymentRequirements"]["network"], "{case}");
             let moved = U256::from(amount);
             let after = (stage.balance(paid.terms.from).await, stage.balance(SHOP).await);
             assert_eq!(after, (before.0 - moved, before.1 + moved), "{case}");
             let again = stage.settle(&body).await;
-            assert_eq!(again, told, "{case}: the same answer");
+            assert_eq!(again, answer, "{case}: the same answer");
             let after_again = (stage.balance(paid.terms.from).await, stage.balance(SHOP).await);
             assert_eq!(after_again, after, "{case}: nothing moved twice");
         }
@@ -112,8 +112,8 @@ async fn the_short_form_of_older_clients_is_settled_too() {
     }
     let poor = Payer::random();
     let body = stage.pay(&poor, TransferMethod::Eip3009, 700).short_body();
-    let (status, told) = stage.facilitator.post("/settle", &body).await;
-    assert_eq!(status, 402, "they judge by the status alone: {told}");
-    assert_eq!(told["errorReason"], "insufficient_balance");
-    assert!(told["error"].is_string());
+    let (status, answer) = stage.facilitator.post("/settle", &body).await;
+    assert_eq!(status, 402, "they judge by the status alone: {answer}");
+    assert_eq!(answer["errorReason"], "insufficient_balance");
+    assert!(answer["error"].is_string());
 }

@@ -12,14 +12,14 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::stage::{BASE, SHOP, Stage};
 
-const PATIENCE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(10);
+const TIMEOUT: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Returns an account's transaction count at `tag`: sent (`pending`) or mined (`latest`).
 async fn sent(stage: &Stage, signer: Address, tag: &str) -> u64 {
-    let told = stage.chain.request("eth_getTransactionCount", json!([signer, tag])).await;
-    let told = told.expect("told");
-    let digits = told.as_str().expect("text").trim_start_matches("0x").to_owned();
+    let answer = stage.chain.request("eth_getTransactionCount", json!([signer, tag])).await;
+    let answer = answer.expect("told");
+    let digits = answer.as_str().expect("text").trim_start_matches("0x").to_owned();
     u64::from_str_radix(&digits, 16).expect("hex")
 }
 
@@ -32,15 +32,15 @@ async fn all_sent(stage: &Stage, tag: &str) -> u64 {
 }
 
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !holds().await {
         assert!(Instant::now() < end, "{what} did not happen");
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-fn hash(told: &Value) -> B256 {
-    told["transaction"].as_str().expect("text").parse().unwrap_or_else(|_no| panic!("{told}"))
+fn hash(answer: &Value) -> B256 {
+    answer["transaction"].as_str().expect("text").parse().unwrap_or_else(|_no| panic!("{answer}"))
 }
 
 fn authorization_of(paid: &SignedPayment) -> (Authorization, Vec<u8>) {
@@ -73,8 +73,8 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
     // No duplicate is left in the queue either: it would be sent as soon as nothing is in flight.
     for _further in 0..3 {
         let payer = stage.payer().await;
-        let told = stage.settle(&stage.pay(&payer, TransferMethod::Prism, 1).body(2)).await;
-        assert_eq!(told["success"], true, "{told}");
+        let reply = stage.settle(&stage.pay(&payer, TransferMethod::Prism, 1).body(2)).await;
+        assert_eq!(reply["success"], true, "{reply}");
     }
     assert_eq!(all_sent(&stage, "pending").await, 4);
 }
@@ -95,7 +95,7 @@ async fn queued_payments_share_a_transaction_and_fail_alone() {
     // Each is good alone, but the payer can pay only one of them.
     let poor = stage.payer().await;
     stage.chain.set_automine(false).await.expect("set");
-    let whole = u64::try_from(crate::stage::PURSE).expect("small");
+    let whole = u64::try_from(crate::stage::INITIAL_BALANCE).expect("small");
     let one = stage.pay(&poor, TransferMethod::Eip3009, whole).body(2);
     let other = stage.pay(&poor, TransferMethod::Eip3009, whole).body(2);
     let settles = bodies.iter().chain([&one, &other]).map(|body| stage.settle(body));
@@ -142,10 +142,10 @@ async fn an_authorization_that_another_sender_settled_first_counts_as_settled() 
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 3_000);
     let (authorization, signature) = authorization_of(&paid);
     let theirs = stage.chain.settle(&authorization, &signature).await.expect("settled");
-    let told = stage.settle(&paid.body(2)).await;
-    assert_eq!(told["success"], true, "{told}");
-    assert_eq!(hash(&told), theirs);
-    assert_eq!(stage.settle(&paid.body(2)).await, told);
+    let answer = stage.settle(&paid.body(2)).await;
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(hash(&answer), theirs);
+    assert_eq!(stage.settle(&paid.body(2)).await, answer);
     assert_eq!(all_sent(&stage, "latest").await, 0, "nothing was sent for it");
     // Another sender settles it while our transaction is in flight.
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 4_000);
@@ -164,8 +164,8 @@ async fn an_authorization_that_another_sender_settled_first_counts_as_settled() 
         stage.chain.mine(1).await.expect("mined");
         theirs.as_str().expect("text").parse::<B256>().expect("a hash")
     };
-    let (told, theirs) = tokio::join!(stage.settle(&body), brings_first);
-    assert!(told["success"] == true || told["errorReason"] == "settlement_pending", "{told}");
+    let (answer, theirs) = tokio::join!(stage.settle(&body), brings_first);
+    assert!(answer["success"] == true || answer["errorReason"] == "settlement_pending", "{answer}");
     let mining = async {
         loop {
             stage.chain.mine(1).await.expect("mined");
@@ -222,18 +222,18 @@ async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
     };
     let (first, rest) = tokio::join!(stage.settle(&first), rest);
     assert_eq!(first["success"], true, "{first}");
-    let early = rest.iter().filter(|told| told["success"] != true);
-    for told in early {
-        assert_eq!(told["errorReason"], "prism_invalid_nonce", "{told}");
+    let early = rest.iter().filter(|answer| answer["success"] != true);
+    for answer in early {
+        assert_eq!(answer["errorReason"], "prism_invalid_nonce", "{answer}");
     }
     for body in &later {
-        let told = stage.settle(body).await;
+        let answer = stage.settle(body).await;
         // A payment that arrived too early is sent again.
-        assert!(told["success"] == true || told["errorReason"] == "prism_invalid_nonce", "{told}");
+        assert!(answer["success"] == true || answer["errorReason"] == "prism_invalid_nonce", "{answer}");
     }
     for (nonce, body) in [(1, &later[1]), (2, &later[2]), (3, &later[0])] {
-        let told = stage.settle(body).await;
-        assert_eq!(told["success"], true, "{nonce}: {told}");
+        let answer = stage.settle(body).await;
+        assert_eq!(answer["success"], true, "{nonce}: {answer}");
     }
     assert_eq!(stage.balance(SHOP).await - before, U256::from(4_006));
 }
@@ -258,10 +258,10 @@ async fn a_payment_that_expires_in_the_queue_is_never_sent() {
         };
         tokio::join!(stage.settle(&short), mined).0
     };
-    let (first, told) = tokio::join!(stage.settle(&lone), blocks);
+    let (first, answer) = tokio::join!(stage.settle(&lone), blocks);
     assert_eq!(first["success"], true, "{first}");
     let expired = "invalid_exact_evm_payload_authorization_valid_before";
-    assert_eq!(told["errorReason"], expired, "{told}");
+    assert_eq!(answer["errorReason"], expired, "{answer}");
     assert!(!stage.chain.authorization_used(terms.from, terms.nonce).await.expect("told"));
     assert_eq!(all_sent(&stage, "pending").await, 1);
 }
@@ -273,11 +273,11 @@ async fn concurrent_payments_do_not_exceed_the_payers_balance() {
     stage.chain.mint(payer.address(), 900).await.expect("minted");
     let bodies: Vec<Value> =
         (0..8).map(|_each| stage.pay(&payer, TransferMethod::Eip3009, 900).body(2)).collect();
-    let told = join_all(bodies.iter().map(|body| stage.settle(body))).await;
-    let settled = told.iter().filter(|told| told["success"] == true).count();
-    let refused = told.iter().filter(|told| told["errorReason"] == "insufficient_balance").count();
+    let answer = join_all(bodies.iter().map(|body| stage.settle(body))).await;
+    let settled = answer.iter().filter(|answer| answer["success"] == true).count();
+    let refused = answer.iter().filter(|answer| answer["errorReason"] == "insufficient_balance").count();
     // One settles, and no gas is spent on the others.
-    assert_eq!((settled, refused), (1, 7), "{told:?}");
+    assert_eq!((settled, refused), (1, 7), "{answer:?}");
     assert_eq!(all_sent(&stage, "pending").await, 1);
     assert_eq!(stage.balance(SHOP).await, U256::from(900));
     stage.facilitator.stop().await;

@@ -12,8 +12,8 @@ use crate::stage::{BASE, SHOP, Stage};
 const CLIENTS: [&str; 2] = ["sync", "async"];
 
 /// Returns the payer's address in an answer.
-fn payer_of(told: &Value) -> Address {
-    told["payer"].as_str().unwrap_or_else(|| panic!("{told}")).parse().expect("an address")
+fn payer_of(answer: &Value) -> Address {
+    answer["payer"].as_str().unwrap_or_else(|| panic!("{answer}")).parse().expect("an address")
 }
 
 #[test]
@@ -31,34 +31,34 @@ fn the_list_of_python_packages_pins_bytes_and_names_no_host() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python_clients_find_verify_and_settle() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    let mut clerk = Script::start_python("clerk.py", &[&stage.facilitator.url]).await;
+    let mut facilitator_client = Script::start_python("facilitator_client.py", &[&stage.facilitator.url]).await;
     let payer = stage.payer().await;
     for by in CLIENTS {
-        let told = clerk.ask(&json!({ "ask": "supported", "by": by })).await;
-        let kinds = told["kinds"].as_array().unwrap_or_else(|| panic!("{told}"));
+        let answer = facilitator_client.ask(&json!({ "ask": "supported", "by": by })).await;
+        let kinds = answer["kinds"].as_array().unwrap_or_else(|| panic!("{answer}"));
         for (version, network) in [(2, "eip155:8453"), (1, "base")] {
             let kind = json!({ "x402Version": version, "scheme": "exact", "network": network });
-            assert!(kinds.contains(&kind), "{told}");
+            assert!(kinds.contains(&kind), "{answer}");
         }
-        assert!(told["signers"]["eip155:*"].is_array(), "{told}");
+        assert!(answer["signers"]["eip155:*"].is_array(), "{answer}");
         for (method, version) in [(TransferMethod::Eip3009, 1), (TransferMethod::Eip3009, 2), (TransferMethod::Permit2, 2)] {
             let case = format!("{by} {method:?} version {version}");
             let body = stage.pay(&payer, method, 900).body(version);
             let before = stage.balance(SHOP).await;
-            let told = clerk.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
+            let answer = facilitator_client.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
             assert_eq!(
-                (&told["isValid"], payer_of(&told)),
+                (&answer["isValid"], payer_of(&answer)),
                 (&json!(true), payer.address()),
                 "{case}"
             );
-            let told = clerk.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
+            let answer = facilitator_client.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
             assert_eq!(
-                (&told["success"], payer_of(&told)),
+                (&answer["success"], payer_of(&answer)),
                 (&json!(true), payer.address()),
                 "{case}"
             );
-            assert_eq!(told["network"], body["paymentRequirements"]["network"], "{case}");
-            assert_eq!(told["transaction"].as_str().map(str::len), Some(66), "{case}: {told}");
+            assert_eq!(answer["network"], body["paymentRequirements"]["network"], "{case}");
+            assert_eq!(answer["transaction"].as_str().map(str::len), Some(66), "{case}: {answer}");
             assert_eq!(stage.balance(SHOP).await, before + U256::from(900), "{case}");
         }
     }
@@ -68,17 +68,17 @@ async fn python_clients_find_verify_and_settle() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python_clients_read_why_a_payment_is_refused() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    let mut clerk = Script::start_python("clerk.py", &[&stage.facilitator.url]).await;
+    let mut facilitator_client = Script::start_python("facilitator_client.py", &[&stage.facilitator.url]).await;
     let poor = Payer::random();
     for (by, version) in [("sync", 1), ("async", 2)] {
         let body = stage.pay(&poor, TransferMethod::Eip3009, 900).body(version);
-        let told = clerk.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
-        assert_eq!(told["isValid"], false, "{told}");
-        assert_eq!(told["invalidReason"], "insufficient_balance", "{told}");
-        assert_eq!(payer_of(&told), poor.address());
-        let told = clerk.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
-        assert_eq!((&told["success"], &told["transaction"]), (&json!(false), &json!("")), "{told}");
-        assert_eq!(told["errorReason"], "insufficient_balance", "{told}");
+        let answer = facilitator_client.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
+        assert_eq!(answer["isValid"], false, "{answer}");
+        assert_eq!(answer["invalidReason"], "insufficient_balance", "{answer}");
+        assert_eq!(payer_of(&answer), poor.address());
+        let answer = facilitator_client.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
+        assert_eq!((&answer["success"], &answer["transaction"]), (&json!(false), &json!("")), "{answer}");
+        assert_eq!(answer["errorReason"], "insufficient_balance", "{answer}");
     }
     stage.facilitator.stop().await;
 }

@@ -9,7 +9,7 @@ use bursar_facilitator::reason::Reason;
 use bursar_tests::payer::{PaymentTerms, PERMIT2, PRISM, PROXY, SignedPayment, Payer, TransferMethod, now_s, token_domain};
 use serde_json::{Value, json};
 
-use crate::stage::{BASE, PURSE, SHOP, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
 use crate::verdict::{Refusal, check_settle, with_term, with};
 
 const OTHER: Address = Address::repeat_byte(0x77);
@@ -67,7 +67,7 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
         refusal(
             "with too little money",
             "insufficient_balance",
-            &sign(|terms| terms.amount = U256::from(PURSE + 1)),
+            &sign(|terms| terms.amount = U256::from(INITIAL_BALANCE + 1)),
         ),
         asked(
             "less than asked",
@@ -173,7 +173,7 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let terms = owed(stage, &payer, TransferMethod::Eip3009);
     let plain = chain.deploy_token("Plain", "1", TokenMode::Plain).await.expect("deployed");
-    chain.mint_of(plain, payer.address(), PURSE).await.expect("minted");
+    chain.mint_of(plain, payer.address(), INITIAL_BALANCE).await.expect("minted");
     let domain = |name, version, token| token_domain(name, version, stage.network(), token);
     let signed = |name, version, token| {
         let domain = domain(name, version, token);
@@ -184,13 +184,13 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
     let to_nobody = payer.pay(TransferMethod::Eip3009, &PaymentTerms { to: Address::ZERO, ..terms.clone() });
     let planned = chain.counterfactual(payer.address(), terms.nonce.into()).await.expect("planned");
     let from_planned = PaymentTerms { from: planned.wallet, ..terms.clone() };
-    chain.mint(planned.wallet, PURSE).await.expect("minted");
+    chain.mint(planned.wallet, INITIAL_BALANCE).await.expect("minted");
     let longer = |mut signature: Vec<u8>| {
         signature.push(1);
         signature
     };
     let fee = chain.deploy_token("Fee", "1", TokenMode::TakesFee).await.expect("deployed");
-    chain.mint_of(fee, payer.address(), PURSE).await.expect("minted");
+    chain.mint_of(fee, payer.address(), INITIAL_BALANCE).await.expect("minted");
     let named = json!({ "name": "Fee", "version": "1" });
     vec![
         asked(
@@ -253,9 +253,9 @@ async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let paid = payer.pay(TransferMethod::Permit2, &owed(stage, &payer, TransferMethod::Permit2));
     let stingy = Payer::random();
-    chain.mint(stingy.address(), PURSE).await.expect("minted");
+    chain.mint(stingy.address(), INITIAL_BALANCE).await.expect("minted");
     let refusing = chain.deploy_token("No", "1", TokenMode::PlainRefusing).await.expect("deployed");
-    chain.mint_of(refusing, payer.address(), PURSE).await.expect("minted");
+    chain.mint_of(refusing, payer.address(), INITIAL_BALANCE).await.expect("minted");
     chain.approve_as(payer.address(), refusing, PERMIT2).await.expect("approved");
     let in_refusing = PaymentTerms { token: refusing, ..paid.terms.clone() };
     let named = |place: &str, value: Value| with(&paid.body(2), place, value);
@@ -284,7 +284,7 @@ async fn of_prism(stage: &Stage) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let ahead = PaymentTerms { nonce: B256::with_last_byte(5), ..owed(stage, &payer, TransferMethod::Prism) };
     let stingy = Payer::random();
-    stage.chain.mint(stingy.address(), PURSE).await.expect("minted");
+    stage.chain.mint(stingy.address(), INITIAL_BALANCE).await.expect("minted");
     vec![
         refusal("not the next nonce", "prism_invalid_nonce", &payer.pay(TransferMethod::Prism, &ahead)),
         refusal(
@@ -335,12 +335,12 @@ async fn a_payment_settled_by_another_facilitator_is_invalid_and_not_sent_again(
         let theirs = other.settle(&paid.body(2)).await;
         assert_eq!(theirs["success"], true, "{method:?}: {theirs}");
         let before = stage.balance(SHOP).await;
-        let told = stage.verify(&paid.body(2)).await;
-        assert_eq!(told["invalidReason"], code, "{method:?}: {told}");
-        let told = stage.settle(&paid.body(2)).await;
-        check_settle("settled elsewhere", &paid.body(2), &told);
+        let answer = stage.verify(&paid.body(2)).await;
+        assert_eq!(answer["invalidReason"], code, "{method:?}: {answer}");
+        let answer = stage.settle(&paid.body(2)).await;
+        check_settle("settled elsewhere", &paid.body(2), &answer);
         // The money moved as signed, so the answer names the transaction of the other sender.
-        assert_eq!(told["transaction"], theirs["transaction"], "{method:?}: {told}");
+        assert_eq!(answer["transaction"], theirs["transaction"], "{method:?}: {answer}");
         assert_eq!(stage.balance(SHOP).await, before, "{method:?}: nothing moved twice");
     }
     stage.facilitator.stop().await;
@@ -381,10 +381,10 @@ async fn settle_reports_gas_above_the_ceiling_and_spends_nothing() {
     let before = stage.balance(SHOP).await;
     for method in WAYS {
         let body = stage.pay(&stage.payer().await, method, 300).body(2);
-        let told = stage.settle(&body).await;
-        check_settle("gas is dear", &body, &told);
-        assert_eq!(told["errorReason"], "gas_too_high", "{method:?}: {told}");
-        assert_eq!(told["transaction"], "", "{method:?}: {told}");
+        let answer = stage.settle(&body).await;
+        check_settle("gas is dear", &body, &answer);
+        assert_eq!(answer["errorReason"], "gas_too_high", "{method:?}: {answer}");
+        assert_eq!(answer["transaction"], "", "{method:?}: {answer}");
     }
     assert_eq!(stage.balance(SHOP).await, before);
     stage.facilitator.stop().await;
@@ -435,8 +435,8 @@ async fn unreachable_nodes_are_reported_with_503() {
         let answer = asked.send().await.expect("answered");
         assert_eq!(answer.status(), 503, "{path}");
         assert!(answer.headers().contains_key("retry-after"), "{path}");
-        let told: Value = answer.json().await.expect("JSON");
-        assert_eq!(told[field], code, "{path}: {told}");
+        let reply: Value = answer.json().await.expect("JSON");
+        assert_eq!(reply[field], code, "{path}: {reply}");
     }
 }
 

@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, U256};
 use bursar_tests::payer::{PaymentTerms, PERMIT2, SignedPayment, Payer, TransferMethod, random_word, token_domain};
 use serde_json::{Value, json};
 
-use crate::stage::{BASE, PURSE, SHOP, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
 use crate::verdict::{check_settle, check_verify, with_term, with};
 
 const OTHER: Address = Address::repeat_byte(0x77);
@@ -58,10 +58,10 @@ async fn learn_nothing(stage: &Stage, when: &str, payer: &Payer, paid: &SignedPa
     let mut wrong = Vec::new();
     for (case, body) in impostors(payer, paid) {
         let case = format!("{:?}, {when}, {case}", paid.method);
-        let told = stage.settle(&body).await;
-        check_settle(&case, &body, &told);
-        if told["success"] != false || told["transaction"] != "" {
-            wrong.push(format!("{case}: {told}"));
+        let answer = stage.settle(&body).await;
+        check_settle(&case, &body, &answer);
+        if answer["success"] != false || answer["transaction"] != "" {
+            wrong.push(format!("{case}: {answer}"));
         }
         check_verify(&case, &stage.verify(&body).await);
     }
@@ -82,7 +82,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
         let bare = signature(&paid, |bytes| bytes[64] -= 27);
         let other_case = with_term(&paid.body(2), "payTo", &json!(SHOP.to_string().to_lowercase()));
         for body in [paid.body(2), bare, other_case] {
-            let again = stage.settle_by(&body, &paid.body(2)).await;
+            let again = stage.settle_with_key_of(&body, &paid.body(2)).await;
             assert_eq!(again["success"], true, "{method:?}: {again}");
             assert_eq!(again["transaction"], first["transaction"], "{method:?}");
         }
@@ -100,11 +100,11 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way(
         let paid = stage.pay(&payer, method, 600);
         stage.chain.set_automine(false).await.expect("set");
         // A first answer may come before the transaction has a hash.
-        let mut told = stage.settle(&paid.body(2)).await;
-        while told["transaction"] == "" {
-            told = stage.settle(&paid.body(2)).await;
+        let mut answer = stage.settle(&paid.body(2)).await;
+        while answer["transaction"] == "" {
+            answer = stage.settle(&paid.body(2)).await;
         }
-        assert_eq!(told["errorReason"], "settlement_pending", "{told}");
+        assert_eq!(answer["errorReason"], "settlement_pending", "{answer}");
         learn_nothing(&stage, "on its way", &payer, &paid).await;
         let signed_twice = payer.pay(method, &PaymentTerms { to: OTHER, ..paid.terms.clone() }).body(2);
         let refused = stage.settle(&signed_twice).await;
@@ -116,7 +116,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way(
             end = stage.settle(&paid.body(2)).await;
         }
         assert_eq!(end["success"], true, "{method:?}: {end}");
-        assert_eq!(end["transaction"], told["transaction"], "{method:?}");
+        assert_eq!(end["transaction"], answer["transaction"], "{method:?}");
     }
     stage.facilitator.stop().await;
 }
@@ -129,14 +129,14 @@ async fn fifty_concurrent_settles_in_any_encoding_are_one_transaction() {
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 600);
     let bodies = [paid.body(2), signature(&paid, |bytes| bytes[64] -= 27), paid.body(1)];
     let forged = signature(&paid, |bytes| bytes.fill(0x5a));
-    let asked = (0..50).map(|at| stage.settle_by(&bodies[at % 3], &bodies[0]));
-    let (told, theirs) = tokio::join!(futures::future::join_all(asked), stage.settle(&forged));
-    let hash = told[0]["transaction"].clone();
-    for one in &told {
+    let asked = (0..50).map(|at| stage.settle_with_key_of(&bodies[at % 3], &bodies[0]));
+    let (answer, theirs) = tokio::join!(futures::future::join_all(asked), stage.settle(&forged));
+    let hash = answer[0]["transaction"].clone();
+    for one in &answer {
         assert_eq!((&one["success"], &one["transaction"]), (&json!(true), &hash), "{one}");
     }
     assert_eq!((&theirs["success"], &theirs["transaction"]), (&json!(false), &json!("")));
-    assert_eq!(stage.balance(payer.address()).await, U256::from(PURSE - 600));
+    assert_eq!(stage.balance(payer.address()).await, U256::from(INITIAL_BALANCE - 600));
     stage.facilitator.stop().await;
 }
 
@@ -149,7 +149,7 @@ async fn garbage_learns_nothing_of_a_contracts_payment_that_was_settled_elsewher
     let owner = Payer::random();
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         let wallet = stage.chain.deploy_wallet(owner.address()).await.expect("deployed");
-        stage.chain.mint(wallet, PURSE).await.expect("minted");
+        stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
         stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
         let terms = PaymentTerms { from: wallet, ..owner.terms(stage.network(), SHOP, 600) };
         let paid = owner.pay(method, &terms);
@@ -157,9 +157,9 @@ async fn garbage_learns_nothing_of_a_contracts_payment_that_was_settled_elsewher
         for body in
             [signature(&paid, |bytes| bytes.fill(0x5a)), Payer::random().pay(method, &terms).body(2)]
         {
-            let told = stage.settle(&body).await;
-            assert_eq!(told["errorReason"], "invalid_signature", "{method:?}: {told}");
-            assert_eq!(told["transaction"], "", "{method:?}: {told}");
+            let answer = stage.settle(&body).await;
+            assert_eq!(answer["errorReason"], "invalid_signature", "{method:?}: {answer}");
+            assert_eq!(answer["transaction"], "", "{method:?}: {answer}");
         }
     }
     stage.facilitator.stop().await;
@@ -173,7 +173,7 @@ async fn the_same_nonce_in_another_token_is_another_payment() {
     let payer = stage.payer().await;
     let mode = bursar_devnet::TokenMode::Honest;
     let token = stage.chain.deploy_token("Odd", "1", mode).await.expect("deployed");
-    stage.chain.mint_of(token, payer.address(), PURSE).await.expect("minted");
+    stage.chain.mint_of(token, payer.address(), INITIAL_BALANCE).await.expect("minted");
     let nonce: B256 = random_word();
     let ours = PaymentTerms { nonce, ..payer.terms(stage.network(), SHOP, 600) };
     let domain = token_domain("Odd", "1", stage.network(), token);

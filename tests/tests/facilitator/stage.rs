@@ -15,7 +15,7 @@ pub(crate) const BASE: ChainId = ChainId(8453);
 pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
 pub(crate) const SHOP: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
 /// A payer's initial balance in smallest units: 100 dollars.
-pub(crate) const PURSE: u128 = 100_000_000;
+pub(crate) const INITIAL_BALANCE: u128 = 100_000_000;
 
 /// Mines blocks in the background until it is dropped.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Stage {
         general: &str,
         more: &str,
     ) -> Self {
-        let home = furnished(&chain, node, signers, general, more).await;
+        let home = prepared_home(&chain, node, signers, general, more).await;
         let facilitator = home.start().await;
         Self { chain, facilitator, home }
     }
@@ -70,7 +70,7 @@ impl Stage {
     /// Creates a payer with money that has approved Permit2 and Prism.
     pub(crate) async fn payer(&self) -> Payer {
         let payer = Payer::random();
-        self.chain.mint(payer.address(), PURSE).await.expect("minted");
+        self.chain.mint(payer.address(), INITIAL_BALANCE).await.expect("minted");
         for spender in [PERMIT2, PRISM] {
             self.chain.approve_as(payer.address(), self.coin(), spender).await.expect("approved");
         }
@@ -97,30 +97,30 @@ impl Stage {
     }
 
     pub(crate) async fn verify(&self, body: &Value) -> Value {
-        let (status, told) = self.facilitator.post("/verify", body).await;
-        assert_eq!(status, 200, "{told}");
-        told
+        let (status, answer) = self.facilitator.post("/verify", body).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
     }
 
     /// Settles as a merchant that sends an `Idempotency-Key`: its repeats receive the same answer.
     pub(crate) async fn settle(&self, body: &Value) -> Value {
-        let (status, told) = self.facilitator.post_by("/settle", body, &key_of(body)).await;
-        assert_eq!(status, 200, "{told}");
-        told
+        let (status, answer) = self.facilitator.post_by("/settle", body, &key_of(body)).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
     }
 
     /// Settles with the idempotency key of another body.
-    pub(crate) async fn settle_by(&self, body: &Value, first: &Value) -> Value {
-        let (status, told) = self.facilitator.post_by("/settle", body, &key_of(first)).await;
-        assert_eq!(status, 200, "{told}");
-        told
+    pub(crate) async fn settle_with_key_of(&self, body: &Value, first: &Value) -> Value {
+        let (status, answer) = self.facilitator.post_by("/settle", body, &key_of(first)).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
     }
 
     /// Settles without a key, as one of many callers with the same payment.
-    pub(crate) async fn settle_copy(&self, body: &Value) -> Value {
-        let (status, told) = self.facilitator.post("/settle", body).await;
-        assert_eq!(status, 200, "{told}");
-        told
+    pub(crate) async fn settle_without_key(&self, body: &Value) -> Value {
+        let (status, answer) = self.facilitator.post("/settle", body).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
     }
 
     /// Sets each signer's balance of the native coin, in wei.
@@ -136,7 +136,7 @@ impl Stage {
 }
 
 /// Creates a facilitator's settings on a chain behind `rpc`, with funded signers.
-pub(crate) async fn furnished(
+pub(crate) async fn prepared_home(
     chain: &Devnet,
     rpc: &str,
     signers: u8,

@@ -11,12 +11,12 @@ use bursar_tests::payer::{SignedPayment, Payer, TransferMethod, now_s};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::stage::{BASE, PURSE, ROBINHOOD, SHOP, Stage, furnished};
+use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP, Stage, prepared_home};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !holds().await {
         assert!(Instant::now() < end, "{what} did not happen");
         sleep(Duration::from_millis(50)).await;
@@ -68,7 +68,7 @@ fn replace_signer(home: &bursar_tests::facilitator::Home) {
 #[tokio::test(flavor = "multi_thread")]
 async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_their_expiry() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let home = furnished(&chain, chain.url(), 2, "wait_ms = 400\nin_flight = 1", "").await;
+    let home = prepared_home(&chain, chain.url(), 2, "wait_ms = 400\nin_flight = 1", "").await;
     let [gone, other] = home.signers[..] else { panic!("two signers") };
     let coin = async |signer: Address, wei: u64| {
         chain.request("anvil_setBalance", json!([signer, U256::from(wei)])).await.expect("set");
@@ -139,8 +139,8 @@ async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 3_000);
     let (authorization, signature) = authorization_of(&paid);
     stage.chain.settle(&authorization, &signature).await.expect("settled");
-    let told = stage.settle(&paid.body(2)).await;
-    assert_eq!(told["success"], true, "{told}");
+    let answer = stage.settle(&paid.body(2)).await;
+    assert_eq!(answer["success"], true, "{answer}");
     assert_eq!(stage.balance(SHOP).await, U256::from(3_000));
     // The reorganisation removes the block, and its transaction is not mined again.
     stage.chain.request("anvil_reorg", json!([1, []])).await.expect("reorganised");
@@ -161,10 +161,10 @@ async fn nothing_is_sent_where_data_costs_gas_and_no_node_returns_the_price() {
     // The precompile of every Arbitrum chain; this one always fails.
     let arb_sys = Address::with_last_byte(0x64);
     stage.chain.request("anvil_setCode", json!([arb_sys, "0xfe"])).await.expect("set");
-    let told = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
-    assert_eq!(told["errorReason"], "settlement_withdrawn", "{told}");
+    let answer = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
+    assert_eq!(answer["errorReason"], "settlement_withdrawn", "{answer}");
     stage.chain.mine(2).await.expect("mined");
-    assert_eq!(stage.balance(payer.address()).await, U256::from(PURSE - 100));
+    assert_eq!(stage.balance(payer.address()).await, U256::from(INITIAL_BALANCE - 100));
     stage.facilitator.stop().await;
 }
 
@@ -182,9 +182,9 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
     transfer(&stage, &payer, 700).await;
     assert_eq!(stage.balance(SHOP).await, U256::from(700));
     for _again in 0..2 {
-        let told = stage.settle_copy(&paid.body(2)).await;
-        assert_eq!(told["errorReason"], "permit2_invalid_nonce", "{told}");
-        assert_eq!(told["transaction"], "", "{told}");
+        let answer = stage.settle_without_key(&paid.body(2)).await;
+        assert_eq!(answer["errorReason"], "permit2_invalid_nonce", "{answer}");
+        assert_eq!(answer["transaction"], "", "{answer}");
     }
     // The same in flight: the payment was accepted before the nonce was cancelled.
     let paid = stage.pay(&payer, TransferMethod::Permit2, 700);
@@ -192,9 +192,9 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
     let cancels = async {
         let signer = stage.home.signers[0];
         until("sent", async || {
-            let told =
+            let answer =
                 stage.chain.request("eth_getTransactionCount", json!([signer, "pending"])).await;
-            told.expect("told") != "0x0"
+            answer.expect("told") != "0x0"
         })
         .await;
         // Both have a higher fee, so they are mined before our transaction, which then moves nothing.
@@ -206,8 +206,8 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
         }
     };
     let body = paid.body(2);
-    let (told, ()) = tokio::join!(stage.settle_copy(&body), cancels);
-    assert_eq!(told["success"], false, "{told}");
+    let (answer, ()) = tokio::join!(stage.settle_without_key(&body), cancels);
+    assert_eq!(answer["success"], false, "{answer}");
     assert_eq!(stage.balance(SHOP).await, U256::from(1_400), "the two transfers, and no permit");
     stage.facilitator.stop().await;
 }
@@ -243,7 +243,7 @@ async fn send_as(stage: &Stage, payer: &Payer, to: Address, data: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let home = furnished(&chain, chain.url(), 1, "store = \"disk/facilitator.redb\"", "").await;
+    let home = prepared_home(&chain, chain.url(), 1, "store = \"disk/facilitator.redb\"", "").await;
     let disk = home.folder().join("disk");
     std::fs::create_dir(&disk).expect("a folder");
     let mounted = match Mount::in_memory(&disk, 4) {
@@ -267,8 +267,8 @@ async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     while !process.is_over() {
         assert!(bodies.len() < 5_000, "the store grows on a full disk");
         let body = pay();
-        let told = ask(&process.url, "/settle", &body).await;
-        paid += u64::from(told.as_ref().is_some_and(|(_status, told)| told["success"] == true));
+        let answer = ask(&process.url, "/settle", &body).await;
+        paid += u64::from(answer.as_ref().is_some_and(|(_status, answer)| answer["success"] == true));
         bodies.push(body);
     }
     assert!(!process.wait().success());
@@ -280,11 +280,11 @@ async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     for body in &bodies {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
-            let told = ask(&process.url, "/settle", body).await.expect("answered");
-            if told.1["success"] == true {
+            let answer = ask(&process.url, "/settle", body).await.expect("answered");
+            if answer.1["success"] == true {
                 break;
             }
-            assert!(Instant::now() < end, "{}", told.1);
+            assert!(Instant::now() < end, "{}", answer.1);
         }
     }
     let moved = chain.balance_of(SHOP).await.expect("a balance");

@@ -50,19 +50,19 @@ impl Stage {
         let mut wrong = Vec::new();
         for refusal in refusals {
             let Refusal { case, code, body, payer } = refusal;
-            let told = self.verify(body).await;
-            check_verify(case, &told);
-            let mut as_told = told["invalidReason"] == *code;
-            as_told &= payer.is_none_or(|payer| told["payer"] == json!(payer));
+            let answer = self.verify(body).await;
+            check_verify(case, &answer);
+            let mut as_told = answer["invalidReason"] == *code;
+            as_told &= payer.is_none_or(|payer| answer["payer"] == json!(payer));
             if !as_told {
-                wrong.push(format!("verify, {case}: not {code} but {told}"));
+                wrong.push(format!("verify, {case}: not {code} but {answer}"));
             }
-            let told = self.settle(body).await;
-            check_settle(case, body, &told);
-            let mut as_told = told["errorReason"] == *code && told["transaction"] == "";
-            as_told &= payer.is_none_or(|payer| told["payer"] == json!(payer));
+            let answer = self.settle(body).await;
+            check_settle(case, body, &answer);
+            let mut as_told = answer["errorReason"] == *code && answer["transaction"] == "";
+            as_told &= payer.is_none_or(|payer| answer["payer"] == json!(payer));
             if !as_told {
-                wrong.push(format!("settle, {case}: not {code} but {told}"));
+                wrong.push(format!("settle, {case}: not {code} but {answer}"));
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -70,24 +70,24 @@ impl Stage {
 }
 
 /// Asserts that an answer of `/verify` has the fields of the specification.
-pub(crate) fn check_verify(case: &str, told: &Value) {
-    let good = told["isValid"].as_bool().unwrap_or_else(|| panic!("{case}: {told}"));
-    assert!(told.get("payer").is_none_or(Value::is_string), "{case}: {told}");
+pub(crate) fn check_verify(case: &str, answer: &Value) {
+    let good = answer["isValid"].as_bool().unwrap_or_else(|| panic!("{case}: {answer}"));
+    assert!(answer.get("payer").is_none_or(Value::is_string), "{case}: {answer}");
     for field in ["invalidReason", "invalidMessage"] {
-        assert_eq!(told[field].is_string(), !good, "{case}: {field} in {told}");
-        assert!(good || told[field] != "", "{case}: {field} in {told}");
+        assert_eq!(answer[field].is_string(), !good, "{case}: {field} in {answer}");
+        assert!(good || answer[field] != "", "{case}: {field} in {answer}");
     }
 }
 
 /// Asserts the same about an answer of `/settle`.
-pub(crate) fn check_settle(case: &str, body: &Value, told: &Value) {
-    let good = told["success"].as_bool().unwrap_or_else(|| panic!("{case}: {told}"));
-    assert_eq!(told["network"], body["paymentRequirements"]["network"], "{case}: {told}");
-    assert!(told.get("payer").is_none_or(Value::is_string), "{case}: {told}");
-    let hash = told["transaction"].as_str().unwrap_or_else(|| panic!("{case}: {told}"));
-    assert!(!good || hash.len() == 66, "{case}: {told}");
+pub(crate) fn check_settle(case: &str, body: &Value, answer: &Value) {
+    let good = answer["success"].as_bool().unwrap_or_else(|| panic!("{case}: {answer}"));
+    assert_eq!(answer["network"], body["paymentRequirements"]["network"], "{case}: {answer}");
+    assert!(answer.get("payer").is_none_or(Value::is_string), "{case}: {answer}");
+    let hash = answer["transaction"].as_str().unwrap_or_else(|| panic!("{case}: {answer}"));
+    assert!(!good || hash.len() == 66, "{case}: {answer}");
     for field in ["errorReason", "errorMessage"] {
-        assert_eq!(told[field].is_string(), !good, "{case}: {field} in {told}");
-        assert!(good || told[field] != "", "{case}: {field} in {told}");
+        assert_eq!(answer[field].is_string(), !good, "{case}: {field} in {answer}");
+        assert!(good || answer[field] != "", "{case}: {field} in {answer}");
     }
 }

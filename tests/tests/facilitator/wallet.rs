@@ -4,8 +4,8 @@ use bursar_core::networks::ChainId;
 use bursar_tests::ready_wallet::ReadyWallet;
 use serde_json::{Value, json};
 
-use crate::market::{DOLLARS, Market, atoms};
-use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
+use crate::market::{PRICE_IN_DOLLARS, Market, explicit_price};
+use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 /// A household with money, and the HTTP client of its agent.
 struct Spender {
@@ -16,7 +16,7 @@ struct Spender {
 impl Spender {
     async fn set(stage: &Stage) -> Self {
         let wallet = ReadyWallet::start().await;
-        stage.chain.mint(wallet.payer, PURSE).await.expect("minted");
+        stage.chain.mint(wallet.payer, INITIAL_BALANCE).await.expect("minted");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         Self { wallet, client }
     }
@@ -65,8 +65,8 @@ async fn pays_on(chain: ChainId, routes: impl Fn(&Stage) -> Value, paths: &[&str
 async fn our_wallet_pays_official_shops_of_both_versions_through_us_on_base() {
     let routes = |stage: &Stage| {
         json!({
-            "v1": { "/v1": { "network": "base", "price": DOLLARS } },
-            "v2": { "/v2": { "network": stage.network().caip2(), "price": DOLLARS } },
+            "v1": { "/v1": { "network": "base", "price": PRICE_IN_DOLLARS } },
+            "v2": { "/v2": { "network": stage.network().caip2(), "price": PRICE_IN_DOLLARS } },
         })
     };
     pays_on(BASE, routes, &["/v1", "/v2"]).await;
@@ -76,7 +76,7 @@ async fn our_wallet_pays_official_shops_of_both_versions_through_us_on_base() {
 async fn our_wallet_pays_official_shops_through_us_on_robinhood() {
     let routes = |stage: &Stage| {
         let network = stage.network().caip2();
-        json!({ "v2": { "/v2": { "network": network, "price": atoms(stage) } } })
+        json!({ "v2": { "/v2": { "network": network, "price": explicit_price(stage) } } })
     };
     pays_on(ROBINHOOD, routes, &["/v2"]).await;
 }

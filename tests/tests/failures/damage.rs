@@ -9,7 +9,7 @@ use bursar_engine::ports::NoFailpoints;
 use bursar_tests::files::persistent_inventory;
 use bursar_tests::process::Start;
 
-use crate::stage::{Lived, refused, refused_anywhere, text};
+use crate::stage::{UsedFolder, refused, refused_anywhere, text};
 
 /// The remedy in every message about a damaged journal.
 const WAY_OUT: &str = "`bursar wallet restore <file>`";
@@ -28,8 +28,8 @@ fn garbage(length: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn an_invalid_journal_file_is_refused_by_name_and_left_unchanged() {
-    let lived = Lived::new().await;
-    let file = lived.file("journal.redb");
+    let used = UsedFolder::new().await;
+    let file = used.file("journal.redb");
     let whole = std::fs::read(&file).unwrap();
     let longer = [whole.as_slice(), &garbage(5_000)].concat();
     for (what, bytes) in [
@@ -45,17 +45,17 @@ async fn an_invalid_journal_file_is_refused_by_name_and_left_unchanged() {
         ("more than it was", &longer),
     ] {
         std::fs::write(&file, bytes).unwrap();
-        let said = refused(&lived.folder(), &Start::default());
-        said.says(13, &["JOURNAL_DAMAGED", &text(&file), WAY_OUT]);
-        println!("{what}: {}", said.said);
+        let output = refused(&used.folder(), &Start::default());
+        output.assert_refusal(13, &["JOURNAL_DAMAGED", &text(&file), WAY_OUT]);
+        println!("{what}: {}", output.output);
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    refused(&lived.folder(), &Start::default()).says(13, &[&text(&file), WAY_OUT]);
+    refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), WAY_OUT]);
     // The engine starts with the restored file.
     std::fs::remove_dir(&file).unwrap();
     std::fs::write(&file, &whole).unwrap();
-    drop(bursar_tests::process::EngineProcess::start(&lived.folder(), &Start::default()));
+    drop(bursar_tests::process::EngineProcess::start(&used.folder(), &Start::default()));
 }
 
 /// Returns offset and length of each entry in the file, found by its bytes.
@@ -72,9 +72,9 @@ fn places(file: &Path) -> BTreeMap<u64, (usize, usize)> {
 
 /// Flips a byte in the middle of each entry in turn, and calls `judge`: with the folder, the entry's number and the
 /// last entry's number.
-async fn flip_each_entry(judge: impl Fn(&Lived, u64, u64)) {
-    let lived = Lived::new().await;
-    let file = lived.file("journal.redb");
+async fn flip_each_entry(judge: impl Fn(&UsedFolder, u64, u64)) {
+    let used = UsedFolder::new().await;
+    let file = used.file("journal.redb");
     let places = places(&file);
     let whole = std::fs::read(&file).unwrap();
     let last = *places.keys().max().unwrap();
@@ -88,21 +88,21 @@ async fn flip_each_entry(judge: impl Fn(&Lived, u64, u64)) {
             }
         }
         std::fs::write(&file, &bytes).unwrap();
-        judge(&lived, seq, last);
+        judge(&used, seq, last);
     }
 }
 
 #[tokio::test]
 async fn a_flipped_byte_in_any_entry_is_refused_with_the_entry_number() {
-    flip_each_entry(|lived, seq, last| {
-        let said = refused_anywhere(&lived.folder(), &Start::default());
-        said.says(13, &["JOURNAL_DAMAGED", &text(&lived.file("journal.redb")), WAY_OUT]);
+    flip_each_entry(|used, seq, last| {
+        let output = refused_anywhere(&used.folder(), &Start::default());
+        output.assert_refusal(13, &["JOURNAL_DAMAGED", &text(&used.file("journal.redb")), WAY_OUT]);
         // If the bytes still decode as an event, the next entry reveals the change, or the head for the last entry.
         let named = [seq, seq + 1].map(|seq| format!("damaged at entry {seq}:"));
         assert!(
-            named.iter().any(|name| said.said.contains(name)),
+            named.iter().any(|name| output.output.contains(name)),
             "{seq} of {last}: {}",
-            said.said
+            output.output
         );
     })
     .await;
@@ -110,20 +110,20 @@ async fn a_flipped_byte_in_any_entry_is_refused_with_the_entry_number() {
 
 #[tokio::test]
 async fn a_journal_with_a_flipped_byte_is_left_unchanged() {
-    flip_each_entry(|lived, seq, _last| {
-        let before = persistent_inventory(&lived.folder());
-        let said = refused_anywhere(&lived.folder(), &Start::default());
-        assert_eq!(persistent_inventory(&lived.folder()), before, "entry {seq}: {}", said.said);
+    flip_each_entry(|used, seq, _last| {
+        let before = persistent_inventory(&used.folder());
+        let output = refused_anywhere(&used.folder(), &Start::default());
+        assert_eq!(persistent_inventory(&used.folder()), before, "entry {seq}: {}", output.output);
     })
     .await;
 }
 
 #[tokio::test]
 async fn damage_that_makes_the_store_panic_is_reported_with_the_file() {
-    let lived = Lived::new().await;
-    let file = lived.file("journal.redb");
+    let used = UsedFolder::new().await;
+    let file = used.file("journal.redb");
     let whole = std::fs::read(&file).unwrap();
-    let copy = lived.folder().with_extension("copy");
+    let copy = used.folder().with_extension("copy");
     let mut found = 0;
     for at in (0..whole.len()).filter(|at| whole[*at] != 0).step_by(23) {
         let mut bytes = whole.clone();
@@ -141,7 +141,7 @@ async fn damage_that_makes_the_store_panic_is_reported_with_the_file() {
         }
         found += 1;
         std::fs::write(&file, &bytes).unwrap();
-        refused(&lived.folder(), &Start::default()).says(13, &[&text(&file), WAY_OUT]);
+        refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), WAY_OUT]);
         if found == 3 {
             break;
         }
@@ -152,14 +152,14 @@ async fn damage_that_makes_the_store_panic_is_reported_with_the_file() {
 #[tokio::test]
 async fn an_empty_or_missing_journal_next_to_a_wallet_is_refused() {
     for missing in [false, true] {
-        let lived = Lived::new().await;
-        let file = lived.file("journal.redb");
+        let used = UsedFolder::new().await;
+        let file = used.file("journal.redb");
         if missing {
             std::fs::remove_file(&file).unwrap();
         } else {
             std::fs::write(&file, b"").unwrap();
         }
-        refused(&lived.folder(), &Start::default()).says(13, &[&text(&file), "backup"]);
+        refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), "backup"]);
     }
 }
 
@@ -174,8 +174,8 @@ fn an_empty_journal_without_a_wallet_is_an_unfinished_first_start() {
 
 #[tokio::test]
 async fn an_invalid_settings_file_is_refused_by_name_and_left_unchanged() {
-    let lived = Lived::new().await;
-    let file = lived.file("settings.toml");
+    let used = UsedFolder::new().await;
+    let file = used.file("settings.toml");
     for (bytes, named) in [
         (&b"[server\nlisten = 1"[..], "settings.toml"),
         (b"\xff\xfe\x00[server]", "UTF-8"),
@@ -187,12 +187,12 @@ async fn an_invalid_settings_file_is_refused_by_name_and_left_unchanged() {
         (b"[networks.base]\nrpc = [\"no url\"]", "networks.base.rpc"),
     ] {
         std::fs::write(&file, bytes).unwrap();
-        let said = refused(&lived.folder(), &Start::default());
-        said.says(2, &["BAD_INPUT", &text(&file), named, "Correct the file, or move it away"]);
+        let output = refused(&used.folder(), &Start::default());
+        output.assert_refusal(2, &["BAD_INPUT", &text(&file), named, "Correct the file, or move it away"]);
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    refused(&lived.folder(), &Start::default()).says(2, &[&text(&file), "move it away"]);
+    refused(&used.folder(), &Start::default()).assert_refusal(2, &[&text(&file), "move it away"]);
 }
 
 #[test]
@@ -202,5 +202,5 @@ fn settings_are_checked_before_any_file_is_created() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     std::fs::write(folder.join("settings.toml"), "[server]\nlissten = 1").unwrap();
-    refused(&folder, &Start::default()).says(2, &["lissten"]);
+    refused(&folder, &Start::default()).assert_refusal(2, &["lissten"]);
 }

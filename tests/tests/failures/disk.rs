@@ -19,7 +19,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 
-use crate::stage::{Lived, ask, set_up_wallet, text};
+use crate::stage::{UsedFolder, ask, set_up_wallet, text};
 
 /// The answers to requests up to a failed commit and one round after it.
 #[derive(Debug, Default)]
@@ -90,17 +90,17 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         ("journal.before_carry_sync", 2),
         ("journal.after_carry", 1),
     ] {
-        let lived = Lived::new().await;
+        let used = UsedFolder::new().await;
         let fault = Some(format!("fail:{point}:{n}"));
         let carry = Some(Carry { after_bytes: 60_000, beside: true });
         let start = Start { fault, unlock: true, carry, ..Start::default() };
-        let mut engine = EngineProcess::start(&lived.folder(), &start);
+        let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::to(&engine.url);
-        let Answers { paid, unsigned, failed } = until_it_fails(&caller, &lived.agent).await;
+        let Answers { paid, unsigned, failed } = until_it_fails(&caller, &used.agent).await;
 
         // Reads still work.
         assert_eq!(caller.get("/health").await.unwrap().0, 200);
-        for (_body, answered) in lived.paid.iter().chain(&paid) {
+        for (_body, answered) in used.paid.iter().chain(&paid) {
             let id = json_or_null(&answered.1)["transaction_id"].as_str().unwrap().to_owned();
             let polled = caller.get(&format!("/sign/status/{id}")).await.unwrap();
             // The records of the last signatures may have been in the failed commit.
@@ -108,7 +108,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
             assert!(polled == *answered || unrecorded, "{point}: {polled:?}");
         }
         let now = jiff::Timestamp::now().as_second();
-        assert_eq!(caller.post("/status", &lived.agent.read(now)).await.unwrap().0, 200);
+        assert_eq!(caller.post("/status", &used.agent.read(now)).await.unwrap().0, 200);
         let mut operator = engine.operator().await;
         operator.must("status").await;
         operator.must("requests --all").await;
@@ -119,8 +119,8 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         }
         assert_eq!(engine.terminate(), Some(0));
 
-        let (count, sum) = recorded(&lived.file("journal.redb"));
-        let answered = lived.paid.len() + paid.len() + unsigned.len();
+        let (count, sum) = recorded(&used.file("journal.redb"));
+        let answered = used.paid.len() + paid.len() + unsigned.len();
         if ["journal.after_commit", "journal.history_created", "journal.history_renamed"]
             .contains(&point)
         {
@@ -130,12 +130,12 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
             assert_eq!(count, answered, "{point}: what was answered and nothing else");
         }
         let start = Start { unlock: true, ..Start::default() };
-        let mut engine = EngineProcess::start(&lived.folder(), &start);
+        let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::to(&engine.url);
         let now = jiff::Timestamp::now().as_second();
-        let (_, bytes) = caller.post("/status", &lived.agent.read(now)).await.unwrap();
+        let (_, bytes) = caller.post("/status", &used.agent.read(now)).await.unwrap();
         assert_eq!(json_or_null(&bytes)["agent"]["spent_today_micro"], sum, "{point}");
-        for (body, answered) in lived.paid.iter().chain(&paid) {
+        for (body, answered) in used.paid.iter().chain(&paid) {
             assert_eq!(&caller.post("/sign", body).await.unwrap(), answered, "{point}");
         }
         let mut ids = BTreeSet::new();
@@ -147,21 +147,21 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         }
         assert_eq!(ids.len(), unsigned.len() + failed.len());
         assert_eq!(engine.terminate(), Some(0));
-        let (count, _sum) = recorded(&lived.file("journal.redb"));
+        let (count, _sum) = recorded(&used.file("journal.redb"));
         assert_eq!(count, answered + failed.len(), "{point}: each ask once");
     }
 }
 
 #[tokio::test]
 async fn a_failed_commit_names_the_journal_to_the_operator() {
-    let lived = Lived::new().await;
+    let used = UsedFolder::new().await;
     // Opening the wallet takes two commits: the seal, and the entry that records the opening.
     let fault = Some("fail:journal.before_commit:3".to_owned());
     let start = Start { fault, unlock: true, ..Start::default() };
-    let engine = EngineProcess::start(&lived.folder(), &start);
+    let engine = EngineProcess::start(&used.folder(), &start);
     let fault = engine.operator().await.refused("freeze").await;
     assert_eq!(fault.code, Code::JournalFailed);
-    assert!(fault.message.contains(&text(&lived.file("journal.redb"))), "{fault}");
+    assert!(fault.message.contains(&text(&used.file("journal.redb"))), "{fault}");
     let Answer::Status(status) = engine.operator().await.must("status").await else { panic!() };
     assert!(status.failed.is_some(), "{status:?}");
 }
@@ -211,15 +211,15 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     for part in ["main.wallet", "No space left on device", "neither full nor read-only"] {
         assert!(fault.message.contains(part), "{fault}");
     }
-    let mut made = vec!["p".to_owned(), "q".to_owned()];
+    let mut created = vec!["p".to_owned(), "q".to_owned()];
     let failure = loop {
-        let name = format!("extra{}", made.len());
+        let name = format!("extra{}", created.len());
         let done = operator.outcome(&format!("policy create {name} --day 1")).await.reply.result;
         match done {
-            Ok(_created) => made.push(name),
+            Ok(_created) => created.push(name),
             Err(fault) => break fault,
         }
-        assert!(made.len() < 20_000, "the journal grows on a full disk");
+        assert!(created.len() < 20_000, "the journal grows on a full disk");
     };
     assert_eq!(failure.code, Code::JournalFailed, "{failure}");
     assert!(failure.message.contains("free the disk and restart the engine"), "{failure}");
@@ -228,7 +228,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let names = |policies: Vec<bursar_core::answers::PolicyAnswer>| {
         policies.into_iter().map(|policy| policy.name).collect::<BTreeSet<_>>()
     };
-    assert!(names(policies).is_superset(&made.iter().cloned().collect()));
+    assert!(names(policies).is_superset(&created.iter().cloned().collect()));
     assert_eq!(engine.terminate(), Some(0));
 
     drop(file);
@@ -238,7 +238,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };
     assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");
     let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
-    assert_eq!(names(policies), made.into_iter().collect(), "what was answered and nothing else");
+    assert_eq!(names(policies), created.into_iter().collect(), "what was answered and nothing else");
     let caller = AgentClient::to(&engine.url);
     assert_eq!(caller.post("/sign", &before.0).await.unwrap(), paid);
     assert_eq!(caller.post("/sign", &before.1).await.unwrap().0, 200);

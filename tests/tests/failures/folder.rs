@@ -15,7 +15,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::json;
 
-use crate::stage::{Lived, ask, set_up_wallet, refused, refused_anywhere, same, text};
+use crate::stage::{UsedFolder, ask, set_up_wallet, refused, refused_anywhere, assert_unchanged, text};
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -38,15 +38,15 @@ fn a_data_folder_that_is_a_file_a_link_or_foreign_is_refused_by_name() {
         ("dangling", &[other]),
         ("parent/data", &[other]),
     ] {
-        let said = refused_anywhere(&path(name), &Start::default());
-        said.says(13, &[&["DATA_FOLDER", &text(&path(name))], texts].concat());
+        let output = refused_anywhere(&path(name), &Start::default());
+        output.assert_refusal(13, &[&["DATA_FOLDER", &text(&path(name))], texts].concat());
     }
-    same(&before, &inventory(home.path()), "a refused folder");
+    assert_unchanged(&before, &inventory(home.path()), "a refused folder");
     if is_root() {
         std::fs::create_dir(path("foreign")).unwrap();
         chown(path("foreign"), Some(1), Some(1)).unwrap();
-        let said = refused(&path("foreign"), &Start::default());
-        said.says(13, &[&text(&path("foreign")), "belongs to another account", other]);
+        let output = refused(&path("foreign"), &Start::default());
+        output.assert_refusal(13, &[&text(&path("foreign")), "belongs to another account", other]);
     } else {
         println!("SKIPPED: a folder of another account can only be made by root");
     }
@@ -57,30 +57,30 @@ fn a_link_with_a_slash_at_its_end_is_refused_too() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("real")).unwrap();
     symlink(home.path().join("real"), home.path().join("link")).unwrap();
-    let said = refused_anywhere(&home.path().join("link/"), &Start::default());
-    said.says(13, &["links are not followed"]);
+    let output = refused_anywhere(&home.path().join("link/"), &Start::default());
+    output.assert_refusal(13, &["links are not followed"]);
 }
 
 #[tokio::test]
 async fn a_folder_that_cannot_be_written_is_refused_by_name() {
-    let lived = Lived::new().await;
+    let used = UsedFolder::new().await;
     let way_out = "Make it writable, or choose another with --data";
     if is_root() {
         // Root ignores the file mode, but not a read-only mount.
-        match Mount::read_only(&lived.folder()) {
+        match Mount::read_only(&used.folder()) {
             Ok(_mount) => {
-                let said = refused(&lived.folder(), &Start::default());
-                said.says(13, &["DATA_FOLDER", &text(&lived.folder()), "Read-only", way_out]);
+                let output = refused(&used.folder(), &Start::default());
+                output.assert_refusal(13, &["DATA_FOLDER", &text(&used.folder()), "Read-only", way_out]);
             }
             Err(why) => println!("SKIPPED: no read-only mount here ({why})"),
         }
     } else {
-        std::fs::set_permissions(lived.folder(), PermissionsExt::from_mode(0o500)).unwrap();
-        let said = refused(&lived.folder(), &Start::default());
-        said.says(13, &["DATA_FOLDER", &text(&lived.folder()), way_out]);
-        std::fs::set_permissions(lived.folder(), PermissionsExt::from_mode(0o700)).unwrap();
+        std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o500)).unwrap();
+        let output = refused(&used.folder(), &Start::default());
+        output.assert_refusal(13, &["DATA_FOLDER", &text(&used.folder()), way_out]);
+        std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o700)).unwrap();
     }
-    drop(EngineProcess::start(&lived.folder(), &Start::default()));
+    drop(EngineProcess::start(&used.folder(), &Start::default()));
 }
 
 #[test]
@@ -88,63 +88,63 @@ fn a_lock_that_cannot_be_taken_is_reported_with_its_file() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     std::fs::create_dir_all(folder.join("engine.lock")).unwrap();
-    let said = refused_anywhere(&folder, &Start::default());
-    said.says(13, &["DATA_FOLDER", &text(&folder.join("engine.lock")), "owner and rights"]);
+    let output = refused_anywhere(&folder, &Start::default());
+    output.assert_refusal(13, &["DATA_FOLDER", &text(&folder.join("engine.lock")), "owner and rights"]);
 }
 
 #[tokio::test]
 async fn a_second_engine_on_the_folder_exits_10_and_the_first_keeps_running() {
-    let lived = Lived::new().await;
+    let used = UsedFolder::new().await;
     let mut first =
-        EngineProcess::start(&lived.folder(), &Start { unlock: true, ..Start::default() });
-    let before = inventory(&lived.folder());
-    let said = refused_anywhere(&lived.folder(), &Start::default());
-    said.says(10, &["ENGINE_RUNNING"]);
-    same(&before, &inventory(&lived.folder()), &said.said);
-    let (body, answer) = &lived.paid[0];
+        EngineProcess::start(&used.folder(), &Start { unlock: true, ..Start::default() });
+    let before = inventory(&used.folder());
+    let output = refused_anywhere(&used.folder(), &Start::default());
+    output.assert_refusal(10, &["ENGINE_RUNNING"]);
+    assert_unchanged(&before, &inventory(&used.folder()), &output.output);
+    let (body, answer) = &used.paid[0];
     assert_eq!(&AgentClient::to(&first.url).post("/sign", body).await.unwrap(), answer);
     assert_eq!(first.terminate(), Some(0));
 }
 
 #[tokio::test]
 async fn a_silent_holder_of_the_lock_is_reported_with_the_folder() {
-    let lived = Lived::new().await;
+    let used = UsedFolder::new().await;
     // A one-shot command holds the lock and serves no control socket.
-    let lock = lock_folder(&DataFolder::open(&lived.folder()).unwrap());
-    let said = refused(&lived.folder(), &Start::default());
-    said.says(10, &["ENGINE_RUNNING", &text(&lived.folder()), "wait for it, or end it"]);
+    let lock = lock_folder(&DataFolder::open(&used.folder()).unwrap());
+    let output = refused(&used.folder(), &Start::default());
+    output.assert_refusal(10, &["ENGINE_RUNNING", &text(&used.folder()), "wait for it, or end it"]);
     drop(lock);
-    drop(EngineProcess::start(&lived.folder(), &Start::default()));
+    drop(EngineProcess::start(&used.folder(), &Start::default()));
 }
 
 /// After a restart another journal, or none, is at the path: a payment answered now would be made again then.
 #[tokio::test]
 async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
     for moved in [false, true] {
-        let lived = Lived::new().await;
+        let used = UsedFolder::new().await;
         let start = Start { unlock: true, ..Start::default() };
-        let mut engine = EngineProcess::start(&lived.folder(), &start);
+        let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::to(&engine.url);
-        let (mut operator, aside) = (engine.operator().await, lived.folder().with_extension("old"));
+        let (mut operator, aside) = (engine.operator().await, used.folder().with_extension("old"));
         if moved {
-            std::fs::rename(lived.folder(), &aside).unwrap();
+            std::fs::rename(used.folder(), &aside).unwrap();
         } else {
-            std::fs::remove_dir_all(lived.folder()).unwrap();
+            std::fs::remove_dir_all(used.folder()).unwrap();
         }
-        let unanswered = ask(&lived.agent, 7);
+        let unanswered = ask(&used.agent, 7);
         let (status, bytes) = caller.post("/sign", &unanswered).await.unwrap();
         let answer = json_or_null(&bytes);
         assert_eq!((status, &answer["code"]), (503, &json!("JOURNAL_FAILED")), "{answer}");
         assert!(answer["header_value"].is_null() && answer["transaction_id"].is_null());
         let fault = operator.refused("freeze").await;
         assert_eq!(fault.code, Code::JournalFailed);
-        assert!(fault.message.contains(&text(&lived.file("journal.redb"))), "{fault}");
+        assert!(fault.message.contains(&text(&used.file("journal.redb"))), "{fault}");
         engine.kill();
         if moved {
-            std::fs::rename(&aside, lived.folder()).unwrap();
-            let mut engine = EngineProcess::start(&lived.folder(), &start);
+            std::fs::rename(&aside, used.folder()).unwrap();
+            let mut engine = EngineProcess::start(&used.folder(), &start);
             let caller = AgentClient::to(&engine.url);
-            for (body, answered) in &lived.paid {
+            for (body, answered) in &used.paid {
                 assert_eq!(&caller.post("/sign", body).await.unwrap(), answered);
             }
             assert_eq!(caller.post("/sign", &unanswered).await.unwrap().0, 200);
@@ -174,18 +174,18 @@ fn of_several_engines_started_at_once_exactly_one_runs() {
 
 #[tokio::test]
 async fn a_port_in_use_is_reported_with_its_setting() {
-    let lived = Lived::new().await;
+    let used = UsedFolder::new().await;
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let env = vec![("BURSAR_SERVER_LISTEN".to_owned(), address.clone())];
     let start = Start { env, ..Start::default() };
-    let wallets = inventory(&lived.file("wallets"));
-    let said = refused_anywhere(&lived.folder(), &start);
-    said.says(10, &["IN_USE", &address, "bursar config set server.listen 127.0.0.1:"]);
-    same(&wallets, &inventory(&lived.file("wallets")), &said.said);
+    let wallets = inventory(&used.file("wallets"));
+    let output = refused_anywhere(&used.folder(), &start);
+    output.assert_refusal(10, &["IN_USE", &address, "bursar config set server.listen 127.0.0.1:"]);
+    assert_unchanged(&wallets, &inventory(&used.file("wallets")), &output.output);
     // Once the port is free, the engine uses it.
     drop(taken);
-    let mut engine = EngineProcess::start(&lived.folder(), &start);
+    let mut engine = EngineProcess::start(&used.folder(), &start);
     assert_eq!(engine.url, format!("http://{address}"));
     let Answer::Audit(audit) = engine.operator().await.must("audit verify").await else { panic!() };
     assert_eq!(audit.untrusted, None);
@@ -230,11 +230,11 @@ async fn under_any_umask_only_the_owner_has_access() {
 
 #[tokio::test]
 async fn a_data_folder_open_to_others_is_made_private() {
-    let lived = Lived::new().await;
-    std::fs::set_permissions(lived.folder(), PermissionsExt::from_mode(0o777)).unwrap();
-    let before = persistent_inventory(&lived.folder());
-    let engine = EngineProcess::start(&lived.folder(), &Start::default());
-    assert_closed(&lived.folder());
+    let used = UsedFolder::new().await;
+    std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o777)).unwrap();
+    let before = persistent_inventory(&used.folder());
+    let engine = EngineProcess::start(&used.folder(), &Start::default());
+    assert_closed(&used.folder());
     drop(engine);
-    assert_eq!(before.len(), persistent_inventory(&lived.folder()).len());
+    assert_eq!(before.len(), persistent_inventory(&used.folder()).len());
 }

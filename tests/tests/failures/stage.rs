@@ -17,14 +17,14 @@ pub(crate) const POLICY: &str = "policy create p --day 10 --txn 10 --auto 0.5";
 
 /// A folder with a wallet, an agent and payments; no engine runs on it.
 #[derive(Debug)]
-pub(crate) struct Lived {
+pub(crate) struct UsedFolder {
     home: TempDir,
     pub(crate) agent: Agent,
     /// Paid bodies with their answers.
     pub(crate) paid: Vec<(Value, HttpResponse)>,
 }
 
-impl Lived {
+impl UsedFolder {
     pub(crate) async fn new() -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
@@ -57,10 +57,10 @@ pub(crate) async fn set_up_wallet(operator: &mut Operator) -> Agent {
     {
         operator.must(line).await;
     }
-    let made = operator.outcome("agent register bot --auth hmac").await;
-    let Ok(Answer::Credentials(given)) = made.reply.result else { panic!() };
+    let created = operator.outcome("agent register bot --auth hmac").await;
+    let Ok(Answer::Credentials(given)) = created.reply.result else { panic!() };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-    Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: false }
+    Agent { id: given.agent_id, token: created.secret.expect("a token"), bearer: false }
 }
 
 /// Returns a body for a little more than a cent; `n` makes it unique.
@@ -72,14 +72,14 @@ pub(crate) fn ask(agent: &Agent, n: u64) -> Value {
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) exit: String,
-    pub(crate) said: String,
+    pub(crate) output: String,
 }
 
 /// Starts an engine that must fail and must leave the folder's contents unchanged.
 pub(crate) fn refused(folder: &Path, start: &Start) -> Refused {
     let before = persistent_inventory(folder);
     let refused = refused_anywhere(folder, start);
-    same(&before, &persistent_inventory(folder), &refused.said);
+    assert_unchanged(&before, &persistent_inventory(folder), &refused.output);
     refused
 }
 
@@ -88,14 +88,14 @@ pub(crate) fn refused_anywhere(folder: &Path, start: &Start) -> Refused {
     match EngineProcess::try_start(folder, start) {
         Ok(_engine) => panic!("an engine started on {}", folder.display()),
         Err(why) => {
-            let (exit, said) = why.split_at(why.find(|c: char| c.is_ascii_digit()).unwrap_or(0));
-            let end = said.find(|c: char| !c.is_ascii_digit()).unwrap_or(said.len());
-            Refused { exit: format!("{exit}{}", &said[..end]), said: said[end..].trim().to_owned() }
+            let (exit, output) = why.split_at(why.find(|c: char| c.is_ascii_digit()).unwrap_or(0));
+            let end = output.find(|c: char| !c.is_ascii_digit()).unwrap_or(output.len());
+            Refused { exit: format!("{exit}{}", &output[..end]), output: output[end..].trim().to_owned() }
         }
     }
 }
 
-pub(crate) fn same(before: &Inventory, after: &Inventory, what: &str) {
+pub(crate) fn assert_unchanged(before: &Inventory, after: &Inventory, what: &str) {
     for (path, item) in before {
         assert_eq!(after.get(path), Some(item), "{}: {what}", path.display());
     }
@@ -105,10 +105,10 @@ pub(crate) fn same(before: &Inventory, after: &Inventory, what: &str) {
 
 impl Refused {
     /// Asserts the exit code, and that the output contains each text.
-    pub(crate) fn says(&self, exit: u8, texts: &[&str]) {
-        assert_eq!(self.exit, format!("exit status: {exit}"), "{}", self.said);
+    pub(crate) fn assert_refusal(&self, exit: u8, texts: &[&str]) {
+        assert_eq!(self.exit, format!("exit status: {exit}"), "{}", self.output);
         for text in texts {
-            assert!(self.said.contains(text), "{text:?} is not in: {}", self.said);
+            assert!(self.output.contains(text), "{text:?} is not in: {}", self.output);
         }
     }
 }

@@ -38,11 +38,11 @@ pub(crate) fn helper(url: &str, agent: &Agent, arguments: &[&str]) -> (i32, Valu
     let mut command = program("python3", url, agent);
     command.arg(assets().join("helper.py")).args(arguments);
     let output = end(command);
-    let (told, complaint) = (text(&output.stdout), text(&output.stderr));
+    let (answer, complaint) = (text(&output.stdout), text(&output.stderr));
     let secret = &agent.token[3..];
-    assert!(!told.contains(secret) && !complaint.contains(secret), "{told}{complaint}");
-    assert_eq!((told.lines().count(), complaint.as_str()), (1, ""), "{told}");
-    (output.status.code().unwrap(), serde_json::from_str(&told).unwrap())
+    assert!(!answer.contains(secret) && !complaint.contains(secret), "{answer}{complaint}");
+    assert_eq!((answer.lines().count(), complaint.as_str()), (1, ""), "{answer}");
+    (output.status.code().unwrap(), serde_json::from_str(&answer).unwrap())
 }
 
 /// Runs a script that has the helper as the module `helper`, and prints JSON.

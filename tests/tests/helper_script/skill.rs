@@ -20,7 +20,7 @@ use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use crate::conduct;
+use crate::behavior;
 use crate::peer::{Peer, reply, served};
 use crate::python::{assets, end, program, text};
 
@@ -59,9 +59,9 @@ fn follow(folder: &Path, url: &str, agent: &Agent, resource: &str) -> Vec<Output
         command.args(arguments).arg(file).current_dir(folder).env("RESOURCE_URL", resource);
         command.env_remove("PYTHONPATH").env("no_proxy", "127.0.0.1");
         let output = end(command);
-        let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{content}\n{told}");
-        assert!(!told.contains(&agent.token[3..]), "{content}");
+        let answer = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{content}\n{answer}");
+        assert!(!answer.contains(&agent.token[3..]), "{content}");
         outputs.push(output);
     }
     outputs
@@ -137,24 +137,24 @@ async fn the_blocks_run_as_printed_in_both_modes_and_after_an_approval() {
 #[test]
 fn the_blocks_report_the_transaction_that_the_merchant_names() {
     for bearer in [false, true] {
-        let agent = conduct::agent(bearer);
+        let agent = behavior::agent(bearer);
         let known = agent.clone();
         let wallet = Peer::serve(move |seen, n| {
             Some(match seen.path.as_str() {
                 "/health" | "/ping" => reply(200, &json!({ "status": "ready" })),
                 "/sign/helper" => served(fs::read_to_string(assets().join("helper.py")).unwrap()),
                 "/sign" => {
-                    conduct::check_proof(&known, seen);
-                    conduct::signed("PAYMENT-SIGNATURE", n)
+                    behavior::check_proof(&known, seen);
+                    behavior::signed("PAYMENT-SIGNATURE", n)
                 }
                 _ => {
-                    conduct::check_proof(&known, seen);
+                    behavior::check_proof(&known, seen);
                     reply(200, &json!({ "status": "ok" }))
                 }
             })
         });
         let folder = tempfile::tempdir().unwrap();
-        follow(folder.path(), &wallet.url, &agent, &conduct::shop().url);
+        follow(folder.path(), &wallet.url, &agent, &behavior::shop().url);
         let reports = wallet.seen().into_iter().filter(|seen| seen.path == "/callback");
         let reports: Vec<Value> = reports.map(|seen| seen.json()).collect();
         // The short way reports by itself; the last block reports the payment made by hand.
@@ -162,7 +162,7 @@ fn the_blocks_report_the_transaction_that_the_merchant_names() {
         for report in &reports {
             assert_eq!(
                 (&report["event"], &report["tx_hash"]),
-                (&json!("settled"), &json!(conduct::TX))
+                (&json!("settled"), &json!(behavior::TX))
             );
         }
         assert_ne!(reports[0]["transaction_id"], reports[1]["transaction_id"]);

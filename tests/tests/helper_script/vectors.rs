@@ -22,8 +22,8 @@ fn nobody() -> Agent {
 
 /// Runs code that reads the vector file `sys.argv[1]`.
 fn computed(code: &str, file: &str) -> Vec<Value> {
-    let told = script("http://127.0.0.1:9", &nobody(), code, &[vectors(file).to_str().unwrap()]);
-    told.as_array().unwrap().clone()
+    let answer = script("http://127.0.0.1:9", &nobody(), code, &[vectors(file).to_str().unwrap()]);
+    answer.as_array().unwrap().clone()
 }
 
 #[test]
@@ -42,23 +42,23 @@ print(json.dumps(told))
 "#;
     let file = read("python-canonical-json.json");
     let cases = file["cases"].as_array().unwrap();
-    let told = computed(CODE, "python-canonical-json.json");
+    let answer = computed(CODE, "python-canonical-json.json");
     let mut counts = (0, 0, 0);
-    for (case, told) in cases.iter().zip(&told) {
+    for (case, answer) in cases.iter().zip(&answer) {
         match case["advice"].as_str().unwrap() {
             "accept" => {
-                assert_eq!(told, &case["python"], "{}", case["id"]);
+                assert_eq!(answer, &case["python"], "{}", case["id"]);
                 counts.0 += 1;
             }
             // If a server should refuse the text, the helper may refuse what CPython writes.
-            _ if told.is_null() => counts.1 += 1,
+            _ if answer.is_null() => counts.1 += 1,
             _ => {
-                assert_eq!(told, &case["python"], "{}", case["id"]);
+                assert_eq!(answer, &case["python"], "{}", case["id"]);
                 counts.2 += 1;
             }
         }
     }
-    assert_eq!((cases.len(), told.len()), (371, 371));
+    assert_eq!((cases.len(), answer.len()), (371, 371));
     assert_eq!(counts.0, 318);
     assert_eq!(counts.1 + counts.2, 53);
 }
@@ -76,11 +76,11 @@ print(json.dumps([
 "#;
     let file = read("hmac-requests.json");
     let accepted = file["accepted"].as_array().unwrap();
-    let told = computed(CODE, "hmac-requests.json");
-    assert_eq!((accepted.len(), told.len()), (24, 24));
-    for (case, told) in accepted.iter().zip(told) {
-        assert_eq!(told[0], case["canonical"], "{}", case["id"]);
-        assert_eq!(told[1], case["body"]["signature"], "{}", case["id"]);
+    let answer = computed(CODE, "hmac-requests.json");
+    assert_eq!((accepted.len(), answer.len()), (24, 24));
+    for (case, answer) in accepted.iter().zip(answer) {
+        assert_eq!(answer[0], case["canonical"], "{}", case["id"]);
+        assert_eq!(answer[1], case["body"]["signature"], "{}", case["id"]);
     }
 }
 
@@ -108,16 +108,16 @@ print(json.dumps(told))
 "#;
     let file = read("hmac-requests.json");
     let accepted = file["accepted"].as_array().unwrap();
-    let told = computed(CODE, "hmac-requests.json");
+    let answer = computed(CODE, "hmac-requests.json");
     let mut built = 0;
-    for (case, told) in accepted.iter().zip(&told).filter(|(_case, told)| !told.is_null()) {
+    for (case, answer) in accepted.iter().zip(&answer).filter(|(_case, answer)| !answer.is_null()) {
         let empty = |value: &Value| value.is_null() || value == "";
         let fields = |body: &Value| -> Vec<(String, Value)> {
             let all = body.as_object().unwrap().clone().into_iter();
             all.filter(|(_name, value)| !empty(value)).collect()
         };
         // Empty fields may be present or absent.
-        assert_eq!(fields(told), fields(&case["body"]), "{}", case["id"]);
+        assert_eq!(fields(answer), fields(&case["body"]), "{}", case["id"]);
         built += 1;
     }
     assert_eq!((accepted.len(), built), (24, 16));

@@ -5,21 +5,21 @@ use futures::StreamExt;
 use serde_json::Value;
 
 use crate::market::Market;
-use crate::merchant::{Kind, Merchant, Shown};
+use crate::merchant::{Kind, Merchant, MerchantAnswer};
 
 /// Concurrent connections.
 const CONNECTIONS: usize = 64;
 const DUPLICATE: &str = "duplicate_settlement";
 
-fn deliveries(answers: &[Shown]) -> usize {
-    answers.iter().filter(|shown| shown.delivered).count()
+fn deliveries(answers: &[MerchantAnswer]) -> usize {
+    answers.iter().filter(|answer| answer.delivered).count()
 }
 
 /// Asserts that one copy bought the content and the payee was paid once. The merchant and the facilitator refused all
 /// others as duplicates.
-async fn assert_once(market: &Market, paid: &SignedPayment, answers: &[Shown], case: &str) {
+async fn assert_once(market: &Market, paid: &SignedPayment, answers: &[MerchantAnswer], case: &str) {
     assert_eq!(deliveries(answers), 1, "{case}");
-    for refused in answers.iter().filter(|shown| !shown.delivered) {
+    for refused in answers.iter().filter(|answer| !answer.delivered) {
         assert_eq!(refused.reason, DUPLICATE, "{case}");
     }
     assert!(market.is_charged(paid).await, "{case}");
@@ -38,7 +38,7 @@ async fn show_copies(
     paid: &SignedPayment,
     copies: usize,
     at_once: usize,
-) -> Vec<Shown> {
+) -> Vec<MerchantAnswer> {
     let mut headers = Vec::new();
     for merchant in merchants {
         headers.push((*merchant, merchant.header(paid).await));
@@ -46,7 +46,7 @@ async fn show_copies(
     let charges = market.charges().await;
     let shows = (0..copies).map(|copy| {
         let (merchant, header) = &headers[copy % headers.len()];
-        merchant.show(header)
+        merchant.pay(header)
     });
     let answers = futures::stream::iter(shows).buffer_unordered(at_once).collect().await;
     assert_eq!(market.charges().await, charges + 1, "{copies} copies, {at_once} at a time");
@@ -77,7 +77,7 @@ async fn delivers_once(kind: Kind) {
         let served = merchant.served().await;
         let mut answers = show_copies(&market, &[merchant], &paid, copies, CONNECTIONS).await;
         // One more after the race.
-        answers.push(merchant.show(&merchant.header(&paid).await).await);
+        answers.push(merchant.pay(&merchant.header(&paid).await).await);
         assert_eq!(answers.len(), copies + 1, "{case}");
         assert_once(&market, &paid, &answers, &case).await;
         // The middleware runs the handler before it settles, and discards the result for a refused copy.

@@ -30,8 +30,8 @@ async fn a_signer_without_coin_delivers_nothing_and_charges_nothing_later() {
     let mut refused = Vec::new();
     for merchant in &market.merchants {
         for _payment in 0..2 {
-            let (paid, shown) = market.buy(merchant).await;
-            assert!(!shown.delivered, "{:?}", merchant.kind);
+            let (paid, answer) = market.buy(merchant).await;
+            assert!(!answer.delivered, "{:?}", merchant.kind);
             refused.push(paid);
         }
     }
@@ -51,8 +51,8 @@ async fn a_signer_drained_between_verify_and_settle_charges_nothing_later() {
             market.drain_signer().await;
             market.recorder.release_settles();
         };
-        let ((paid, shown), ()) = tokio::join!(market.buy(merchant), drain);
-        assert!(!shown.delivered, "{:?}", merchant.kind);
+        let ((paid, answer), ()) = tokio::join!(market.buy(merchant), drain);
+        assert!(!answer.delivered, "{:?}", merchant.kind);
         refused.push(paid);
     }
     assert_recovers(market, refused, Kind::ALL.len() as u64).await;
@@ -68,8 +68,8 @@ async fn a_signer_drained_after_a_settlement_charges_nothing_later() {
         refused.extend(market.buy_until_delivered(merchant).await);
         market.drain_signer().await;
         for _payment in 0..2 {
-            let (paid, shown) = market.buy(merchant).await;
-            assert!(!shown.delivered, "{:?}", merchant.kind);
+            let (paid, answer) = market.buy(merchant).await;
+            assert!(!answer.delivered, "{:?}", merchant.kind);
             refused.push(paid);
         }
     }
@@ -90,12 +90,12 @@ async fn drained_after_the_broadcast(blocks: u64) {
             market.drain_signer().await;
             market.chain.mine(blocks).await.expect("mined");
         };
-        let (shown, ()) = tokio::join!(merchant.show(&header), drain);
+        let (answer, ()) = tokio::join!(merchant.pay(&header), drain);
         market.fund_signer().await;
         market.chain.set_automine(true).await.expect("set");
         market.chain.mine(1).await.expect("mined");
-        let shown = market.until_final(merchant, &header, shown).await;
-        if shown.delivered {
+        let answer = market.until_final(merchant, &header, answer).await;
+        if answer.delivered {
             deliveries += 1;
         } else {
             refused.push(paid);

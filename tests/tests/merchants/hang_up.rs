@@ -25,19 +25,19 @@ async fn a_payment_whose_customer_disconnected_is_charged_once() {
         connection.write_all(request.as_bytes()).await.expect("sent");
         market.until_broadcast(mined).await;
         drop(connection);
-        let mut deliveries = usize::from(merchant.show(&header).await.delivered);
+        let mut deliveries = usize::from(merchant.pay(&header).await.delivered);
         market.chain.mine(1).await.expect("mined");
         market.chain.set_automine(true).await.expect("set");
         // If the merchant did not receive the first answer, a copy receives it.
         let success = async {
             while !market.recorder.settlements(&nonce).iter().any(|one| one["success"] == true) {
-                deliveries += usize::from(merchant.show(&header).await.delivered);
+                deliveries += usize::from(merchant.pay(&header).await.delivered);
                 sleep(POLL).await;
             }
         };
         within("success", success).await;
         for _copy in 0..8 {
-            deliveries += usize::from(merchant.show(&header).await.delivered);
+            deliveries += usize::from(merchant.pay(&header).await.delivered);
         }
         let settlements = market.recorder.settlements(&nonce);
         let successes = settlements.iter().filter(|one| one["success"] == true).count();

@@ -40,8 +40,8 @@ async fn refused_for(cause: Cause) {
             market.chain.mine(2).await.expect("mined");
         }
     };
-    let (shown, ()) = tokio::join!(merchant.show(&header), drain);
-    assert!(!shown.delivered, "{cause:?}");
+    let (answer, ()) = tokio::join!(merchant.pay(&header), drain);
+    assert!(!answer.delivered, "{cause:?}");
     let kept = node.broadcast()[0].clone();
     node.be_honest();
     market.chain.set_automine(true).await.expect("set");
@@ -56,7 +56,7 @@ async fn refused_for(cause: Cause) {
     let gossiped = market.chain.request("eth_sendRawTransaction", json!([kept])).await;
     assert!(gossiped.is_err(), "{cause:?}: the chain takes {gossiped:?}");
     market.settle_down().await;
-    assert_eq!(market.charges().await, 0, "{cause:?}: {shown:?}");
+    assert_eq!(market.charges().await, 0, "{cause:?}: {answer:?}");
     market.recorder.assert_truthful();
     market.close().await;
 }

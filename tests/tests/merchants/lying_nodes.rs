@@ -10,7 +10,7 @@ use bursar_tests::payer::SignedPayment;
 use tokio::time::sleep;
 
 use crate::market::{BASE, Market, PENDING, POLL, within};
-use crate::merchant::{Kind, Shown};
+use crate::merchant::{Kind, MerchantAnswer};
 
 /// Time between blocks: about the facilitator's polling interval.
 const BLOCK: Duration = Duration::from_millis(50);
@@ -25,8 +25,8 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn add(&mut self, paid: SignedPayment, shown: &Shown) {
-        if shown.delivered {
+    fn add(&mut self, paid: SignedPayment, answer: &MerchantAnswer) {
+        if answer.delivered {
             self.deliveries += 1;
         } else {
             self.refused.push(paid);
@@ -76,13 +76,13 @@ async fn one_lie(lie: Lie) {
                 sleep(BLOCK).await;
             }
         };
-        let shown = tokio::select! {
-            shown = merchant.show(&header) => shown,
+        let answer = tokio::select! {
+            answer = merchant.pay(&header) => answer,
             () = blocks => unreachable!("blocks come until the answer does"),
         };
         market.chain.set_automine(true).await.expect("set");
-        assert_ne!(shown.reason, PENDING, "{lie:?}, {:?}: blocks came", merchant.kind);
-        outcome.add(paid, &shown);
+        assert_ne!(answer.reason, PENDING, "{lie:?}, {:?}: blocks came", merchant.kind);
+        outcome.add(paid, &answer);
     }
     outcome.assert_matches_the_chain(market).await;
 }
@@ -98,14 +98,14 @@ async fn only_lies(lie: Lie) {
         market.chain.set_automine(false).await.expect("set");
         let lies = node.lies_told();
         node.tell(repeat_n(lie, ALL_BROADCASTS));
-        let shown = merchant.show(&header).await;
-        assert!(!shown.delivered, "{lie:?}, {:?}: there was no block", merchant.kind);
+        let answer = merchant.pay(&header).await;
+        assert!(!answer.delivered, "{lie:?}, {:?}: there was no block", merchant.kind);
         assert!(node.lies_told() > lies, "{lie:?}");
         node.be_honest();
         market.chain.set_automine(true).await.expect("set");
         market.chain.mine(1).await.expect("mined");
-        let shown = market.until_final(merchant, &header, shown).await;
-        outcome.add(paid, &shown);
+        let answer = market.until_final(merchant, &header, answer).await;
+        outcome.add(paid, &answer);
     }
     outcome.assert_matches_the_chain(market).await;
 }

@@ -11,7 +11,7 @@ use bursar_tests::payer::{SignedPayment, Payer, TransferMethod, random_word};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::merchant::{Kind, Merchant, Shown};
+use crate::merchant::{Kind, Merchant, MerchantAnswer};
 use crate::recorder::Recorder;
 
 pub(crate) const BASE: ChainId = ChainId(8453);
@@ -20,7 +20,7 @@ pub(crate) const PRICE: u64 = 12_000;
 /// The code of a payment whose transaction a node has but no block contains yet.
 pub(crate) const PENDING: &str = "settlement_pending";
 /// A payer's initial balance, in the token's smallest units.
-pub(crate) const PURSE: u128 = 100_000_000;
+pub(crate) const PAYER_BALANCE: u128 = 100_000_000;
 /// The longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Time between two checks of a condition.
@@ -75,16 +75,16 @@ impl Market {
     /// Signs a payment of the price by a payer with enough money.
     pub(crate) async fn payment(&self) -> SignedPayment {
         let payer = Payer::random();
-        self.chain.mint(payer.address(), PURSE).await.expect("minted");
+        self.chain.mint(payer.address(), PAYER_BALANCE).await.expect("minted");
         let terms = payer.terms(self.chain.network(), self.payee, PRICE);
         payer.pay(TransferMethod::Eip3009, &terms)
     }
 
     /// Sends a new payment to a merchant once.
-    pub(crate) async fn buy(&self, merchant: &Merchant) -> (SignedPayment, Shown) {
+    pub(crate) async fn buy(&self, merchant: &Merchant) -> (SignedPayment, MerchantAnswer) {
         let paid = self.payment().await;
-        let shown = merchant.show(&merchant.header(&paid).await).await;
-        (paid, shown)
+        let answer = merchant.pay(&merchant.header(&paid).await).await;
+        (paid, answer)
     }
 
     /// Sends new payments to a merchant until it delivers; returns the refused ones.
@@ -92,8 +92,8 @@ impl Market {
         let mut refused = Vec::new();
         let delivered = async {
             loop {
-                let (paid, shown) = self.buy(merchant).await;
-                if shown.delivered {
+                let (paid, answer) = self.buy(merchant).await;
+                if answer.delivered {
                     break;
                 }
                 refused.push(paid);
@@ -109,13 +109,13 @@ impl Market {
         &self,
         merchant: &Merchant,
         header: &str,
-        mut shown: Shown,
-    ) -> Shown {
+        mut answer: MerchantAnswer,
+    ) -> MerchantAnswer {
         let end = async {
-            while shown.reason == PENDING {
-                shown = merchant.show(header).await;
+            while answer.reason == PENDING {
+                answer = merchant.pay(header).await;
             }
-            shown
+            answer
         };
         within("end of a pending payment", end).await
     }
@@ -142,8 +142,8 @@ impl Market {
         let (mut sent, mut reverted) = (0, Vec::new());
         for block in 0..=newest.to::<u64>() {
             let asked = json!([format!("{block:#x}")]);
-            let told = self.chain.request("eth_getBlockReceipts", asked).await.expect("an answer");
-            let receipts = told.as_array().map(Vec::as_slice).unwrap_or_default();
+            let answer = self.chain.request("eth_getBlockReceipts", asked).await.expect("an answer");
+            let receipts = answer.as_array().map(Vec::as_slice).unwrap_or_default();
             for receipt in receipts.iter().filter(|receipt| receipt["from"] == signer) {
                 sent += 1;
                 if receipt["status"] != "0x1" {

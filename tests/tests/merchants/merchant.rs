@@ -74,21 +74,21 @@ impl Merchant {
     }
 
     /// Sends a payment to the merchant.
-    pub(crate) async fn show(&self, header: &str) -> Shown {
+    pub(crate) async fn pay(&self, header: &str) -> MerchantAnswer {
         let asked = self.client.get(self.url()).header("payment-signature", header);
-        Shown::of(self.kind, asked.send().await.expect("an answer")).await
+        MerchantAnswer::of(self.kind, asked.send().await.expect("an answer")).await
     }
 }
 
 /// A merchant's answer to a payment: the content, or 402 without it.
 #[derive(Debug, Clone)]
-pub(crate) struct Shown {
+pub(crate) struct MerchantAnswer {
     pub(crate) delivered: bool,
     /// The code of a refusal.
     pub(crate) reason: String,
 }
 
-impl Shown {
+impl MerchantAnswer {
     async fn of(kind: Kind, answer: reqwest::Response) -> Self {
         let status = answer.status().as_u16();
         let header = |name| {

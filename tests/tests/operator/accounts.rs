@@ -173,9 +173,9 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     // A new wallet neither pays for the old wallet's agents by itself, nor grants them a second allowance for today.
     let engine = engine.restart(Setup::default()).await;
     let mut operator = engine.operator();
-    let made = operator.outcome("wallet create second").await.reply;
-    let untrusted = made.warnings.iter().any(|told| told.code == "JOURNAL_UNTRUSTED");
-    assert!(untrusted, "the seals of the journal are the old wallet's: {made:?}");
+    let created = operator.outcome("wallet create second").await.reply;
+    let untrusted = created.warnings.iter().any(|answer| answer.code == "JOURNAL_UNTRUSTED");
+    assert!(untrusted, "the seals of the journal are the old wallet's: {created:?}");
     operator.must("audit accept").await;
     operator.must("seed create").await;
     operator.must("address create pay 0").await;
@@ -220,8 +220,8 @@ async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     };
     assert_eq!(again[0].address, before[0].address);
     let shown = agent(&engine, "agent show bot").await;
-    let told = (shown.agent_id.as_str(), shown.name.as_str(), shown.status.text());
-    assert_eq!(told, (hired.id.as_str(), "bot", "suspended"));
+    let answer = (shown.agent_id.as_str(), shown.name.as_str(), shown.status.text());
+    assert_eq!(answer, (hired.id.as_str(), "bot", "suspended"));
 
     // An agent with a different secret counts as a different agent.
     let left = std::fs::read(&file).unwrap();
@@ -361,9 +361,9 @@ async fn seed_words_are_shown_again_with_the_password() {
     let engine = TestEngine::start(Setup::default()).await;
     let mut operator = engine.operator();
     operator.must("wallet create main").await;
-    let made = operator.outcome("seed create").await.secret.expect("words");
+    let created = operator.outcome("seed create").await.secret.expect("words");
     let again = operator.outcome("seed words S001").await;
-    assert_eq!(again.secret.as_deref(), Some(made.as_str()));
+    assert_eq!(again.secret.as_deref(), Some(created.as_str()));
     assert!(matches!(again.prompts[..], [Prompt::Secret { .. }]), "{:?}", again.prompts);
     operator.passwords.push_back("another password".into());
     let refused = operator.outcome("seed words S001").await;
@@ -377,5 +377,5 @@ async fn seed_words_are_shown_again_with_the_password() {
     let alone = engine.restart(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
     let mut operator = alone.operator();
     let again = alone.while_time_passes(operator.outcome("seed words S001")).await;
-    assert_eq!(again.secret.as_deref(), Some(made.as_str()));
+    assert_eq!(again.secret.as_deref(), Some(created.as_str()));
 }

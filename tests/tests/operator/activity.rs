@@ -42,8 +42,8 @@ async fn lived() -> (TestEngine, Agent) {
     let paid = ask(&engine, &agent, 12_000, 1).await;
     watcher.until(|row| row.kind.text() == "payment.signed").await;
     let report = agent.report(engine.now_s(), &paid, "failed", None);
-    let (status, told) = engine.post("/callback", &report).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, answer) = engine.post("/callback", &report).await;
+    assert_eq!(status, 200, "{answer}");
     let approved = ask(&engine, &agent, 2_000_000, 2).await;
     operator.must(&format!("approve {approved} --yes")).await;
     let denied = ask(&engine, &agent, 2_000_001, 3).await;
@@ -203,13 +203,13 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
     operator.must("freeze").await;
     operator.passwords.push_back("not the password".to_owned());
     operator.refused("thaw").await;
-    let told = activity(&mut operator, "activity --limit 500").await.entries;
-    let told: Vec<_> =
-        told.iter().rev().filter(|row| row.kind.text().starts_with("wallet.")).collect();
-    let told: Vec<_> = told.iter().map(|row| (row.kind.text(), row.detail.as_deref())).collect();
+    let answer = activity(&mut operator, "activity --limit 500").await.entries;
+    let answer: Vec<_> =
+        answer.iter().rev().filter(|row| row.kind.text().starts_with("wallet.")).collect();
+    let answer: Vec<_> = answer.iter().map(|row| (row.kind.text(), row.detail.as_deref())).collect();
     let wrong = "wrong passwords since the last unlock";
     assert_eq!(
-        told,
+        answer,
         [
             ("wallet.created", Some("main")),
             ("wallet.locked", Some("by the operator")),
@@ -231,18 +231,18 @@ async fn backward_pages_contain_every_entry_once() {
     assert_eq!(seqs(&all.entries), (1..=head).rev().collect::<Vec<_>>());
     assert!(!all.more);
     for limit in [1, 7, head] {
-        let mut told = Vec::new();
+        let mut answer = Vec::new();
         let mut line = format!("activity --limit {limit}");
         loop {
             let page = activity(&mut operator, &line).await;
             let Some(last) = page.entries.last() else { panic!("an empty page after more") };
             line = format!("activity --limit {limit} --before {}", last.seq);
-            told.extend(page.entries);
+            answer.extend(page.entries);
             if !page.more {
                 break;
             }
         }
-        assert_eq!(told, all.entries, "{limit}");
+        assert_eq!(answer, all.entries, "{limit}");
     }
     assert_eq!(activity(&mut operator, "activity").await.entries, all.entries[..20]);
     let beyond = activity(&mut operator, "activity --before 999999 --limit 1").await;
@@ -259,8 +259,8 @@ async fn backward_pages_contain_every_entry_once() {
 #[tokio::test]
 async fn an_empty_journal_has_no_activity() {
     let engine = TestEngine::start(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
-    let told = activity(&mut engine.operator(), "activity").await;
-    assert_eq!((told.entries.len(), told.more), (0, false));
+    let answer = activity(&mut engine.operator(), "activity").await;
+    assert_eq!((answer.entries.len(), answer.more), (0, false));
 }
 
 /// Rows contain no RPC endpoints, because those include keys, and no URL paths of agents.
@@ -270,8 +270,8 @@ async fn no_row_has_a_key_or_a_path() {
     let mut operator = engine.operator();
     operator.must("network rpc base https://rpc.example/v2/PRIVATE-KEY").await;
     operator.must("network enable base").await;
-    let told = activity(&mut operator, "activity --limit 500").await;
-    let text = serde_json::to_string(&told).unwrap();
+    let answer = activity(&mut operator, "activity --limit 500").await;
+    let text = serde_json::to_string(&answer).unwrap();
     assert!(text.contains("server.hosts") && text.contains("payments.max_validity"));
     for private in ["PRIVATE", "private-path", "rpc.example", "legal winner"] {
         assert!(!text.contains(private), "{private}: {text}");
@@ -301,10 +301,10 @@ async fn hostile_text_of_an_agent_is_shown_escaped() {
     report["error"] = json!(evil);
     let (status, answer) = engine.post("/callback", &report).await;
     assert_eq!(status, 200, "{answer}");
-    let told = activity(&mut engine.operator(), "activity").await.entries;
-    let reported = of(&told, "settlement.reported").detail.clone().unwrap();
+    let reply = activity(&mut engine.operator(), "activity").await.entries;
+    let reported = of(&reply, "settlement.reported").detail.clone().unwrap();
     assert!(reported.starts_with("failed: \"\\u{1b}[2J\\u{9b}\\u{202e}"), "{reported}");
-    for row in &told {
+    for row in &reply {
         let texts = [&row.agent, &row.amount, &row.host, &row.detail];
         for text in texts.into_iter().flatten() {
             let acts = |c: char| c.is_control() || c == '\u{202e}';
@@ -324,7 +324,7 @@ async fn a_start_is_recorded_only_when_a_wallet_exists() {
     engine.engine.note_started().await;
     let opened = engine.operator().outcome("wallet open").await;
     assert_eq!(opened.reply.warnings, [], "it may follow the seal of the lock");
-    let told = activity(&mut engine.operator(), "activity --limit 3").await.entries;
-    let kinds: Vec<&str> = told.iter().map(|row| row.kind.text()).collect();
+    let answer = activity(&mut engine.operator(), "activity --limit 3").await.entries;
+    let kinds: Vec<&str> = answer.iter().map(|row| row.kind.text()).collect();
     assert_eq!(kinds, ["wallet.unlocked", "engine.started", "wallet.locked"]);
 }

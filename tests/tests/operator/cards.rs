@@ -63,7 +63,7 @@ impl Stage {
     }
 
     /// Returns the payee's payment history on the card of a new request.
-    async fn known(&mut self, chain: ChainId, payee: &str) -> PaidBefore {
+    async fn payee_history(&mut self, chain: ChainId, payee: &str) -> PaidBefore {
         let id = self.hold(chain, payee).await;
         let card = self.card(&id).await;
         self.must(&format!("deny {id}")).await;
@@ -97,13 +97,13 @@ async fn a_card_marks_first_payments_and_counts_authorized_ones() {
     assert_eq!((first.paid_before.as_ref(), first.is_stranger()), (Some(&never()), true));
     stage.must(&format!("approve {id} --yes")).await;
     let once = PaidBefore { times: 1, approved: 1, first: at(0), last: at(0), usd: Usd(1_500_000) };
-    assert_eq!(stage.known(BASE, PAY_TO).await, once);
+    assert_eq!(stage.payee_history(BASE, PAY_TO).await, once);
 
     // An automatic payment counts as a payment, but not as an approval.
     stage.engine.clock.advance(60_000);
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
     let twice = PaidBefore { times: 2, last: at(60), usd: Usd(1_750_000), ..once };
-    assert_eq!(stage.known(BASE, PAY_TO).await, twice);
+    assert_eq!(stage.payee_history(BASE, PAY_TO).await, twice);
 
     // The digest covers none of these facts.
     let id = stage.hold(BASE, PAY_TO).await;
@@ -114,7 +114,7 @@ async fn a_card_marks_first_payments_and_counts_authorized_ones() {
 
 #[tokio::test]
 async fn the_approval_prompt_shows_payee_history_and_balance() {
-    let (_chain, setup) = purse(1_000_000);
+    let (_chain, setup) = chain_with_balance(1_000_000);
     let mut stage = Stage::new(setup).await;
     let id = stage.hold(BASE, PAY_TO).await;
     let asked = stage.engine.operator().outcome(&format!("approve {id}")).await;
@@ -129,7 +129,7 @@ async fn the_approval_prompt_shows_payee_history_and_balance() {
 
 #[tokio::test]
 async fn a_decision_without_a_card_reads_no_balance() {
-    let (chain, setup) = purse(1_000_000);
+    let (chain, setup) = chain_with_balance(1_000_000);
     let mut stage = Stage::new(setup).await;
     for decision in ["approve", "deny"] {
         let id = stage.hold(BASE, PAY_TO).await;
@@ -161,11 +161,11 @@ async fn payees_are_counted_per_network_and_address() {
     let mut stage = Stage::new(Setup::default()).await;
     stage.must("network enable 84532").await;
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
-    assert_eq!(stage.known(BASE, LOOKALIKE).await, never());
-    assert_eq!(stage.known(BASE_SEPOLIA, PAY_TO).await, never());
+    assert_eq!(stage.payee_history(BASE, LOOKALIKE).await, never());
+    assert_eq!(stage.payee_history(BASE_SEPOLIA, PAY_TO).await, never());
     // Payments of all agents of the wallet count.
     stage.agent = stage.engine.add_agent("other", "bearer").await;
-    assert_eq!(stage.known(BASE, PAY_TO).await.times, 1);
+    assert_eq!(stage.payee_history(BASE, PAY_TO).await.times, 1);
 }
 
 #[tokio::test]
@@ -213,10 +213,10 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
         assert_eq!(stage.card(&id).await.paid_before, Some(once.clone()), "open");
     }
     stage.must(&format!("approve {id} --yes")).await;
-    assert_eq!(stage.known(BASE, PAY_TO).await.times, 2);
+    assert_eq!(stage.payee_history(BASE, PAY_TO).await.times, 2);
 }
 
-fn purse(atoms: u64) -> (Arc<FixedBalances>, Setup) {
+fn chain_with_balance(atoms: u64) -> (Arc<FixedBalances>, Setup) {
     let base = by_chain(BASE).expect("a network");
     let others = base.tokens.iter().map(|token| (token.address, 7));
     let tokens: Vec<_> = others.chain([(base.stablecoin.address, atoms)]).collect();
@@ -233,14 +233,14 @@ async fn a_card_shows_the_balance_before_and_after_the_payment() {
         (1_499_999, "1.499999", None),
         (0, "0.000000", None),
     ] {
-        let (chain, setup) = purse(atoms);
+        let (chain, setup) = chain_with_balance(atoms);
         let mut stage = Stage::new(setup).await;
         let id = stage.hold(BASE, PAY_TO).await;
         for _again in 0..3 {
             let card = stage.card(&id).await;
-            let told = card.balance.as_ref().expect("it was read");
-            assert_eq!((told.before.as_str(), told.after.as_deref()), (before, after));
-            assert_eq!((told.symbol.as_str(), Some(&told.read)), ("USDC", at(0).as_ref()));
+            let answer = card.balance.as_ref().expect("it was read");
+            assert_eq!((answer.before.as_str(), answer.after.as_deref()), (before, after));
+            assert_eq!((answer.symbol.as_str(), Some(&answer.read)), ("USDC", at(0).as_ref()));
             assert_eq!(card.is_short(), after.is_none());
             assert_eq!(card.balance_unknown_reason, None);
         }
@@ -258,7 +258,7 @@ async fn an_unavailable_balance_is_shown_as_unknown_with_the_reason() {
     assert_eq!(card.balance_unknown_reason.as_deref(), Some(why));
     assert!(card.lines().contains(&format!("balance    unknown: {why}")));
 
-    let (chain, setup) = purse(5_000_000);
+    let (chain, setup) = chain_with_balance(5_000_000);
     chain.gate.forget_permits(tokio::sync::Semaphore::MAX_PERMITS);
     let settings = "[networks.8453]\nrpc = [\"https://node.example/v2/PRIVATE?key=PRIVATE\"]\n";
     let mut stage = Stage::new(Setup { settings, ..setup }).await;
@@ -275,8 +275,8 @@ async fn an_unavailable_balance_is_shown_as_unknown_with_the_reason() {
     assert_eq!(chain.lookups.load(Ordering::SeqCst), 1);
     chain.gate.add_permits(100);
     for _try in 0..100 {
-        if let Some(told) = stage.card(&id).await.balance {
-            assert_eq!(told.before, "5.000000");
+        if let Some(answer) = stage.card(&id).await.balance {
+            assert_eq!(answer.before, "5.000000");
             return;
         }
         tokio::task::yield_now().await;
@@ -286,16 +286,16 @@ async fn an_unavailable_balance_is_shown_as_unknown_with_the_reason() {
 
 #[tokio::test]
 async fn agents_see_neither_payee_history_nor_balance() {
-    let (_chain, setup) = purse(48_201_200);
+    let (_chain, setup) = chain_with_balance(48_201_200);
     let mut stage = Stage::new(setup).await;
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
     let id = stage.hold(BASE, PAY_TO).await;
     stage.card(&id).await;
     for path in [format!("/sign/status/{id}"), format!("/receipt/{id}")] {
-        let (_status, told) = stage.engine.get(&path).await;
-        let told = told.to_string();
+        let (_status, answer) = stage.engine.get(&path).await;
+        let answer = answer.to_string();
         for word in ["paid_before", "payee_label", "balance", "card", "48.2"] {
-            assert!(!told.contains(word), "{path} tells {word}: {told}");
+            assert!(!answer.contains(word), "{path} tells {word}: {answer}");
         }
     }
 }

@@ -61,10 +61,10 @@ async fn history_lists_requests_newest_first() {
         ("expired", "first"),
     ];
     // The record of a signature follows the answer to the agent.
-    let told = statuses(&all);
-    let told: Vec<_> =
-        told.into_iter().map(|(s, a)| (if s == "executing" { "signed" } else { s }, a)).collect();
-    assert_eq!(told, expected);
+    let answer = statuses(&all);
+    let answer: Vec<_> =
+        answer.into_iter().map(|(s, a)| (if s == "executing" { "signed" } else { s }, a)).collect();
+    assert_eq!(answer, expected);
     assert!(!all.more);
     let HistoryRow { amount, symbol, amount_atomic, usd, host, tx_hash, created, .. } =
         all.requests[3].clone();
@@ -88,11 +88,11 @@ async fn history_lists_requests_newest_first() {
         ("history --since 2026-01-01", 5, false),
         ("history --since 2026-01-02", 0, false),
     ] {
-        let told = history(&engine, line).await;
-        assert_eq!((told.requests.len(), told.more), (count, more), "{line}");
+        let answer = history(&engine, line).await;
+        assert_eq!((answer.requests.len(), answer.more), (count, more), "{line}");
     }
-    let told = history(&engine, &format!("history --agent {} --limit 1", first.id)).await;
-    assert_eq!((told.requests.len(), told.more), (1, true));
+    let answer = history(&engine, &format!("history --agent {} --limit 1", first.id)).await;
+    assert_eq!((answer.requests.len(), answer.more), (1, true));
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn invalid_history_and_receipt_arguments_are_refused() {
     let engine = TestEngine::start(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
     let mut operator = engine.operator();
     assert!(
-        matches!(operator.must("history").await, Answer::History(told) if told.requests.is_empty())
+        matches!(operator.must("history").await, Answer::History(answer) if answer.requests.is_empty())
     );
     assert_eq!(operator.refused("history --agent nobody").await.code, Code::NothingFound);
     for line in ["history --limit 0", "history --limit 501", "receipt 12", "receipt xyz123"] {
@@ -178,8 +178,8 @@ async fn a_receipt_is_found_by_its_id_or_a_unique_prefix() {
     }
     let id = &all.requests[3].id;
     let (status, served) = engine.get(&format!("/receipt/{id}")).await;
-    let Answer::Receipt(told) = operator.must(&format!("receipt {id}")).await else { panic!() };
-    assert_eq!((status, served), (200, told.form), "the operator reads what the agent reads");
+    let Answer::Receipt(answer) = operator.must(&format!("receipt {id}")).await else { panic!() };
+    assert_eq!((status, served), (200, answer.form), "the operator reads what the agent reads");
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ async fn cause(operator: &mut Operator) -> String {
 }
 
 /// Returns whether the wallet is locked, and the seconds until it locks.
-async fn standing(operator: &mut Operator) -> (bool, Option<u64>) {
+async fn lock_status(operator: &mut Operator) -> (bool, Option<u64>) {
     match operator.must("wallet status").await {
         Answer::Wallet(wallet) => (wallet.locked, wallet.locks_in_s),
         other => panic!("{other:?}"),
@@ -36,7 +36,7 @@ async fn standing(operator: &mut Operator) -> (bool, Option<u64>) {
 /// Advances the clock until the wallet is locked; returns the seconds that took.
 async fn seconds_until_locked(engine: &TestEngine, operator: &mut Operator) -> u64 {
     for seconds in 0..1_000 {
-        if standing(operator).await.0 {
+        if lock_status(operator).await.0 {
             return seconds;
         }
         engine.clock.advance(1_000);
@@ -49,13 +49,13 @@ async fn an_idle_wallet_locks_automatically() {
     let engine = engine().await;
     let mut operator = engine.operator();
     let agent = engine.add_agent("bot", "bearer").await;
-    assert_eq!(standing(&mut operator).await, (false, None));
+    assert_eq!(lock_status(&mut operator).await, (false, None));
     operator.must("config set lock.idle 60").await;
-    let (locked, left) = standing(&mut operator).await;
+    let (locked, left) = lock_status(&mut operator).await;
     assert!(!locked && left.is_some_and(|left| left <= 60), "{left:?}");
 
     assert!(seconds_until_locked(&engine, &mut operator).await >= 60);
-    assert_eq!(standing(&mut operator).await, (true, None));
+    assert_eq!(lock_status(&mut operator).await, (true, None));
     assert_eq!(cause(&mut operator).await, "automatically: it was not used");
     let (status, answer) =
         engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, 1), None)).await;
@@ -101,7 +101,7 @@ async fn an_idle_wallet_with_an_untrusted_journal_locks_too() {
     }
     let mut operator = engine.operator();
     let opened = operator.outcome("wallet open").await.reply;
-    assert!(opened.warnings.iter().any(|told| told.code == "JOURNAL_UNTRUSTED"), "{opened:?}");
+    assert!(opened.warnings.iter().any(|answer| answer.code == "JOURNAL_UNTRUSTED"), "{opened:?}");
     assert!(seconds_until_locked(&engine, &mut operator).await >= 60);
 }
 
@@ -114,7 +114,7 @@ async fn a_wallet_locks_after_the_machine_slept() {
     engine.clock.suspend(3_600_000);
     for _second in 0..10 {
         engine.clock.advance(1_000);
-        assert!(!standing(&mut operator).await.0);
+        assert!(!lock_status(&mut operator).await.0);
     }
     operator.must("config set lock.idle 3600").await;
     engine.clock.suspend(120_000);

@@ -57,7 +57,7 @@ async fn a_limit_of_a_missing_lane_is_kept_with_a_warning() {
 
 async fn rehearsed(operator: &mut Operator, line: &str) -> RehearsalAnswer {
     match operator.must(line).await {
-        Answer::Rehearsal(told) => told,
+        Answer::Rehearsal(answer) => answer,
         other => panic!("{other:?}"),
     }
 }

@@ -48,8 +48,8 @@ async fn every_setting_is_listed_with_its_default() {
     assert!(settings.iter().all(|setting| setting.source == "default"), "{settings:?}");
     for setting in &settings {
         assert_eq!(setting.value.is_null(), setting.value_unknown_reason.is_some(), "{setting:?}");
-        let got = told(&engine, &format!("config get {}", setting.key)).await;
-        assert_eq!(got, *setting);
+        let response = told(&engine, &format!("config get {}", setting.key)).await;
+        assert_eq!(response, *setting);
     }
 }
 

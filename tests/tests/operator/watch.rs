@@ -41,11 +41,11 @@ impl Watcher {
 
     /// Returns all entries up to the first that matches.
     pub(crate) async fn until(&mut self, fits: impl Fn(&ActivityRow) -> bool) -> Vec<ActivityRow> {
-        let mut told: Vec<ActivityRow> = Vec::new();
-        while !told.iter().any(&fits) {
-            told.extend(self.some().await);
+        let mut answer: Vec<ActivityRow> = Vec::new();
+        while !answer.iter().any(&fits) {
+            answer.extend(self.some().await);
         }
-        told
+        answer
     }
 
     async fn end(mut self) -> Code {
@@ -84,24 +84,24 @@ async fn every_watcher_receives_every_entry_once_and_in_order() {
         watcher.until(last).await
     };
     let resuming = async {
-        let mut told: Vec<ActivityRow> = Vec::new();
-        while !told.iter().any(last) {
-            let seen = told.last().map_or(begin, |row| row.seq);
+        let mut answer: Vec<ActivityRow> = Vec::new();
+        while !answer.iter().any(last) {
+            let seen = answer.last().map_or(begin, |row| row.seq);
             let mut watcher = Watcher::begin(&engine, &since(seen)).await;
-            told.extend(watcher.some().await);
+            answer.extend(watcher.some().await);
         }
-        told
+        answer
     };
-    let ((), heard, resumed) = tokio::join!(paying, listening, resuming);
-    let expected: Vec<u64> = (begin + 1..=heard.last().unwrap().seq).collect();
+    let ((), response, resumed) = tokio::join!(paying, listening, resuming);
+    let expected: Vec<u64> = (begin + 1..=response.last().unwrap().seq).collect();
     assert!(expected.len() > 800, "two entries for each payment");
-    assert_eq!(seqs(&heard), expected);
-    assert_eq!(resumed, heard);
-    assert_eq!(idle.until(last).await, heard);
+    assert_eq!(seqs(&response), expected);
+    assert_eq!(resumed, response);
+    assert_eq!(idle.until(last).await, response);
     let mut late = Watcher::begin(&engine, "watch --since 0").await;
     let all = late.until(last).await;
-    assert_eq!(seqs(&all), (1..=heard.last().unwrap().seq).collect::<Vec<_>>());
-    let ids: BTreeSet<_> = heard.iter().filter_map(|row| row.request.as_ref()).collect();
+    assert_eq!(seqs(&all), (1..=response.last().unwrap().seq).collect::<Vec<_>>());
+    let ids: BTreeSet<_> = response.iter().filter_map(|row| row.request.as_ref()).collect();
     assert_eq!(ids.len(), 400);
 }
 
@@ -117,12 +117,12 @@ async fn a_watch_without_a_start_receives_only_new_entries() {
     };
     link.send(&run(1, "watch")).await.unwrap();
     // There is no signal when the watch has begun, so create entries until one arrives.
-    let mut told = Vec::new();
+    let mut answer = Vec::new();
     for id in 2.. {
         link.send(&run(id, &format!("policy create q{id} --day 1"))).await.unwrap();
         loop {
             match link.receive().await.unwrap() {
-                Received::Message(ToClient::Entries { entries, .. }) => told.extend(entries),
+                Received::Message(ToClient::Entries { entries, .. }) => answer.extend(entries),
                 Received::Message(ToClient::Done { reply, .. }) => {
                     assert!(reply.result.is_ok(), "{reply:?}");
                     break;
@@ -130,12 +130,12 @@ async fn a_watch_without_a_start_receives_only_new_entries() {
                 other => panic!("{other:?}"),
             }
         }
-        if !told.is_empty() {
+        if !answer.is_empty() {
             break;
         }
     }
     let fresh = |row: &ActivityRow| row.detail.as_ref().is_some_and(|text| text.starts_with('q'));
-    assert!(told.iter().all(fresh), "{told:?}");
+    assert!(answer.iter().all(fresh), "{answer:?}");
 }
 
 #[tokio::test]

@@ -33,17 +33,17 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio_util::task::TaskTracker;
 
-use crate::stage::{Stage, refusal, told, until};
+use crate::stage::{Stage, refusal, status_and_json, until};
 
 /// A store that waits for the gate before it stores the end of a stream.
 #[derive(Debug)]
-struct Gated {
+struct GatedStore {
     inner: RedbStore,
     reached: AtomicBool,
     gate: Semaphore,
 }
 
-impl Store for Gated {
+impl Store for GatedStore {
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()> {
         let is_end = |change: &Change| matches!(change, Change::Put(record, _) if record.stage == Progress::Paid);
         let waits = changes.iter().any(is_end);
@@ -74,7 +74,7 @@ impl Store for Gated {
 }
 
 /// A seller without HTTP in front of it.
-struct Shopkeeper {
+struct TestSeller {
     seller: Seller,
     pricing: Pricing,
     upstream: Upstream,
@@ -82,21 +82,21 @@ struct Shopkeeper {
     _home: Home,
 }
 
-impl Shopkeeper {
+impl TestSeller {
     /// Sets up a seller; `store` wraps the file's store, and its result is returned as well.
     async fn with<S: Store + 'static>(
-        does: Behavior,
+        behavior: Behavior,
         repeat_wait_ms: u64,
         store: impl FnOnce(RedbStore) -> Arc<S>,
     ) -> (Self, Arc<S>) {
-        let upstream = Upstream::serve(does).await;
+        let upstream = Upstream::serve(behavior).await;
         let facilitator = ScriptedFacilitator::serve().await;
         let home = Home::new(&upstream.url, &facilitator.url, "");
         let (config, clock) = (home.config(), clock().unwrap());
         let store = store(RedbStore::open_file(&config.store).unwrap());
-        let keeper = Ledger::load(store.clone(), &TaskTracker::new()).await.unwrap();
+        let seller = Ledger::load(store.clone(), &TaskTracker::new()).await.unwrap();
         let seller = Seller::new(SellerDeps {
-            ledger: keeper,
+            ledger: seller,
             facilitator: facilitator_of(&config, &clock).unwrap(),
             nodes: nodes_of(&config, &clock).unwrap(),
             unpaid: UnpaidSales::new(config.unpaid),
@@ -122,8 +122,8 @@ impl Shopkeeper {
         let challenge = Challenge::new(&quote.offers, &quote.estimate, "");
         let second = STANDARD.decode(&challenge.header).unwrap();
         let challenge = PaymentRequired {
-            first: serde_json::from_str(&challenge.body).unwrap(),
-            second: serde_json::from_slice(&second).unwrap(),
+            v1: serde_json::from_str(&challenge.body).unwrap(),
+            v2: serde_json::from_slice(&second).unwrap(),
         };
         let header = Customer::of("", Payer::random()).sign_with(2, &challenge, |_due| {});
         let span = 0..=u64::MAX;
@@ -135,20 +135,20 @@ impl Shopkeeper {
 
 #[tokio::test]
 async fn a_repeat_waits_for_the_first_request_and_then_gets_payment_in_use() {
-    let (keeper, _store) = Shopkeeper::with(Behavior::Late(answer("late")), 0, Arc::new).await;
-    let order = keeper.order(&chat("hello"));
+    let (seller, _store) = TestSeller::with(Behavior::Late(answer("late")), 0, Arc::new).await;
+    let order = seller.order(&chat("hello"));
     let first = tokio::spawn({
-        let (seller, order) = (keeper.seller.clone(), order.clone());
+        let (seller, order) = (seller.seller.clone(), order.clone());
         async move { seller.sell(order).await }
     });
-    until(|| keeper.upstream.calls() > 0).await;
-    let SaleOutcome::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
+    until(|| seller.upstream.calls() > 0).await;
+    let SaleOutcome::Refused(refused) = seller.seller.sell(order.clone()).await else { panic!() };
     assert_eq!((refused.fault.code, refused.charged), (Code::PaymentInUse, Charged::Unknown));
     assert_eq!(refused.fault.code.retry_after(), Some("2"));
-    keeper.upstream.open(1);
+    seller.upstream.open(1);
     assert!(matches!(first.await.unwrap(), SaleOutcome::Whole { .. }));
-    assert!(matches!(keeper.seller.sell(order).await, SaleOutcome::Whole { .. }));
-    assert_eq!((keeper.upstream.calls(), keeper.facilitator.settled()), (1, 1));
+    assert!(matches!(seller.seller.sell(order).await, SaleOutcome::Whole { .. }));
+    assert_eq!((seller.upstream.calls(), seller.facilitator.settled()), (1, 1));
 }
 
 /// Returns the record of an order's pending sale.
@@ -189,13 +189,13 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
         (FacilitatorReply::Refuses("invalid_exact_evm_transaction_failed"), false, "failed", false, 1),
         (FacilitatorReply::DuplicateSettlement, false, "failed", false, 1),
     ] {
-        let (keeper, store) = Shopkeeper::with(Behavior::Nothing, 0, Arc::new).await;
-        let record = pending(keeper.order(&chat("hello")), Progress::Paid);
-        let parts = keeper.seller.parts();
+        let (seller, store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
+        let record = pending(seller.order(&chat("hello")), Progress::Paid);
+        let parts = seller.seller.parts();
         parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
-        keeper.facilitator.set_settle_reply(says.clone());
-        keeper.seller.reconcile(record.clone(), over).await;
+        seller.facilitator.set_settle_reply(says.clone());
+        seller.seller.reconcile(record.clone(), over).await;
         let kept = match store.get(record.id).await.unwrap().unwrap().settlement {
             Settlement::Pending { .. } => "pending",
             Settlement::Failed { .. } => "failed",
@@ -215,24 +215,24 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
 #[tokio::test]
 async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
     for stage in [Progress::Owed, Progress::Streaming] {
-        let does = Behavior::Stream(frames(&["hello", " world"]));
-        let (keeper, store) = Shopkeeper::with(does, 0, Arc::new).await;
-        let order = keeper.order(&streaming("hello"));
+        let behavior = Behavior::Stream(frames(&["hello", " world"]));
+        let (seller, store) = TestSeller::with(behavior, 0, Arc::new).await;
+        let order = seller.order(&streaming("hello"));
         let record = pending(order.clone(), stage);
-        let parts = keeper.seller.parts();
+        let parts = seller.seller.parts();
         parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
-        keeper.facilitator.set_settle_reply(FacilitatorReply::Pending(false));
-        keeper.seller.reconcile(record.clone(), false).await;
+        seller.facilitator.set_settle_reply(FacilitatorReply::Pending(false));
+        seller.seller.reconcile(record.clone(), false).await;
         assert_eq!(store.get(record.id).await.unwrap(), Some(record.clone()));
-        keeper.seller.reconcile(record.clone(), true).await;
+        seller.seller.reconcile(record.clone(), true).await;
         let kept = store.get(record.id).await.unwrap().unwrap();
         assert_eq!((kept.stage, kept.settlement), (stage, Settlement::Asked));
         assert!(parts.ledger.pending().is_empty() && parts.unpaid.total().is_zero());
         assert_eq!(parts.metrics.unpaid_answers.get(), 0);
         // An earlier request of ours, with a lost answer, has settled it.
-        keeper.facilitator.set_settle_reply(FacilitatorReply::Repeated);
-        let sold = keeper.seller.sell(order).await;
+        seller.facilitator.set_settle_reply(FacilitatorReply::Repeated);
+        let sold = seller.seller.sell(order).await;
         assert!(matches!(sold, SaleOutcome::Stream(_)), "{sold:?}");
     }
 }
@@ -240,13 +240,13 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
 /// A definite failure is stored, and the customer may still pay. Nothing was delivered, so no answer is unpaid.
 #[tokio::test]
 async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
-    let (keeper, store) = Shopkeeper::with(Behavior::Nothing, 0, Arc::new).await;
-    let record = pending(keeper.order(&streaming("hello")), Progress::Owed);
-    let parts = keeper.seller.parts();
+    let (seller, store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
+    let record = pending(seller.order(&streaming("hello")), Progress::Owed);
+    let parts = seller.seller.parts();
     parts.ledger.put(&record, None).await.unwrap();
     parts.unpaid.load(&record);
-    keeper.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
-    keeper.seller.reconcile(record.clone(), false).await;
+    seller.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
+    seller.seller.reconcile(record.clone(), false).await;
     let kept = store.get(record.id).await.unwrap().unwrap();
     assert!(matches!(kept.settlement, Settlement::Failed { .. }), "{kept:?}");
     assert!(parts.ledger.pending().is_empty() && parts.unpaid.total().is_zero());
@@ -256,10 +256,10 @@ async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
 /// After a restart the record is all that is left of a sale.
 #[tokio::test]
 async fn a_sale_is_kept_as_it_was_paid() {
-    let (keeper, store) = Shopkeeper::with(Behavior::Whole(answer("hello")), 0, Arc::new).await;
-    let order = keeper.order(&chat("hello"));
-    let before = keeper.seller.parts().clock.now().utc.0;
-    assert!(matches!(keeper.seller.sell(order.clone()).await, SaleOutcome::Whole { .. }));
+    let (seller, store) = TestSeller::with(Behavior::Whole(answer("hello")), 0, Arc::new).await;
+    let order = seller.order(&chat("hello"));
+    let before = seller.seller.parts().clock.now().utc.0;
+    assert!(matches!(seller.seller.sell(order.clone()).await, SaleOutcome::Whole { .. }));
     let kept = store.get(order.named.id).await.unwrap().unwrap();
     assert!((before..before + 60_000).contains(&kept.taken_at), "{}", kept.taken_at);
     let model = pending(order.clone(), Progress::Paid);
@@ -275,14 +275,14 @@ async fn a_sale_is_kept_as_it_was_paid() {
     assert_eq!((rest, kept.bound), (paid, Some(100)));
     // Found by the body and the payment that it came with, and by no other.
     let (named, body) = (order.named, order.quote.digest);
-    assert_eq!(keeper.seller.known(named, &body).await.unwrap(), Some(kept.clone()));
-    assert_eq!(keeper.seller.known(named, &[0; 32]).await.unwrap(), None);
+    assert_eq!(seller.seller.known(named, &body).await.unwrap(), Some(kept.clone()));
+    assert_eq!(seller.seller.known(named, &[0; 32]).await.unwrap(), None);
     let forged = PaymentIdentity { digest: [0; 32], ..named };
-    assert_eq!(keeper.seller.known(forged, &body).await.unwrap(), None);
+    assert_eq!(seller.seller.known(forged, &body).await.unwrap(), None);
     // A payment that was only taken has bought nothing: the current price counts.
     let taken = Record { stage: Progress::Taken, ..kept };
-    keeper.seller.parts().ledger.put(&taken, None).await.unwrap();
-    assert_eq!(keeper.seller.known(named, &body).await.unwrap(), None);
+    seller.seller.parts().ledger.put(&taken, None).await.unwrap();
+    assert_eq!(seller.seller.known(named, &body).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -291,39 +291,39 @@ async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() 
         (Settlement::Settled { receipt: "{}".to_owned() }, Code::AnswerOwed, Charged::Yes),
         (Settlement::Asked, Code::Busy, Charged::Unknown),
     ] {
-        let (keeper, _store) = Shopkeeper::with(Behavior::Nothing, 0, Arc::new).await;
-        let order = keeper.order(&streaming("hello"));
+        let (seller, _store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
+        let order = seller.order(&streaming("hello"));
         let record = Record { settlement, ..pending(order.clone(), Progress::Owed) };
-        let parts = keeper.seller.parts();
+        let parts = seller.seller.parts();
         parts.ledger.put(&record, None).await.unwrap();
         let _all = parts.sale_permits.try_acquire_many(4).unwrap();
-        let SaleOutcome::Refused(refused) = keeper.seller.sell(order).await else { panic!() };
+        let SaleOutcome::Refused(refused) = seller.seller.sell(order).await else { panic!() };
         assert_eq!((refused.fault.code, refused.charged), (code, charged));
-        assert_eq!((keeper.upstream.calls(), keeper.facilitator.settle_calls()), (0, 0));
+        assert_eq!((seller.upstream.calls(), seller.facilitator.settle_calls()), (0, 0));
     }
 }
 
 /// An upstream may stream once and not the next time.
 #[tokio::test]
 async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again() {
-    let (keeper, _store) = Shopkeeper::with(Behavior::Half, 0, Arc::new).await;
-    let order = keeper.order(&streaming("hello"));
+    let (seller, _store) = TestSeller::with(Behavior::Half, 0, Arc::new).await;
+    let order = seller.order(&streaming("hello"));
     let record = Record {
         settlement: Settlement::Settled { receipt: "{}".to_owned() },
         ..pending(order.clone(), Progress::Owed)
     };
-    let parts = keeper.seller.parts();
+    let parts = seller.seller.parts();
     parts.ledger.put(&record, None).await.unwrap();
-    let SaleOutcome::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
+    let SaleOutcome::Refused(refused) = seller.seller.sell(order.clone()).await else { panic!() };
     assert_eq!((refused.fault.code, refused.charged), (Code::AnswerOwed, Charged::Yes));
-    keeper.upstream.set_behavior(Behavior::Whole(answer("hello")));
+    seller.upstream.set_behavior(Behavior::Whole(answer("hello")));
     for _again in 0..2 {
-        let SaleOutcome::Whole { body, .. } = keeper.seller.sell(order.clone()).await else {
+        let SaleOutcome::Whole { body, .. } = seller.seller.sell(order.clone()).await else {
             panic!()
         };
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), answer("hello"));
     }
-    assert_eq!((keeper.upstream.calls(), keeper.facilitator.settle_calls()), (2, 0));
+    assert_eq!((seller.upstream.calls(), seller.facilitator.settle_calls()), (2, 0));
     // Revenue was counted when the sale was settled.
     assert!(!parts.metrics.text().contains("revenue_atoms_total{"));
 }
@@ -332,7 +332,7 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
 #[tokio::test]
 async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
     for (minutes_ago, pending, unpaid) in [(59, 1, 0), (61, 0, 1)] {
-        let stage = Stage::usual().await;
+        let stage = Stage::with_answer().await;
         stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
         assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
         let Stage { proxy, home, facilitator: _facilitator, .. } = stage;
@@ -374,18 +374,18 @@ async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
 
 /// A store that rejects the end of a settlement while it is full.
 #[derive(Debug)]
-struct Full {
+struct FullStore {
     inner: RedbStore,
     full: AtomicBool,
 }
 
-impl Full {
+impl FullStore {
     fn of(inner: RedbStore) -> Arc<Self> {
         Arc::new(Self { inner, full: AtomicBool::new(true) })
     }
 }
 
-impl Store for Full {
+impl Store for FullStore {
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()> {
         let is_end = |change: &Change| {
             matches!(change, Change::Put(record, _) if matches!(
@@ -419,12 +419,12 @@ impl Store for Full {
 #[tokio::test]
 async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
     for (says, unpaid_answers) in [(FacilitatorReply::Good, 0), (FacilitatorReply::Refuses("insufficient_balance"), 1)] {
-        let (keeper, store) = Shopkeeper::with(Behavior::Nothing, 0, Full::of).await;
-        let record = pending(keeper.order(&chat("hello")), Progress::Paid);
-        let parts = keeper.seller.parts();
+        let (seller, store) = TestSeller::with(Behavior::Nothing, 0, FullStore::of).await;
+        let record = pending(seller.order(&chat("hello")), Progress::Paid);
+        let parts = seller.seller.parts();
         parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
-        keeper.facilitator.set_settle_reply(says.clone());
+        seller.facilitator.set_settle_reply(says.clone());
         let count = || {
             let revenue = format!(
                 "revenue_atoms_total{{network=\"eip155:8453\",asset=\"{}\"}} ",
@@ -436,12 +436,12 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
             (revenue, parts.metrics.unpaid_answers.get(), parts.unpaid.total().is_zero())
         };
         for _time in 0..12 {
-            keeper.seller.reconcile(record.clone(), false).await;
+            seller.seller.reconcile(record.clone(), false).await;
         }
         assert_eq!(count(), (None, 0, false), "{says:?}");
         assert!(!parts.penalties.is_locked_out(record.payer, parts.clock.mono_ms()));
         store.full.store(false, Ordering::SeqCst);
-        keeper.seller.reconcile(record.clone(), false).await;
+        seller.seller.reconcile(record.clone(), false).await;
         let revenue = (unpaid_answers == 0).then(|| record.amount.clone());
         assert_eq!(count(), (revenue, unpaid_answers, true), "{says:?}");
     }
@@ -450,12 +450,12 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
 /// The same while the customer waits for it.
 #[tokio::test]
 async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
-    let (keeper, store) = Shopkeeper::with(Behavior::Whole(answer("hello")), 0, Full::of).await;
-    keeper.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
-    let order = keeper.order(&chat("hello"));
+    let (seller, store) = TestSeller::with(Behavior::Whole(answer("hello")), 0, FullStore::of).await;
+    seller.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
+    let order = seller.order(&chat("hello"));
     let payer = order.payment.as_ref().unwrap().payer;
-    let parts = keeper.seller.parts();
-    let sell = async || match keeper.seller.sell(order.clone()).await {
+    let parts = seller.seller.parts();
+    let sell = async || match seller.seller.sell(order.clone()).await {
         SaleOutcome::Refused(refused) => refused.fault.code,
         other => panic!("{other:?}"),
     };
@@ -473,12 +473,12 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
 /// A customer who has seen the end of a stream and asks again must find it.
 #[tokio::test]
 async fn a_stream_ends_for_its_reader_when_its_end_is_on_disk() {
-    let does = Behavior::Stream(frames(&["hello", " world"]));
+    let behavior = Behavior::Stream(frames(&["hello", " world"]));
     let gated =
-        |inner| Arc::new(Gated { inner, reached: AtomicBool::new(false), gate: Semaphore::new(0) });
-    let (keeper, store) = Shopkeeper::with(does, 60_000, gated).await;
-    let order = keeper.order(&streaming("hello"));
-    let (seller, named) = (&keeper.seller, order.named);
+        |inner| Arc::new(GatedStore { inner, reached: AtomicBool::new(false), gate: Semaphore::new(0) });
+    let (seller, store) = TestSeller::with(behavior, 60_000, gated).await;
+    let order = seller.order(&streaming("hello"));
+    let (seller, named) = (&seller.seller, order.named);
     let sold = seller.sell(order).await;
     let SaleOutcome::Stream(mut streamed) = sold else { panic!("{sold:?}") };
     let mut text = Vec::new();
@@ -502,12 +502,12 @@ fn priced(model: &str, price: &str) -> String {
 
 #[tokio::test]
 async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
-    for (version, does, body) in [
+    for (version, behavior, body) in [
         (1, Behavior::Whole(answer("hello world")), chat("hello")),
         (2, Behavior::Whole(answer("hello world")), chat("hello")),
         (2, Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
-        let mut stage = Stage::with(does, &priced("toy", "0.001")).await;
+        let mut stage = Stage::with(behavior, &priced("toy", "0.001")).await;
         let header = stage.customer.sign(version, &body).await;
         let first = stage.customer.send(&body, &header).await;
         let paid = receipt(&first);
@@ -532,10 +532,10 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
         }
         stage = stage.restart_with(&priced("other", "0.001")).await;
         // Only the paid request is answered: not the same body unpaid, nor another body with the payment.
-        let got = stage.customer.request(&body).send().await.unwrap();
-        assert_eq!(refusal(got).await, (404, "model_not_found".to_owned()));
-        let got = stage.customer.send(&chat("olleh"), &header).await;
-        assert_eq!(refusal(got).await, (404, "model_not_found".to_owned()));
+        let response = stage.customer.request(&body).send().await.unwrap();
+        assert_eq!(refusal(response).await, (404, "model_not_found".to_owned()));
+        let response = stage.customer.send(&chat("olleh"), &header).await;
+        assert_eq!(refusal(response).await, (404, "model_not_found".to_owned()));
         let stranger = Customer::of(&stage.proxy.url, Payer::random());
         let mut forged = header.clone();
         forged.value = forged.value.replacen(&header.value[200..204], "AAAA", 1);
@@ -546,19 +546,19 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
 
 #[tokio::test]
 async fn an_owed_answer_is_settled_and_delivered_after_its_model_is_removed() {
-    for (does, body, calls) in [
+    for (behavior, body, calls) in [
         (Behavior::Whole(answer("hello world")), chat("hello"), 1),
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello"), 2),
     ] {
-        let stage = Stage::with(does, &priced("toy", "0.001")).await;
+        let stage = Stage::with(behavior, &priced("toy", "0.001")).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         let header = stage.customer.sign(2, &body).await;
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
         stage.facilitator.set_settle_reply(FacilitatorReply::Good);
         let stage = stage.restart_with(&priced("other", "0.001")).await;
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(receipt(&got)["success"], json!(true));
-        assert!(got.text().await.unwrap().contains("world"));
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(receipt(&response)["success"], json!(true));
+        assert!(response.text().await.unwrap().contains("world"));
         assert_eq!(stage.counts(), (calls, 1));
         let (_, sent) = stage.upstream.last();
         assert_eq!((&sent["model"], &sent["max_completion_tokens"]), (&json!("toy"), &json!(100)));
@@ -571,9 +571,9 @@ async fn an_owed_answer_is_settled_and_delivered_after_its_model_is_removed() {
 /// Uses the bound that was paid for, although the body's fields are no longer sold.
 #[tokio::test]
 async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
-    let does = Behavior::Stream(frames(&["hello", " world"]));
+    let behavior = Behavior::Stream(frames(&["hello", " world"]));
     let settings = "completion_tokens = 50\nextra_fields = [\"mirostat\"]";
-    let mut stage = Stage::with(does.clone(), settings).await;
+    let mut stage = Stage::with(behavior.clone(), settings).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
     let mut body = streaming("hello");
     body.as_object_mut().unwrap().remove("max_completion_tokens");
@@ -584,14 +584,14 @@ async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
     stage.upstream.set_behavior(Behavior::Status(500, "{}".to_owned()));
     for settings in ["completion_tokens = 5000\nextra_fields = [\"mirostat\"]", ""] {
         stage = stage.restart_with(settings).await;
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(refusal(got).await, (503, "answer_owed".to_owned()));
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(response).await, (503, "answer_owed".to_owned()));
         let (_, sent) = stage.upstream.last();
         assert_eq!(sent["max_completion_tokens"], 50, "{settings}");
     }
-    stage.upstream.set_behavior(does);
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
+    stage.upstream.set_behavior(behavior);
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(response.text().await.unwrap(), frames(&["hello", " world"]).concat());
     assert_eq!(stage.counts(), (4, 1));
 }
 
@@ -603,7 +603,7 @@ async fn a_payment_that_bought_nothing_yet_needs_the_current_price() {
     let header = stage.customer.sign(2, &body).await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 500);
     let stage = stage.restart_with(&priced("toy", "0.5")).await;
-    let (status, _challenge) = told(stage.customer.send(&body, &header).await).await;
+    let (status, _challenge) = status_and_json(stage.customer.send(&body, &header).await).await;
     assert_eq!((status, stage.facilitator.settled()), (402, 0));
 }
 
@@ -623,7 +623,7 @@ async fn a_vocabulary_is_loaded_when_a_model_needs_it() {
     let mut old = chat("hello");
     old["model"] = json!("old");
     let all = futures::future::join_all((0..20).map(|_n| stage.customer.ask(&old))).await;
-    assert!(all.iter().all(|challenge| challenge.v1["price"] == all[0].first["price"]));
+    assert!(all.iter().all(|challenge| challenge.v1["price"] == all[0].v1["price"]));
     assert!(Vocabulary::Cl100k.is_loaded());
     assert_eq!(stage.customer.buy(2, &old).await.status(), 200);
 }

@@ -4,11 +4,11 @@ use bursar_tests::proxy::{Home, chat, streaming};
 use bursar_tests::upstream::{Behavior, KEY, answer};
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, told, until};
+use crate::stage::{Stage, refusal, status_and_json, until};
 
 #[tokio::test]
 async fn refusals_of_the_upstream_are_passed_on_unpaid_and_the_payment_stays_good() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     for status in [400, 404, 422, 429, 500, 503] {
@@ -17,31 +17,31 @@ async fn refusals_of_the_upstream_are_passed_on_unpaid_and_the_payment_stays_goo
         stage.upstream.set_behavior(Behavior::Status(status, text.clone()));
         for body in [&body, &streaming("hello")] {
             let header = stage.customer.sign(2, body).await;
-            let got = stage.customer.send(body, &header).await;
-            assert!(!got.headers().contains_key("payment-response"));
-            assert_eq!((got.status().as_u16(), got.text().await.unwrap()), (status, text.clone()));
+            let response = stage.customer.send(body, &header).await;
+            assert!(!response.headers().contains_key("payment-response"));
+            assert_eq!((response.status().as_u16(), response.text().await.unwrap()), (status, text.clone()));
         }
     }
     assert_eq!(stage.facilitator.settle_calls(), 0);
     stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(told(got).await, (200, answer("hello world")));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(status_and_json(response).await, (200, answer("hello world")));
     assert_eq!(stage.facilitator.settled(), 1);
 }
 
 #[tokio::test]
 async fn the_upstreams_key_is_in_no_answer_and_no_log() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     for status in [401, 402, 403] {
         stage.upstream.set_behavior(Behavior::Status(status, format!("{{\"error\":\"bad key {KEY}\"}}")));
-        let got = stage.customer.buy(2, &body).await;
-        assert_eq!(got.headers()["x-should-retry"], "false");
-        assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
+        let response = stage.customer.buy(2, &body).await;
+        assert_eq!(response.headers()["x-should-retry"], "false");
+        assert_eq!(refusal(response).await, (502, "upstream_key_refused".to_owned()));
     }
     stage.upstream.set_behavior(Behavior::Status(400, format!("{KEY} is not {KEY}{KEY}")));
-    let got = stage.customer.buy(2, &body).await;
-    assert_eq!(got.text().await.unwrap(), "[key] is not [key][key]");
+    let response = stage.customer.buy(2, &body).await;
+    assert_eq!(response.text().await.unwrap(), "[key] is not [key][key]");
     assert_eq!(stage.facilitator.settle_calls(), 0);
 }
 
@@ -50,19 +50,19 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
     let stage = Stage::with(Behavior::Half, "upstream_ms = 300\nupstream_idle_ms = 300").await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
     stage.upstream.set_behavior(Behavior::Nothing);
     for body in [&body, &streaming("hello")] {
-        let got = stage.customer.buy(2, body).await;
-        assert_eq!(refusal(got).await, (504, "upstream_timeout".to_owned()));
+        let response = stage.customer.buy(2, body).await;
+        assert_eq!(refusal(response).await, (504, "upstream_timeout".to_owned()));
     }
     stage.upstream.set_behavior(Behavior::Status(307, String::new()));
-    let got = stage.customer.buy(2, &body).await;
-    assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+    let response = stage.customer.buy(2, &body).await;
+    assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
     stage.upstream.set_behavior(Behavior::Long(9 << 20));
-    let got = stage.customer.buy(2, &body).await;
-    assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+    let response = stage.customer.buy(2, &body).await;
+    assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
     assert_eq!(stage.facilitator.settle_calls(), 0);
     stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
@@ -73,8 +73,8 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
 async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {
     for text in ["", "<html>down</html>", "[]", "{\"error\":{\"message\":\"overloaded\"}}"] {
         let stage = Stage::set(Behavior::Status(200, text.to_owned())).await;
-        let got = stage.customer.buy(2, &chat("hello")).await;
-        assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()), "{text}");
+        let response = stage.customer.buy(2, &chat("hello")).await;
+        assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()), "{text}");
         assert_eq!(stage.facilitator.settle_calls(), 0);
     }
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n".to_owned();
@@ -82,8 +82,8 @@ async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {
         [vec![error.clone()], vec![": wait\n\n".to_owned(), error], vec![": wait\n\n".to_owned()]]
     {
         let stage = Stage::set(Behavior::Stream(pieces)).await;
-        let got = stage.customer.buy(2, &streaming("hello")).await;
-        assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+        let response = stage.customer.buy(2, &streaming("hello")).await;
+        assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
         assert_eq!(stage.facilitator.settle_calls(), 0);
     }
 }
@@ -91,8 +91,8 @@ async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {
 #[tokio::test]
 async fn an_answer_has_to_be_whole_within_its_time() {
     let stage = Stage::with(Behavior::Stalls, "upstream_ms = 300").await;
-    let got = stage.customer.buy(2, &chat("hello")).await;
-    assert_eq!(refusal(got).await, (504, "upstream_timeout".to_owned()));
+    let response = stage.customer.buy(2, &chat("hello")).await;
+    assert_eq!(refusal(response).await, (504, "upstream_timeout".to_owned()));
     assert_eq!(stage.facilitator.settle_calls(), 0);
 }
 
@@ -100,29 +100,29 @@ async fn an_answer_has_to_be_whole_within_its_time() {
 async fn a_payer_of_repeated_upstream_failures_is_locked_out_and_others_are_not() {
     let stage = Stage::set(Behavior::Half).await;
     for _time in 0..10 {
-        let got = stage.customer.buy(2, &chat("hello")).await;
-        assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+        let response = stage.customer.buy(2, &chat("hello")).await;
+        assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
     }
-    let got = stage.customer.buy(2, &chat("hello")).await;
-    assert_eq!(refusal(got).await, (429, "too_many_requests".to_owned()));
+    let response = stage.customer.buy(2, &chat("hello")).await;
+    assert_eq!(refusal(response).await, (429, "too_many_requests".to_owned()));
     assert_eq!((stage.upstream.calls(), stage.facilitator.verified()), (10, 10));
     let other = bursar_tests::payer::Payer::random();
     let other = bursar_tests::proxy::Customer::of(&stage.proxy.url, other);
-    let got = other.buy(2, &chat("hello")).await;
-    assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+    let response = other.buy(2, &chat("hello")).await;
+    assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
 }
 
 /// The same for payments that cannot be settled once the answer is there.
 #[tokio::test]
 async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     stage.facilitator.set_settle_reply(bursar_tests::scripted_facilitator::FacilitatorReply::Refuses("insufficient_balance"));
     for _time in 0..10 {
-        let got = stage.customer.buy(2, &chat("hello")).await;
-        assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
+        let response = stage.customer.buy(2, &chat("hello")).await;
+        assert_eq!(refusal(response).await, (402, "settlement_failed".to_owned()));
     }
-    let got = stage.customer.buy(2, &chat("hello")).await;
-    assert_eq!(refusal(got).await, (429, "too_many_requests".to_owned()));
+    let response = stage.customer.buy(2, &chat("hello")).await;
+    assert_eq!(refusal(response).await, (429, "too_many_requests".to_owned()));
     assert_eq!(stage.upstream.calls(), 10);
 }
 
@@ -131,22 +131,22 @@ async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
 async fn a_refused_upstream_key_does_not_count_against_the_payer() {
     let stage = Stage::set(Behavior::Status(401, "{}".to_owned())).await;
     for _time in 0..12 {
-        let got = stage.customer.buy(2, &chat("hello")).await;
-        assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
+        let response = stage.customer.buy(2, &chat("hello")).await;
+        assert_eq!(refusal(response).await, (502, "upstream_key_refused".to_owned()));
     }
 }
 
 #[tokio::test]
 async fn an_unreachable_upstream_costs_the_payer_nothing() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let home = Home::new("http://127.0.0.1:9/v1", &stage.facilitator.url, "");
     let proxy = home.start().await;
     let customer =
         bursar_tests::proxy::Customer::of(&proxy.url, bursar_tests::payer::Payer::random());
     // Nor does it count against the payer, however often it happens.
     for _time in 0..12 {
-        let got = customer.buy(2, &chat("hello")).await;
-        assert_eq!(refusal(got).await, (502, "upstream_unavailable".to_owned()));
+        let response = customer.buy(2, &chat("hello")).await;
+        assert_eq!(refusal(response).await, (502, "upstream_unavailable".to_owned()));
     }
     assert_eq!(stage.facilitator.settle_calls(), 0);
     proxy.stop().await;
@@ -160,11 +160,11 @@ async fn requests_over_the_concurrency_limit_are_refused_unpaid() {
     let first =
         tokio::spawn(stage.customer.request(&body).header(header.name, &header.value).send());
     until(|| stage.upstream.calls() > 0).await;
-    let got = stage.customer.buy(2, &chat("other")).await;
-    assert_eq!(got.headers()["retry-after"], "2");
-    assert_eq!(refusal(got).await, (503, "busy".to_owned()));
+    let response = stage.customer.buy(2, &chat("other")).await;
+    assert_eq!(response.headers()["retry-after"], "2");
+    assert_eq!(refusal(response).await, (503, "busy".to_owned()));
     stage.upstream.open(1);
-    assert_eq!(told(first.await.unwrap().unwrap()).await, (200, answer("late")));
+    assert_eq!(status_and_json(first.await.unwrap().unwrap()).await, (200, answer("late")));
     assert_eq!(stage.facilitator.settled(), 1);
 }
 
@@ -179,7 +179,7 @@ async fn a_stopping_proxy_answers_what_it_began() {
     let Stage { proxy, upstream, .. } = stage;
     let stopped = tokio::spawn(proxy.stop());
     upstream.open(1);
-    let (status, told) = told(first.await.unwrap().unwrap()).await;
-    assert_eq!((status, told["choices"][0]["message"]["content"].clone()), (200, json!("late")));
+    let (status, reply) = status_and_json(first.await.unwrap().unwrap()).await;
+    assert_eq!((status, reply["choices"][0]["message"]["content"].clone()), (200, json!("late")));
     stopped.await.unwrap();
 }

@@ -7,7 +7,7 @@ use bursar_tests::scripted_facilitator::FacilitatorReply;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, told, until};
+use crate::stage::{Stage, refusal, status_and_json, until};
 
 /// Returns the keys of all questions so far; each facilitator_request must have one.
 fn keys(stage: &Stage) -> Vec<String> {
@@ -44,9 +44,9 @@ async fn one_random_key_is_sent_with_every_question_about_a_sale() {
 async fn the_key_does_not_follow_from_the_payment() {
     let body = chat("hello");
     let mut all = BTreeSet::new();
-    let first = Stage::usual().await;
+    let first = Stage::with_answer().await;
     let header = first.customer.sign(2, &body).await;
-    for stage in [first, Stage::usual().await] {
+    for stage in [first, Stage::with_answer().await] {
         assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
         all.extend(keys(&stage));
     }
@@ -55,26 +55,26 @@ async fn the_key_does_not_follow_from_the_payment() {
 
 #[tokio::test]
 async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
-    for (does, body) in [
+    for (behavior, body) in [
         (Behavior::Whole(answer("hello world")), chat("hello")),
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         // At the first facilitator_request, and after a facilitator_request whose answer was lost.
         for first in [None, Some(FacilitatorReply::SettlesThenFails), Some(FacilitatorReply::Pending(false))] {
-            let stage = Stage::set(does.clone()).await;
+            let stage = Stage::set(behavior.clone()).await;
             let header = stage.customer.sign(2, &body).await;
             if let Some(says) = first {
                 stage.facilitator.set_settle_reply(says);
                 assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
             }
             stage.facilitator.set_settle_reply(FacilitatorReply::DuplicateSettlement);
-            let got = stage.customer.send(&body, &header).await;
-            let paid = receipt(&got);
+            let response = stage.customer.send(&body, &header).await;
+            let paid = receipt(&response);
             assert_eq!(paid["success"], json!(false));
             assert!(paid["errorMessage"].as_str().unwrap().contains("0xabab"), "{paid}");
-            let (status, told) = told(got).await;
-            assert_eq!((status, &told["error"]["code"]), (402, &json!("settlement_failed")));
-            assert!(!told.to_string().contains("world"));
+            let (status, reply) = status_and_json(response).await;
+            assert_eq!((status, &reply["error"]["code"]), (402, &json!("settlement_failed")));
+            assert!(!reply.to_string().contains("world"));
         }
     }
 }
@@ -82,7 +82,7 @@ async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
 /// An answer that was delivered for a settlement of ours stays settled.
 #[tokio::test]
 async fn a_sale_that_is_settled_stays_settled_whatever_is_said_later() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
@@ -90,7 +90,7 @@ async fn a_sale_that_is_settled_stays_settled_whatever_is_said_later() {
     let stage = stage.restart().await;
     let again = stage.customer.send(&body, &header).await;
     assert_eq!(receipt(&again)["success"], json!(true));
-    assert_eq!(told(again).await, (200, answer("hello world")));
+    assert_eq!(status_and_json(again).await, (200, answer("hello world")));
 }
 
 /// Another seller with the same address settled between two of our questions.
@@ -98,43 +98,43 @@ async fn a_sale_that_is_settled_stays_settled_whatever_is_said_later() {
 /// The facilitator's answer is therefore marked as a repeat.
 #[tokio::test]
 async fn a_repeated_success_after_a_refusal_belongs_to_another_seller() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     assert_eq!(stage.customer.send(&body, &header).await.status(), 402);
     stage.facilitator.set_settle_reply(FacilitatorReply::Repeated);
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(receipt(&got)["errorReason"], "duplicate_settlement");
-    assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(receipt(&response)["errorReason"], "duplicate_settlement");
+    assert_eq!(refusal(response).await, (402, "settlement_failed".to_owned()));
 }
 
 #[tokio::test]
 async fn a_facilitator_without_gas_is_not_the_payers_fault() {
     for reason in ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"] {
-        let stage = Stage::usual().await;
+        let stage = Stage::with_answer().await;
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
         stage.facilitator.set_verify_reply(FacilitatorReply::Refuses(reason));
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()), "no 402");
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(response).await, (503, "facilitator_unavailable".to_owned()), "no 402");
         stage.facilitator.set_verify_reply(FacilitatorReply::Good);
         stage.facilitator.set_settle_reply(FacilitatorReply::Refuses(reason));
         // More often than a payer's failures are tolerated.
         for _time in 0..12 {
-            let (status, told) = told(stage.customer.send(&body, &header).await).await;
-            assert_eq!((status, &told["error"]["code"]), (503, &json!("facilitator_unavailable")));
-            assert_eq!(told["x402"]["charged"], "no");
+            let (status, reply) = status_and_json(stage.customer.send(&body, &header).await).await;
+            assert_eq!((status, &reply["error"]["code"]), (503, &json!("facilitator_unavailable")));
+            assert_eq!(reply["x402"]["charged"], "no");
         }
         // After a lost answer such a refusal proves nothing.
         stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
         stage.facilitator.set_settle_reply(FacilitatorReply::Refuses(reason));
-        let (_, said) = told(stage.customer.send(&body, &header).await).await;
-        assert_eq!(said["error"]["code"], "settlement_unknown");
+        let (_, text) = status_and_json(stage.customer.send(&body, &header).await).await;
+        assert_eq!(text["error"]["code"], "settlement_unknown");
         stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(told(got).await, (200, answer("hello world")));
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(status_and_json(response).await, (200, answer("hello world")));
         assert_eq!(stage.counts(), (1, 1));
         assert_eq!(stage.customer.buy(2, &chat("another")).await.status(), 200, "no penalties");
     }
@@ -143,17 +143,17 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
 /// A payment that the facilitator will not settle causes no upstream call, however often it is sent.
 #[tokio::test]
 async fn t_54_a_payment_without_gas_to_settle_it_causes_no_upstream_call() {
-    for (does, body) in [
+    for (behavior, body) in [
         (Behavior::Whole(answer("hello world")), chat("hello")),
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         for reason in ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"] {
-            let stage = Stage::set(does.clone()).await;
+            let stage = Stage::set(behavior.clone()).await;
             stage.facilitator.set_verify_reply(FacilitatorReply::Refuses(reason));
             let header = stage.customer.sign(2, &body).await;
             for _time in 0..3 {
-                let got = stage.customer.send(&body, &header).await;
-                assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()));
+                let response = stage.customer.send(&body, &header).await;
+                assert_eq!(refusal(response).await, (503, "facilitator_unavailable".to_owned()));
             }
             assert_eq!(stage.customer.buy(2, &body).await.status(), 503);
             assert_eq!(stage.counts(), (0, 0), "{reason}");

@@ -15,12 +15,12 @@ struct Scene {
 
 /// Kills the proxy at a failpoint and sends the request to its successor; the scene counts the calls.
 async fn killed_at(point: &str, stream: bool) -> Scene {
-    let does = if stream {
+    let behavior = if stream {
         Behavior::Stream(frames(&["hello", " world"]))
     } else {
         Behavior::Whole(answer("hello world"))
     };
-    let upstream = Upstream::serve(does).await;
+    let upstream = Upstream::serve(behavior).await;
     let facilitator = ScriptedFacilitator::serve().await;
     let home = Home::new(&upstream.url, &facilitator.url, "");
     let body = if stream { streaming("hello") } else { chat("hello") };
@@ -35,10 +35,10 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
     assert!(!first.wait().success());
     let second = home.start_process(None);
     customer.url = second.url.clone();
-    let got = customer.send(&body, &header).await;
-    assert_eq!(got.status(), 200, "{point}");
-    assert_eq!(receipt(&got)["success"], json!(true));
-    let text = got.text().await.unwrap();
+    let response = customer.send(&body, &header).await;
+    assert_eq!(response.status(), 200, "{point}");
+    assert_eq!(receipt(&response)["success"], json!(true));
+    let text = response.text().await.unwrap();
     if stream {
         assert_eq!(text, frames(&["hello", " world"]).concat(), "{point}");
     } else {
@@ -91,8 +91,8 @@ async fn a_long_answer_survives_a_kill_before_it_is_sent() {
     assert!(lost.is_err() && !first.wait().success());
     let second = home.start_process(None);
     customer.url = second.url.clone();
-    let got = customer.send(&body, &header).await;
-    assert!(got.bytes().await.unwrap().len() > 2 << 20);
+    let response = customer.send(&body, &header).await;
+    assert!(response.bytes().await.unwrap().len() > 2 << 20);
     assert_eq!((upstream.calls(), facilitator.settled()), (1, 1));
     // Now it has been sent.
     assert_eq!(customer.send(&body, &header).await.status(), 409);

@@ -5,23 +5,23 @@ use bursar_tests::upstream::{Behavior, answer, frames};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, told, until};
+use crate::stage::{Stage, refusal, status_and_json, until};
 
 #[tokio::test]
 async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge() {
     for body in [chat("hello"), streaming("hello")] {
         let stream = body.get("stream").is_some();
-        let does = if stream {
+        let behavior = if stream {
             Behavior::Stream(frames(&["hello", " world"]))
         } else {
             Behavior::Whole(answer("hello world"))
         };
-        let stage = Stage::set(does).await;
+        let stage = Stage::set(behavior).await;
         let header = stage.customer.sign(2, &body).await;
         let all = join_all((0..50).map(|_n| async {
-            let got = stage.customer.send(&body, &header).await;
-            let receipt = receipt(&got);
-            (got.status().as_u16(), receipt, got.text().await.unwrap())
+            let response = stage.customer.send(&body, &header).await;
+            let receipt = receipt(&response);
+            (response.status().as_u16(), receipt, response.text().await.unwrap())
         }))
         .await;
         assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
@@ -33,24 +33,24 @@ async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge
 
 #[tokio::test]
 async fn the_same_payment_with_the_same_body_gets_the_stored_answer_also_after_a_restart() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let first = stage.customer.send(&body, &header).await;
     let paid = receipt(&first);
-    let first = told(first).await;
+    let first = status_and_json(first).await;
     // The upstream would answer differently now.
     stage.upstream.set_behavior(Behavior::Whole(answer("something else")));
     let stage = stage.restart().await;
     let again = stage.customer.send(&body, &header).await;
     assert_eq!(receipt(&again), paid);
-    assert_eq!(told(again).await, first);
+    assert_eq!(status_and_json(again).await, first);
     assert_eq!(stage.counts(), (1, 1));
 }
 
 #[tokio::test]
 async fn the_same_payment_with_another_body_buys_nothing() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let (body, other) = (chat("hello"), chat("olleh"));
     let header = stage.customer.sign(2, &body).await;
     // Both prices have the same number of digits; the body alone must tell the requests apart.
@@ -69,7 +69,7 @@ async fn the_same_payment_with_another_body_buys_nothing() {
 
 #[tokio::test]
 async fn a_known_nonce_and_body_buy_nothing_without_the_signature() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     let challenge = stage.customer.ask(&body).await;
     let header = stage.customer.sign_with(2, &challenge, |_due| {});
@@ -91,15 +91,15 @@ async fn an_answer_too_long_to_keep_is_sent_once_and_then_reported() {
     let stage = Stage::set(Behavior::Long(1 << 20)).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(got.status(), 200);
-    assert!(got.bytes().await.unwrap().len() > 1 << 20);
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(response.status(), 200);
+    assert!(response.bytes().await.unwrap().len() > 1 << 20);
     let again = stage.customer.send(&body, &header).await;
     assert_eq!(receipt(&again)["success"], json!(true));
-    let (status, told) = told(again).await;
-    assert_eq!((status, &told["error"]["code"]), (409, &json!("answer_not_kept")));
-    assert_eq!(told["x402"]["charged"], "yes");
-    assert_eq!(told["x402"]["receipt"]["success"], true);
+    let (status, answer) = status_and_json(again).await;
+    assert_eq!((status, &answer["error"]["code"]), (409, &json!("answer_not_kept")));
+    assert_eq!(answer["x402"]["charged"], "yes");
+    assert_eq!(answer["x402"]["receipt"]["success"], true);
     assert_eq!(stage.counts(), (1, 1));
 }
 
@@ -114,7 +114,7 @@ async fn a_customer_who_left_before_the_answer_gets_it_when_he_asks_again() {
     left.abort();
     let _gone = left.await;
     stage.upstream.open(1);
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(told(got).await, (200, answer("hello world")));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(status_and_json(response).await, (200, answer("hello world")));
     assert_eq!(stage.counts(), (1, 1));
 }

@@ -22,7 +22,7 @@ async fn asked_again(answer: reqwest::Response, reason: &str) {
 
 #[tokio::test]
 async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     type Change = fn(&mut PaymentTerms);
     let changes: [(Change, &str); 7] = [
@@ -64,8 +64,8 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
     ] {
         let old = std::mem::replace(payment.pointer_mut(pointer).unwrap(), value);
         let text = STANDARD.encode(payment.to_string());
-        let got = stage.customer.request(&body).header("payment-signature", text).send().await;
-        asked_again(got.unwrap(), reason).await;
+        let response = stage.customer.request(&body).header("payment-signature", text).send().await;
+        asked_again(response.unwrap(), reason).await;
         *payment.pointer_mut(pointer).unwrap() = old;
     }
     assert_eq!(stage.counts(), (0, 0));
@@ -74,7 +74,7 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
 
 #[tokio::test]
 async fn an_invalid_payment_header_is_refused_and_changes_nothing() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     let good = stage.customer.sign(2, &body).await.value;
     for (name, text) in [
@@ -85,13 +85,13 @@ async fn an_invalid_payment_header_is_refused_and_changes_nothing() {
         // A payment of version 2 in the header of version 1.
         ("x-payment", good.as_str()),
     ] {
-        let got = stage.customer.request(&body).header(name, text).send().await.unwrap();
+        let response = stage.customer.request(&body).header(name, text).send().await.unwrap();
         if text == good {
-            asked_again(got, "invalid_x402_version").await;
+            asked_again(response, "invalid_x402_version").await;
         } else {
-            let status = got.status().as_u16();
+            let status = response.status().as_u16();
             assert_eq!(
-                refusal(got).await,
+                refusal(response).await,
                 (400, "invalid_payment_header".to_owned()),
                 "{text} {status}"
             );
@@ -99,15 +99,15 @@ async fn an_invalid_payment_header_is_refused_and_changes_nothing() {
     }
     let twice = stage.customer.request(&body);
     let twice = twice.header("payment-signature", &good).header("payment-signature", &good);
-    let got = twice.send().await.unwrap();
-    assert_eq!(refusal(got).await, (400, "invalid_payment_header".to_owned()));
+    let response = twice.send().await.unwrap();
+    assert_eq!(refusal(response).await, (400, "invalid_payment_header".to_owned()));
     assert_eq!(stage.counts(), (0, 0));
 }
 
 /// A facilitator must not read another payment than the proxy, or one payment would have several names.
 #[tokio::test]
 async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let payment: Value = serde_json::from_slice(&STANDARD.decode(&header.value).unwrap()).unwrap();
@@ -121,9 +121,9 @@ async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
         let mut payment = payment.clone();
         payment.pointer_mut(pointer).unwrap()[key] = value;
         let text = STANDARD.encode(payment.to_string());
-        let got = stage.customer.request(&body).header("payment-signature", text).send().await;
+        let response = stage.customer.request(&body).header("payment-signature", text).send().await;
         assert_eq!(
-            refusal(got.unwrap()).await,
+            refusal(response.unwrap()).await,
             (400, "invalid_payment_header".to_owned()),
             "{key}"
         );
@@ -133,7 +133,7 @@ async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
 
 #[tokio::test]
 async fn a_payment_that_the_facilitator_refuses_gets_a_challenge_with_the_reason() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     stage.facilitator.set_verify_reply(FacilitatorReply::Refuses("insufficient_balance"));
@@ -172,8 +172,8 @@ async fn bodies_that_are_not_sold_are_refused_with_what_is_wrong() {
         ("nonsense".to_owned(), 400, "invalid_json"),
         (chat("hi").to_string().replace("max_c", "Max_c"), 400, "unsupported_parameter"),
     ] {
-        let got = stage.customer.client.post(&url).body(body.clone()).send().await.unwrap();
-        assert_eq!(refusal(got).await, (status, code.to_owned()), "{body:.80}");
+        let response = stage.customer.client.post(&url).body(body.clone()).send().await.unwrap();
+        assert_eq!(refusal(response).await, (status, code.to_owned()), "{body:.80}");
     }
     assert_eq!(stage.counts(), (0, 0));
 }

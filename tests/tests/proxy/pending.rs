@@ -8,7 +8,7 @@ use bursar_tests::upstream::{Behavior, answer, frames};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, told, until};
+use crate::stage::{Stage, refusal, status_and_json, until};
 
 fn whole() -> Behavior {
     Behavior::Whole(answer("hello world"))
@@ -16,25 +16,25 @@ fn whole() -> Behavior {
 
 #[tokio::test]
 async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content() {
-    for (does, body) in
+    for (behavior, body) in
         [(whole(), chat("hello")), (Behavior::Stream(frames(&["hello", " world"])), streaming("hello"))]
     {
         for knows in [KnownTransactions::Nothing, KnownTransactions::Broken] {
-            let stage = Stage::set(does.clone()).await;
+            let stage = Stage::set(behavior.clone()).await;
             stage.node.set_known(knows);
             stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
             let header = stage.customer.sign(2, &body).await;
-            let (status, said) = told(stage.customer.send(&body, &header).await).await;
-            assert_eq!((status, &said["error"]["code"]), (503, &json!("settlement_unknown")));
-            assert_eq!(said["x402"]["charged"], "unknown");
-            assert!(!said.to_string().contains("world"));
+            let (status, answer) = status_and_json(stage.customer.send(&body, &header).await).await;
+            assert_eq!((status, &answer["error"]["code"]), (503, &json!("settlement_unknown")));
+            assert_eq!(answer["x402"]["charged"], "unknown");
+            assert!(!answer.to_string().contains("world"));
             assert!(stage.node.lookups() > 0);
             // The node is asked again with the customer's next request; once it knows the transaction, the settlement
             // counts.
             stage.node.set_known(KnownTransactions::Everything);
-            let got = stage.customer.send(&body, &header).await;
-            assert_eq!(receipt(&got)["errorReason"], "settlement_pending");
-            assert!(got.text().await.unwrap().contains("world"));
+            let response = stage.customer.send(&body, &header).await;
+            assert_eq!(receipt(&response)["errorReason"], "settlement_pending");
+            assert!(response.text().await.unwrap().contains("world"));
         }
     }
 }
@@ -47,12 +47,12 @@ async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
     stage.node.set_known(KnownTransactions::Times(1));
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(refusal(got).await, (503, "settlement_unknown".to_owned()));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(refusal(response).await, (503, "settlement_unknown".to_owned()));
     assert_eq!(stage.facilitator.settle_calls(), 2);
     stage.node.set_known(KnownTransactions::Times(2));
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(told(got).await, (200, answer("hello world")));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(status_and_json(response).await, (200, answer("hello world")));
     assert_eq!(stage.upstream.calls(), 1);
 }
 
@@ -64,13 +64,13 @@ async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_count
         stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(refusal(got).await, (503, "settlement_unknown".to_owned()), "{rpc}");
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(response).await, (503, "settlement_unknown".to_owned()), "{rpc}");
         assert_eq!((other.lookups(), stage.node.lookups()), (0, 0));
         // A settled payment needs no node, and the stored answer is returned.
         stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(told(got).await, (200, answer("hello world")));
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(status_and_json(response).await, (200, answer("hello world")));
         assert_eq!(stage.counts(), (1, 1));
     }
 }
@@ -104,29 +104,29 @@ async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid()
         assert_eq!(stage.customer.buy(2, &body).await.status(), 200);
     }
     let third = stage.customer.sign(2, &body).await;
-    let got = stage.customer.send(&body, &third).await;
-    assert_eq!(got.headers()["retry-after"], "5");
-    assert_eq!(got.headers()["x-should-retry"], "false");
-    let (status, said) = told(got).await;
-    assert_eq!((status, &said["error"]["code"]), (429, &json!("unpaid_limit")));
-    assert_eq!(said["x402"]["charged"], "no");
+    let response = stage.customer.send(&body, &third).await;
+    assert_eq!(response.headers()["retry-after"], "5");
+    assert_eq!(response.headers()["x-should-retry"], "false");
+    let (status, answer) = status_and_json(response).await;
+    assert_eq!((status, &answer["error"]["code"]), (429, &json!("unpaid_limit")));
+    assert_eq!(answer["x402"]["charged"], "no");
     assert_eq!(stage.upstream.calls(), 2, "it is refused before the upstream is asked");
     // Another payer is not affected.
     let other = Customer::of(&stage.proxy.url, Payer::random());
     assert_eq!(other.buy(2, &body).await.status(), 200);
     // The next process restores the unpaid amounts.
     let stage = stage.restart().await;
-    let got = stage.customer.send(&body, &third).await;
-    assert_eq!(refusal(got).await, (429, "unpaid_limit".to_owned()));
+    let response = stage.customer.send(&body, &third).await;
+    assert_eq!(refusal(response).await, (429, "unpaid_limit".to_owned()));
     // Once the earlier sales are settled, the refused payment buys its answer.
     stage.facilitator.set_settle_reply(FacilitatorReply::Good);
     until(|| stage.facilitator.settled() == 3).await;
     loop {
-        let got = stage.customer.send(&body, &third).await;
-        if got.status() == 200 {
+        let response = stage.customer.send(&body, &third).await;
+        if response.status() == 200 {
             break;
         }
-        assert_eq!(refusal(got).await, (429, "unpaid_limit".to_owned()));
+        assert_eq!(refusal(response).await, (429, "unpaid_limit".to_owned()));
     }
     assert_eq!(stage.facilitator.settled(), 4);
 }
@@ -146,16 +146,16 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
         customers.iter().zip(&headers).map(|(customer, header)| customer.send(&body, header));
     let open = async {
         let refused = "chats_total{result=\"unpaid_limit\"} 15";
-        stage.counted(refused).await;
+        stage.until_metric(refused).await;
         stage.upstream.open(20);
     };
     let (all, ()) = tokio::join!(join_all(sent), open);
     let mut delivered = 0;
-    for got in all {
-        if got.status() == 200 {
+    for response in all {
+        if response.status() == 200 {
             delivered += 1;
         } else {
-            assert_eq!(refusal(got).await, (429, "unpaid_limit".to_owned()));
+            assert_eq!(refusal(response).await, (429, "unpaid_limit".to_owned()));
         }
     }
     assert_eq!((delivered, stage.upstream.calls()), (5, 5));
@@ -201,16 +201,16 @@ async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     let all = join_all(headers.iter().map(|header| stage.customer.send(&body, header))).await;
     let statuses = |all: &[reqwest::Response]| {
-        let mut all: Vec<_> = all.iter().map(|got| got.status().as_u16()).collect();
+        let mut all: Vec<_> = all.iter().map(|response| response.status().as_u16()).collect();
         all.sort_unstable();
         all
     };
     assert_eq!(statuses(&all), [200, 200, 429, 429]);
-    for got in all.into_iter().filter(|got| got.status() == 429) {
-        let (_, said) = told(got).await;
+    for response in all.into_iter().filter(|response| response.status() == 429) {
+        let (_, answer) = status_and_json(response).await;
         // The money may have moved, because the facilitator was asked.
-        assert_eq!(said["x402"]["charged"], "unknown");
-        assert!(!said["error"]["message"].as_str().unwrap().contains("nothing was charged"));
+        assert_eq!(answer["x402"]["charged"], "unknown");
+        assert!(!answer["error"]["message"].as_str().unwrap().contains("nothing was charged"));
     }
     // A settled sale does not count as unpaid.
     stage.facilitator.set_settle_reply(FacilitatorReply::Good);

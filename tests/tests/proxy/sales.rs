@@ -4,11 +4,11 @@ use bursar_tests::proxy::{SELLER, chat, receipt};
 use bursar_tests::upstream::{Behavior, KEY, answer};
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, told};
+use crate::stage::{Stage, refusal, status_and_json};
 
 #[tokio::test]
 async fn a_sale_runs_from_quote_to_answer_in_both_versions() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     for version in [1, 2] {
         let body = chat("hello");
         let challenge = stage.customer.ask(&body).await;
@@ -21,22 +21,22 @@ async fn a_sale_runs_from_quote_to_answer_in_both_versions() {
         assert_eq!(header.terms.amount.to::<u64>(), tokens);
         assert_eq!(price["usd"], json!(format!("0.{tokens:06}")));
         assert_eq!(header.terms.to, SELLER);
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(got.status(), 200);
-        assert_eq!(got.headers()["cache-control"], "private");
-        assert_eq!(got.headers()["x-price-usd"], format!("0.{tokens:06}"));
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["cache-control"], "private");
+        assert_eq!(response.headers()["x-price-usd"], format!("0.{tokens:06}"));
         let network = if version == 1 { "base" } else { "eip155:8453" };
-        let receipt = receipt(&got);
+        let receipt = receipt(&response);
         assert_eq!((&receipt["success"], &receipt["network"]), (&json!(true), &json!(network)));
-        assert_eq!(got.headers().contains_key("x-payment-response"), version == 1);
-        assert_eq!(told(got).await, (200, answer("hello world")));
+        assert_eq!(response.headers().contains_key("x-payment-response"), version == 1);
+        assert_eq!(status_and_json(response).await, (200, answer("hello world")));
     }
     assert_eq!(stage.counts(), (2, 2));
 }
 
 #[tokio::test]
 async fn an_unpaid_request_costs_the_upstream_nothing_and_names_its_resource() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let challenge = stage.customer.ask(&chat("hello")).await;
     let resource = format!("{}/v1/chat/completions", stage.proxy.url);
     assert_eq!(challenge.v2["resource"]["url"], json!(resource));
@@ -52,13 +52,13 @@ async fn an_unpaid_request_costs_the_upstream_nothing_and_names_its_resource() {
 
 #[tokio::test]
 async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = json!({ "messages": [{ "role": "user", "content": "hi" }], "seed": 7 });
     let header = stage.customer.sign(2, &body).await;
     let request = stage.customer.request(&body).header(header.name, &header.value);
     let request = request.header("authorization", "Bearer customer").header("cookie", "a=b");
-    let got = request.header("x-forwarded-for", "1.2.3.4").send().await.unwrap();
-    assert_eq!(got.status(), 200);
+    let response = request.header("x-forwarded-for", "1.2.3.4").send().await.unwrap();
+    assert_eq!(response.status(), 200);
     let (headers, sent) = stage.upstream.last();
     assert_eq!(headers["authorization"], format!("Bearer {KEY}"));
     for name in ["cookie", "payment-signature", "x-payment", "x-forwarded-for", "origin"] {
@@ -75,9 +75,9 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
 
 #[tokio::test]
 async fn models_are_passed_through_unpaid_and_the_upstream_is_asked_once() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let url = format!("{}/v1/models", stage.proxy.url);
-    let get = || async { told(stage.customer.client.get(&url).send().await.unwrap()).await };
+    let get = || async { status_and_json(stage.customer.client.get(&url).send().await.unwrap()).await };
     for (status, list) in futures::future::join_all((0..50).map(|_n| get())).await {
         assert_eq!((status, &list["data"][0]["id"]), (200, &json!("toy")));
     }
@@ -94,16 +94,16 @@ async fn upstream_errors_for_models_are_passed_on_without_the_key() {
         let stage = Stage::set(Behavior::Status(status, text.clone())).await;
         let url = format!("{}/v1/models", stage.proxy.url);
         for _time in 0..3 {
-            let got = stage.customer.client.get(&url).send().await.unwrap();
-            assert_eq!(got.status(), status);
-            assert_eq!(got.text().await.unwrap(), text.replace(KEY, "[key]"));
+            let response = stage.customer.client.get(&url).send().await.unwrap();
+            assert_eq!(response.status(), status);
+            assert_eq!(response.text().await.unwrap(), text.replace(KEY, "[key]"));
         }
         assert_eq!(stage.upstream.models(), 1, "a failure is shared for a moment, too");
     }
     let stage = Stage::set(Behavior::Status(401, format!("wrong key {KEY}"))).await;
     let url = format!("{}/v1/models", stage.proxy.url);
-    let got = stage.customer.client.get(&url).send().await.unwrap();
-    assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
+    let response = stage.customer.client.get(&url).send().await.unwrap();
+    assert_eq!(refusal(response).await, (502, "upstream_key_refused".to_owned()));
 }
 
 #[tokio::test]
@@ -123,9 +123,9 @@ async fn models_and_prices_have_a_limit_for_each_address_and_this_machine_has_no
     assert_eq!(models(Some("9.9.9.9")).await.status(), 200);
     let request = stage.customer.request(&chat("hello")).header("x-forwarded-for", "9.9.9.9");
     assert_eq!(request.send().await.unwrap().status(), 402);
-    let got = models(Some("9.9.9.9")).await;
-    assert_eq!(got.headers()["retry-after"], "2");
-    assert_eq!(refusal(got).await, (429, "too_many_requests".to_owned()));
+    let response = models(Some("9.9.9.9")).await;
+    assert_eq!(response.headers()["retry-after"], "2");
+    assert_eq!(refusal(response).await, (429, "too_many_requests".to_owned()));
     assert_eq!(models(Some("8.8.8.8")).await.status(), 200);
     for _time in 0..9 {
         assert_eq!(models(None).await.status(), 200);
@@ -134,12 +134,12 @@ async fn models_and_prices_have_a_limit_for_each_address_and_this_machine_has_no
 
 #[tokio::test]
 async fn health_document_and_metrics_are_there_and_nothing_else_is() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
     let get = |path: &str| stage.customer.client.get(format!("{}{path}", stage.proxy.url)).send();
-    let (status, health) = told(get("/health").await.unwrap()).await;
+    let (status, health) = status_and_json(get("/health").await.unwrap()).await;
     assert_eq!((status, &health["status"]), (200, &json!("healthy")));
-    assert_eq!(told(get("/openapi.json").await.unwrap()).await.0, 200);
+    assert_eq!(status_and_json(get("/openapi.json").await.unwrap()).await.0, 200);
     assert_eq!(refusal(get("/metrics").await.unwrap()).await, (404, "not_found".to_owned()));
     let wrong = get("/v1/chat/completions").await.unwrap();
     assert_eq!(refusal(wrong).await, (405, "method_not_allowed".to_owned()));

@@ -5,7 +5,7 @@ use bursar_tests::scripted_facilitator::FacilitatorReply;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, refusal, told, until};
+use crate::stage::{Stage, refusal, status_and_json, until};
 
 fn whole() -> Behavior {
     Behavior::Whole(answer("hello world"))
@@ -22,24 +22,24 @@ async fn a_failed_settlement_gives_no_content_and_the_answer_waits_for_another_t
     let body = chat("hello");
     let header = stage.customer.sign(1, &body).await;
     for _again in 0..2 {
-        let got = stage.customer.send(&body, &header).await;
-        let paid = receipt(&got);
+        let response = stage.customer.send(&body, &header).await;
+        let paid = receipt(&response);
         assert_eq!(
             (&paid["success"], &paid["errorReason"]),
             (&json!(false), &json!("insufficient_balance"))
         );
-        assert_eq!(got.headers()["x-should-retry"], "false");
-        assert!(got.headers().contains_key("x-payment-response"));
-        assert!(!got.headers().contains_key("payment-required"));
-        let (status, told) = told(got).await;
-        assert_eq!((status, &told["error"]["code"]), (402, &json!("settlement_failed")));
-        assert_eq!(told["x402"]["charged"], "no");
-        assert!(!told.to_string().contains("hello world"));
+        assert_eq!(response.headers()["x-should-retry"], "false");
+        assert!(response.headers().contains_key("x-payment-response"));
+        assert!(!response.headers().contains_key("payment-required"));
+        let (status, reply) = status_and_json(response).await;
+        assert_eq!((status, &reply["error"]["code"]), (402, &json!("settlement_failed")));
+        assert_eq!(reply["x402"]["charged"], "no");
+        assert!(!reply.to_string().contains("hello world"));
     }
     // The answer is stored: no second upstream call once the payer has the money.
     stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(told(got).await, (200, answer("hello world")));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(status_and_json(response).await, (200, answer("hello world")));
     assert_eq!(stage.counts(), (1, 1));
 }
 
@@ -49,13 +49,13 @@ async fn a_failed_settlement_of_a_stream_sends_no_chunk_and_frees_the_payment() 
     stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let body = streaming("hello");
     let header = stage.customer.sign(2, &body).await;
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(receipt(&got)["success"], json!(false));
-    let (status, told) = told(got).await;
-    assert_eq!((status, &told["error"]["code"]), (402, &json!("settlement_failed")));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(receipt(&response)["success"], json!(false));
+    let (status, answer) = status_and_json(response).await;
+    assert_eq!((status, &answer["error"]["code"]), (402, &json!("settlement_failed")));
     stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(response.text().await.unwrap(), frames(&["hello", " world"]).concat());
     assert_eq!(stage.counts(), (2, 1));
 }
 
@@ -66,10 +66,10 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
         stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
-        let got = stage.customer.send(&body, &header).await;
-        let paid = receipt(&got);
+        let response = stage.customer.send(&body, &header).await;
+        let paid = receipt(&response);
         assert_eq!(paid["errorReason"], "settlement_pending");
-        assert_eq!(told(got).await, (200, answer("hello world")));
+        assert_eq!(status_and_json(response).await, (200, answer("hello world")));
         // The proxy asks once more, as official servers do.
         assert_eq!(stage.facilitator.settle_calls(), 2);
         // A settlement that may never come is not revenue.
@@ -79,9 +79,9 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
         let stage = stage.restart().await;
         until(|| stage.facilitator.settled() > 0).await;
         loop {
-            let got = stage.customer.send(&body, &header).await;
-            let paid = receipt(&got);
-            assert_eq!(told(got).await, (200, answer("hello world")));
+            let response = stage.customer.send(&body, &header).await;
+            let paid = receipt(&response);
+            assert_eq!(status_and_json(response).await, (200, answer("hello world")));
             if paid["success"] == json!(true) {
                 break;
             }
@@ -92,12 +92,12 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
 
 #[tokio::test]
 async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
-    for (does, body) in [
+    for (behavior, body) in [
         (Behavior::Late(answer("hello world")), chat("hello")),
         (Behavior::LateStream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         for sent in [true, false] {
-            let stage = Stage::set(does.clone()).await;
+            let stage = Stage::set(behavior.clone()).await;
             stage.facilitator.set_settle_reply(FacilitatorReply::Pending(sent));
             let header = stage.customer.sign(2, &body).await;
             let asking = stage.customer.request(&body).header(header.name, &header.value).send();
@@ -107,17 +107,17 @@ async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
             }
             stage.facilitator.set_verify_reply(FacilitatorReply::Refuses("insufficient_balance"));
             stage.upstream.open(1);
-            let (status, told) = told(asking.await.unwrap().unwrap()).await;
-            assert_eq!((status, &told["error"]["code"]), (503, &json!("settlement_unknown")));
-            assert!(!told.to_string().contains("world"));
+            let (status, reply) = status_and_json(asking.await.unwrap().unwrap()).await;
+            assert_eq!((status, &reply["error"]["code"]), (503, &json!("settlement_unknown")));
+            assert!(!reply.to_string().contains("world"));
             // The proxy asks once more: the money could have moved meanwhile, which would also make the payment
             // invalid.
             assert_eq!(stage.facilitator.settle_calls(), if sent { 3 } else { 2 });
             stage.facilitator.set_settle_reply(FacilitatorReply::Good);
             stage.upstream.open(1);
-            let got = stage.customer.send(&body, &header).await;
-            assert_eq!(receipt(&got)["success"], json!(true));
-            assert!(got.text().await.unwrap().contains("world"));
+            let response = stage.customer.send(&body, &header).await;
+            assert_eq!(receipt(&response)["success"], json!(true));
+            assert!(response.text().await.unwrap().contains("world"));
             assert_eq!(stage.facilitator.settled(), 1);
         }
     }
@@ -130,7 +130,7 @@ async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
     stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("invalid_exact_evm_transaction_failed"));
     let stage = stage.restart().await;
-    stage.counted("unpaid_answers_total 1").await;
+    stage.until_metric("unpaid_answers_total 1").await;
 }
 
 #[tokio::test]
@@ -147,24 +147,24 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
         FacilitatorReply::Text(200, "nonsense".to_owned()),
         FacilitatorReply::Text(200, "x".repeat(100_000)),
     ] {
-        for (does, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
-            let stage = Stage::set(does).await;
+        for (behavior, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
+            let stage = Stage::set(behavior).await;
             stage.facilitator.set_settle_reply(says.clone());
             let header = stage.customer.sign(2, &body).await;
-            let got = stage.customer.send(&body, &header).await;
-            assert_eq!(got.headers()["x-should-retry"], "false");
-            let (status, told) = told(got).await;
+            let response = stage.customer.send(&body, &header).await;
+            assert_eq!(response.headers()["x-should-retry"], "false");
+            let (status, answer) = status_and_json(response).await;
             assert_eq!(
-                (status, &told["error"]["code"]),
+                (status, &answer["error"]["code"]),
                 (503, &json!("settlement_unknown")),
                 "{says:?}"
             );
-            assert_eq!(told["x402"]["charged"], "unknown");
-            assert!(!told.to_string().contains("world"));
+            assert_eq!(answer["x402"]["charged"], "unknown");
+            assert!(!answer.to_string().contains("world"));
             stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-            let got = stage.customer.send(&body, &header).await;
-            assert_eq!(receipt(&got)["success"], json!(true));
-            assert!(got.text().await.unwrap().contains("world"));
+            let response = stage.customer.send(&body, &header).await;
+            assert_eq!(receipt(&response)["success"], json!(true));
+            assert!(response.text().await.unwrap().contains("world"));
             assert_eq!(stage.facilitator.settled(), 1);
         }
     }
@@ -190,16 +190,16 @@ async fn what_was_settled_for_another_seller_buys_nothing_here() {
     stage.facilitator.set_settle_reply(FacilitatorReply::Repeated);
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(receipt(&got)["errorReason"], "duplicate_settlement");
-    assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(receipt(&response)["errorReason"], "duplicate_settlement");
+    assert_eq!(refusal(response).await, (402, "settlement_failed".to_owned()));
 }
 
 /// The first facilitator_request may have moved the money, so a refusal of the second proves nothing.
 #[tokio::test]
 async fn after_an_unknown_settlement_a_refusal_is_not_trusted() {
-    for (does, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
-        let stage = Stage::set(does).await;
+    for (behavior, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
+        let stage = Stage::set(behavior).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         let header = stage.customer.sign(2, &body).await;
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
@@ -211,19 +211,19 @@ async fn after_an_unknown_settlement_a_refusal_is_not_trusted() {
             FacilitatorReply::Pending(false),
         ] {
             stage.facilitator.set_settle_reply(says.clone());
-            let got = stage.customer.send(&body, &header).await;
-            assert_eq!(got.headers()["x-should-retry"], "false");
-            let (status, told) = told(got).await;
+            let response = stage.customer.send(&body, &header).await;
+            assert_eq!(response.headers()["x-should-retry"], "false");
+            let (status, answer) = status_and_json(response).await;
             assert_eq!(
-                (status, &told["error"]["code"]),
+                (status, &answer["error"]["code"]),
                 (503, &json!("settlement_unknown")),
                 "{says:?}"
             );
-            assert_eq!(told["x402"]["charged"], "unknown");
+            assert_eq!(answer["x402"]["charged"], "unknown");
         }
         stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-        let got = stage.customer.send(&body, &header).await;
-        assert!(got.text().await.unwrap().contains("world"));
+        let response = stage.customer.send(&body, &header).await;
+        assert!(response.text().await.unwrap().contains("world"));
         assert_eq!(stage.facilitator.settled(), 1);
         assert!(stage.proxy.metrics().await.contains("revenue_atoms_total{"));
     }
@@ -254,8 +254,8 @@ async fn without_a_facilitator_verdict_nothing_is_charged() {
         FacilitatorReply::Text(302, "{\"isValid\":true}".to_owned()),
     ] {
         stage.facilitator.set_verify_reply(says.clone());
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()), "{says:?}");
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(response).await, (503, "facilitator_unavailable".to_owned()), "{says:?}");
     }
     assert_eq!(stage.counts(), (0, 0));
     stage.facilitator.set_verify_reply(FacilitatorReply::Good);
@@ -274,15 +274,15 @@ async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_good() {
     std::fs::write(home.settings(), away).unwrap();
     let proxy = home.start().await;
     stage.customer.url = proxy.url.clone();
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(refusal(response).await, (503, "facilitator_unavailable".to_owned()));
     assert_eq!(stage.upstream.calls(), 0);
     proxy.stop().await;
     std::fs::write(home.settings(), settings).unwrap();
     let proxy = home.start().await;
     stage.customer.url = proxy.url.clone();
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(told(got).await, (200, answer("hello world")));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(status_and_json(response).await, (200, answer("hello world")));
     proxy.stop().await;
 }
 
@@ -292,12 +292,12 @@ async fn a_busy_facilitator_is_retried_and_its_refusal_charges_nothing() {
     stage.facilitator.set_settle_reply(FacilitatorReply::Text(429, "{\"error\":\"slowly\"}".to_owned()));
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    let (status, told) = told(stage.customer.send(&body, &header).await).await;
-    assert_eq!((status, &told["error"]["code"]), (503, &json!("facilitator_unavailable")));
-    assert_eq!(told["x402"]["charged"], "no");
+    let (status, reply) = status_and_json(stage.customer.send(&body, &header).await).await;
+    assert_eq!((status, &reply["error"]["code"]), (503, &json!("facilitator_unavailable")));
+    assert_eq!(reply["x402"]["charged"], "no");
     assert_eq!(stage.facilitator.settle_calls(), 3);
     stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(response.json::<Value>().await.unwrap(), answer("hello world"));
     assert_eq!(stage.counts(), (1, 1));
 }

@@ -20,13 +20,13 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) async fn set(does: Behavior) -> Self {
-        Self::with(does, "").await
+    pub(crate) async fn set(behavior: Behavior) -> Self {
+        Self::with(behavior, "").await
     }
 
     /// Like `set`, with more settings.
-    pub(crate) async fn with(does: Behavior, more: &str) -> Self {
-        let upstream = Upstream::serve(does).await;
+    pub(crate) async fn with(behavior: Behavior, more: &str) -> Self {
+        let upstream = Upstream::serve(behavior).await;
         let facilitator = ScriptedFacilitator::serve().await;
         let node = FakeNode::serve().await;
         let rpc =
@@ -38,7 +38,7 @@ impl Stage {
     }
 
     /// Sets up an upstream whose answer is two words.
-    pub(crate) async fn usual() -> Self {
+    pub(crate) async fn with_answer() -> Self {
         Self::set(Behavior::Whole(answer("hello world"))).await
     }
 
@@ -48,13 +48,13 @@ impl Stage {
     }
 
     /// Waits until the metrics contain a line.
-    pub(crate) async fn counted(&self, line: &str) {
+    pub(crate) async fn until_metric(&self, line: &str) {
         let counted = async {
             while !self.proxy.metrics().await.contains(line) {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, counted).await.expect("it is counted");
+        tokio::time::timeout(TIMEOUT, counted).await.expect("it is counted");
     }
 
     /// Stops the proxy and starts it on the same store with other settings.
@@ -78,7 +78,7 @@ impl Stage {
 }
 
 /// Timeout of every wait; reached only on failure.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits until a condition holds.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
@@ -87,18 +87,18 @@ pub(crate) async fn until(is_so: impl Fn() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, so).await.expect("it comes to be so");
+    tokio::time::timeout(TIMEOUT, so).await.expect("it comes to be so");
 }
 
 /// Returns the status and the JSON body of an answer.
-pub(crate) async fn told(answer: Response) -> (u16, Value) {
+pub(crate) async fn status_and_json(answer: Response) -> (u16, Value) {
     let status = answer.status().as_u16();
     (status, answer.json().await.unwrap_or(Value::Null))
 }
 
 /// Returns the status and the code of a refusal, whose body must have the right form.
 pub(crate) async fn refusal(answer: Response) -> (u16, String) {
-    let (status, body) = told(answer).await;
+    let (status, body) = status_and_json(answer).await;
     let error = &body["error"];
     assert!(error["message"].is_string() && error["type"].is_string(), "{body}");
     (status, error["code"].as_str().expect("a code").to_owned())

@@ -6,7 +6,7 @@ use bursar_tests::upstream::{Behavior, KEY, frames};
 use reqwest::Response;
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, told};
+use crate::stage::{Stage, refusal, status_and_json};
 
 fn pieces() -> Vec<String> {
     frames(&["one", " two", " three"])
@@ -16,8 +16,8 @@ fn gated(breaks: bool) -> Behavior {
     Behavior::Pieces { pieces: pieces(), breaks }
 }
 
-async fn next(got: &mut Response) -> String {
-    let chunk = got.chunk().await.unwrap().expect("a piece");
+async fn next(response: &mut Response) -> String {
+    let chunk = response.chunk().await.unwrap().expect("a piece");
     String::from_utf8(chunk.to_vec()).unwrap()
 }
 
@@ -27,19 +27,19 @@ async fn each_piece_goes_out_before_the_next_one_comes_in() {
         let stage = Stage::set(gated(false)).await;
         let body = streaming("count");
         let header = stage.customer.sign(version, &body).await;
-        let mut got = stage.customer.send(&body, &header).await;
+        let mut response = stage.customer.send(&body, &header).await;
         // The stream is paid, and the receipt is in the head.
-        assert_eq!(receipt(&got)["success"], json!(true));
-        assert_eq!(got.headers().contains_key("x-payment-response"), version == 1);
-        assert!(got.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
+        assert_eq!(receipt(&response)["success"], json!(true));
+        assert_eq!(response.headers().contains_key("x-payment-response"), version == 1);
+        assert!(response.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
         assert_eq!(stage.facilitator.settled(), 1);
         for (n, piece) in pieces().iter().enumerate() {
             if n > 0 {
                 stage.upstream.open(1);
             }
-            assert_eq!(next(&mut got).await, *piece);
+            assert_eq!(next(&mut response).await, *piece);
         }
-        assert_eq!(got.chunk().await.unwrap(), None);
+        assert_eq!(response.chunk().await.unwrap(), None);
         // A repeat gets all of it.
         let again = stage.customer.send(&body, &header).await;
         assert!(again.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
@@ -70,9 +70,9 @@ async fn a_customer_that_leaves_a_stream_gets_all_of_it_on_repeat() {
     let stage = Stage::set(gated(false)).await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
-    let mut got = stage.customer.send(&body, &header).await;
-    assert_eq!(next(&mut got).await, pieces()[0]);
-    drop(got);
+    let mut response = stage.customer.send(&body, &header).await;
+    assert_eq!(next(&mut response).await, pieces()[0]);
+    drop(response);
     stage.upstream.open(pieces().len());
     let again = stage.customer.send(&body, &header).await;
     assert_eq!(again.text().await.unwrap(), pieces().concat());
@@ -87,22 +87,22 @@ async fn a_stream_that_breaks_after_its_first_chunk_says_so_stays_paid_and_is_co
         let stage = Stage::set(gated(true)).await;
         let body = streaming("count");
         let header = stage.customer.sign(version, &body).await;
-        let mut got = stage.customer.send(&body, &header).await;
+        let mut response = stage.customer.send(&body, &header).await;
         // One at a time: a server that breaks off drops what it has not sent yet.
         for piece in pieces() {
-            assert_eq!(next(&mut got).await, piece, "what came is passed on");
+            assert_eq!(next(&mut response).await, piece, "what came is passed on");
             stage.upstream.open(1);
         }
-        let text = got.text().await.unwrap();
+        let text = response.text().await.unwrap();
         let frame = text.trim().strip_prefix("data: ").expect("a frame");
         let frame: serde_json::Value = serde_json::from_str(frame).unwrap();
         assert_eq!(frame["error"]["code"], "stream_broken");
         let again = stage.customer.send(&body, &header).await;
         assert_eq!(again.headers()["x-should-retry"], "false");
         assert_eq!(receipt(&again)["success"], json!(true));
-        let (status, told) = told(again).await;
-        assert_eq!((status, &told["error"]["code"]), (409, &json!("stream_broken")));
-        assert_eq!(told["x402"]["charged"], "yes");
+        let (status, answer) = status_and_json(again).await;
+        assert_eq!((status, &answer["error"]["code"]), (409, &json!("stream_broken")));
+        assert_eq!(answer["x402"]["charged"], "yes");
         assert_eq!(stage.counts(), (1, 1));
         assert!(stage.proxy.metrics().await.contains("streams_broken_total 1"));
     }
@@ -110,17 +110,17 @@ async fn a_stream_that_breaks_after_its_first_chunk_says_so_stays_paid_and_is_co
 
 #[tokio::test]
 async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
-    for does in [Behavior::NoPiece, Behavior::Stream(Vec::new())] {
-        let stage = Stage::set(does).await;
+    for behavior in [Behavior::NoPiece, Behavior::Stream(Vec::new())] {
+        let stage = Stage::set(behavior).await;
         let body = streaming("count");
         let header = stage.customer.sign(2, &body).await;
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
         assert_eq!(stage.facilitator.settle_calls(), 0);
         // The payment is still good.
         stage.upstream.set_behavior(Behavior::Stream(pieces()));
-        let got = stage.customer.send(&body, &header).await;
-        assert_eq!(got.text().await.unwrap(), pieces().concat());
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(response.text().await.unwrap(), pieces().concat());
         assert_eq!(stage.facilitator.settled(), 1);
     }
 }
@@ -132,8 +132,8 @@ async fn a_stream_with_an_error_frame_is_broken_and_passed_on_until_there() {
     let stage = Stage::set(Behavior::Stream(sent.clone())).await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
-    let got = stage.customer.send(&body, &header).await;
-    assert_eq!(got.text().await.unwrap(), sent.concat());
+    let response = stage.customer.send(&body, &header).await;
+    assert_eq!(response.text().await.unwrap(), sent.concat());
     let again = stage.customer.send(&body, &header).await;
     assert_eq!(refusal(again).await, (409, "stream_broken".to_owned()));
     assert_eq!(stage.counts(), (1, 1));
@@ -144,27 +144,27 @@ async fn a_stream_that_stalls_is_broken_off_and_says_so() {
     let stage = Stage::with(gated(false), "upstream_idle_ms = 200").await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
-    let got = stage.customer.send(&body, &header).await;
-    let text = got.text().await.unwrap();
+    let response = stage.customer.send(&body, &header).await;
+    let text = response.text().await.unwrap();
     assert!(text.starts_with(&pieces()[0]) && text.contains("stream_broken"), "{text}");
 }
 
 #[tokio::test]
 async fn an_upstream_that_does_not_stream_is_answered_in_one_piece() {
-    let stage = Stage::usual().await;
+    let stage = Stage::with_answer().await;
     let body = streaming("count");
-    let got = stage.customer.buy(2, &body).await;
-    assert_eq!(receipt(&got)["success"], json!(true));
-    assert_eq!(told(got).await, (200, bursar_tests::upstream::answer("hello world")));
+    let response = stage.customer.buy(2, &body).await;
+    assert_eq!(receipt(&response)["success"], json!(true));
+    assert_eq!(status_and_json(response).await, (200, bursar_tests::upstream::answer("hello world")));
 }
 
 #[tokio::test]
 async fn stream_tokens_are_counted_if_the_upstream_reports_no_usage() {
     let stage = Stage::set(Behavior::Stream(frames(&["hello", " world"]))).await;
-    let got = stage.customer.buy(2, &streaming("count")).await;
-    let _all = got.text().await.unwrap();
+    let response = stage.customer.buy(2, &streaming("count")).await;
+    let _all = response.text().await.unwrap();
     let line = "bursar_proxy_tokens_total{model=\"other\",kind=\"completion\"} 2";
-    stage.counted(line).await;
+    stage.until_metric(line).await;
 }
 
 /// Also in JSON escapes, at the end of a stream, and in a whole answer.
@@ -187,24 +187,24 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
                 sent.insert(0, pieces()[0].clone());
                 stage.upstream.set_behavior(Behavior::Stream(sent));
                 let header = stage.customer.sign(2, &body).await;
-                let got = stage.customer.send(&body, &header).await.text().await.unwrap();
-                assert_eq!(got, format!("{}{clean}", pieces()[0]), "{cut}");
+                let response = stage.customer.send(&body, &header).await.text().await.unwrap();
+                assert_eq!(response, format!("{}{clean}", pieces()[0]), "{cut}");
                 // Nor is it in the stored answer.
                 let again = stage.customer.send(&body, &header).await.text().await.unwrap();
-                assert_eq!(again, got);
+                assert_eq!(again, response);
             }
         }
     }
     // At the very end of a stream.
     stage.upstream.set_behavior(Behavior::Stream(vec![pieces()[0].clone(), format!(": {KEY}")]));
-    let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
-    assert_eq!(got, format!("{}: [key]", pieces()[0]));
+    let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
+    assert_eq!(response, format!("{}: [key]", pieces()[0]));
     // A mere prefix of the key is held back until the end, and then sent.
     stage.upstream.set_behavior(Behavior::Stream(vec![pieces()[0].clone(), ": sk-up".to_owned()]));
-    let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
-    assert_eq!(got, format!("{}: sk-up", pieces()[0]));
+    let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
+    assert_eq!(response, format!("{}: sk-up", pieces()[0]));
     let spaced = KEY.replace('-', "\\u002d");
     stage.upstream.set_behavior(Behavior::Status(200, format!("{{\"a\":\"{spaced}\"}}")));
-    let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
-    assert_eq!(got, "{\"a\":\"[key]\"}");
+    let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
+    assert_eq!(response, "{\"a\":\"[key]\"}");
 }

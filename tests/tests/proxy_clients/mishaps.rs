@@ -8,7 +8,7 @@ use bursar_tests::upstream::{Behavior, answer, frames};
 use reqwest::Response;
 use serde_json::{Value, json};
 
-use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 sol! {
     function transfer(address to, uint256 value) external returns (bool);
@@ -28,10 +28,10 @@ async fn an_insufficient_balance_is_reported_without_an_upstream_call() {
         let Some(stage) = Stage::set(chain, whole()).await else { return };
         for (version, purse) in [(1, 0), (2, 1)] {
             let customer = stage.customer(purse).await;
-            let got = customer.buy(version, &chat("hello")).await;
-            assert!(got.headers().get("payment-response").is_none());
-            let told = PaymentRequired::read(got).await;
-            for text in [&told.first["error"], &told.second["error"]] {
+            let response = customer.buy(version, &chat("hello")).await;
+            assert!(response.headers().get("payment-response").is_none());
+            let answer = PaymentRequired::read(response).await;
+            for text in [&answer.v1["error"], &answer.v2["error"]] {
                 let text = text.as_str().unwrap();
                 assert!(text.starts_with("insufficient_balance"), "{text}");
             }
@@ -42,7 +42,7 @@ async fn an_insufficient_balance_is_reported_without_an_upstream_call() {
 }
 
 /// Sends a paid request, and runs `act` while the model works.
-async fn meanwhile(
+async fn during_request(
     stage: &mut Stage,
     customer: &Customer,
     (body, header): (&Value, &PaymentHeader),
@@ -78,29 +78,29 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
         (BASE, 2, stream(), streaming("hello"), 2),
     ] {
         let Some(mut stage) = Stage::set(chain, does).await else { return };
-        let customer = stage.customer(PURSE).await;
+        let customer = stage.customer(INITIAL_BALANCE).await;
         let payer = customer.payer.address();
         let header = customer.sign(version, &body).await;
         let act = async |stage: &mut Stage| spend(stage, payer).await;
-        let got = meanwhile(&mut stage, &customer, (&body, &header), act).await;
-        assert_eq!(got.status(), 402);
-        assert_eq!(got.headers()["x-should-retry"], "false");
-        let said = receipt(&got);
+        let response = during_request(&mut stage, &customer, (&body, &header), act).await;
+        assert_eq!(response.status(), 402);
+        assert_eq!(response.headers()["x-should-retry"], "false");
+        let reply = receipt(&response);
         assert_eq!(
-            (&said["success"], &said["errorReason"]),
+            (&reply["success"], &reply["errorReason"]),
             (&json!(false), &json!("insufficient_balance"))
         );
-        let told: Value = got.json().await.unwrap();
-        assert_eq!(told["error"]["code"], "settlement_failed");
-        assert_eq!(told["x402"]["charged"], "no");
-        assert!(!told.to_string().contains("world"));
+        let answer: Value = response.json().await.unwrap();
+        assert_eq!(answer["error"]["code"], "settlement_failed");
+        assert_eq!(answer["x402"]["charged"], "no");
+        assert!(!answer.to_string().contains("world"));
         assert_eq!(stage.earned().await, U256::ZERO);
         // With money again, the same payment buys the answer.
-        stage.chain.mint(payer, PURSE).await.expect("minted");
+        stage.chain.mint(payer, INITIAL_BALANCE).await.expect("minted");
         stage.upstream.open(1);
-        let got = customer.send(&body, &header).await;
-        stage.assert_moved(&receipt(&got), payer, header.terms.amount).await;
-        assert!(got.text().await.unwrap().contains("world"));
+        let response = customer.send(&body, &header).await;
+        stage.assert_moved(&receipt(&response), payer, header.terms.amount).await;
+        assert!(response.text().await.unwrap().contains("world"));
         assert_eq!(stage.upstream.calls(), calls);
         stage.close().await;
     }
@@ -110,13 +110,13 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
 async fn a_facilitator_restarted_during_the_request_settles_once() {
     for version in [1, 2] {
         let Some(mut stage) = Stage::set(BASE, late()).await else { return };
-        let customer = stage.customer(PURSE).await;
+        let customer = stage.customer(INITIAL_BALANCE).await;
         let (body, payer) = (chat("hello"), customer.payer.address());
         let header = customer.sign(version, &body).await;
         let act = async |stage: &mut Stage| stage.restart_facilitator();
-        let got = meanwhile(&mut stage, &customer, (&body, &header), act).await;
-        stage.assert_moved(&receipt(&got), payer, header.terms.amount).await;
-        assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
+        let response = during_request(&mut stage, &customer, (&body, &header), act).await;
+        stage.assert_moved(&receipt(&response), payer, header.terms.amount).await;
+        assert_eq!(response.json::<Value>().await.unwrap(), answer("hello world"));
         assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));
         stage.close().await;
     }
@@ -129,15 +129,15 @@ async fn without_a_block_the_answer_is_sent_and_the_receipt_follows() {
         (ROBINHOOD, Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         let Some(stage) = Stage::with(chain, does, "wait_ms = 200", "").await else { return };
-        let customer = stage.customer(PURSE).await;
+        let customer = stage.customer(INITIAL_BALANCE).await;
         let header = customer.sign(2, &body).await;
         stage.chain.set_automine(false).await.expect("set");
-        let got = customer.send(&body, &header).await;
-        assert_eq!(got.status(), 200);
-        let said = receipt(&got);
-        assert_eq!(said["errorReason"], "settlement_pending", "{said}");
-        assert_eq!(said["transaction"].as_str().map(str::len), Some(66), "{said}");
-        let text = got.text().await.unwrap();
+        let response = customer.send(&body, &header).await;
+        assert_eq!(response.status(), 200);
+        let answer = receipt(&response);
+        assert_eq!(answer["errorReason"], "settlement_pending", "{answer}");
+        assert_eq!(answer["transaction"].as_str().map(str::len), Some(66), "{answer}");
+        let text = response.text().await.unwrap();
         assert!(text.contains("world"));
         let balance = stage.chain.request("eth_call", balance_at_latest(&stage)).await;
         assert_eq!(balance.expect("an answer"), json!(format!("0x{:064x}", 0)));
@@ -184,9 +184,9 @@ async fn concurrent_payments_from_one_balance_buy_one_answer() {
         // Each payment is good alone.
         let all = headers.iter().map(|header| customer.send(&body, header));
         let mut sold = 0;
-        for got in futures::future::join_all(all).await {
-            let status = got.status().as_u16();
-            let text = got.text().await.unwrap();
+        for response in futures::future::join_all(all).await {
+            let status = response.status().as_u16();
+            let text = response.text().await.unwrap();
             assert_eq!(text.contains("world"), status == 200, "{status} {text}");
             sold += usize::from(status == 200);
         }
@@ -195,12 +195,12 @@ async fn concurrent_payments_from_one_balance_buy_one_answer() {
         stage.chain.mine(30).await.expect("mined");
         let mut ends = Vec::new();
         for header in &headers {
-            let mut got = customer.send(&body, header).await;
-            while got.status() == 503 {
+            let mut response = customer.send(&body, header).await;
+            while response.status() == 503 {
                 stage.chain.mine(1).await.expect("mined");
-                got = customer.send(&body, header).await;
+                response = customer.send(&body, header).await;
             }
-            ends.push(got.status().as_u16());
+            ends.push(response.status().as_u16());
         }
         ends.sort_unstable();
         assert_eq!(ends, [200, 402, 402, 402, 402, 402]);
@@ -212,7 +212,7 @@ async fn concurrent_payments_from_one_balance_buy_one_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payer_that_empties_its_balance_before_the_block_gets_no_content() {
     let Some(stage) = Stage::with(BASE, whole(), "wait_ms = 3000", "").await else { return };
-    let customer = stage.customer(PURSE).await;
+    let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
     let (body, coin) = (chat("hello"), stage.network().stablecoin.address);
     let header = customer.sign(2, &body).await;
@@ -223,14 +223,14 @@ async fn a_payer_that_empties_its_balance_before_the_block_gets_no_content() {
     let asking = customer.request(&body).header(header.name, &header.value).send();
     let asking = tokio::spawn(asking);
     let waiting = async || {
-        let told = stage.chain.request("txpool_status", json!([])).await.expect("an answer");
-        told["pending"].as_str().expect("text").to_owned()
+        let answer = stage.chain.request("txpool_status", json!([])).await.expect("an answer");
+        answer["pending"].as_str().expect("text").to_owned()
     };
     while waiting().await == "0x0" {
         tokio::task::yield_now().await;
     }
     // It overtakes the settlement with a higher fee.
-    let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(PURSE) };
+    let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(INITIAL_BALANCE) };
     let price = U256::from(10).pow(U256::from(12));
     let drain = json!({
         "from": payer, "to": coin, "gas": "0x30d40", "maxFeePerGas": price,
@@ -239,22 +239,22 @@ async fn a_payer_that_empties_its_balance_before_the_block_gets_no_content() {
     stage.chain.request("eth_sendTransaction", json!([drain])).await.expect("sent");
     stage.chain.mine(1).await.expect("mined");
     stage.chain.set_automine(true).await.expect("set");
-    let got = asking.await.expect("it ends").expect("answered");
-    assert_eq!(got.status(), 503);
-    assert_eq!(got.headers()["x-should-retry"], "false");
-    let told: Value = got.json().await.unwrap();
-    assert_eq!(told["error"]["code"], "settlement_unknown", "{told}");
-    assert!(!told.to_string().contains("hello world"));
+    let response = asking.await.expect("it ends").expect("answered");
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers()["x-should-retry"], "false");
+    let answer: Value = response.json().await.unwrap();
+    assert_eq!(answer["error"]["code"], "settlement_unknown", "{answer}");
+    assert!(!answer.to_string().contains("hello world"));
     assert_eq!(stage.balance(payer).await, U256::ZERO);
     stage.chain.mine(30).await.expect("mined");
-    let mut got = customer.send(&body, &header).await;
-    while got.status() == 503 {
+    let mut response = customer.send(&body, &header).await;
+    while response.status() == 503 {
         stage.chain.mine(1).await.expect("mined");
-        got = customer.send(&body, &header).await;
+        response = customer.send(&body, &header).await;
     }
-    assert_eq!(got.status(), 402);
-    let told: Value = got.json().await.unwrap();
-    assert_eq!(told["x402"]["charged"], "no", "{told}");
+    assert_eq!(response.status(), 402);
+    let answer: Value = response.json().await.unwrap();
+    assert_eq!(answer["x402"]["charged"], "no", "{answer}");
     assert_eq!((stage.upstream.calls(), stage.earned().await), (1, U256::ZERO));
     stage.close().await;
 }

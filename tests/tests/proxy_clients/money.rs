@@ -6,11 +6,11 @@ use bursar_tests::proxy::{chat, receipt, streaming};
 use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::Value;
 
-use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 async fn sells_on(chain: ChainId) {
     let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else { return };
-    let customer = stage.customer(PURSE).await;
+    let customer = stage.customer(INITIAL_BALANCE).await;
     let mut calls = 0;
     for version in [1, 2] {
         // Another body has another price.
@@ -18,24 +18,24 @@ async fn sells_on(chain: ChainId) {
             stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
             let before = stage.earned().await;
             let header = customer.sign(version, &chat(words)).await;
-            let got = customer.send(&chat(words), &header).await;
-            assert_eq!(got.status(), 200, "version {version}");
-            let paid = receipt(&got);
-            assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
+            let response = customer.send(&chat(words), &header).await;
+            assert_eq!(response.status(), 200, "version {version}");
+            let paid = receipt(&response);
+            assert_eq!(response.json::<Value>().await.unwrap(), answer("hello world"));
             stage.assert_moved(&paid, customer.payer.address(), header.terms.amount).await;
             assert_eq!(stage.earned().await, before + header.terms.amount);
 
             stage.upstream.set_behavior(Behavior::Stream(frames(&["hello", " world"])));
             let header = customer.sign(version, &streaming(words)).await;
-            let got = customer.send(&streaming(words), &header).await;
-            let paid = receipt(&got);
-            assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
+            let response = customer.send(&streaming(words), &header).await;
+            let paid = receipt(&response);
+            assert_eq!(response.text().await.unwrap(), frames(&["hello", " world"]).concat());
             stage.assert_moved(&paid, customer.payer.address(), header.terms.amount).await;
             calls += 2;
             assert_eq!(stage.upstream.calls(), calls);
         }
     }
-    let spent = U256::from(PURSE) - stage.balance(customer.payer.address()).await;
+    let spent = U256::from(INITIAL_BALANCE) - stage.balance(customer.payer.address()).await;
     assert_eq!(stage.earned().await, spent);
     stage.close().await;
 }
@@ -55,14 +55,14 @@ async fn the_same_payment_many_times_at_once_moves_money_once() {
     for (chain, version) in [(BASE, 1), (ROBINHOOD, 2)] {
         let does = Behavior::Late(answer("hello world"));
         let Some(stage) = Stage::set(chain, does).await else { return };
-        let customer = stage.customer(PURSE).await;
+        let customer = stage.customer(INITIAL_BALANCE).await;
         let header = customer.sign(version, &chat("hello")).await;
         let body = chat("hello");
         let all = futures::future::join_all((0..8).map(|_each| customer.send(&body, &header)));
         stage.upstream.open(8);
-        for got in all.await {
-            stage.assert_moved(&receipt(&got), customer.payer.address(), header.terms.amount).await;
-            assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
+        for response in all.await {
+            stage.assert_moved(&receipt(&response), customer.payer.address(), header.terms.amount).await;
+            assert_eq!(response.json::<Value>().await.unwrap(), answer("hello world"));
         }
         assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));
         stage.close().await;

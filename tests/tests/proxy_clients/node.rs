@@ -10,14 +10,14 @@ use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use serde_json::{Value, json};
 
-use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 const FETCH_V2: &str = "@x402/fetch";
 const FETCH_V1: &str = "x402-fetch";
 const WORDS: [&str; 3] = ["one", " two", " three"];
 
-async fn thinker(stage: &Stage, customer: &Customer) -> Script {
-    Script::start("thinker.mjs", &[&stage.base_url(), &customer.payer.key()]).await
+async fn chat_client(stage: &Stage, customer: &Customer) -> Script {
+    Script::start("chat_client.mjs", &[&stage.base_url(), &customer.payer.key()]).await
 }
 
 fn order(stage: &Stage, by: &str, pays: Option<&str>, stream: bool) -> Value {
@@ -31,45 +31,45 @@ fn order(stage: &Stage, by: &str, pays: Option<&str>, stream: bool) -> Value {
 /// Buys an answer and a stream with each client.
 async fn buys_on(chain: ChainId, clients: &[(&str, &str)]) {
     let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else { return };
-    let customer = stage.customer(PURSE).await;
+    let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
-    let mut thinker = thinker(&stage, &customer).await;
+    let mut chat_client = chat_client(&stage, &customer).await;
     for (by, pays) in clients {
         let case = format!("{by} with {pays}");
         stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
         let before = stage.earned().await;
-        let told = thinker.ask(&order(&stage, by, Some(pays), false)).await;
+        let reply = chat_client.ask(&order(&stage, by, Some(pays), false)).await;
         let content = match *by {
-            "openai" => &told["content"],
-            _fetch => &told["body"]["choices"][0]["message"]["content"],
+            "openai" => &reply["content"],
+            _fetch => &reply["body"]["choices"][0]["message"]["content"],
         };
-        assert_eq!(content, "hello world", "{case}: {told}");
+        assert_eq!(content, "hello world", "{case}: {reply}");
         let amount = stage.earned().await - before;
         assert!(amount > U256::ZERO);
-        stage.assert_moved(&told["receipt"], payer, amount).await;
+        stage.assert_moved(&reply["receipt"], payer, amount).await;
 
         // Each piece arrives before the model produces the next.
         stage.upstream.set_behavior(Behavior::Pieces { pieces: frames(&WORDS), breaks: false });
         let before = stage.earned().await;
-        let mut told = thinker.ask(&order(&stage, by, Some(pays), true)).await;
+        let mut reply = chat_client.ask(&order(&stage, by, Some(pays), true)).await;
         for (n, word) in WORDS.iter().enumerate() {
             match *by {
-                "openai" => assert_eq!(told["piece"], *word, "{case}: {told}"),
-                _fetch => assert_eq!(told["piece"], frames(&WORDS)[n], "{case}: {told}"),
+                "openai" => assert_eq!(reply["piece"], *word, "{case}: {reply}"),
+                _fetch => assert_eq!(reply["piece"], frames(&WORDS)[n], "{case}: {reply}"),
             }
             stage.upstream.open(1);
-            told = thinker.next().await;
+            reply = chat_client.next().await;
         }
         stage.upstream.open(1);
-        while told["over"] != json!(true) {
-            told = thinker.next().await;
+        while reply["over"] != json!(true) {
+            reply = chat_client.next().await;
         }
         let amount = stage.earned().await - before;
-        assert!(amount > U256::ZERO, "{told}");
-        stage.assert_moved(&told["receipt"], payer, amount).await;
+        assert!(amount > U256::ZERO, "{reply}");
+        stage.assert_moved(&reply["receipt"], payer, amount).await;
     }
     assert_eq!(stage.upstream.calls(), 2 * clients.len());
-    let spent = U256::from(PURSE) - stage.balance(payer).await;
+    let spent = U256::from(INITIAL_BALANCE) - stage.balance(payer).await;
     assert_eq!(stage.earned().await, spent);
     stage.close().await;
 }
@@ -91,13 +91,13 @@ async fn official_clients_of_version_2_buy_answers_and_streams_on_robinhood() {
 async fn an_official_client_that_cannot_pay_is_told_why_and_does_not_try_for_ever() {
     let Some(stage) = Stage::set(BASE, Behavior::Whole(answer("hello world"))).await else { return };
     let poor = stage.customer(0).await;
-    let mut thinker = thinker(&stage, &poor).await;
+    let mut chat_client = chat_client(&stage, &poor).await;
     for pays in [None, Some(FETCH_V1), Some(FETCH_V2)] {
-        let told = thinker.ask(&order(&stage, "openai", pays, false)).await;
-        assert_eq!(told["status"], 402, "{told}");
-        assert!(told["error"].as_array().unwrap().contains(&json!("APIError")), "{told}");
+        let reply = chat_client.ask(&order(&stage, "openai", pays, false)).await;
+        assert_eq!(reply["status"], 402, "{reply}");
+        assert!(reply["error"].as_array().unwrap().contains(&json!("APIError")), "{reply}");
         // Requests: the list of models, the price, and the payment.
-        assert_eq!(told["sent"], if pays.is_some() { 3 } else { 2 }, "{told}");
+        assert_eq!(reply["sent"], if pays.is_some() { 3 } else { 2 }, "{reply}");
     }
     assert_eq!((stage.upstream.calls(), stage.earned().await), (0, U256::ZERO));
     stage.close().await;
@@ -111,17 +111,17 @@ async fn official_clients_of_version_2_pay_on_the_network_that_they_know_where_s
         let does = Behavior::Whole(answer("hello world"));
         let selling = format!("network = [{networks}]");
         let Some(stage) = Stage::with(BASE, does, "", &selling).await else { return };
-        let customer = stage.customer(PURSE).await;
-        let mut thinker = thinker(&stage, &customer).await;
+        let customer = stage.customer(INITIAL_BALANCE).await;
+        let mut chat_client = chat_client(&stage, &customer).await;
         for by in ["fetch", "openai"] {
             let before = stage.earned().await;
             let mut order = order(&stage, by, Some(FETCH_V2), false);
             // Without a list of further assets that it may spend.
             order["allowed"] = Value::Null;
-            let told = thinker.ask(&order).await;
+            let reply = chat_client.ask(&order).await;
             let amount = stage.earned().await - before;
-            assert!(amount > U256::ZERO, "{by} of {networks}: {told}");
-            stage.assert_moved(&told["receipt"], customer.payer.address(), amount).await;
+            assert!(amount > U256::ZERO, "{by} of {networks}: {reply}");
+            stage.assert_moved(&reply["receipt"], customer.payer.address(), amount).await;
         }
         stage.close().await;
     }
@@ -137,7 +137,7 @@ async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
     let home = Home::new(&upstream.url, &facilitator.url, "");
     let proxy = home.start().await;
     let key = Payer::random().key();
-    let mut thinker = Script::start("thinker.mjs", &[&format!("{}/v1", proxy.url), &key]).await;
+    let mut chat_client = Script::start("chat_client.mjs", &[&format!("{}/v1", proxy.url), &key]).await;
     let counts = || (facilitator.verified(), upstream.calls(), facilitator.settle_calls());
     for pays in [FETCH_V1, FETCH_V2] {
         for stream in [false, true] {
@@ -145,20 +145,20 @@ async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
             let before = counts();
             // Unknown whether money has moved: the client asks once, after models and price.
             facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
-            let told = thinker.ask(&order).await;
+            let reply = chat_client.ask(&order).await;
             assert_eq!(
-                (&told["status"], &told["code"]),
+                (&reply["status"], &reply["code"]),
                 (&json!(503), &json!("settlement_unknown"))
             );
-            assert_eq!(told["sent"], 3, "{told}");
+            assert_eq!(reply["sent"], 3, "{reply}");
             facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
-            let told = thinker.ask(&order).await;
+            let reply = chat_client.ask(&order).await;
             assert_eq!(
-                (&told["status"], &told["code"]),
+                (&reply["status"], &reply["code"]),
                 (&json!(402), &json!("settlement_failed"))
             );
-            assert_eq!(told["receipt"]["errorReason"], "insufficient_balance", "{told}");
-            assert_eq!(told["sent"], 3, "{told}");
+            assert_eq!(reply["receipt"]["errorReason"], "insufficient_balance", "{reply}");
+            assert_eq!(reply["sent"], 3, "{reply}");
             assert_eq!(counts(), (before.0 + 2, before.1 + 2, before.2 + 2));
         }
     }
@@ -168,23 +168,23 @@ async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openai_for_javascript_raises_its_error_where_a_stream_breaks() {
     let Some(stage) = Stage::set(BASE, Behavior::Nothing).await else { return };
-    let customer = stage.customer(PURSE).await;
-    let mut thinker = thinker(&stage, &customer).await;
+    let customer = stage.customer(INITIAL_BALANCE).await;
+    let mut chat_client = chat_client(&stage, &customer).await;
     for pays in [FETCH_V1, FETCH_V2] {
         let calls = stage.upstream.calls();
         stage.upstream.set_behavior(Behavior::Pieces { pieces: frames(&WORDS)[..2].to_vec(), breaks: true });
         // The stream breaks after both pieces: clients repeat a stream that breaks before its first event.
-        let mut told = thinker.ask(&order(&stage, "openai", Some(pays), true)).await;
+        let mut answer = chat_client.ask(&order(&stage, "openai", Some(pays), true)).await;
         for word in &WORDS[..2] {
-            assert_eq!(told["piece"], *word, "{told}");
+            assert_eq!(answer["piece"], *word, "{answer}");
             stage.upstream.open(1);
-            told = thinker.next().await;
+            answer = chat_client.next().await;
         }
         assert_eq!(
-            (&told["error"][0], &told["code"]),
+            (&answer["error"][0], &answer["code"]),
             (&json!("APIError"), &json!("stream_broken"))
         );
-        assert_eq!((&told["sent"], stage.upstream.calls()), (&json!(3), calls + 1));
+        assert_eq!((&answer["sent"], stage.upstream.calls()), (&json!(3), calls + 1));
     }
     stage.close().await;
 }

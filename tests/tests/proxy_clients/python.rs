@@ -11,7 +11,7 @@ use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use serde_json::{Value, json};
 
-use crate::stage::{BASE, PURSE, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, Stage};
 
 /// Both clients: the synchronous one pays by a few lines on top of x402, the other by x402's transport.
 const CLIENTS: [&str; 2] = ["sync", "async"];
@@ -21,8 +21,8 @@ fn whole() -> Behavior {
     Behavior::Whole(answer("hello world"))
 }
 
-async fn thinker(base: &str, payer: &Payer) -> Script {
-    Script::start_python("thinker.py", &[base, &payer.key()]).await
+async fn chat_client(base: &str, payer: &Payer) -> Script {
+    Script::start_python("chat_client.py", &[base, &payer.key()]).await
 }
 
 fn order(ask: &str, by: &str) -> Value {
@@ -35,25 +35,25 @@ fn showing(ask: &str, header: (&str, &str)) -> Value {
 }
 
 /// Returns whether the client raised an exception of that class.
-fn is_a(told: &Value, class: &str) -> bool {
-    told["error"].as_array().is_some_and(|classes| classes.contains(&json!(class)))
+fn is_a(answer: &Value, class: &str) -> bool {
+    answer["error"].as_array().is_some_and(|classes| classes.contains(&json!(class)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openai_clients_list_models_and_are_told_the_price_before_they_pay() {
     let Some(stage) = Stage::set(BASE, whole()).await else { return };
-    let customer = stage.customer(PURSE).await;
-    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    let customer = stage.customer(INITIAL_BALANCE).await;
+    let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for by in ["unpaid", "sync", "async"] {
-        let told = thinker.ask(&order("models", by)).await;
-        assert_eq!((&told["type"], &told["models"]), (&json!("Model"), &json!(["toy"])), "{told}");
-        assert_eq!((&told["sent"], &told["signed"]), (&json!(1), &json!(0)));
+        let answer = chat_client.ask(&order("models", by)).await;
+        assert_eq!((&answer["type"], &answer["models"]), (&json!("Model"), &json!(["toy"])), "{answer}");
+        assert_eq!((&answer["sent"], &answer["signed"]), (&json!(1), &json!(0)));
     }
     for ask in ["chat", "stream"] {
-        let told = thinker.ask(&order(ask, "unpaid")).await;
-        assert!(is_a(&told, "APIStatusError"), "{told}");
-        assert_eq!((&told["status"], &told["sent"]), (&json!(402), &json!(1)));
-        let body = &told["body"];
+        let answer = chat_client.ask(&order(ask, "unpaid")).await;
+        assert!(is_a(&answer, "APIStatusError"), "{answer}");
+        assert_eq!((&answer["status"], &answer["sent"]), (&json!(402), &json!(1)));
+        let body = &answer["body"];
         assert_eq!(body["x402Version"], 1);
         assert_eq!(body["accepts"][0]["scheme"], "exact");
         assert_eq!(body["price"]["model"], "toy");
@@ -66,39 +66,39 @@ async fn openai_clients_list_models_and_are_told_the_price_before_they_pay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
     let Some(stage) = Stage::set(BASE, whole()).await else { return };
-    let customer = stage.customer(PURSE).await;
+    let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
-    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for by in CLIENTS {
         stage.upstream.set_behavior(whole());
         let before = stage.earned().await;
-        let told = thinker.ask(&order("chat", by)).await;
-        assert_eq!(told["type"], "ChatCompletion", "{by}: {told}");
-        assert_eq!((&told["content"], &told["tokens"]), (&json!("hello world"), &json!(9)));
-        assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
+        let answer = chat_client.ask(&order("chat", by)).await;
+        assert_eq!(answer["type"], "ChatCompletion", "{by}: {answer}");
+        assert_eq!((&answer["content"], &answer["tokens"]), (&json!("hello world"), &json!(9)));
+        assert_eq!((&answer["signed"], &answer["sent"]), (&json!(1), &json!(2)));
         let amount = stage.earned().await - before;
-        stage.assert_moved(&told["receipt"], payer, amount).await;
-        let usd: f64 = told["price"].as_str().expect("a price").parse().expect("dollars");
+        stage.assert_moved(&answer["receipt"], payer, amount).await;
+        let usd: f64 = answer["price"].as_str().expect("a price").parse().expect("dollars");
         assert_eq!(amount, U256::from((usd * 1e6).round()));
 
         // The first piece arrives before the model produces the second.
         let pieces = frames(&["one", " two", " three"]);
         stage.upstream.set_behavior(Behavior::Pieces { pieces: pieces.clone(), breaks: false });
         let before = stage.earned().await;
-        let mut told = thinker.ask(&order("stream", by)).await;
+        let mut answer = chat_client.ask(&order("stream", by)).await;
         for word in ["one", " two", " three"] {
             assert_eq!(
-                (&told["type"], &told["piece"]),
+                (&answer["type"], &answer["piece"]),
                 (&json!("ChatCompletionChunk"), &json!(word))
             );
             stage.upstream.open(1);
-            told = thinker.next().await;
+            answer = chat_client.next().await;
         }
-        assert_eq!(told["piece"], Value::Null, "the piece that says why it ends");
+        assert_eq!(answer["piece"], Value::Null, "the piece that says why it ends");
         stage.upstream.open(1);
-        let told = thinker.next().await;
-        assert_eq!((&told["over"], &told["signed"]), (&json!(true), &json!(1)), "{told}");
-        stage.assert_moved(&told["receipt"], payer, stage.earned().await - before).await;
+        let answer = chat_client.next().await;
+        assert_eq!((&answer["over"], &answer["signed"]), (&json!(true), &json!(1)), "{answer}");
+        stage.assert_moved(&answer["receipt"], payer, stage.earned().await - before).await;
     }
     assert_eq!(stage.upstream.calls(), 4);
     stage.close().await;
@@ -107,22 +107,22 @@ async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
     let Some(stage) = Stage::set(BASE, whole()).await else { return };
-    let customer = stage.customer(PURSE).await;
-    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    let customer = stage.customer(INITIAL_BALANCE).await;
+    let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for (n, by) in CLIENTS.into_iter().enumerate() {
         let pieces = frames(&["one", " two", " three"])[..2].to_vec();
         stage.upstream.set_behavior(Behavior::Pieces { pieces, breaks: true });
         // The stream breaks after both pieces: clients repeat a stream that breaks before its first event.
-        let mut told = thinker.ask(&order("stream", by)).await;
+        let mut answer = chat_client.ask(&order("stream", by)).await;
         for word in ["one", " two"] {
-            assert_eq!(told["piece"], word, "{told}");
+            assert_eq!(answer["piece"], word, "{answer}");
             stage.upstream.open(1);
-            told = thinker.next().await;
+            answer = chat_client.next().await;
         }
-        assert_eq!(told["error"][0], "APIError", "{told}");
-        assert_eq!(told["code"], "stream_broken");
+        assert_eq!(answer["error"][0], "APIError", "{answer}");
+        assert_eq!(answer["code"], "stream_broken");
         // The client does not repeat it: that would be another payment.
-        assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
+        assert_eq!((&answer["signed"], &answer["sent"]), (&json!(1), &json!(2)));
         assert_eq!(stage.upstream.calls(), n + 1);
     }
     stage.close().await;
@@ -131,9 +131,9 @@ async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_once() {
     let Some(stage) = Stage::set(BASE, whole()).await else { return };
-    let customer = stage.customer(PURSE).await;
+    let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
-    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for (n, (by, signed, sent)) in [
         // One payment, for the refusal and for the answer.
         ("sync", 1, 3),
@@ -145,14 +145,14 @@ async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_o
     {
         stage.upstream.set_behavior(Behavior::OnceThen(429, REFUSED.to_owned(), Box::new(whole())));
         let before = stage.earned().await;
-        let told = thinker.ask(&order("chat", by)).await;
-        assert_eq!(told["content"], "hello world", "{by}: {told}");
-        assert_eq!((&told["signed"], &told["sent"]), (&json!(signed), &json!(sent)), "{by}");
-        stage.assert_moved(&told["receipt"], payer, stage.earned().await - before).await;
+        let answer = chat_client.ask(&order("chat", by)).await;
+        assert_eq!(answer["content"], "hello world", "{by}: {answer}");
+        assert_eq!((&answer["signed"], &answer["sent"]), (&json!(signed), &json!(sent)), "{by}");
+        stage.assert_moved(&answer["receipt"], payer, stage.earned().await - before).await;
         assert_eq!(stage.upstream.calls(), 2 * (n + 1));
     }
     // The unused payment has moved nothing.
-    let spent = U256::from(PURSE) - stage.balance(payer).await;
+    let spent = U256::from(INITIAL_BALANCE) - stage.balance(payer).await;
     assert_eq!(stage.earned().await, spent);
     stage.close().await;
 }
@@ -160,14 +160,14 @@ async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_o
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_for_something_else_is_refused_and_not_shown_again() {
     let Some(stage) = Stage::set(BASE, whole()).await else { return };
-    let customer = stage.customer(PURSE).await;
-    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    let customer = stage.customer(INITIAL_BALANCE).await;
+    let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     let header = customer.sign(2, &chat("something else")).await;
     assert_eq!(customer.send(&chat("something else"), &header).await.status(), 200);
-    let told = thinker.ask(&showing("chat", (header.name, &header.value))).await;
-    assert!(is_a(&told, "ConflictError"), "{told}");
-    assert_eq!((&told["status"], &told["code"]), (&json!(409), &json!("payment_spent")));
-    assert_eq!(told["sent"], 1);
+    let answer = chat_client.ask(&showing("chat", (header.name, &header.value))).await;
+    assert!(is_a(&answer, "ConflictError"), "{answer}");
+    assert_eq!((&answer["status"], &answer["code"]), (&json!(409), &json!("payment_spent")));
+    assert_eq!(answer["sent"], 1);
     assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));
     stage.close().await;
 }
@@ -182,30 +182,30 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
     let home = Home::new(&upstream.url, &facilitator.url, "");
     let proxy = home.start().await;
     let customer = Customer::of(&proxy.url, Payer::random());
-    let mut thinker = thinker(&format!("{}/v1", proxy.url), &customer.payer).await;
+    let mut chat_client = chat_client(&format!("{}/v1", proxy.url), &customer.payer).await;
     let counts = || (facilitator.verified(), upstream.calls(), facilitator.settle_calls());
     for by in CLIENTS {
         for ask in ["chat", "stream"] {
             // Unknown whether money has moved: one payment, one paid request.
             facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
             let before = counts();
-            let told = thinker.ask(&order(ask, by)).await;
-            assert!(is_a(&told, "InternalServerError"), "{told}");
+            let answer = chat_client.ask(&order(ask, by)).await;
+            assert!(is_a(&answer, "InternalServerError"), "{answer}");
             assert_eq!(
-                (&told["status"], &told["code"]),
+                (&answer["status"], &answer["code"]),
                 (&json!(503), &json!("settlement_unknown"))
             );
-            assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
+            assert_eq!((&answer["signed"], &answer["sent"]), (&json!(1), &json!(2)));
             assert_eq!(counts(), (before.0 + 1, before.1 + 1, before.2 + 1));
             // The settlement failed: the client gets the receipt with the reason, and does not pay again.
             facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
-            let told = thinker.ask(&order(ask, by)).await;
+            let answer = chat_client.ask(&order(ask, by)).await;
             assert_eq!(
-                (&told["status"], &told["code"]),
+                (&answer["status"], &answer["code"]),
                 (&json!(402), &json!("settlement_failed"))
             );
-            assert_eq!(told["receipt"]["errorReason"], "insufficient_balance", "{told}");
-            assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
+            assert_eq!(answer["receipt"]["errorReason"], "insufficient_balance", "{answer}");
+            assert_eq!((&answer["signed"], &answer["sent"]), (&json!(1), &json!(2)));
             facilitator.set_settle_reply(FacilitatorReply::Good);
         }
     }
@@ -213,9 +213,9 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
     facilitator.set_verify_reply(FacilitatorReply::Text(500, "{}".to_owned()));
     let before = counts();
     let header = customer.sign(2, &chat("hello")).await;
-    let told = thinker.ask(&showing("chat", (header.name, &header.value))).await;
-    assert_eq!((&told["status"], &told["code"]), (&json!(503), &json!("facilitator_unavailable")));
-    assert_eq!(told["sent"], 3);
+    let answer = chat_client.ask(&showing("chat", (header.name, &header.value))).await;
+    assert_eq!((&answer["status"], &answer["code"]), (&json!(503), &json!("facilitator_unavailable")));
+    assert_eq!(answer["sent"], 3);
     assert_eq!(counts(), (before.0 + 3, before.1, before.2));
     proxy.stop().await;
 }

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 pub(crate) const BASE: ChainId = ChainId(8453);
 pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
 /// A payer's initial balance in smallest units: 100 dollars.
-pub(crate) const PURSE: u128 = 100_000_000;
+pub(crate) const INITIAL_BALANCE: u128 = 100_000_000;
 
 /// The services behind a customer.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) chain: Devnet,
-    pub(crate) office: facilitator::Home,
+    pub(crate) facilitator_home: facilitator::Home,
     pub(crate) facilitator: ServiceProcess,
     pub(crate) upstream: Upstream,
     _home: Home,
@@ -41,12 +41,12 @@ impl Stage {
     ) -> Option<Self> {
         let anvil = chain_or_skip()?;
         let chain = Devnet::start_at(&anvil, chain).await.expect("a chain");
-        let office = facilitator::Home::new(chain.network(), chain.url(), 1, facilitator, "");
-        for signer in &office.signers {
+        let facilitator_home = facilitator::Home::new(chain.network(), chain.url(), 1, facilitator, "");
+        for signer in &facilitator_home.signers {
             let gas = U256::from(10).pow(U256::from(20));
             chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
         }
-        let facilitator = office.start_process(None);
+        let facilitator = facilitator_home.start_process(None);
         let upstream = Upstream::serve(does).await;
         let network = format!("network = \"{}\"", chain.network().caip2());
         let network = if selling.contains("network =") { String::new() } else { network };
@@ -58,7 +58,7 @@ impl Stage {
         let selling = format!("{network}\n{node}\n{selling}");
         let home = Home::new(&upstream.url, &facilitator.url, &selling);
         let proxy = home.start().await;
-        Some(Self { chain, office, facilitator, upstream, _home: home, proxy })
+        Some(Self { chain, facilitator_home, facilitator, upstream, _home: home, proxy })
     }
 
     pub(crate) fn network(&self) -> &'static Network {
@@ -93,8 +93,8 @@ impl Stage {
     /// Asserts that the receipt names a mined transaction that moved this amount from payer to seller.
     pub(crate) async fn assert_moved(&self, receipt: &Value, payer: Address, amount: U256) {
         assert_eq!(receipt["success"], true, "{receipt}");
-        let said: Address = receipt["payer"].as_str().expect("text").parse().expect("an address");
-        assert_eq!(said, payer, "{receipt}");
+        let answer: Address = receipt["payer"].as_str().expect("text").parse().expect("an address");
+        assert_eq!(answer, payer, "{receipt}");
         let hash: B256 = receipt["transaction"].as_str().expect("text").parse().expect("a hash");
         let mined = self.chain.request("eth_getTransactionReceipt", json!([hash])).await;
         let mined = mined.expect("an answer");
@@ -116,11 +116,11 @@ impl Stage {
     pub(crate) fn restart_facilitator(&mut self) {
         self.facilitator.signal(rustix::process::Signal::KILL);
         self.facilitator.wait();
-        let settings = std::fs::read_to_string(self.office.settings()).expect("settings");
+        let settings = std::fs::read_to_string(self.facilitator_home.settings()).expect("settings");
         let address = self.facilitator.url.strip_prefix("http://").expect("a URL");
         let here = settings.replacen("127.0.0.1:0", address, 1);
-        std::fs::write(self.office.settings(), here).expect("written");
-        self.facilitator = self.office.start_process(None);
+        std::fs::write(self.facilitator_home.settings(), here).expect("written");
+        self.facilitator = self.facilitator_home.start_process(None);
     }
 
     pub(crate) async fn close(self) {

@@ -10,7 +10,7 @@ use bursar_tests::upstream::{Behavior, answer, frames};
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
-use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 /// At this price a request for 100 tokens costs more than half a dollar, and one for 10 does not.
 const PRICE: &str = "price_per_1k_tokens = \"5\"";
@@ -24,7 +24,7 @@ struct Spender {
 impl Spender {
     async fn set(stage: &Stage) -> Self {
         let wallet = ReadyWallet::start().await;
-        stage.chain.mint(wallet.payer, PURSE).await.expect("minted");
+        stage.chain.mint(wallet.payer, INITIAL_BALANCE).await.expect("minted");
         Self { wallet, client: client() }
     }
 
@@ -46,24 +46,24 @@ impl Spender {
             let offer = challenge.headers()["payment-required"].to_str().expect("text").to_owned();
             agent.ask(stamp, &offer, Some(url))
         } else {
-            let offer = PaymentRequired::read(challenge).await.first;
+            let offer = PaymentRequired::read(challenge).await.v1;
             agent.ask_data(stamp, &offer, Some(url))
         };
-        let told = self
+        let answer = self
             .client
             .post(format!("{}/sign", self.wallet.engine.url))
             .json(&order)
             .send()
             .await;
-        let told = told.expect("the wallet answers");
-        (told.status().as_u16(), told.json().await.expect("JSON"))
+        let answer = answer.expect("the wallet answers");
+        (answer.status().as_u16(), answer.json().await.expect("JSON"))
     }
 
     async fn status(&self, id: &str) -> (u16, Value) {
-        let told =
+        let answer =
             self.client.get(format!("{}/sign/status/{id}", self.wallet.engine.url)).send().await;
-        let told = told.expect("the wallet answers");
-        (told.status().as_u16(), told.json().await.expect("JSON"))
+        let answer = answer.expect("the wallet answers");
+        (answer.status().as_u16(), answer.json().await.expect("JSON"))
     }
 }
 
@@ -83,10 +83,10 @@ async fn pays_on(chain: ChainId) {
         let before = stage.earned().await;
         let (status, signed) = spender.sign(version, &url, &small("hello")).await;
         assert_eq!((status, &signed["status"]), (200, &json!("success")), "{signed}");
-        let got = spender.request(&url, &small("hello"), Some(&signed)).await;
-        assert_eq!(got.status(), 200);
-        let paid = receipt(&got);
-        assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
+        let response = spender.request(&url, &small("hello"), Some(&signed)).await;
+        assert_eq!(response.status(), 200);
+        let paid = receipt(&response);
+        assert_eq!(response.json::<Value>().await.unwrap(), answer("hello world"));
         let amount = stage.earned().await - before;
         stage.assert_moved(&paid, spender.wallet.payer, amount).await;
 
@@ -101,10 +101,10 @@ async fn pays_on(chain: ChainId) {
         let (status, signed) = spender.status(&id).await;
         assert_eq!((status, &signed["status"]), (200, &json!("success")), "{signed}");
         stage.upstream.set_behavior(Behavior::Stream(frames(&["hello", " world"])));
-        let got = spender.request(&url, &body, Some(&signed)).await;
-        assert_eq!(got.status(), 200);
-        let paid = receipt(&got);
-        assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
+        let response = spender.request(&url, &body, Some(&signed)).await;
+        assert_eq!(response.status(), 200);
+        let paid = receipt(&response);
+        assert_eq!(response.text().await.unwrap(), frames(&["hello", " world"]).concat());
         let amount = stage.earned().await - before;
         assert!(amount > alloy_primitives::U256::from(500_000), "{amount}");
         stage.assert_moved(&paid, spender.wallet.payer, amount).await;

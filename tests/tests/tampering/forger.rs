@@ -78,7 +78,7 @@ impl Forger {
                 table.insert(seq, bytes.as_slice()).unwrap();
             }
             let mut meta = write.open_table(META).unwrap();
-            meta.insert("head", place(seq, before).as_slice()).unwrap();
+            meta.insert("head", encode_head(seq, before).as_slice()).unwrap();
         }
         write.commit().unwrap();
     }
@@ -121,7 +121,7 @@ impl Forger {
     }
 
     /// Replaces a payee's row with this number of payments.
-    pub(crate) fn pay(&self, chain: u64, payee: [u8; 20], times: u64) {
+    pub(crate) fn set_payee_row(&self, chain: u64, payee: [u8; 20], times: u64) {
         let write = self.db.begin_write().unwrap();
         {
             let key = [&chain.to_be_bytes()[..], &payee].concat();
@@ -141,7 +141,7 @@ impl Forger {
     }
 
     /// Returns the number of payee rows.
-    pub(crate) fn payees(&self) -> usize {
+    pub(crate) fn payee_rows(&self) -> usize {
         self.db.begin_read().unwrap().open_table(PAYEES).unwrap().iter().unwrap().count()
     }
 
@@ -152,7 +152,7 @@ impl Forger {
         {
             let mut meta = write.open_table(META).unwrap();
             match since {
-                Some(seq) => drop(meta.insert("payees", place(seq, [7; 32]).as_slice()).unwrap()),
+                Some(seq) => drop(meta.insert("payees", encode_head(seq, [7; 32]).as_slice()).unwrap()),
                 None => drop(meta.remove("payees").unwrap()),
             }
         }
@@ -163,14 +163,14 @@ impl Forger {
     }
 
     /// Empties the index of request identities.
-    pub(crate) fn forget_asks(&self) {
+    pub(crate) fn clear_index(&self) {
         let write = self.db.begin_write().unwrap();
         write.open_table(INDEX).unwrap().retain(|_key, _id| false).unwrap();
         write.commit().unwrap();
     }
 
     /// Changes the record of every request.
-    pub(crate) fn records(&self, change: impl Fn(&mut bursar_domain::Request)) {
+    pub(crate) fn edit_records(&self, change: impl Fn(&mut bursar_domain::Request)) {
         let write = self.db.begin_write().unwrap();
         {
             let mut table = write.open_table(RECORDS).unwrap();
@@ -191,6 +191,6 @@ impl Forger {
     }
 }
 
-fn place(seq: u64, hash: [u8; 32]) -> Vec<u8> {
+fn encode_head(seq: u64, hash: [u8; 32]) -> Vec<u8> {
     [&seq.to_be_bytes()[..], &hash].concat()
 }

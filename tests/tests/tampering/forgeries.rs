@@ -13,7 +13,7 @@ use bursar_domain::{Event, Status};
 use bursar_tests::operator::Expect;
 
 use crate::forger::Forger;
-use crate::stage::{Stage, told_untrusted};
+use crate::stage::{Stage, assert_untrusted_warning};
 
 /// Sets every limit to 1,000 dollars, a hundred times the operator's.
 fn loosened(policy: &mut Policy) {
@@ -48,7 +48,7 @@ fn allowance(forger: &mut Forger) -> (bursar_core::ids::AgentId, WindowStart) {
 async fn a_limit_edited_with_a_valid_chain_holds_every_payment_until_accepted() {
     let mut stage = Stage::new().await;
     let warnings = stage
-        .between(|stage| {
+        .restart_after(|stage| {
             let mut forger = Forger::open(&stage.journal());
             for event in forger.events() {
                 if let Event::PolicySet { policy, .. } = event {
@@ -58,8 +58,8 @@ async fn a_limit_edited_with_a_valid_chain_holds_every_payment_until_accepted() 
             forger.write_back();
         })
         .await;
-    told_untrusted(&warnings, "The journal does not match the wallet");
-    stage.is_held_as_untrusted().await;
+    assert_untrusted_warning(&warnings, "The journal does not match the wallet");
+    stage.assert_held_as_untrusted().await;
     let audit = stage.audit().await;
     assert!(!audit.sealed && audit.untrusted.is_some(), "{audit:?}");
     let Answer::Status(status) = stage.operator().must("status").await else { panic!() };
@@ -68,9 +68,9 @@ async fn a_limit_edited_with_a_valid_chain_holds_every_payment_until_accepted() 
     // Neither a restart nor a lock restores trust, and a new password is refused.
     let changed = stage.operator().outcome("wallet passwd").await.reply.result;
     assert_eq!(changed.map_err(|fault| fault.code), Err(Code::JournalUntrusted));
-    let warnings = stage.between(|_stage| ()).await;
-    told_untrusted(&warnings, "The journal does not match the wallet");
-    stage.is_held_as_untrusted().await;
+    let warnings = stage.restart_after(|_stage| ()).await;
+    assert_untrusted_warning(&warnings, "The journal does not match the wallet");
+    stage.assert_held_as_untrusted().await;
 
     // Only the operator's password accepts the journal.
     let mut operator = stage.operator();
@@ -78,7 +78,7 @@ async fn a_limit_edited_with_a_valid_chain_holds_every_payment_until_accepted() 
     assert_eq!(operator.refused("audit accept").await.code, Code::WrongPassword);
     stage.after_wrong_passwords = true;
     drop(operator);
-    stage.is_held_as_untrusted().await;
+    stage.assert_held_as_untrusted().await;
     let mut operator = stage.operator();
     let accepting = operator.must("audit accept");
     let Answer::Audit(accepted) = stage.engine().while_time_passes(accepting).await else {
@@ -87,7 +87,7 @@ async fn a_limit_edited_with_a_valid_chain_holds_every_payment_until_accepted() 
     drop(operator);
     assert!(accepted.sealed && accepted.untrusted.is_none(), "{accepted:?}");
     assert_eq!(stage.pay().await.0, 200);
-    assert!(stage.between(|_stage| ()).await.is_empty(), "accepted for good");
+    assert!(stage.restart_after(|_stage| ()).await.is_empty(), "accepted for good");
     assert_eq!(stage.pay().await.0, 200);
 }
 
@@ -132,7 +132,7 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
         forger.write_back();
         drop(forger);
         let warnings = stage.open().await;
-        told_untrusted(&warnings, "came after the last seal and needed an open wallet");
+        assert_untrusted_warning(&warnings, "came after the last seal and needed an open wallet");
         stage.close().await;
     }
 }
@@ -155,7 +155,7 @@ async fn what_the_operator_did_while_locked_is_trusted() {
     }
     // An engine starts with a locked wallet.
     stage.engine().engine.note_started().await;
-    assert!(stage.between(|_stage| ()).await.is_empty());
+    assert!(stage.restart_after(|_stage| ()).await.is_empty());
     stage.operator().must("thaw").await;
     stage.operator().must("agent resume bot").await;
     assert_eq!(stage.pay().await.0, 200);
@@ -165,7 +165,7 @@ async fn what_the_operator_did_while_locked_is_trusted() {
 async fn a_policy_loosened_after_the_last_seal_is_untrusted() {
     let mut stage = Stage::new().await;
     let warnings = stage
-        .between(|stage| {
+        .restart_after(|stage| {
             let mut forger = Forger::open(&stage.journal());
             let (name, version, mut policy) = policy(&mut forger);
             let version = version + 1;
@@ -176,7 +176,7 @@ async fn a_policy_loosened_after_the_last_seal_is_untrusted() {
         })
         .await;
     assert!(!warnings.is_empty(), "a limit a hundred times as high, unnoticed");
-    stage.is_held_as_untrusted().await;
+    stage.assert_held_as_untrusted().await;
 }
 
 /// An entry must state the true previous value, because the operator reads it.
@@ -184,7 +184,7 @@ async fn a_policy_loosened_after_the_last_seal_is_untrusted() {
 async fn a_tightening_after_the_last_seal_with_a_false_old_value_is_untrusted() {
     let mut stage = Stage::new().await;
     let warnings = stage
-        .between(|stage| {
+        .restart_after(|stage| {
             let mut forger = Forger::open(&stage.journal());
             let (name, version, mut policy) = policy(&mut forger);
             let mut before = policy.clone();
@@ -195,14 +195,14 @@ async fn a_tightening_after_the_last_seal_with_a_false_old_value_is_untrusted() 
             forger.write_back();
         })
         .await;
-    told_untrusted(&warnings, "came after the last seal and needed an open wallet");
+    assert_untrusted_warning(&warnings, "came after the last seal and needed an open wallet");
 }
 
 #[tokio::test]
 async fn an_allowance_renewed_too_early_after_the_last_seal_is_untrusted() {
     let mut stage = Stage::new().await;
     let warnings = stage
-        .between(|stage| {
+        .restart_after(|stage| {
             let mut forger = Forger::open(&stage.journal());
             let (agent, start) = allowance(&mut forger);
             forger.append(Event::AllowanceRenewed { agent, start });
@@ -210,7 +210,7 @@ async fn an_allowance_renewed_too_early_after_the_last_seal_is_untrusted() {
         })
         .await;
     assert!(!warnings.is_empty(), "what was spent today is forgotten, unnoticed");
-    stage.is_held_as_untrusted().await;
+    stage.assert_held_as_untrusted().await;
 }
 
 #[tokio::test]
@@ -236,8 +236,8 @@ async fn a_missing_forged_or_moved_seal_is_untrusted() {
         stage.put_back(&whole);
         Forger::open(&stage.journal()).seal(change);
         let warnings = stage.open().await;
-        told_untrusted(&warnings, "The journal does not match the wallet");
-        stage.is_held_as_untrusted().await;
+        assert_untrusted_warning(&warnings, "The journal does not match the wallet");
+        stage.assert_held_as_untrusted().await;
         stage.close().await;
     }
 }
@@ -246,7 +246,7 @@ async fn a_missing_forged_or_moved_seal_is_untrusted() {
 async fn a_snapshot_that_contradicts_the_entries_is_not_used() {
     let mut stage = Stage::new().await;
     let warnings = stage
-        .between(|stage| {
+        .restart_after(|stage| {
             let forger = Forger::open(&stage.journal());
             let mut state = forger.state();
             let policies = std::sync::Arc::make_mut(&mut state.policies);
@@ -267,7 +267,7 @@ async fn requests_missing_from_the_index_are_reported_or_still_known() {
     let mut stage = Stage::new().await;
     let body = stage.next_ask();
     let (_, before) = stage.engine().post("/sign", &body).await;
-    let warnings = stage.between(|stage| Forger::open(&stage.journal()).forget_asks()).await;
+    let warnings = stage.restart_after(|stage| Forger::open(&stage.journal()).clear_index()).await;
     let (_, after) = stage.engine().post("/sign", &body).await;
     assert!(before == after || !warnings.is_empty(), "first {before}, then {after}");
 }
@@ -282,8 +282,8 @@ async fn an_edited_record_changes_no_spending() {
         panic!()
     };
     stage
-        .between(|stage| {
-            Forger::open(&stage.journal()).records(|request| {
+        .restart_after(|stage| {
+            Forger::open(&stage.journal()).edit_records(|request| {
                 if let Status::Authorized { at, .. } = request.status {
                     let told_until = bursar_domain::requests::Deadline {
                         utc: at,

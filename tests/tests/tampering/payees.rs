@@ -75,7 +75,7 @@ async fn an_edited_payee_row_is_shown_while_locked_and_repaired_at_unlock() {
     let mut stage = Stage::new().await;
     hold(&mut stage).await;
     stage.close().await;
-    Forger::open(&stage.journal()).pay(BASE.0, payee(), 14);
+    Forger::open(&stage.journal()).set_payee_row(BASE.0, payee(), 14);
     stage.start().await;
     assert_eq!(times(&stage).await, 14, "nothing can be approved yet");
     assert!(stage.open_wallet().await.is_empty(), "it decides nothing");
@@ -89,10 +89,10 @@ async fn an_edited_payee_row_is_shown_while_locked_and_repaired_at_unlock() {
     assert!(stage.open_wallet().await.is_empty());
     assert_eq!(times(&stage).await, 2);
     stage.close().await;
-    Forger::open(&stage.journal()).pay(ChainId(1).0, payee(), 14);
+    Forger::open(&stage.journal()).set_payee_row(ChainId(1).0, payee(), 14);
     assert!(stage.open().await.is_empty());
     stage.close().await;
-    assert_eq!(Forger::open(&stage.journal()).payees(), 1);
+    assert_eq!(Forger::open(&stage.journal()).payee_rows(), 1);
 }
 
 #[tokio::test]
@@ -102,12 +102,12 @@ async fn an_edited_payee_row_is_reported_by_the_audit() {
     for (edit, right) in [(false, true), (true, false)] {
         stage.close().await;
         if edit {
-            Forger::open(&stage.journal()).pay(BASE.0, payee(), 14);
+            Forger::open(&stage.journal()).set_payee_row(BASE.0, payee(), 14);
         }
         stage.start().await;
-        let told = stage.operator().outcome("audit verify").await.reply;
-        assert!(told.result.is_ok());
-        let codes: Vec<_> = told.warnings.iter().map(|warning| warning.code.as_str()).collect();
+        let answer = stage.operator().outcome("audit verify").await.reply;
+        assert!(answer.result.is_ok());
+        let codes: Vec<_> = answer.warnings.iter().map(|warning| warning.code.as_str()).collect();
         assert_eq!(codes, if right { vec![] } else { vec!["PAYEES_WRONG"] });
     }
     assert!(stage.open_wallet().await.is_empty());

@@ -5,7 +5,7 @@ use bursar_core::codes::Code;
 use bursar_tests::files::copy_folder;
 use bursar_tests::operator::{Expect, PASSWORD};
 
-use crate::stage::{Stage, told_untrusted};
+use crate::stage::{Stage, assert_untrusted_warning};
 
 #[tokio::test]
 async fn a_journal_older_than_the_wallets_note_is_untrusted() {
@@ -17,13 +17,13 @@ async fn a_journal_older_than_the_wallets_note_is_untrusted() {
         assert_eq!(stage.pay().await.0, 200);
     }
     // The wallet file notes the journal's head when it is locked.
-    let warnings = stage.between(|stage| std::fs::write(stage.journal(), &older).unwrap()).await;
-    told_untrusted(&warnings, "of another or a longer journal");
-    stage.is_held_as_untrusted().await;
+    let warnings = stage.restart_after(|stage| std::fs::write(stage.journal(), &older).unwrap()).await;
+    assert_untrusted_warning(&warnings, "of another or a longer journal");
+    stage.assert_held_as_untrusted().await;
     let Answer::Audit(accepted) = stage.operator().must("audit accept").await else { panic!() };
     assert_eq!(accepted.untrusted, None);
     assert_eq!(stage.pay().await.0, 200);
-    assert!(stage.between(|_stage| ()).await.is_empty());
+    assert!(stage.restart_after(|_stage| ()).await.is_empty());
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_rollback_to_after_the_last_note_is_detected_only_by_a_noted_head() {
     let image = stage.folder().with_file_name("image");
     std::fs::copy(crashed.join("wallets/main.wallet"), stage.wallet()).unwrap();
     std::fs::copy(image.join("journal.redb"), stage.journal()).unwrap();
-    assert!(stage.open().await.is_empty(), "noticed after all: then say so");
+    assert!(stage.open().await.is_empty(), "now detected: update the test and SECURITY.md");
     let fault = stage.operator().refused(&format!("audit verify --head {head}")).await;
     assert_eq!(fault.code, Code::JournalDamaged);
 }
@@ -68,10 +68,10 @@ async fn a_wallet_older_than_the_journal_opens_and_names_the_agents_without_a_se
     let older = std::fs::read(stage.wallet()).unwrap();
     assert!(stage.open().await.is_empty());
     let late = stage.engine().add_agent("late", "hmac").await;
-    let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
+    let warnings = stage.restart_after(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
     let [warning, untrusted] = warnings.as_slice() else { panic!("{warnings:?}") };
     assert!(warning.message.contains(&late.id), "{}", warning.message);
-    told_untrusted(std::slice::from_ref(untrusted), "the wallet file is older than the journal");
+    assert_untrusted_warning(std::slice::from_ref(untrusted), "the wallet file is older than the journal");
     assert_eq!(stage.pay().await.0, 202);
     stage.operator().must("audit accept").await;
     let Answer::Agents { agents } = stage.operator().must("agent list").await else { panic!() };
@@ -86,8 +86,8 @@ async fn a_wallet_older_than_the_journal_opens_and_names_the_agents_without_a_se
     assert_eq!(stage.engine().post("/sign", &body).await.0, 401);
     assert_eq!(stage.pay().await.0, 200);
     // The advice of the message works.
-    let made = stage.operator().outcome("agent instructions late --regenerate").await;
-    let renewed = bursar_tests::agent::Agent { token: made.secret.expect("a token"), ..late };
+    let created = stage.operator().outcome("agent instructions late --regenerate").await;
+    let renewed = bursar_tests::agent::Agent { token: created.secret.expect("a token"), ..late };
     let body = renewed.ask(now, &bursar_tests::offers::offer(13_000, 99), None);
     assert_eq!(stage.engine().post("/sign", &body).await.0, 200);
 }
@@ -101,7 +101,7 @@ async fn a_secret_that_was_replaced_does_not_come_back_with_an_older_wallet() {
     // The secret has leaked, so the operator issues another.
     stage.operator().must("agent instructions bot --regenerate").await;
     assert_eq!(stage.pay().await.0, 401);
-    let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
+    let warnings = stage.restart_after(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
     let (status, answer) = stage.pay().await;
     assert!(status == 401 || !warnings.is_empty(), "{status} {answer}");
 }
@@ -118,9 +118,9 @@ async fn an_old_password_with_an_old_wallet_does_not_make_the_journal_trusted() 
     drop(operator);
     assert_eq!(stage.pay().await.0, 200);
     // The wallet opens with the replaced password.
-    let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
-    told_untrusted(&warnings, "the seal does not match the entries");
-    stage.is_held_as_untrusted().await;
+    let warnings = stage.restart_after(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
+    assert_untrusted_warning(&warnings, "the seal does not match the entries");
+    stage.assert_held_as_untrusted().await;
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn a_rollback_of_the_whole_folder_is_detected_only_by_a_noted_head() {
     stage.close().await;
     std::fs::remove_dir_all(stage.folder()).unwrap();
     copy_folder(&image, &stage.folder());
-    assert!(stage.open().await.is_empty(), "noticed after all: then say so");
+    assert!(stage.open().await.is_empty(), "now detected: update the test and SECURITY.md");
     assert_eq!(stage.pay().await.0, 200);
     let fault = stage.operator().refused(&format!("audit verify --head {head}")).await;
     assert_eq!(fault.code, Code::JournalDamaged);

@@ -26,7 +26,7 @@ pub(crate) struct Stage {
     engine: Option<TestEngine>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) agent: Agent,
-    asked: u64,
+    requests_sent: u64,
     /// Whether time must pass while the wallet opens: wrong passwords delay the next attempt.
     pub(crate) after_wrong_passwords: bool,
 }
@@ -45,7 +45,7 @@ impl Stage {
             engine: Some(engine),
             clock,
             agent,
-            asked: 0,
+            requests_sent: 0,
             after_wrong_passwords: false,
         };
         for _payment in 0..2 {
@@ -119,7 +119,7 @@ impl Stage {
     }
 
     /// Stops the engine, changes the folder, and reopens it.
-    pub(crate) async fn between(&mut self, change: impl FnOnce(&Self)) -> Vec<Warning> {
+    pub(crate) async fn restart_after(&mut self, change: impl FnOnce(&Self)) -> Vec<Warning> {
         self.close().await;
         change(self);
         self.open().await
@@ -134,8 +134,8 @@ impl Stage {
 
     /// Builds a new request for a little more than a cent.
     pub(crate) fn next_ask(&mut self) -> Value {
-        self.asked += 1;
-        self.agent.ask(self.engine().now_s(), &offer(12_000 + self.asked, self.asked), None)
+        self.requests_sent += 1;
+        self.agent.ask(self.engine().now_s(), &offer(12_000 + self.requests_sent, self.requests_sent), None)
     }
 
     /// Sends a new request for a little more than a cent.
@@ -145,7 +145,7 @@ impl Stage {
     }
 
     /// Sends a request and expects it to be held because the journal is untrusted.
-    pub(crate) async fn is_held_as_untrusted(&mut self) {
+    pub(crate) async fn assert_held_as_untrusted(&mut self) {
         let (status, answer) = self.pay().await;
         assert_eq!((status, answer["status"].as_str()), (202, Some("pending")), "{answer}");
         let line = "requests";
@@ -172,7 +172,7 @@ impl Stage {
 }
 
 /// Asserts exactly one warning, about an untrusted journal for this reason.
-pub(crate) fn told_untrusted(warnings: &[Warning], why: &str) {
+pub(crate) fn assert_untrusted_warning(warnings: &[Warning], why: &str) {
     let [warning] = warnings else { panic!("{warnings:?}") };
     assert_eq!(warning.code, "JOURNAL_UNTRUSTED");
     assert!(warning.message.contains(why), "{why:?} is not in: {}", warning.message);

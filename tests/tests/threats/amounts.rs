@@ -5,11 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 use bursar_tests::offers::{BASE, challenge, opened};
 use serde_json::json;
 
-use crate::stage::{authorized, engine_with, quick};
+use crate::stage::{authorized, engine_with, unlimited_in_memory};
 
 /// The outcome of `/sign` for an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Outcome {
     /// Signed for this many atoms.
     Signed(u64),
     Held,
@@ -18,10 +18,10 @@ enum Told {
     /// Not a valid amount.
     Refused,
 }
-use Told::{Held, Over, Refused, Signed};
+use Outcome::{Held, Over, Refused, Signed};
 
 /// Amounts as JSON text, strings with their quotes.
-const TABLE: &[(&str, Told)] = &[
+const TABLE: &[(&str, Outcome)] = &[
     (r#""1""#, Signed(1)),
     (r#""9""#, Signed(9)),
     (r#""10""#, Signed(10)),
@@ -159,7 +159,7 @@ fn with_amount(version: u64, n: usize, amount: &str) -> String {
 async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
     assert!(TABLE.len() >= 100, "{}", TABLE.len());
     let policy = "--day 1000000 --txn 10 --auto 0.5";
-    let (engine, agent) = engine_with(quick(), policy, "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), policy, "bearer").await;
     let (mut n, mut signed) = (0, 0);
     for (amount, wanted) in TABLE {
         for version in [1, 2] {
@@ -174,7 +174,7 @@ async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
                     format!("{{{open},\"payment_required\":\"{}\"}}", STANDARD.encode(text))
                 };
                 let (status, answer) = engine.send("POST", "/sign", body.into_bytes()).await;
-                let told = match (status, answer["code"].as_str()) {
+                let reply = match (status, answer["code"].as_str()) {
                     (200, None) => {
                         signed += 1;
                         let header = answer["header_value"].as_str().unwrap();
@@ -192,7 +192,7 @@ async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
                     (400, Some(_code)) => Refused,
                     _other => panic!("{amount}: {status} {answer}"),
                 };
-                assert_eq!(told, *wanted, "v{version} {amount}: {answer}");
+                assert_eq!(reply, *wanted, "v{version} {amount}: {answer}");
                 assert_eq!(authorized(&engine), signed);
             }
         }
@@ -204,7 +204,7 @@ async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
 /// An amount in the other protocol version's field is not used.
 #[tokio::test]
 async fn t_15_the_amount_field_of_the_other_version_is_ignored() {
-    let (engine, agent) = engine_with(quick(), "--day 1000 --txn 10 --auto 5", "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 1000 --txn 10 --auto 5", "bearer").await;
     for (n, (version, v1, v2, wanted)) in [
         (2, Some("12000"), Some("12000"), 200),
         (1, Some("12000"), Some("12000"), 200),

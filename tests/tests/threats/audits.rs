@@ -16,12 +16,12 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::Value;
 
-use crate::stage::{engine_with, set_up_wallet, add_agent, quick, shared};
+use crate::stage::{engine_with, set_up_wallet, add_agent, unlimited_in_memory, shared};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_45_an_audit_while_agents_pay_reports_no_damage() {
     let policy = "--day 1000 --txn 1 --auto 1";
-    let (engine, agent) = engine_with(quick(), policy, "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), policy, "bearer").await;
     let engine = shared(engine);
     let payers: Vec<_> = (0..8u64)
         .map(|client| {
@@ -50,9 +50,9 @@ async fn t_45_an_audit_while_agents_pay_reports_no_damage() {
 
 /// Returns an engine that has paid twice, with its agent and journal. The last store is a copy of the journal before
 /// the second payment.
-async fn robbed() -> (TestEngine, Agent, MemoryStore, MemoryStore) {
+async fn paid_with_older_copy() -> (TestEngine, Agent, MemoryStore, MemoryStore) {
     let store = MemoryStore::default();
-    let setup = Setup { store: Some(Box::new(store.clone())), ..quick() };
+    let setup = Setup { store: Some(Box::new(store.clone())), ..unlimited_in_memory() };
     let (engine, agent) = engine_with(setup, "--day 1000 --txn 1 --auto 1", "bearer").await;
     let mut older = store.copied();
     for n in 0..2 {
@@ -71,7 +71,7 @@ async fn robbed() -> (TestEngine, Agent, MemoryStore, MemoryStore) {
 #[tokio::test]
 async fn t_45_a_last_entry_removed_under_a_running_engine_is_reported() {
     for (what, put_back) in [("the entry is gone", false), ("an older file is back", true)] {
-        let (engine, agent, store, older) = robbed().await;
+        let (engine, agent, store, older) = paid_with_older_copy().await;
         let mut operator = engine.operator();
         operator.must("audit verify").await;
         let last = store.head().unwrap().seq;
@@ -87,9 +87,9 @@ async fn t_45_a_last_entry_removed_under_a_running_engine_is_reported() {
         let body = agent.ask(engine.now_s(), &offer(1_000, 7), None);
         let (status, answer) = engine.post("/sign", &body).await;
         assert!(status == 200 || status == 500, "{what}: {status} {answer}");
-        let (_, told) = engine.post("/mandate", &agent.read(engine.now_s())).await;
+        let (_, reply) = engine.post("/mandate", &agent.read(engine.now_s())).await;
         let paid = if status == 200 { 3_000 } else { 2_000 };
-        assert_eq!(told["spent_today_micro"], paid, "{what}: {told}");
+        assert_eq!(reply["spent_today_micro"], paid, "{what}: {reply}");
         assert_eq!(operator.refused("audit verify").await.code, Code::JournalDamaged, "{what}");
         engine.engine.stop().await;
         let again =

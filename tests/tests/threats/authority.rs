@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{POLICY, engine_with, hear, journal_end, quick, signed};
+use crate::stage::{POLICY, engine_with, send, journal_seq, unlimited_in_memory, signed};
 
 /// Fields that name another wallet, receiver or policy. The spellings come from the original wallet, from the policy
 /// that it shows to agents, and from the contracts behind it.
@@ -50,15 +50,15 @@ fn position() -> Value {
 async fn t_02_a_single_field_that_claims_authority_is_refused() {
     for auth in ["hmac", "bearer"] {
         let policy = format!("{POLICY} --trading --lending");
-        let (engine, agent) = engine_with(quick(), &policy, auth).await;
-        let before = journal_end(&engine);
+        let (engine, agent) = engine_with(unlimited_in_memory(), &policy, auth).await;
+        let before = journal_seq(&engine);
         let mut refused = 0;
         for (path, field, request) in
             [("/trade", "trade", trade()), ("/position", "position", position())]
         {
             // Control: without such a field, the request is not refused for it.
             let plain = signed(&agent, engine.now_s(), field, &request).to_string();
-            let plain = hear(&engine, ("POST", path), &[], plain).await;
+            let plain = send(&engine, ("POST", path), &[], plain).await;
             assert_ne!(plain.code(), "FIELD_NOT_PERMITTED", "{path}");
             assert_ne!(plain.status, 401, "{path}");
             for name in FORBIDDEN {
@@ -66,22 +66,22 @@ async fn t_02_a_single_field_that_claims_authority_is_refused() {
                     let mut request = request.clone();
                     request[*name] = value.clone();
                     let body = signed(&agent, engine.now_s(), field, &request).to_string();
-                    let heard = hear(&engine, ("POST", path), &[], body).await;
-                    let told = (heard.status, heard.code());
+                    let response = send(&engine, ("POST", path), &[], body).await;
+                    let answer = (response.status, response.code());
                     let wanted = (400, "FIELD_NOT_PERMITTED".to_owned());
-                    assert_eq!(told, wanted, "{path} {name} {value}");
+                    assert_eq!(answer, wanted, "{path} {name} {value}");
                     refused += 1;
                 }
             }
         }
         assert_eq!(refused, 2 * FORBIDDEN.len() * 5);
-        assert_eq!(journal_end(&engine), before, "a refused field left something behind");
+        assert_eq!(journal_seq(&engine), before, "a refused field left something behind");
     }
 }
 
 #[tokio::test]
 async fn t_02_limits_sent_by_an_agent_are_ignored() {
-    let (engine, agent) = engine_with(quick(), "--day 1 --txn 1 --auto 0.1", "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 1 --txn 1 --auto 0.1", "bearer").await;
     for (n, (name, value)) in [
         ("policy", json!({"payments": {"auto_below": 1_000_000_000}})),
         ("auto_approve", json!(true)),

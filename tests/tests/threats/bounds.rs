@@ -5,9 +5,9 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::json;
 
-use crate::bound_lines::{MIB, PAID, table};
-use crate::stage::{authorized, engine_with, set_up_wallet, hear, add_agent, quick};
-use crate::wire::Kept;
+use crate::bound_cases::{MIB, PAID, table};
+use crate::stage::{authorized, engine_with, set_up_wallet, send, add_agent, unlimited_in_memory};
+use crate::wire::KeepAlive;
 
 const POLICY: &str = "--day 1000 --txn 10 --auto 5";
 /// Most that the whole table may add to the peak memory of a process, in KiB. An input that expands in memory takes
@@ -16,15 +16,15 @@ const GROWTH_KIB: u64 = 12 * 1024;
 
 #[tokio::test]
 async fn t_10_every_bound_accepts_its_limit_and_refuses_one_more() {
-    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     let (mut lines, mut paid) = (0, 0);
     for line in table(&agent) {
-        let heard = hear(&engine, ("POST", "/sign"), &[], line.body).await;
-        let told = (heard.status, heard.code());
-        let text = String::from_utf8_lossy(&heard.body).into_owned();
-        assert_eq!((told.0, told.1.as_str()), line.wanted, "{}: {text}", line.name);
+        let response = send(&engine, ("POST", "/sign"), &[], line.body).await;
+        let answer = (response.status, response.code());
+        let text = String::from_utf8_lossy(&response.body).into_owned();
+        assert_eq!((answer.0, answer.1.as_str()), line.wanted, "{}: {text}", line.name);
         lines += 1;
-        paid += usize::from(told.0 == 200);
+        paid += usize::from(answer.0 == 200);
         assert_eq!(authorized(&engine), paid, "{}", line.name);
     }
     assert!(lines > 100, "{lines} lines");
@@ -32,8 +32,8 @@ async fn t_10_every_bound_accepts_its_limit_and_refuses_one_more() {
     let body = json!({"agent_id": agent.id}).to_string();
     for encoding in ["gzip", "deflate", "br", "identity, gzip", "x"] {
         let headers = [("content-encoding", encoding)];
-        let heard = hear(&engine, ("POST", "/sign"), &headers, body.clone()).await;
-        assert_eq!(heard.status, 415, "{encoding}");
+        let response = send(&engine, ("POST", "/sign"), &headers, body.clone()).await;
+        assert_eq!(response.status, 415, "{encoding}");
     }
 }
 
@@ -55,7 +55,7 @@ async fn t_10_inputs_at_every_bound_cost_little_memory() {
     set_up_wallet(&mut operator, POLICY).await;
     let agent = add_agent(&mut operator, "bot", "bearer").await;
     let lines = table(&agent);
-    let mut kept = Kept::open(&engine.url);
+    let mut kept = KeepAlive::open(&engine.url);
     // Warm up with what the process needs anyway: the largest bodies, with wrong proofs, and payments.
     let full = json!({"agent_id": agent.id, "payment_required": "x".repeat(MIB - 100)}).to_string();
     for _time in 0..8 {
@@ -69,7 +69,7 @@ async fn t_10_inputs_at_every_bound_cost_little_memory() {
     let mut last = before;
     for line in &lines {
         // A body refused for its length closes the connection.
-        let mut kept = Kept::open(&engine.url);
+        let mut kept = KeepAlive::open(&engine.url);
         let (status, _) = kept.ask("POST", "/sign", &line.body);
         assert_eq!(status, line.wanted.0, "{}", line.name);
         // The kernel counts pages in batches, so the reported peak can drop by a few.

@@ -8,7 +8,7 @@ use bursar_tests::engine::TestEngine;
 use serde_json::Value;
 
 use crate::stage::{
-    POLICY, cases, engine_with, hear_from_afar, journal_end, proof, quick, vectors,
+    POLICY, cases, engine_with, send_from_new_address, journal_seq, proof, unlimited_in_memory, vectors,
 };
 
 /// Every endpoint that signs arbitrary JSON: its path, and the text before and after the value. That text is the same
@@ -74,31 +74,31 @@ async fn send(
         format!("{back}}}").as_bytes(),
     ]
     .concat();
-    let heard = hear_from_afar(engine, ("POST", path), body).await;
-    (heard.status, heard.code())
+    let response = send_from_new_address(engine, ("POST", path), body).await;
+    (response.status, response.code())
 }
 
 #[tokio::test]
 async fn t_08_a_proof_is_valid_only_for_the_canonical_json_of_python() {
     let file = vectors("python-canonical-json.json");
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
-    let before = journal_end(&engine);
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
+    let before = journal_seq(&engine);
     let (mut accepted, mut refused, mut too_deep) = (0, 0, 0);
     for case in cases(&file, "cases", 371) {
         let (id, wire) = (case["id"].as_str().unwrap(), wire(case));
         let python = case["python"].as_str().unwrap_or("{}");
         for place in PLACES {
             let (status, code) = send(&engine, &agent, place, &wire, python).await;
-            let told = format!("{id} at {}: {status} {code}", place.0);
-            assert_eq!(status, 400, "{told}");
+            let answer = format!("{id} at {}: {status} {code}", place.0);
+            assert_eq!(status, 400, "{answer}");
             if case["advice"] == "reject" {
                 refused += 1;
-                assert_eq!(code, "INVALID_JSON", "{told}");
+                assert_eq!(code, "INVALID_JSON", "{answer}");
                 continue;
             }
             if depth(python) + AROUND + 1 > 127 {
                 too_deep += 1;
-                assert_eq!(code, "INVALID_JSON", "{told}");
+                assert_eq!(code, "INVALID_JSON", "{answer}");
                 continue;
             }
             accepted += 1;
@@ -107,7 +107,7 @@ async fn t_08_a_proof_is_valid_only_for_the_canonical_json_of_python() {
                 "/trade" => "",
                 _lending => "DEFI_DISABLED",
             };
-            assert_eq!(code, wanted, "{told}");
+            assert_eq!(code, wanted, "{answer}");
             // One extra character makes it a different message.
             let other = format!("{python} ");
             let (status, code) = send(&engine, &agent, place, &wire, &other).await;
@@ -116,5 +116,5 @@ async fn t_08_a_proof_is_valid_only_for_the_canonical_json_of_python() {
     }
     assert_eq!((accepted + too_deep, refused), (318 * 4, 53 * 4));
     assert_eq!(too_deep, 4);
-    assert_eq!(journal_end(&engine), before, "a refused body left something behind");
+    assert_eq!(journal_seq(&engine), before, "a refused body left something behind");
 }

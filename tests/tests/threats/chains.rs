@@ -14,7 +14,7 @@ use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
 use crate::node::{Block, Blocks, Node};
-use crate::stage::{POLICY, authorized, engine_with, offer_with, quick, terms};
+use crate::stage::{POLICY, authorized, engine_with, offer_with, unlimited_in_memory, terms};
 
 const SMALL: u64 = 12_000;
 
@@ -77,7 +77,7 @@ async fn t_12_a_node_of_another_chain_confirms_nothing() {
 
 #[tokio::test]
 async fn t_12_no_payment_on_a_disabled_or_unknown_chain() {
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let on = |network: Value| move |offer: &mut Value| offer["accepts"][0]["network"] = network;
     let mut n = 0;
     let mut told = async |network: Value| {
@@ -143,12 +143,12 @@ async fn t_14_a_clock_that_disagrees_with_the_chain_holds_every_payment() {
         (Block::Behind(-601), 2, true),
         (Block::Behind(-86_400), 2, true),
         // Without a block there is nothing to compare the clock with.
-        (Block::Dead, 1, false),
+        (Block::NoAnswer, 1, false),
         (asleep, 2, false),
     ] {
         let clock = clock();
         let chain = Blocks::new(&clock, block);
-        let mut setup = Setup { clock, ..quick() };
+        let mut setup = Setup { clock, ..unlimited_in_memory() };
         setup.chains.insert(BASE, Arc::clone(&chain) as _);
         let (engine, agent) = engine_with(setup, POLICY, "hmac").await;
         // The first payment triggers a probe of the chain; a later probe checks that blocks are still produced.
@@ -157,7 +157,7 @@ async fn t_14_a_clock_that_disagrees_with_the_chain_holds_every_payment() {
             if look > 1 {
                 engine.clock.advance(15_000);
             }
-            chain.looked_at(look).await;
+            chain.until_probed(look).await;
         }
         let known = matches!(block, Block::Behind(_));
         assert_eq!(engine.engine.core().now().chain_hint.is_some(), known, "{block:?}");
@@ -176,11 +176,11 @@ async fn t_14_a_clock_that_disagrees_with_the_chain_holds_every_payment() {
 async fn t_14_sleep_is_not_mistaken_for_a_wrong_clock() {
     let clock = clock();
     let chain = Blocks::new(&clock, Block::Behind(0));
-    let mut setup = Setup { clock, ..quick() };
+    let mut setup = Setup { clock, ..unlimited_in_memory() };
     setup.chains.insert(BASE, Arc::clone(&chain) as _);
     let (engine, agent) = engine_with(setup, POLICY, "hmac").await;
     assert_eq!(pay(&engine, &agent, 1, |_offer| ()).await.0, 200);
-    chain.looked_at(1).await;
+    chain.until_probed(1).await;
     engine.clock.suspend(20 * 60 * 1000);
     let moment = engine.engine.core().now();
     assert_eq!(moment.chain_hint, Some(moment.utc), "twenty minutes later there as here");
@@ -192,7 +192,7 @@ async fn t_14_sleep_is_not_mistaken_for_a_wrong_clock() {
 /// The wallet sets the validity times; the offer only requests a duration.
 #[tokio::test]
 async fn t_14_the_wallet_sets_the_validity_times() {
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let now = engine.now_s();
     let mut n = 0;
     for version in [1, 2] {
@@ -245,8 +245,8 @@ async fn t_14_the_wallet_sets_the_validity_times() {
                     assert_eq!(held_for(&engine).await, HoldReason::LongValidity);
                 }
                 Err(refused) => {
-                    let told = (status, answer["code"].as_str().unwrap());
-                    assert_eq!(told, (refused, "INVALID_X402_FORMAT"), "v{version} {asked:?}");
+                    let reply = (status, answer["code"].as_str().unwrap());
+                    assert_eq!(reply, (refused, "INVALID_X402_FORMAT"), "v{version} {asked:?}");
                 }
             }
         }
@@ -257,7 +257,7 @@ async fn t_14_the_wallet_sets_the_validity_times() {
 /// An approval signs validity times that start at the approval, not at the request.
 #[tokio::test]
 async fn t_14_validity_starts_at_the_approval() {
-    let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 0", "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 0", "hmac").await;
     let (status, answer) = pay(&engine, &agent, 1, |_offer| ()).await;
     assert_eq!(status, 202);
     let id = answer["request_id"].as_str().unwrap().to_owned();

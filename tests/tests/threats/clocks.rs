@@ -9,7 +9,7 @@ use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 
-use crate::stage::{at_once, authorized, engine_with, quick, shared, signed_atoms};
+use crate::stage::{run_all, authorized, engine_with, unlimited_in_memory, shared, signed_atoms};
 
 const LIMIT: u64 = 10_000_000;
 const PRICE: u64 = 300_001;
@@ -21,7 +21,7 @@ async fn started(boot_id: &str) -> (Arc<TestEngine>, Agent) {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NOON_S)));
     clock.set_boot_id(boot_id);
     clock.advance(1);
-    let setup = Setup { clock, ..quick() };
+    let setup = Setup { clock, ..unlimited_in_memory() };
     let (engine, agent) = engine_with(setup, "--day 10 --txn 10 --auto 5", "bearer").await;
     (shared(engine), agent)
 }
@@ -42,14 +42,14 @@ async fn spend(engine: &TestEngine, agent: &Agent, n: &mut u64) -> u64 {
 }
 
 /// The most atoms that one allowance buys at this price.
-const WHOLE: u64 = LIMIT / PRICE * PRICE;
+const MAX_SPEND: u64 = LIMIT / PRICE * PRICE;
 
 #[tokio::test]
 async fn t_29_setting_the_clock_renews_no_allowance() {
     for boot_id in ["boot-1", ""] {
         let (engine, agent) = started(boot_id).await;
         let mut n = 0;
-        assert_eq!(spend(&engine, &agent, &mut n).await, WHOLE);
+        assert_eq!(spend(&engine, &agent, &mut n).await, MAX_SPEND);
         // Back by various times, and forward again within the same day.
         for hours in [1, 11, 13, 36, 24 * 40, 24 * 800] {
             engine.clock.set_utc(Utc::from_seconds(NOON_S).plus_ms(-hours * HOUR_MS));
@@ -79,7 +79,7 @@ async fn t_29_setting_the_clock_renews_no_allowance() {
             assert_eq!(spend(&engine, &agent, &mut n).await, 0);
             engine.operator().must(&format!("agent renew {}", agent.id)).await;
         }
-        assert_eq!(spend(&engine, &agent, &mut n).await, WHOLE, "{boot_id}");
+        assert_eq!(spend(&engine, &agent, &mut n).await, MAX_SPEND, "{boot_id}");
     }
 }
 
@@ -114,16 +114,16 @@ async fn t_29_a_clock_that_jumps_during_payments_renews_no_allowance() {
                 sum
             }
         });
-        let sum: u64 = at_once(clients).await.into_iter().sum();
+        let sum: u64 = run_all(clients).await.into_iter().sum();
         turn.await.unwrap();
-        assert!(sum <= WHOLE, "{boot_id}: {sum}");
+        assert!(sum <= MAX_SPEND, "{boot_id}: {sum}");
         assert_eq!(authorized(&engine) as u64 * PRICE, sum, "{boot_id}");
         // Whatever the order of the race, neither day has allowance left.
         for day in [0, 1, 0] {
             engine.clock.set_utc(Utc::from_seconds(NOON_S + day * 24 * 3600));
             spend(&engine, &agent, &mut 1_000_000).await;
         }
-        assert!(authorized(&engine) as u64 * PRICE <= WHOLE, "{boot_id}");
+        assert!(authorized(&engine) as u64 * PRICE <= MAX_SPEND, "{boot_id}");
         engine.operator().must("audit verify").await;
     }
 }

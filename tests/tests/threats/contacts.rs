@@ -11,15 +11,15 @@ use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 
 use crate::stage::{set_up_wallet, add_agent};
-use crate::wire::Kept;
+use crate::wire::KeepAlive;
 
 /// A listener that only counts connections.
-struct Trap {
+struct CountingListener {
     url: String,
     came: Arc<AtomicUsize>,
 }
 
-impl Trap {
+impl CountingListener {
     fn set() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
@@ -35,7 +35,7 @@ impl Trap {
     }
 
     /// Connects once and returns the number of connections; the listener accepts them in order.
-    fn visited_once_more(&self) -> usize {
+    fn connections_including_ours(&self) -> usize {
         let mut ours =
             TcpStream::connect(self.url.trim_start_matches("http://")).expect("it listens");
         let _closed = ours.read(&mut [0]);
@@ -43,21 +43,21 @@ impl Trap {
     }
 }
 
-fn post(kept: &mut Kept, path: &str, body: &Value) -> (u16, Value) {
-    let (status, bytes) = kept.ask("POST", path, body.to_string().as_bytes());
+fn post(connection: &mut KeepAlive, path: &str, body: &Value) -> (u16, Value) {
+    let (status, bytes) = connection.ask("POST", path, body.to_string().as_bytes());
     (status, serde_json::from_slice(&bytes).expect("JSON"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_22_urls_in_a_payment_are_never_contacted() {
-    let traps = [Trap::set(), Trap::set()];
+    let listeners = [CountingListener::set(), CountingListener::set()];
     let home = tempfile::tempdir().unwrap();
     let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
     let mut operator = engine.operator().await;
     set_up_wallet(&mut operator, "--day 1000 --txn 10 --auto 0.5").await;
-    let mut kept = Kept::open(&engine.url);
+    let mut connection = KeepAlive::open(&engine.url);
     let now = || jiff::Timestamp::now().as_second();
-    let (request, resource) = (&traps[0].url, &traps[1].url);
+    let (request, resource) = (&listeners[0].url, &listeners[1].url);
     let mut outcomes = Vec::new();
     let mut n = 0;
     for auth in ["hmac", "bearer"] {
@@ -86,7 +86,7 @@ async fn t_22_urls_in_a_payment_are_never_contacted() {
                 }
                 let url = format!("{request}/{n}");
                 let body = agent.ask(now(), &header(&offer), Some(&url));
-                let (status, answer) = post(&mut kept, "/sign", &body);
+                let (status, answer) = post(&mut connection, "/sign", &body);
                 outcomes.push(status);
                 let id = answer["request_id"].as_str().or(answer["transaction_id"].as_str());
                 let Some(id) = id.map(str::to_owned) else { continue };
@@ -96,7 +96,7 @@ async fn t_22_urls_in_a_payment_are_never_contacted() {
                     operator.must(&format!("{verb} {id}")).await;
                 }
                 for path in ["/sign/status/", "/receipt/"] {
-                    kept.ask("GET", &format!("{path}{id}"), b"");
+                    connection.ask("GET", &format!("{path}{id}"), b"");
                 }
                 let hash = json!(format!("0x{}", "ab".repeat(32)));
                 let report = json!({"callback": {"transaction_id": id, "event": "settled", "tx_hash": hash}});
@@ -105,7 +105,7 @@ async fn t_22_urls_in_a_payment_are_never_contacted() {
                 fields = report["callback"].as_object().unwrap().clone();
                 fields.insert("agent_id".into(), json!(agent.id));
                 fields.insert("signature".into(), json!(signature));
-                let (reported, answer) = post(&mut kept, "/callback", &Value::Object(fields));
+                let (reported, answer) = post(&mut connection, "/callback", &Value::Object(fields));
                 assert!(matches!(reported, 200 | 400 | 404), "{reported} {answer}");
             }
         }
@@ -114,10 +114,10 @@ async fn t_22_urls_in_a_payment_are_never_contacted() {
         assert!(outcomes.contains(&status), "{status} is not among {outcomes:?}");
     }
     // The engine finishes its work for payments before it exits, so every connection has arrived by now.
-    drop((kept, operator));
+    drop((connection, operator));
     let mut engine = engine;
     assert_eq!(engine.terminate(), Some(0));
-    for trap in &traps {
-        assert_eq!(trap.visited_once_more(), 1, "somebody came before us");
+    for listener in &listeners {
+        assert_eq!(listener.connections_including_ours(), 1, "a connection arrived before ours");
     }
 }

@@ -9,7 +9,7 @@ use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::{POLICY, authorized, cases, engine_with, offer_with, quick, vectors};
+use crate::stage::{POLICY, authorized, cases, engine_with, offer_with, unlimited_in_memory, vectors};
 
 /// Sets the policy's host lists directly: some entries of the vectors cannot be typed on a command line.
 async fn set_lists(engine: &TestEngine, case: &Value) {
@@ -51,7 +51,7 @@ async fn t_03_every_url_of_a_challenge_is_checked_and_shown() {
     const FINE: &str = "https://api.example.com/a";
     const OUTSIDE: &str = "https://elsewhere.test/b";
     const BLOCKED: &str = "https://evil.example.com/c";
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let lists = json!({"allowed": ["example.com"], "blocked": ["evil.example.com"]});
     set_lists(&engine, &lists).await;
     let mut n = 0;
@@ -88,8 +88,8 @@ async fn t_03_every_url_of_a_challenge_is_checked_and_shown() {
             });
             let body = agent.ask(engine.now_s(), &header, request);
             let (status, answer) = engine.post("/sign", &body).await;
-            let told = (status, answer["code"].as_str().unwrap_or_default());
-            assert_eq!(told, wanted, "{version}: {request:?} {top} {own} {second}: {answer}");
+            let reply = (status, answer["code"].as_str().unwrap_or_default());
+            assert_eq!(reply, wanted, "{version}: {request:?} {top} {own} {second}: {answer}");
             if status == 202 {
                 let id = answer["request_id"].as_str().unwrap();
                 let shown = engine.operator().must(&format!("receipt {id}")).await.data();
@@ -119,12 +119,12 @@ async fn t_03_every_url_of_a_challenge_is_checked_and_shown() {
 #[tokio::test]
 async fn t_03_both_urls_are_checked_against_the_host_lists() {
     let file = vectors("domain-matching.json");
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let mut signed = 0;
     for (n, pair) in cases(&file, "pairs", 10).iter().enumerate() {
         set_lists(&engine, pair).await;
         let (request, resource) = (pair["request_url"].as_str(), pair["resource_url"].as_str());
-        let told = ask(&engine, &agent, n, request, resource).await;
+        let answer = ask(&engine, &agent, n, request, resource).await;
         let without_url = pair["note"].as_str().unwrap().contains("DOMAIN_URL_REQUIRED");
         let wanted = match pair["expect"].as_str().unwrap() {
             "allow" => (200, ""),
@@ -133,8 +133,8 @@ async fn t_03_both_urls_are_checked_against_the_host_lists() {
             "deny" => (403, "DOMAIN_NOT_ALLOWED"),
             other => panic!("{other}"),
         };
-        assert_eq!((told.0, told.1.as_str()), wanted, "{pair}");
-        signed += usize::from(told.0 == 200);
+        assert_eq!((answer.0, answer.1.as_str()), wanted, "{pair}");
+        signed += usize::from(answer.0 == 200);
     }
     assert_eq!((signed, authorized(&engine)), (4, 4));
 }
@@ -142,10 +142,10 @@ async fn t_03_both_urls_are_checked_against_the_host_lists() {
 /// Both URLs are on the card that the operator approves.
 #[tokio::test]
 async fn t_03_the_operator_sees_both_urls() {
-    let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 0", "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 0", "hmac").await;
     let (mine, theirs) = ("https://shop.example/cart", "https://other.example/till");
-    let told = ask(&engine, &agent, 1, Some(mine), Some(theirs)).await;
-    assert_eq!(told.0, 202, "{told:?}");
+    let answer = ask(&engine, &agent, 1, Some(mine), Some(theirs)).await;
+    assert_eq!(answer.0, 202, "{answer:?}");
     let shown = engine.operator().must("requests").await;
     let bursar_core::answers::Answer::Requests { requests } = shown else { panic!("{shown:?}") };
     let lines = requests[0].card.as_ref().expect("a card").lines().join("\n");
@@ -157,7 +157,7 @@ async fn t_03_the_operator_sees_both_urls() {
 #[tokio::test]
 async fn t_32_every_host_vector_gets_its_specified_decision() {
     let file = vectors("domain-matching.json");
-    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     let (mut asked, mut signed) = (0, 0);
     for case in cases(&file, "cases", 119) {
         set_lists(&engine, case).await;
@@ -165,7 +165,7 @@ async fn t_32_every_host_vector_gets_its_specified_decision() {
         // The URL as the agent's claim, as the merchant's, and as both.
         for (request, resource) in [(Some(url), None), (None, Some(url)), (Some(url), Some(url))] {
             asked += 1;
-            let told = ask(&engine, &agent, asked, request, resource).await;
+            let answer = ask(&engine, &agent, asked, request, resource).await;
             let wanted = match case["expect"].as_str().unwrap() {
                 "allow" => (200, ""),
                 // An empty URL counts as missing.
@@ -173,8 +173,8 @@ async fn t_32_every_host_vector_gets_its_specified_decision() {
                 "deny" | "invalid" => (403, "DOMAIN_NOT_ALLOWED"),
                 other => panic!("{other}"),
             };
-            assert_eq!((told.0, told.1.as_str()), wanted, "{request:?} {resource:?} {case}");
-            signed += usize::from(told.0 == 200);
+            assert_eq!((answer.0, answer.1.as_str()), wanted, "{request:?} {resource:?} {case}");
+            signed += usize::from(answer.0 == 200);
         }
     }
     assert_eq!((asked, signed), (119 * 3, authorized(&engine)));
@@ -184,7 +184,7 @@ async fn t_32_every_host_vector_gets_its_specified_decision() {
 #[tokio::test]
 async fn t_32_every_list_entry_vector_is_normalized_or_refused() {
     let file = vectors("domain-matching.json");
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let mut operator = engine.operator();
     let mut kept = 0;
     for row in cases(&file, "entries", 21) {

@@ -16,7 +16,7 @@ use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
 use crate::node::{Block, Blocks};
-use crate::stage::{POLICY, authorized, engine_with, offer_with, quick};
+use crate::stage::{POLICY, authorized, engine_with, offer_with, unlimited_in_memory};
 
 const DAY_S: i64 = 86_400;
 const AHEAD_S: i64 = 40 * DAY_S;
@@ -55,7 +55,7 @@ impl Wallet {
         let answer = engine.post("/sign", &body).await;
         assert_eq!(answer.0, 200, "{}", answer.1);
         if let Some(chain) = &chain {
-            chain.looked_at(1).await;
+            chain.until_probed(1).await;
         }
         Self { engine, agent, store, chain, paid: 0, captured: (body, answer) }
     }
@@ -69,9 +69,9 @@ impl Wallet {
         let shown = self.engine.now_s();
         self.engine.clock.advance(CHAIN_TIME_EVERY_MS);
         self.set_clock(shown);
-        let looked = self.chain.as_ref().expect("a chain").looks();
+        let looked = self.chain.as_ref().expect("a chain").probes();
         self.pay().await;
-        self.chain.as_ref().expect("a chain").looked_at(looked + 1).await;
+        self.chain.as_ref().expect("a chain").until_probed(looked + 1).await;
     }
 
     /// Sends an honest request signed now.
@@ -131,7 +131,7 @@ impl Wallet {
 
 fn setup(store: &MemoryStore, clock: Arc<ManualClock>, chain: Option<&Arc<Blocks>>) -> Setup {
     let store = Some(Box::new(store.clone()) as _);
-    let mut setup = Setup { store, clock, retention: RETENTION, ..quick() };
+    let mut setup = Setup { store, clock, retention: RETENTION, ..unlimited_in_memory() };
     setup.chains.extend(chain.map(|chain| (BASE, Arc::clone(chain) as _)));
     setup
 }

@@ -10,7 +10,7 @@ use bursar_tests::offers::{offer, opened};
 use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;
 
-use crate::stage::{at_once, authorized, engine_with, offer_with, quick, shared, signed_atoms};
+use crate::stage::{run_all, authorized, engine_with, offer_with, unlimited_in_memory, shared, signed_atoms};
 
 /// Requests that may be pending at once: per agent, and in total.
 const HELD_PER_AGENT: usize = 20;
@@ -45,7 +45,7 @@ async fn rush(engine: &Arc<TestEngine>, agent: &Agent, round: u64) -> Vec<u64> {
             paid
         }
     });
-    at_once(clients).await.concat()
+    run_all(clients).await.concat()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -66,13 +66,13 @@ async fn t_01_concurrent_requests_stay_within_the_limit() {
 async fn hold(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> (u16, String) {
     let body = agent.ask(engine.now_s(), &offer(atoms, n), None);
     let (status, answer) = engine.post("/sign", &body).await;
-    let told = if status == 202 { &answer["request_id"] } else { &answer["code"] };
-    (status, told.as_str().unwrap_or_else(|| panic!("{answer}")).to_owned())
+    let reply = if status == 202 { &answer["request_id"] } else { &answer["code"] };
+    (status, reply.as_str().unwrap_or_else(|| panic!("{answer}")).to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_01_held_requests_reserve_their_amount() {
-    let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 1", "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 1", "hmac").await;
     let engine = shared(engine);
     let mut operator = engine.operator();
     let mut waiting = Vec::new();
@@ -106,7 +106,7 @@ async fn queue(operator: &mut Operator) -> Vec<RequestAnswer> {
 
 #[tokio::test]
 async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
-    let engine = TestEngine::start(quick()).await;
+    let engine = TestEngine::start(unlimited_in_memory()).await;
     engine.set_up_wallet("--day 1000000 --txn 10 --auto 0").await;
     let crowd = HELD_IN_ALL / HELD_PER_AGENT;
     let mut agents = Vec::new();
@@ -117,9 +117,9 @@ async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
     // A single agent has a lower bound.
     let greedy = engine.add_agent("greedy", "bearer").await;
     for n in 0..=HELD_PER_AGENT {
-        let (status, told) = hold(&engine, &greedy, 1_000_000, 1_000 + n as u64).await;
+        let (status, answer) = hold(&engine, &greedy, 1_000_000, 1_000 + n as u64).await;
         let wanted = if n < HELD_PER_AGENT { 202 } else { 429 };
-        assert_eq!(status, wanted, "request {n}: {told}");
+        assert_eq!(status, wanted, "request {n}: {answer}");
     }
     for waiting in queue(&mut operator).await {
         operator.must(&format!("deny {}", waiting.id)).await;
@@ -130,20 +130,20 @@ async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
     for round in 0..=HELD_PER_AGENT {
         for agent in &agents[..crowd] {
             n += 1;
-            let (status, told) = hold(&engine, agent, 1_000_000, n).await;
+            let (status, answer) = hold(&engine, agent, 1_000_000, n).await;
             if round < HELD_PER_AGENT {
-                assert_eq!(status, 202, "{told}");
-                taken.push(told);
+                assert_eq!(status, 202, "{answer}");
+                taken.push(answer);
             } else {
-                assert_eq!((status, told.as_str()), (429, "TOO_MANY_PENDING"));
+                assert_eq!((status, answer.as_str()), (429, "TOO_MANY_PENDING"));
             }
         }
         // Setting the clock back does not reorder the queue.
         engine.clock.jump_back(60_000);
     }
     assert_eq!(taken.len(), 500);
-    let (status, told) = hold(&engine, &agents[crowd], 1_000_000, 0).await;
-    assert_eq!((status, told.as_str()), (429, "TOO_MANY_PENDING"), "the queue is full");
+    let (status, answer) = hold(&engine, &agents[crowd], 1_000_000, 0).await;
+    assert_eq!((status, answer.as_str()), (429, "TOO_MANY_PENDING"), "the queue is full");
     let shown: Vec<String> = queue(&mut operator).await.into_iter().map(|one| one.id).collect();
     assert_eq!(shown, taken, "in the order in which they came");
 
@@ -244,7 +244,7 @@ async fn t_34_padding_is_bounded_per_agent_and_day() {
 #[tokio::test]
 async fn t_34_open_payments_are_bounded_by_the_rate_limit() {
     let settings = "[server]\nrate_per_minute = 2\n";
-    let setup = Setup { settings, ..quick() };
+    let setup = Setup { settings, ..unlimited_in_memory() };
     let (engine, agent) = engine_with(setup, "--day 1000 --txn 10 --auto 5", "hmac").await;
     let pay = async |n: u64| {
         let header = offer_with(1_000, n as usize, |offer| {

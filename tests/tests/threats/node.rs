@@ -16,7 +16,7 @@ use bursar_tests::engine::Setup;
 use bursar_tests::offers::BASE;
 use serde_json::{Value, json};
 
-use crate::stage::quick;
+use crate::stage::unlimited_in_memory;
 
 /// A JSON-RPC node on this machine.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Node {
         let config = RpcConfig::new(BASE, [self.url()]);
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
         let chain = RpcChain::new(config, clock).expect("an endpoint");
-        let mut setup = Setup { clock: Arc::clone(&self.clock), ..quick() };
+        let mut setup = Setup { clock: Arc::clone(&self.clock), ..unlimited_in_memory() };
         setup.chains.insert(BASE, Arc::new(chain) as Arc<dyn Chain>);
         setup
     }
@@ -103,7 +103,7 @@ pub(crate) enum Block {
     /// The current time by a clock that starts here and follows uptime; setting the machine's clock does not move it.
     Since(Utc),
     /// No answer.
-    Dead,
+    NoAnswer,
 }
 
 /// A chain that answers only for the block time, and without delay. Once a probe is counted, the engine has already
@@ -121,41 +121,41 @@ impl Blocks {
     }
 
     /// Returns the number of probes by the engine.
-    pub(crate) fn looks(&self) -> usize {
+    pub(crate) fn probes(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
     /// Waits until the engine has probed this many times.
-    pub(crate) async fn looked_at(&self, times: usize) {
-        while self.looks() < times {
+    pub(crate) async fn until_probed(&self, times: usize) {
+        while self.probes() < times {
             tokio::task::yield_now().await;
         }
     }
 }
 
-pub(crate) fn silent<T: Send + 'static>() -> ChainReply<'static, T> {
+pub(crate) fn unavailable<T: Send + 'static>() -> ChainReply<'static, T> {
     Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
 }
 
 impl Chain for Blocks {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        silent()
+        unavailable()
     }
 
     fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        silent()
+        unavailable()
     }
 
     fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        silent()
+        unavailable()
     }
 
     fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        silent()
+        unavailable()
     }
 
     fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        silent()
+        unavailable()
     }
 
     fn block_time(&self) -> ChainReply<'_, Utc> {
@@ -170,11 +170,11 @@ impl Chain for Blocks {
                 let on_ms = i64::try_from(self.clock.now().mono_ms).expect("a test is short");
                 Box::pin(async move { Ok(start.plus_ms(on_ms)) })
             }
-            Block::Dead => silent(),
+            Block::NoAnswer => unavailable(),
         }
     }
 
     fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        silent()
+        unavailable()
     }
 }

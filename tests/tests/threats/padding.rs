@@ -8,7 +8,7 @@ use bursar_tests::process::{EngineProcess, Start, memory};
 use serde_json::{Value, json};
 
 use crate::stage::{set_up_wallet, add_agent, offer_with};
-use crate::wire::Kept;
+use crate::wire::KeepAlive;
 
 /// Most memory, and most disk, that the whole attack may use (T-43), in MiB.
 const MOST_MIB: f64 = 64.0;
@@ -42,14 +42,14 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     let agent = add_agent(&mut operator, "bot", "hmac").await;
     let other = add_agent(&mut operator, "other", "hmac").await;
     let mut n = 0;
-    let mut pay = |engine: &EngineProcess, wire: &mut Kept, by: &Agent, padding: usize| {
+    let mut pay = |engine: &EngineProcess, wire: &mut KeepAlive, by: &Agent, padding: usize| {
         n += 1;
         let (status, body) = wire.ask("POST", "/sign", &ask(by, engine.now_s(), n, padding));
         let answer: Value = serde_json::from_slice(&body).expect("JSON");
         (status, answer["code"].as_str().unwrap_or_default().to_owned())
     };
     let paid = (200, String::new());
-    let mut wire = Kept::open(&engine.url);
+    let mut wire = KeepAlive::open(&engine.url);
     // Exclude one-time allocations of the first payments.
     for _payment in 0..20 {
         assert_eq!(pay(&engine, &mut wire, &other, 0), paid);
@@ -59,8 +59,8 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     let mut padded = 0;
     let refused = loop {
         match pay(&engine, &mut wire, &agent, 15) {
-            told if told == paid && padded < 2_000 => padded += 1,
-            told => break told,
+            reply if reply == paid && padded < 2_000 => padded += 1,
+            reply => break reply,
         }
     };
     assert_eq!(refused, (429, Code::TooManyToday.to_string()));
@@ -78,7 +78,7 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     assert_eq!(engine.terminate(), Some(0));
     let start = Start { unlock: true, ..Start::default() };
     let engine = EngineProcess::start(&folder, &start);
-    assert_eq!(pay(&engine, &mut Kept::open(&engine.url), &other, 0), paid);
+    assert_eq!(pay(&engine, &mut KeepAlive::open(&engine.url), &other, 0), paid);
     let (_now, most) = memory(engine.pid());
     assert!(most - before <= MOST_MIB, "{before} MiB, and after the start {most}");
 }

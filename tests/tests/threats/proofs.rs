@@ -9,7 +9,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Map, Value, json};
 
-use crate::stage::{POLICY, engine_with, set_up_wallet, hear, hear_from_afar, add_agent, journal_end, quick};
+use crate::stage::{POLICY, engine_with, set_up_wallet, send, send_from_new_address, add_agent, journal_seq, unlimited_in_memory};
 use crate::wire::exchange;
 
 /// Endpoints with a proof in the body, the signed message, and the sent members.
@@ -83,19 +83,19 @@ fn wrong_proofs(agent: &Agent, other: &Agent, now: i64, path: &str) -> Vec<(Stri
 
 #[tokio::test]
 async fn t_06_every_wrong_proof_gets_the_same_bytes_in_every_state() {
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let other = engine.add_agent("other", "hmac").await;
     let mut operator = engine.operator();
     let mut first: BTreeMap<&str, Value> = BTreeMap::new();
     let mut heard_all = 0;
     let mut same = async |engine: &TestEngine, state: &str, path: &'static str, body: String| {
-        let heard = hear_from_afar(engine, ("POST", path), body).await;
-        let all = json!([heard.status, heard.headers, String::from_utf8_lossy(&heard.body)]);
-        assert_eq!((heard.status, heard.code().as_str()), (401, "AUTH_FAILED"), "{state} {path}");
+        let response = send_from_new_address(engine, ("POST", path), body).await;
+        let all = json!([response.status, response.headers, String::from_utf8_lossy(&response.body)]);
+        assert_eq!((response.status, response.code().as_str()), (401, "AUTH_FAILED"), "{state} {path}");
         assert_eq!(*first.entry("all").or_insert_with(|| all.clone()), all, "{state} {path}");
         heard_all += 1;
     };
-    let before = journal_end(&engine);
+    let before = journal_seq(&engine);
     for state in ["open", "suspended", "frozen", "locked"] {
         match state {
             "suspended" => drop(operator.must("agent suspend bot").await),
@@ -109,7 +109,7 @@ async fn t_06_every_wrong_proof_gets_the_same_bytes_in_every_state() {
             }
             _open => {}
         }
-        let seq = journal_end(&engine);
+        let seq = journal_seq(&engine);
         for (path, message, sent) in endpoints() {
             for (name, body) in wrong_proofs(&agent, &other, engine.now_s(), path) {
                 same(&engine, &format!("{state}, {name}"), path, body).await;
@@ -119,21 +119,21 @@ async fn t_06_every_wrong_proof_gets_the_same_bytes_in_every_state() {
                 same(&engine, "locked, right", path, body(&sent, &agent.id, json!(right))).await;
             }
         }
-        assert_eq!(journal_end(&engine), seq, "a wrong proof left something in the journal");
+        assert_eq!(journal_seq(&engine), seq, "a wrong proof left something in the journal");
     }
-    assert!(journal_end(&engine) > before);
+    assert!(journal_seq(&engine) > before);
     assert_eq!(heard_all, 4 * (8 * 17 + 1) + 8);
 }
 
 /// The proof in headers, as `GET /status` accepts it.
 #[tokio::test]
 async fn t_06_every_wrong_proof_in_headers_gets_the_same_answer() {
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let mut operator = engine.operator();
     let right = agent.read(engine.now_s())["signature"].as_str().unwrap().to_owned();
     let ask = async |id: &str, proof: &str| {
         let headers = [("x-agent-id", id), ("x-agent-signature", proof)];
-        hear(&engine, ("GET", "/status"), &headers, "").await
+        send(&engine, ("GET", "/status"), &headers, "").await
     };
     assert_eq!(ask(&agent.id, &right).await.status, 200);
     let wrong = ask(&agent.id, &right.replace("SIG:1", "SIG:2")).await;
@@ -147,7 +147,7 @@ async fn t_06_every_wrong_proof_in_headers_gets_the_same_answer() {
 /// A bearer agent's answer depends on the lock only if its token is valid.
 #[tokio::test]
 async fn t_06_a_wrong_token_does_not_reveal_the_lock() {
-    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     let mut operator = engine.operator();
     let mut first = None;
     for lock in [false, true] {
@@ -156,16 +156,16 @@ async fn t_06_a_wrong_token_does_not_reveal_the_lock() {
         }
         for (path, _, sent) in endpoints() {
             let sent = |id: &str, token: &str| body(&sent, id, json!(token));
-            let right = hear(&engine, ("POST", path), &[], sent(&agent.id, &agent.token)).await;
+            let right = send(&engine, ("POST", path), &[], sent(&agent.id, &agent.token)).await;
             assert_eq!(right.status == 503, lock, "{path}: {}", right.status);
             for body in [
                 sent(&agent.id, &format!("AT_{}", "a".repeat(64))),
                 sent("ZZZ999", &agent.token),
                 sent(&agent.id, &agent.token.to_uppercase()),
             ] {
-                let heard = hear_from_afar(&engine, ("POST", path), body).await;
-                assert_eq!(heard.status, 401, "{path}");
-                assert_eq!(*first.get_or_insert_with(|| heard.clone()), heard, "{path}");
+                let response = send_from_new_address(&engine, ("POST", path), body).await;
+                assert_eq!(response.status, 401, "{path}");
+                assert_eq!(*first.get_or_insert_with(|| response.clone()), response, "{path}");
             }
         }
     }
@@ -196,16 +196,16 @@ async fn t_06_on_the_wire_a_locked_wallet_answers_like_a_wrong_signature() {
             if state == "locked" {
                 cases.push(("right".to_owned(), right));
             } else {
-                let told = exchange(&engine.url, "POST", path, "", right.as_bytes());
-                assert!(!told.starts_with(b"HTTP/1.1 401"), "{path}: a right proof is refused");
+                let answer = exchange(&engine.url, "POST", path, "", right.as_bytes());
+                assert!(!answer.starts_with(b"HTTP/1.1 401"), "{path}: a right proof is refused");
             }
             for (name, body) in cases {
-                let told = exchange(&engine.url, "POST", path, "", body.as_bytes());
-                let first = first.get_or_insert_with(|| told.clone());
-                let (told, first) =
-                    (String::from_utf8_lossy(&told), String::from_utf8_lossy(first));
-                assert!(told.starts_with("HTTP/1.1 401"), "{told}");
-                assert_eq!(told, first, "{state} {path} {name}");
+                let answer = exchange(&engine.url, "POST", path, "", body.as_bytes());
+                let first = first.get_or_insert_with(|| answer.clone());
+                let (answer, first) =
+                    (String::from_utf8_lossy(&answer), String::from_utf8_lossy(first));
+                assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+                assert_eq!(answer, first, "{state} {path} {name}");
             }
         }
     }

@@ -11,7 +11,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::{POLICY, at_once, authorized, engine_with, quick, shared, signed};
+use crate::stage::{POLICY, run_all, authorized, engine_with, unlimited_in_memory, shared, signed};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -46,8 +46,8 @@ fn copies(body: &Value) -> Vec<Vec<u8>> {
 
 async fn assert_all(engine: &TestEngine, body: &Value, wanted: &(u16, Value), when: &str) {
     for (n, copy) in copies(body).into_iter().enumerate() {
-        let told = engine.send("POST", "/sign", copy).await;
-        assert_eq!(&told, wanted, "copy {n}, {when}");
+        let answer = engine.send("POST", "/sign", copy).await;
+        assert_eq!(&answer, wanted, "copy {n}, {when}");
     }
     assert_eq!(authorized(engine), 1, "{when}");
 }
@@ -55,8 +55,8 @@ async fn assert_all(engine: &TestEngine, body: &Value, wanted: &(u16, Value), wh
 async fn assert_code(engine: &TestEngine, body: &Value, wanted: (u16, &str), when: &str) {
     for (n, copy) in copies(body).into_iter().enumerate() {
         let (status, answer) = engine.send("POST", "/sign", copy).await;
-        let told = (status, answer["code"].as_str().unwrap_or_default());
-        assert_eq!(told, wanted, "copy {n}, {when}: {answer}");
+        let reply = (status, answer["code"].as_str().unwrap_or_default());
+        assert_eq!(reply, wanted, "copy {n}, {when}: {answer}");
     }
     assert_eq!(authorized(engine), 1, "{when}");
 }
@@ -167,8 +167,8 @@ async fn t_31_a_key_is_bound_to_its_agent_and_its_content() {
         assert_eq!(keyed(&engine, &agent, 1, key()).await, first, "{round}");
         assert_eq!(keyed(&engine, &other, 3, key()).await, theirs, "{round}");
         let (status, answer) = keyed(&engine, &agent, 2, key()).await;
-        let told = (status, answer["code"].as_str().unwrap());
-        assert_eq!(told, (409, "IDEMPOTENCY_CONFLICT"), "{round}");
+        let reply = (status, answer["code"].as_str().unwrap());
+        assert_eq!(reply, (409, "IDEMPOTENCY_CONFLICT"), "{round}");
         assert_eq!(authorized(&engine), 3);
         engine = reopened(engine).await;
     }
@@ -185,7 +185,7 @@ async fn t_31_a_key_is_bound_to_its_agent_and_its_content() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_31_concurrent_requests_with_one_key_sign_one_payment() {
-    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     let (engine, agent) = (shared(engine), shared(agent));
     for round in 0..8u64 {
         let asks = (0..32u64).map(|n| {
@@ -195,7 +195,7 @@ async fn t_31_concurrent_requests_with_one_key_sign_one_payment() {
         });
         let mut headers = BTreeSet::new();
         let mut conflicts = 0;
-        for (status, answer) in at_once(asks).await {
+        for (status, answer) in run_all(asks).await {
             match status {
                 200 => drop(headers.insert(answer["header_value"].as_str().unwrap().to_owned())),
                 409 => conflicts += 1,
@@ -209,11 +209,11 @@ async fn t_31_concurrent_requests_with_one_key_sign_one_payment() {
 
 #[tokio::test]
 async fn t_31_a_key_is_visible_ascii_and_never_repeats_an_hmac_payment() {
-    let (engine, bearer) = engine_with(quick(), POLICY, "bearer").await;
+    let (engine, bearer) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     for bad in ["k".repeat(129), " ".into(), "a b".into(), "schlüssel".into(), "a\u{7}".into()] {
         let (status, answer) = keyed(&engine, &bearer, 1, json!(bad)).await;
-        let told = (status, answer["code"].as_str().unwrap());
-        assert_eq!(told, (400, "INVALID_REQUEST"), "{bad:?}");
+        let reply = (status, answer["code"].as_str().unwrap());
+        assert_eq!(reply, (400, "INVALID_REQUEST"), "{bad:?}");
     }
     for bad in [json!(1), json!(["k"]), json!({}), json!(true)] {
         assert_eq!(keyed(&engine, &bearer, 1, bad).await.0, 400);

@@ -93,17 +93,17 @@ pub(crate) fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
 }
 
 /// Records the answers byte by byte.
-struct Ear<'a> {
+struct AnswerLog<'a> {
     engine: &'a EngineProcess,
-    heard: Vec<(String, Vec<u8>)>,
+    answers: Vec<(String, Vec<u8>)>,
 }
 
-impl Ear<'_> {
+impl AnswerLog<'_> {
     fn ask(&mut self, method: &str, path: &str, headers: &str, body: &str) -> Value {
         let answer = exchange(&self.engine.url, method, path, headers, body.as_bytes());
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a whole head") + 4;
         let value = serde_json::from_slice(&answer[end..]).unwrap_or(Value::Null);
-        self.heard.push((format!("{method} {path}"), answer));
+        self.answers.push((format!("{method} {path}"), answer));
         value
     }
 
@@ -117,7 +117,7 @@ fn now() -> i64 {
 }
 
 /// Sends everything that agents send: valid and invalid requests, and secrets in the wrong places.
-fn ask_everything(ear: &mut Ear<'_>, agent: &Agent, round: u64, ids: &mut Vec<String>) {
+fn ask_everything(answer_log: &mut AnswerLog<'_>, agent: &Agent, round: u64, ids: &mut Vec<String>) {
     let token = &agent.token;
     let mut asks = Vec::new();
     for (n, atoms) in [(0, 1_000), (1, 2_000_000), (2, 99_000_000)] {
@@ -130,16 +130,16 @@ fn ask_everything(ear: &mut Ear<'_>, agent: &Agent, round: u64, ids: &mut Vec<St
     again["idempotency_key"] = json!(format!("{ORDER_KEY}-{round}-0"));
     asks.push(again);
     for body in &asks {
-        let answer = ear.post("/sign", body);
+        let answer = answer_log.post("/sign", body);
         ids.extend(answer["request_id"].as_str().map(str::to_owned));
         ids.extend(answer["transaction_id"].as_str().map(str::to_owned));
     }
     for path in ["/mandate", "/balances", "/status"] {
-        ear.post(path, &agent.read(now()));
+        answer_log.post(path, &agent.read(now()));
     }
     for id in ids.clone() {
         for path in ["/sign/status/", "/receipt/", "/trade/status/"] {
-            ear.ask("GET", &format!("{path}{id}"), "", "");
+            answer_log.ask("GET", &format!("{path}{id}"), "", "");
         }
         let hash = format!("0x{}", "cd".repeat(32));
         let news = json!({"transaction_id": id, "event": "settled", "tx_hash": hash});
@@ -147,14 +147,14 @@ fn ask_everything(ear: &mut Ear<'_>, agent: &Agent, round: u64, ids: &mut Vec<St
         let mut body = news;
         body["agent_id"] = json!(agent.id);
         body["signature"] = json!(agent.sign(now(), &fields));
-        ear.post("/callback", &body);
+        answer_log.post("/callback", &body);
     }
     // Secrets in the wrong places must not be repeated.
     let wrong = asks[0].to_string();
     let headers =
         format!("authorization: Bearer {token}\r\nx-agent-id: {token}\r\ncookie: t={token}\r\n");
-    ear.ask("POST", "/sign", &headers, &wrong);
-    ear.ask(
+    answer_log.ask("POST", "/sign", &headers, &wrong);
+    answer_log.ask(
         "GET",
         "/status",
         &format!("x-agent-id: {}\r\nx-agent-signature: {token}x\r\n", agent.id),
@@ -162,7 +162,7 @@ fn ask_everything(ear: &mut Ear<'_>, agent: &Agent, round: u64, ids: &mut Vec<St
     );
     for path in ["/sign/status/", "/receipt/", "/agent/", "/nothing/", "/ping?token=", "/status?t="]
     {
-        ear.ask("GET", &format!("{path}{token}"), "", "");
+        answer_log.ask("GET", &format!("{path}{token}"), "", "");
     }
     for body in [
         json!({"agent_id": token, "signature": token, "payment_required": token}),
@@ -177,12 +177,12 @@ fn ask_everything(ear: &mut Ear<'_>, agent: &Agent, round: u64, ids: &mut Vec<St
         json!(PASSWORD),
     ] {
         for path in ["/sign", "/trade", "/ping", "/callback", "/mandate"] {
-            ear.post(path, &body);
+            answer_log.post(path, &body);
         }
     }
-    ear.ask("POST", "/sign", "", &format!("{{\"agent_id\":\"{token}\",\"{token}\":\"{token}"));
-    ear.ask("POST", "/sign", "content-encoding: x\r\n", &wrong);
-    ear.ask(token, "/sign", "", &wrong);
+    answer_log.ask("POST", "/sign", "", &format!("{{\"agent_id\":\"{token}\",\"{token}\":\"{token}"));
+    answer_log.ask("POST", "/sign", "content-encoding: x\r\n", &wrong);
+    answer_log.ask(token, "/sign", "", &wrong);
 }
 
 async fn unlock(engine: &EngineProcess, password: &str) -> Operator {
@@ -200,7 +200,7 @@ fn search(canaries: &Canaries, ids: &[String], folder: &Path, log: &Path) {
     let log = std::fs::read(log).expect("a log");
     canaries.assert_none("the log", &log);
     for id in ids {
-        assert!(!contains(&log, id.as_bytes()), "the log tells the whole of {id}");
+        assert!(!contains(&log, id.as_bytes()), "the log contains the whole of {id}");
     }
 }
 
@@ -243,17 +243,17 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
     for agent in &agents {
         canaries.token(&agent.id, agent);
     }
-    let (mut ids, mut heard) = (Vec::new(), Vec::new());
+    let (mut ids, mut answers) = (Vec::new(), Vec::new());
     for round in 0..3u64 {
-        let mut ear = Ear { engine: &engine, heard: Vec::new() };
+        let mut answer_log = AnswerLog { engine: &engine, answers: Vec::new() };
         for (n, agent) in (0..).zip(&agents) {
-            ask_everything(&mut ear, agent, round * 2 + n, &mut ids);
+            ask_everything(&mut answer_log, agent, round * 2 + n, &mut ids);
         }
-        heard.append(&mut ear.heard);
+        answers.append(&mut answer_log.answers);
         for line in ["requests", "status", "agent list", "seed list", "address list", "policy list"]
         {
-            let told = operator.outcome(line).await;
-            canaries.assert_none(line, format!("{told:?}").as_bytes());
+            let response = operator.outcome(line).await;
+            canaries.assert_none(line, format!("{response:?}").as_bytes());
         }
         for id in &ids {
             let _over_already = operator.outcome(&format!("deny {id}")).await;
@@ -284,10 +284,10 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
         operator.must("wallet open").await;
     }
     assert!(node.asked() > 0, "the node was never asked");
-    for (what, answer) in &heard {
+    for (what, answer) in &answers {
         canaries.assert_none(&format!("the answer to {what}"), answer);
     }
-    assert!(ids.len() > 12 && heard.len() > 400, "{} ids, {} answers", ids.len(), heard.len());
+    assert!(ids.len() > 12 && answers.len() > 400, "{} ids, {} answers", ids.len(), answers.len());
     // Control: the search finds what is present.
     let log = std::fs::read(&log).unwrap();
     for said in ["TRACE hyper_util", "code=INVALID_JSON", "agent server started"] {

@@ -15,14 +15,14 @@ use bursar_tests::offers::{BASE, offer};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
-use crate::node::silent;
-use crate::stage::{POLICY, engine_with, quick, terms};
+use crate::node::unavailable;
+use crate::stage::{POLICY, engine_with, unlimited_in_memory, terms};
 
 const FALSE_REPORTS: u64 = 400;
 /// One honest report follows this many false ones.
 const PER_HONEST: u64 = 20;
 /// Timeout for a status that never comes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A chain that knows mined transactions and counts the queries for each.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Mined {
     }
 
     /// Returns the query count of each transaction that was never mined.
-    fn asked_in_vain(&self) -> Vec<u64> {
+    fn failed_queries(&self) -> Vec<u64> {
         let mined = self.receipts.lock().unwrap();
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|(hash, _)| !mined.contains_key(*hash)).map(|(_, n)| *n).collect()
@@ -65,19 +65,19 @@ impl Mined {
 
 impl Chain for Mined {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        silent()
+        unavailable()
     }
 
     fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        silent()
+        unavailable()
     }
 
     fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        silent()
+        unavailable()
     }
 
     fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        silent()
+        unavailable()
     }
 
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>> {
@@ -87,11 +87,11 @@ impl Chain for Mined {
     }
 
     fn block_time(&self) -> ChainReply<'_, Utc> {
-        silent()
+        unavailable()
     }
 
     fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        silent()
+        unavailable()
     }
 }
 
@@ -102,8 +102,8 @@ async fn reported(engine: &TestEngine, agent: &Agent, n: u64, tx_hash: B256) -> 
     assert_eq!(status, 200, "{answer}");
     let id = answer["transaction_id"].as_str().expect("an id");
     let report = agent.report(engine.now_s(), id, "settled", Some(&tx_hash.to_string()));
-    let (status, told) = engine.post("/callback", &report).await;
-    assert_eq!((status, &told["new_status"]), (200, &json!("settled")), "{told}");
+    let (status, reply) = engine.post("/callback", &report).await;
+    assert_eq!((status, &reply["new_status"]), (200, &json!("settled")), "{reply}");
     answer
 }
 
@@ -113,15 +113,15 @@ async fn statuses(engine: &TestEngine, payments: &[String]) -> BTreeMap<String, 
     for id in payments {
         let (status, receipt) = engine.get(&format!("/receipt/{id}")).await;
         assert_eq!(status, 200, "{receipt}");
-        let told = receipt["status"].as_str().expect("a status").to_owned();
-        *counts.entry(told).or_default() += 1;
+        let answer = receipt["status"].as_str().expect("a status").to_owned();
+        *counts.entry(answer).or_default() += 1;
     }
     counts
 }
 
 /// Advances the clock by half seconds until `count` of the payments have this status.
 async fn until(engine: &TestEngine, payments: &[String], wanted: &str, count: usize) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let found = statuses(engine, payments).await;
         if found.get(wanted) == Some(&count) {
@@ -135,14 +135,14 @@ async fn until(engine: &TestEngine, payments: &[String], wanted: &str, count: us
 
 /// The most queries for one transaction in this many seconds: after one second, then with doubling pauses of up to ten
 /// minutes.
-fn looks_at_most(seconds: u64) -> u64 {
+fn max_queries(seconds: u64) -> u64 {
     u64::from((seconds + 1).ilog2()) + seconds / 600 + 1
 }
 
 #[tokio::test]
 async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
     let chain = Arc::new(Mined::default());
-    let mut setup = quick();
+    let mut setup = unlimited_in_memory();
     setup.chains.insert(BASE, Arc::clone(&chain) as _);
     let clock: Arc<ManualClock> = Arc::clone(&setup.clock);
     let (engine, liar) = engine_with(setup, POLICY, "hmac").await;
@@ -167,10 +167,10 @@ async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
         tokio::task::yield_now().await;
     }
     // False reports cost the node few queries: for few transactions, with growing pauses.
-    let in_vain = chain.asked_in_vain();
-    assert_eq!(in_vain.len(), CHECKS_PER_AGENT);
-    let most = in_vain.iter().max().copied().unwrap_or_default();
-    assert!((2..=looks_at_most(seconds())).contains(&most), "{most} in {} s", seconds());
+    let failed = chain.failed_queries();
+    assert_eq!(failed.len(), CHECKS_PER_AGENT);
+    let most = failed.iter().max().copied().unwrap_or_default();
+    assert!((2..=max_queries(seconds())).contains(&most), "{most} in {} s", seconds());
     // After a day the checks stop, and none of these payments ever counted as paid.
     clock.advance(u64::try_from(CHECK_LASTS_MS).unwrap());
     until(&engine, &false_ones, "payment-refuted", CHECKS_PER_AGENT).await;

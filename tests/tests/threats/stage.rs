@@ -23,7 +23,7 @@ use sha2::Sha256;
 pub(crate) const POLICY: &str = "--day 1000 --txn 10 --auto 0.5";
 
 /// No rate limit, and a journal in memory.
-pub(crate) fn quick() -> Setup {
+pub(crate) fn unlimited_in_memory() -> Setup {
     Setup { store: Some(Box::new(MemoryStore::default())), settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }
 }
 
@@ -37,13 +37,13 @@ pub(crate) async fn engine_with(setup: Setup, policy: &str, auth: &str) -> (Test
 
 /// A response with everything that the caller sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct FullResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Heard {
+impl FullResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
@@ -54,33 +54,33 @@ impl Heard {
 }
 
 /// Sends one request with these headers from this machine.
-pub(crate) async fn hear(
+pub(crate) async fn send(
     engine: &TestEngine,
     call: (&str, &str),
     headers: &[(&str, &str)],
     body: impl Into<Vec<u8>>,
-) -> Heard {
-    hear_from(engine, [127, 0, 0, 1], call, headers, body).await
+) -> FullResponse {
+    send_from(engine, [127, 0, 0, 1], call, headers, body).await
 }
 
 /// Sends one request from a new address, which has no failed proofs yet.
-pub(crate) async fn hear_from_afar(
+pub(crate) async fn send_from_new_address(
     engine: &TestEngine,
     call: (&str, &str),
     body: impl Into<Vec<u8>>,
-) -> Heard {
+) -> FullResponse {
     static MACHINES: AtomicU32 = AtomicU32::new(0);
     let [_, b, c, d] = MACHINES.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-    hear_from(engine, [10, b, c, d], call, &[], body).await
+    send_from(engine, [10, b, c, d], call, &[], body).await
 }
 
-async fn hear_from(
+async fn send_from(
     engine: &TestEngine,
     peer: [u8; 4],
     (method, path): (&str, &str),
     headers: &[(&str, &str)],
     body: impl Into<Vec<u8>>,
-) -> Heard {
+) -> FullResponse {
     let mut request = Request::builder().method(method).uri(path).header("host", "127.0.0.1");
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -90,10 +90,10 @@ async fn hear_from(
     let response =
         tower::ServiceExt::oneshot(engine.http.clone(), request).await.expect("answered");
     let status = response.status().as_u16();
-    let told = response.headers().iter();
-    let headers = told.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    let answer = response.headers().iter();
+    let headers = answer.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
     let body = to_bytes(response.into_body(), 1 << 20).await.expect("a body").to_vec();
-    Heard { status, headers, body }
+    FullResponse { status, headers, body }
 }
 
 /// Returns a proof over canonical text that the test wrote itself.
@@ -139,7 +139,7 @@ pub(crate) fn authorized(engine: &TestEngine) -> usize {
 }
 
 /// Returns the number of the newest journal entry; if it is unchanged, nothing was recorded.
-pub(crate) fn journal_end(engine: &TestEngine) -> u64 {
+pub(crate) fn journal_seq(engine: &TestEngine) -> u64 {
     engine.engine.core().view().state.seq
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn cases<'a>(file: &'a Value, list: &str, count: usize) -> &'a [Value
 }
 
 /// Runs tasks concurrently and returns their results.
-pub(crate) async fn at_once<T: Send + 'static, F>(tasks: impl IntoIterator<Item = F>) -> Vec<T>
+pub(crate) async fn run_all<T: Send + 'static, F>(tasks: impl IntoIterator<Item = F>) -> Vec<T>
 where
     F: Future<Output = T> + Send + 'static,
 {
@@ -177,10 +177,10 @@ pub(crate) fn shared<T>(value: T) -> Arc<T> {
 
 /// Registers an agent and gives it the policy `p`.
 pub(crate) async fn add_agent(operator: &mut Operator, name: &str, auth: &str) -> Agent {
-    let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
-    let Ok(Answer::Credentials(given)) = made.reply.result else { panic!("{name}") };
+    let created = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+    let Ok(Answer::Credentials(given)) = created.reply.result else { panic!("{name}") };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-    Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: auth == "bearer" }
+    Agent { id: given.agent_id, token: created.secret.expect("a token"), bearer: auth == "bearer" }
 }
 
 /// Creates the wallet, seed, address and policy of an engine process.

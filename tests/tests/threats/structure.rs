@@ -6,7 +6,7 @@ use bursar_tests::engine::TestEngine;
 use bursar_tests::offers::{BASE, PAY_TO, challenge, header, opened};
 use serde_json::{Value, json};
 
-use crate::stage::{authorized, engine_with, quick, terms};
+use crate::stage::{authorized, engine_with, unlimited_in_memory, terms};
 
 const POLICY: &str = "--day 1000 --txn 10 --auto 5";
 const THIEF: &str = "0x00000000000000000000000000000000DeaDBeef";
@@ -26,7 +26,7 @@ async fn sign(engine: &TestEngine, agent: &Agent, member: &str, value: Value) ->
 
 #[tokio::test]
 async fn t_16_only_the_challenge_itself_is_read() {
-    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     let mut signed = 0;
     for name in [
         "__proto__",
@@ -56,18 +56,18 @@ async fn t_16_only_the_challenge_itself_is_read() {
         ] {
             let mut offer = challenge(BASE, 12_000, &format!("https://a.example/{signed}"));
             offer.pointer_mut(pointer).unwrap()[name] = evil();
-            let told = if signed % 2 == 0 {
+            let answer = if signed % 2 == 0 {
                 sign(&engine, &agent, "x402_data", offer.clone()).await
             } else {
                 sign(&engine, &agent, "payment_required", json!(header(&offer))).await
             };
-            assert_eq!(told.0, 200, "{name} in {place}: {}", told.1);
+            assert_eq!(answer.0, 200, "{name} in {place}: {}", answer.1);
             signed += 1;
-            let terms = terms(&told.1);
+            let terms = terms(&answer.1);
             assert_eq!(terms["to"], PAY_TO, "{name} in {place}");
             assert_eq!(terms["value"], "12000", "{name} in {place}");
             // The echo is the original offer, unchanged.
-            let echo = opened(told.1["header_value"].as_str().unwrap());
+            let echo = opened(answer.1["header_value"].as_str().unwrap());
             assert_eq!(echo["accepted"], offer["accepts"][0], "{name} in {place}");
         }
     }
@@ -77,7 +77,7 @@ async fn t_16_only_the_challenge_itself_is_read() {
 /// Terms inside a challenge are ignored.
 #[tokio::test]
 async fn t_16_terms_inside_a_challenge_are_not_signed() {
-    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     let mut nonces = std::collections::BTreeSet::new();
     let theirs = json!({
         "from": THIEF, "to": THIEF, "value": "4000000", "validAfter": "0",
@@ -112,7 +112,7 @@ async fn t_16_terms_inside_a_challenge_are_not_signed() {
 
 #[tokio::test]
 async fn t_16_an_invalid_challenge_is_refused_without_a_record() {
-    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     let good = || challenge(BASE, 12_000, "https://a.example/");
     let with = |pointer: &str, value: Value| {
         let mut offer = good();

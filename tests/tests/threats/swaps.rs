@@ -24,7 +24,7 @@ type Change = fn(&mut Request);
 
 /// Where a fault changes the held requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum Target {
     /// The published state too: cards read from now on show the change.
     State,
     /// Only the input of the rules: every card still shows the original.
@@ -33,16 +33,16 @@ enum Reach {
 
 /// Changes every held request in memory while armed.
 #[derive(Debug, Default)]
-struct Swap(Mutex<Option<(Reach, Change)>>);
+struct Swap(Mutex<Option<(Target, Change)>>);
 
 impl Swap {
-    fn arm(&self, armed: Option<(Reach, Change)>) {
+    fn arm(&self, armed: Option<(Target, Change)>) {
         *self.0.lock().unwrap() = armed;
     }
 
-    fn change_if(&self, reach: Reach, state: &mut State) {
+    fn change_if(&self, target: Target, state: &mut State) {
         let armed = *self.0.lock().unwrap();
-        if let Some((_, change)) = armed.filter(|(wanted, _)| *wanted == reach) {
+        if let Some((_, change)) = armed.filter(|(wanted, _)| *wanted == target) {
             for request in Arc::make_mut(&mut state.held).values_mut() {
                 change(Arc::make_mut(request));
             }
@@ -53,13 +53,13 @@ impl Swap {
 impl MutatedRules for Swap {
     fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
         let mut state = state.clone();
-        self.change_if(Reach::Rules, &mut state);
+        self.change_if(Target::Rules, &mut state);
         bursar_domain::decide(&state, command)
     }
 
     fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         let touched = bursar_domain::apply(state, entry);
-        self.change_if(Reach::State, state);
+        self.change_if(Target::State, state);
         touched
     }
 }
@@ -106,27 +106,27 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
     let approve = format!("approve {} --yes --card {digest}", shown.id);
     let id: RequestId = shown.id.parse().unwrap();
     for (what, change) in CHANGES {
-        for reach in [Reach::Rules, Reach::State] {
+        for target in [Target::Rules, Target::State] {
             let mut operator = engine.operator();
             assert_eq!(waiting(&mut operator).await.card.unwrap().digest, digest, "{what}");
-            swap.arm(Some((reach, change)));
+            swap.arm(Some((target, change)));
             // More journal entries, so that the change is in the state. A dollar amount that differs from the
             // allowance's reservation stops the engine at the next entry.
             let mut stopped = false;
             for line in ["network disable 4663", "network enable 4663"] {
                 stopped |= operator.outcome(line).await.reply.result.is_err();
             }
-            assert_eq!(stopped, reach == Reach::State && what == "amount", "{what}, {reach:?}");
+            assert_eq!(stopped, target == Target::State && what == "amount", "{what}, {target:?}");
             let wanted = if stopped { Code::JournalFailed } else { Code::CardChanged };
             let refused = operator.refused(&approve).await;
-            assert_eq!(refused.code, wanted, "{what}, {reach:?}: {refused}");
+            assert_eq!(refused.code, wanted, "{what}, {target:?}: {refused}");
             let shown = digest.clone();
             let action = Action::Approve { id, shown, nonce: [1; 32], by: Client::Inside };
             let refused = engine.engine.core().act(action).await.unwrap_err();
-            assert_eq!(refused.code, wanted, "{what}, {reach:?}: {refused}");
+            assert_eq!(refused.code, wanted, "{what}, {target:?}: {refused}");
             let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
             assert_eq!((&polled["status"], authorized(&engine)), (&json!("pending"), 0), "{what}");
-            assert_eq!(polled.get("header_value"), None, "{what}, {reach:?}");
+            assert_eq!(polled.get("header_value"), None, "{what}, {target:?}");
             // The journal has the original request, and so does the restarted engine.
             swap.arm(None);
             engine = engine.restart(setup(Arc::clone(&clock))).await;

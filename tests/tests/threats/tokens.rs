@@ -16,7 +16,7 @@ use bursar_x402::typed_data::TokenDomain;
 use serde_json::{Value, json};
 
 use crate::node::Node;
-use crate::stage::{POLICY, authorized, engine_with, offer_with, quick, terms, vectors};
+use crate::stage::{POLICY, authorized, engine_with, offer_with, unlimited_in_memory, terms, vectors};
 
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 const USDC_OF_THE_TEST_NETWORK: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
@@ -56,7 +56,7 @@ async fn t_11_a_token_is_identified_by_its_address_alone() {
         .filter(|case| case["id"].as_str().unwrap().starts_with("conf-"))
         .collect();
     assert_eq!(looks_alike.len(), 10);
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let mut operator = engine.operator();
     operator.must("network enable 84532").await;
     let mut reasons = Vec::new();
@@ -105,7 +105,7 @@ async fn t_11_a_token_is_identified_by_its_address_alone() {
 
 #[tokio::test]
 async fn t_11_decimals_and_symbols_in_an_offer_are_ignored() {
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let mut operator = engine.operator();
     for (n, (atoms, decimals)) in
         [(12_000, json!(18)), (499_999, json!(0)), (12_000, json!("18")), (12_000, json!(-6))]
@@ -124,8 +124,8 @@ async fn t_11_decimals_and_symbols_in_an_offer_are_ignored() {
         assert_eq!(status, 200, "{decimals}: {answer}");
         assert_eq!(terms(&answer)["value"], atoms.to_string());
     }
-    let (_, told) = engine.post("/mandate", &agent.read(engine.now_s())).await;
-    assert_eq!(told["spent_today_micro"], 12_000 * 3 + 499_999);
+    let (_, reply) = engine.post("/mandate", &agent.read(engine.now_s())).await;
+    assert_eq!(reply["spent_today_micro"], 12_000 * 3 + 499_999);
     // Prices count in atoms whatever the decimals claim, and a token without a price is refused.
     for (atoms, asset, decimals, wanted) in [
         (600_000, USDC, json!(18), (202, "APPROVAL_REQUIRED")),
@@ -160,7 +160,7 @@ async fn hold(
 
 #[tokio::test]
 async fn t_13_an_approval_is_bound_to_the_card_shown() {
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let mut operator = engine.operator();
     let other = "0x00000000000000000000000000000000DeaDBeef";
     let (mine, theirs) =
@@ -201,9 +201,9 @@ async fn t_13_an_approval_is_bound_to_the_card_shown() {
 
 #[tokio::test]
 async fn t_13_an_invalid_payee_is_refused_at_intake() {
-    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
-    let (_, told) = engine.post("/mandate", &agent.read(engine.now_s())).await;
-    let own = told["wallet_address"].as_str().unwrap();
+    let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
+    let (_, reply) = engine.post("/mandate", &agent.read(engine.now_s())).await;
+    let own = reply["wallet_address"].as_str().unwrap();
     let zero = format!("0x{}", "0".repeat(40));
     for (n, pay_to) in [
         &zero,
@@ -227,8 +227,8 @@ async fn t_13_an_invalid_payee_is_refused_at_intake() {
             let header = offer_with(atoms, n, |offer| offer["accepts"][0]["payTo"] = json!(pay_to));
             let (status, answer) =
                 engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
-            let told = (status, answer["code"].as_str().unwrap_or_default());
-            assert_eq!(told, (400, "INVALID_PAYMENT_DATA"), "{pay_to}: {answer}");
+            let reply = (status, answer["code"].as_str().unwrap_or_default());
+            assert_eq!(reply, (400, "INVALID_PAYMENT_DATA"), "{pay_to}: {answer}");
         }
     }
     assert_eq!((authorized(&engine), waiting(&mut engine.operator()).await.len()), (0, 0));
@@ -236,7 +236,7 @@ async fn t_13_an_invalid_payee_is_refused_at_intake() {
 
 #[tokio::test]
 async fn t_46_a_token_contract_is_queried_at_most_once_a_day() {
-    let clock = quick().clock;
+    let clock = unlimited_in_memory().clock;
     let node = Node::start(&clock, BASE.0).await;
     let (engine, agent) = engine_with(node.setup(), POLICY, "hmac").await;
     let pay = async |n: usize| {

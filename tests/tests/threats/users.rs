@@ -10,7 +10,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::process::{EngineProcess, Start};
 
 use crate::stage::{POLICY, set_up_wallet, add_agent};
-use crate::wire::Kept;
+use crate::wire::KeepAlive;
 
 /// An account that owns nothing.
 const NOBODY: u32 = 65_534;
@@ -73,9 +73,9 @@ fn intrude(paths: &[String]) -> Vec<(String, String)> {
     let mut command = Command::new("python3");
     command.args(["-c", INTRUDER]).args(paths).uid(NOBODY).gid(NOBODY).current_dir("/");
     let output = command.output().unwrap_or_else(|error| panic!("python3 is missing: {error}"));
-    let told = String::from_utf8(output.stdout).expect("text");
+    let answer = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = told.lines().map(|line| line.split_once('\t').expect("two columns"));
+    let lines = answer.lines().map(|line| line.split_once('\t').expect("two columns"));
     lines.map(|(what, end)| (what.to_owned(), end.to_owned())).collect()
 }
 
@@ -90,7 +90,7 @@ fn mode_of(line: &str) -> Option<u32> {
 }
 
 /// Returns call, path and new mode of a strace line that creates or changes a path in `folder`.
-fn made<'a>(line: &'a str, folder: &str, before: &[&'a str]) -> Option<(&'a str, &'a str, u32)> {
+fn created_or_changed<'a>(line: &'a str, folder: &str, before: &[&'a str]) -> Option<(&'a str, &'a str, u32)> {
     let (call, arguments) = line.split_once(' ')?.1.trim_start().split_once('(')?;
     let path = arguments.split(['"', '<', '>']).find(|part| part.starts_with(folder))?;
     let mode = match call {
@@ -124,7 +124,7 @@ async fn t_25_no_file_is_accessible_to_others_even_for_a_moment() {
     let folder = folder.to_str().unwrap();
     let mut born = BTreeSet::new();
     for (at, line) in lines.iter().enumerate() {
-        let Some((call, path, mode)) = made(line, folder, &lines[..at]) else { continue };
+        let Some((call, path, mode)) = created_or_changed(line, folder, &lines[..at]) else { continue };
         // Opening an existing file again does not create it.
         if born.insert(path) || !call.starts_with("open") {
             assert_eq!(mode & 0o077, 0, "{line}");
@@ -155,7 +155,7 @@ async fn t_25_another_account_cannot_read_write_or_connect() {
     // A second save, so that the previous copy exists.
     add_agent(&mut operator, "other", "hmac").await;
     let body = agent.ask(jiff::Timestamp::now().as_second(), &offer(1_000, 1), None);
-    let paid = Kept::open(&engine.url).ask("POST", "/sign", body.to_string().as_bytes());
+    let paid = KeepAlive::open(&engine.url).ask("POST", "/sign", body.to_string().as_bytes());
     assert_eq!(paid.0, 200);
 
     let all = paths(&folder);
@@ -213,8 +213,8 @@ fn t_25_the_socket_rejects_other_accounts_whatever_its_mode() {
         command.args(["-c", CALLER]).arg(&socket).uid(account).gid(account).current_dir("/");
         let output = command.output().expect("python3");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let told = String::from_utf8(output.stdout).expect("text");
-        told.trim().parse::<usize>().expect("a number")
+        let answer = String::from_utf8(output.stdout).expect("text");
+        answer.trim().parse::<usize>().expect("a number")
     };
     assert_eq!(call(NOBODY), 0, "a stranger hears nothing");
     assert!(call(0) > 0, "our own account is answered");

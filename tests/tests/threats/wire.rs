@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// Timeout of a read.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn address(url: &str) -> &str {
     url.strip_prefix("http://").expect("a URL of an engine")
@@ -20,7 +20,7 @@ fn request(host: &str, (method, path): (&str, &str), headers: &str, body: &[u8])
 /// Sends one request on a new connection; returns every byte of the answer except the time in `date`.
 pub(crate) fn exchange(url: &str, method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address(url)).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("set");
     let headers = format!("{headers}connection: close\r\n");
     let bytes = request(address(url), (method, path), &headers, body);
     // A server may answer and close before it has read everything.
@@ -42,15 +42,15 @@ fn without_date(answer: &[u8]) -> Vec<u8> {
 
 /// A kept-alive connection that returns status and body of each answer.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeepAlive {
     stream: TcpStream,
     host: String,
 }
 
-impl Kept {
+impl KeepAlive {
     pub(crate) fn open(url: &str) -> Self {
         let stream = TcpStream::connect(address(url)).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("set");
         Self { stream, host: address(url).to_owned() }
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) const MIB: usize = 1 << 20;
 /// A request body with the expected status and code.
-pub(crate) struct Line {
+pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) body: Vec<u8>,
     pub(crate) wanted: (u16, &'static str),
@@ -24,7 +24,7 @@ const TOO_LARGE: (u16, &str) = (413, "PAYLOAD_TOO_LARGE");
 
 struct Table<'a> {
     agent: &'a Agent,
-    lines: Vec<Line>,
+    lines: Vec<Case>,
 }
 
 impl Table<'_> {
@@ -40,7 +40,7 @@ impl Table<'_> {
     }
 
     fn raw(&mut self, name: &str, body: impl Into<Vec<u8>>, wanted: (u16, &'static str)) {
-        self.lines.push(Line { name: name.to_owned(), body: body.into(), wanted });
+        self.lines.push(Case { name: name.to_owned(), body: body.into(), wanted });
     }
 
     /// Adds a body with these members next to agent and signature.
@@ -49,7 +49,7 @@ impl Table<'_> {
     }
 
     /// Adds a valid payment with extra members.
-    fn beside(&mut self, name: &str, members: &str, wanted: (u16, &'static str)) {
+    fn with_payment(&mut self, name: &str, members: &str, wanted: (u16, &'static str)) {
         let header = STANDARD.encode(self.offer().to_string());
         self.with(name, &format!("\"payment_required\":\"{header}\",{members}"), wanted);
     }
@@ -76,12 +76,12 @@ fn nested(levels: usize) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-pub(crate) fn table(agent: &Agent) -> Vec<Line> {
+pub(crate) fn table(agent: &Agent) -> Vec<Case> {
     let mut table = Table { agent, lines: Vec::new() };
     headers(&mut table);
     challenges(&mut table);
     bodies(&mut table);
-    crowds(&mut table);
+    many_values(&mut table);
     table.lines
 }
 
@@ -186,7 +186,7 @@ fn challenges(table: &mut Table<'_>) {
 fn bodies(table: &mut Table<'_>) {
     for (bytes, wanted) in [(4096, PAID), (4097, BAD_REQUEST)] {
         let url = format!("https://api.example.com/{}", "u".repeat(bytes - 24));
-        table.beside(
+        table.with_payment(
             &format!("{bytes} bytes of request_url"),
             &format!("\"request_url\":\"{url}\""),
             wanted,
@@ -194,10 +194,10 @@ fn bodies(table: &mut Table<'_>) {
     }
     for (levels, wanted) in [(126, PAID), (127, BAD_JSON), (100_000, BAD_JSON)] {
         let nested = format!("\"x\":{}{}", "[".repeat(levels), "]".repeat(levels));
-        table.beside(&format!("{} levels of body", levels + 1), &nested, wanted);
+        table.with_payment(&format!("{} levels of body", levels + 1), &nested, wanted);
     }
     for (bytes, wanted) in [(MIB, PAID), (MIB + 1, TOO_LARGE)] {
-        table.beside(&format!("{bytes} bytes of body"), "\"x\":\"\"", wanted);
+        table.with_payment(&format!("{bytes} bytes of body"), "\"x\":\"\"", wanted);
         let line = table.lines.last_mut().unwrap();
         let room = bytes - line.body.len();
         let end = line.body.split_off(line.body.len() - 2);
@@ -206,7 +206,7 @@ fn bodies(table: &mut Table<'_>) {
         assert_eq!(line.body.len(), bytes);
     }
     for (digits, wanted) in [(4300, PAID), (4301, BAD_JSON)] {
-        table.beside(&format!("{digits} digits"), &format!("\"x\":{}", "9".repeat(digits)), wanted);
+        table.with_payment(&format!("{digits} digits"), &format!("\"x\":{}", "9".repeat(digits)), wanted);
     }
     for (name, member) in [
         ("a key twice", "\"x\":1,\"x\":1"),
@@ -226,7 +226,7 @@ fn bodies(table: &mut Table<'_>) {
         ("a plus", "\"x\":+1"),
         ("hexadecimal", "\"x\":0x1"),
     ] {
-        table.beside(name, member, BAD_JSON);
+        table.with_payment(name, member, BAD_JSON);
     }
     let good = table.offer();
     let good = format!("{{{},\"x402_data\":{good}}}", table.open());
@@ -247,7 +247,7 @@ fn bodies(table: &mut Table<'_>) {
 }
 
 /// As many small values as a mebibyte holds: input that is small on the wire must not become large in memory.
-fn crowds(table: &mut Table<'_>) {
+fn many_values(table: &mut Table<'_>) {
     let fill = |item: &str| {
         let room = MIB - 2_000;
         let mut text = String::with_capacity(room);
@@ -262,20 +262,20 @@ fn crowds(table: &mut Table<'_>) {
         let count = crowd.len() / item.len();
         let inside = format!("\"x402_data\":{{\"x402Version\":2,\"accepts\":[{crowd}]}}");
         table.with(&format!("{count} offers {item}"), &inside, BAD_JSON);
-        table.beside(&format!("{count} times {item}"), &format!("\"x\":[{crowd}]"), BAD_JSON);
+        table.with_payment(&format!("{count} times {item}"), &format!("\"x\":[{crowd}]"), BAD_JSON);
     }
     // At the bound and one above it. Body, agent, signature, payment header and list count as values too.
     let room = BODY_VALUES - 5;
     for (count, wanted) in [(room, PAID), (room + 1, BAD_JSON)] {
         let zeros = vec!["0"; count].join(",");
-        table.beside(&format!("{count} values"), &format!("\"x\":[{zeros}]"), wanted);
+        table.with_payment(&format!("{count} values"), &format!("\"x\":[{zeros}]"), wanted);
     }
     let mut keys = String::new();
     for n in 0..90_000 {
         keys.push_str(&format!("\"{n:05}\":0,"));
     }
     keys.pop();
-    table.beside("90,000 keys", &format!("\"x\":{{{keys}}}"), BAD_JSON);
+    table.with_payment("90,000 keys", &format!("\"x\":{{{keys}}}"), BAD_JSON);
     let twins = format!("{},\"00000\":1", keys);
-    table.beside("90,000 keys and a twin", &format!("\"x\":{{{twins}}}"), BAD_JSON);
+    table.with_payment("90,000 keys and a twin", &format!("\"x\":{{{twins}}}"), BAD_JSON);
 }

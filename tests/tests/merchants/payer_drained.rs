@@ -4,7 +4,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use serde_json::json;
 
-use crate::market::{Market, PURSE};
+use crate::market::{Market, PAYER_BALANCE};
 use crate::merchant::Kind;
 
 sol! {
@@ -29,7 +29,7 @@ async fn a_payer_that_empties_its_purse_before_the_block_receives_nothing() {
         let mined = market.mined().await;
         let empty = async {
             market.until_broadcast(mined).await;
-            let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(PURSE) };
+            let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(PAYER_BALANCE) };
             let price = U256::from(10).pow(U256::from(12));
             let transfer = json!({
                 "from": payer, "to": paid.terms.token, "gas": "0x30d40", "maxFeePerGas": price,
@@ -38,12 +38,12 @@ async fn a_payer_that_empties_its_purse_before_the_block_receives_nothing() {
             market.chain.request("eth_sendTransaction", json!([transfer])).await.expect("sent");
             market.chain.mine(1).await.expect("mined");
         };
-        let (shown, ()) = tokio::join!(merchant.show(&header), empty);
+        let (answer, ()) = tokio::join!(merchant.pay(&header), empty);
         market.chain.set_automine(true).await.expect("set");
         // The facilitator reports a failed transaction only when its block is final.
         market.chain.mine(FINAL).await.expect("mined");
-        let shown = market.until_final(merchant, &header, shown).await;
-        assert!(!shown.delivered, "{:?}", merchant.kind);
+        let answer = market.until_final(merchant, &header, answer).await;
+        assert!(!answer.delivered, "{:?}", merchant.kind);
         assert_eq!(market.charges().await, 0, "{:?}", merchant.kind);
     }
     market.settle_down().await;

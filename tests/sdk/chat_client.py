@@ -1,6 +1,6 @@
 """Whoever asks a model in Python: OpenAI's own client, with the payments of PyPI's x402.
 
-usage: thinker.py <base URL> <key>
+usage: chat_client.py <base URL> <key>
 
 Prints READY, then takes an order on each line:
   { "ask": "models" | "chat" | "stream", "by": "unpaid" | "sync" | "async", "text", "header"? }

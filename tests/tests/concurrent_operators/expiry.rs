@@ -49,7 +49,7 @@ async fn a_request_that_expires_during_a_decision_is_decided_or_expired() {
         assert_eq!(stage.allowance(), (Usd::dollars(spent), Usd::ZERO));
         assert_eq!(stage.waiting(), 0);
     }
-    for (id, kinds) in stage.told().await {
+    for (id, kinds) in stage.entry_kinds().await {
         let ends = ["payment.approved", "payment.denied", "payment.expired"];
         let ended = kinds.iter().filter(|kind| ends.contains(&kind.as_str())).count();
         assert_eq!(ended, 1, "{id}: {kinds:?}");

@@ -41,7 +41,7 @@ pub(crate) enum Choice {
 }
 
 /// The result of one operator's decision.
-pub(crate) type Fared = Result<Choice, Fault>;
+pub(crate) type DecisionResult = Result<Choice, Fault>;
 
 /// Draws a decision.
 pub(crate) fn choice(dice: &mut Dice) -> Choice {
@@ -55,7 +55,7 @@ pub(crate) struct Stage {
     operators: Vec<Operator>,
     /// How often each request was signed.
     signed: Arc<Mutex<BTreeMap<RequestId, usize>>>,
-    asked: u64,
+    requests_sent: u64,
 }
 
 impl Stage {
@@ -85,19 +85,19 @@ impl Stage {
         for operator in &mut operators {
             operator.asking = Asking::Agreed;
         }
-        Self { engine, agent, operators, signed, asked: 0 }
+        Self { engine, agent, operators, signed, requests_sent: 0 }
     }
 
     /// Creates a held payment and returns it as the console sees it.
     pub(crate) async fn hold(&mut self, usd: u32) -> RequestAnswer {
-        self.asked += 1;
+        self.requests_sent += 1;
         let body = self.agent.ask(
             self.engine.now_s(),
-            &offer(u64::from(usd) * 1_000_000, self.asked),
+            &offer(u64::from(usd) * 1_000_000, self.requests_sent),
             None,
         );
-        let (status, told) = self.engine.post("/sign", &body).await;
-        assert_eq!(status, 202, "{told}");
+        let (status, answer) = self.engine.post("/sign", &body).await;
+        assert_eq!(status, 202, "{answer}");
         let Answer::Requests { mut requests } = self.operators[0].must("requests").await else {
             panic!("no requests")
         };
@@ -106,34 +106,34 @@ impl Stage {
     }
 
     /// One operator decides alone.
-    pub(crate) async fn decide(&mut self, who: usize, what: Choice, on: &RequestAnswer) -> Fared {
-        fare(&mut self.operators[who], order(who, what, on), what).await
+    pub(crate) async fn decide(&mut self, who: usize, what: Choice, on: &RequestAnswer) -> DecisionResult {
+        decide_with(&mut self.operators[who], order(who, what, on), what).await
     }
 
-    /// All three decide concurrently with `meanwhile`.
+    /// All three decide concurrently with `during_race`.
     pub(crate) async fn race(
         &mut self,
         choices: [Choice; 3],
         on: &RequestAnswer,
-        meanwhile: impl FnOnce() + Send + 'static,
-    ) -> Vec<Fared> {
+        during_race: impl FnOnce() + Send + 'static,
+    ) -> Vec<DecisionResult> {
         let start = Arc::new(Barrier::new(4));
         let mut running = Vec::new();
         for (who, (mut operator, what)) in self.operators.drain(..).zip(choices).enumerate() {
             let (start, order) = (Arc::clone(&start), order(who, what, on));
             running.push(tokio::spawn(async move {
                 start.wait().await;
-                let fared = fare(&mut operator, order, what).await;
-                (operator, fared)
+                let result = decide_with(&mut operator, order, what).await;
+                (operator, result)
             }));
         }
         start.wait().await;
-        meanwhile();
+        during_race();
         let mut ends = Vec::new();
         for one in running {
-            let (operator, fared) = one.await.expect("no task panics");
+            let (operator, result) = one.await.expect("no task panics");
             self.operators.push(operator);
-            ends.push(fared);
+            ends.push(result);
         }
         ends
     }
@@ -162,22 +162,22 @@ impl Stage {
     }
 
     /// Returns the kinds of journal entries of each request, in order. Freezes the agents.
-    pub(crate) async fn told(&mut self) -> BTreeMap<String, Vec<String>> {
+    pub(crate) async fn entry_kinds(&mut self) -> BTreeMap<String, Vec<String>> {
         // Signatures are recorded after their answer, but before the next decision.
         self.operators[0].must("freeze").await;
-        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut before = u64::MAX;
         while before > 1 {
             let page = self.operators[0].must(&format!("activity --before {before}")).await;
             let Answer::Activity(ActivityAnswer { entries, .. }) = page else { panic!("{page:?}") };
-            before = entries.last().expect("entry 1 is not told yet").seq;
+            before = entries.last().expect("entry 1 is not listed yet").seq;
             for ActivityRow { kind, request, .. } in entries {
                 if let Some(id) = request {
-                    told.entry(id).or_default().insert(0, kind.to_string());
+                    kinds.entry(id).or_default().insert(0, kind.to_string());
                 }
             }
         }
-        told
+        kinds
     }
 }
 
@@ -196,7 +196,7 @@ fn order(who: usize, what: Choice, on: &RequestAnswer) -> Order {
     }
 }
 
-async fn fare(operator: &mut Operator, order: Order, what: Choice) -> Fared {
+async fn decide_with(operator: &mut Operator, order: Order, what: Choice) -> DecisionResult {
     let outcome = operator.give(order).await.expect("the link holds");
     outcome.reply.result.map(|answer| {
         let Answer::Decided(decided) = answer else { panic!("{answer:?}") };

@@ -14,11 +14,11 @@ async fn a_second_decision_is_refused_with_the_first_deciders_name_and_time() {
         for (what, verb) in [(Choice::Approve, "approved"), (Choice::Deny, "denied")] {
             let held = stage.hold(1).await;
             stage.decide(first, what, &held).await.expect("nobody was faster");
-            let told = format!("{} was {verb} by {name} at 2026-01-01T00:00:00", &held.id[..8]);
+            let answer = format!("{} was {verb} by {name} at 2026-01-01T00:00:00", &held.id[..8]);
             for (second, again) in [(0, Choice::Approve), (1, Choice::Deny), (2, what)] {
                 let fault = stage.decide(second, again, &held).await.expect_err("too late");
                 assert_eq!(fault.code, Code::AlreadyDecided);
-                assert!(fault.message.starts_with(&told), "{fault}, and not: {told}");
+                assert!(fault.message.starts_with(&answer), "{fault}, and not: {answer}");
             }
         }
     }
@@ -31,8 +31,8 @@ async fn an_engine_that_was_restarted_knows_who_decided_and_why() {
     let agent = engine.add_agent("bot", "bearer").await;
     let mut ids = Vec::new();
     for n in 0..3 {
-        let (_, told) = engine.post("/sign", &agent.ask(engine.now_s(), &offer(1, n), None)).await;
-        ids.push(told["request_id"].as_str().unwrap().to_owned());
+        let (_, answer) = engine.post("/sign", &agent.ask(engine.now_s(), &offer(1, n), None)).await;
+        ids.push(answer["request_id"].as_str().unwrap().to_owned());
     }
     let mut operator = engine.operator();
     operator.must(&format!("approve {} --yes", ids[0])).await;
@@ -41,7 +41,7 @@ async fn an_engine_that_was_restarted_knows_who_decided_and_why() {
     operator.refused(&format!("approve {} --yes", ids[2])).await;
     let engine = engine.restart(Setup::default()).await;
     let mut operator = engine.operator();
-    for (id, told) in ids.iter().zip([
+    for (id, answer) in ids.iter().zip([
         "approved by the engine's own console at 2026-01-01T00:00:00Z.",
         "denied by the engine's own console at 2026-01-01T00:00:00Z: too \\u{202e}dear.",
         "refused at 2026-01-01T00:00:00Z: The agent's policy does not allow payments.",
@@ -49,7 +49,7 @@ async fn an_engine_that_was_restarted_knows_who_decided_and_why() {
         for line in [format!("approve {id} --yes"), format!("deny {id}")] {
             let fault = operator.refused(&line).await;
             assert_eq!(fault.code, Code::AlreadyDecided);
-            assert_eq!(fault.message, format!("{} was {told}", &id[..8]));
+            assert_eq!(fault.message, format!("{} was {answer}", &id[..8]));
         }
     }
 }

@@ -87,11 +87,11 @@ fn version_2_is_paid_once_and_reported_with_either_proof() {
         let (wallet, shop) = (willing(agent.clone(), "PAYMENT-SIGNATURE"), shop());
         let url = format!("{}/a b?q=é", shop.url);
         let arguments = ["pay", &url, "--data", "{\"n\":1}", "--header", "X-Mine: 7"];
-        let (exit, told) = helper(&wallet.url, &agent, &arguments);
-        assert_eq!((exit, &told["http"], &told["status"]), (0, &json!(200), &json!("success")));
-        assert_eq!(told["transaction_id"], "tx-0");
-        assert_eq!((&told["tx_hash"], &told["reported"]), (&json!(TX), &json!("settled")));
-        assert_eq!(told["body"], json!({ "goods": "yours" }));
+        let (exit, answer) = helper(&wallet.url, &agent, &arguments);
+        assert_eq!((exit, &answer["http"], &answer["status"]), (0, &json!(200), &json!("success")));
+        assert_eq!(answer["transaction_id"], "tx-0");
+        assert_eq!((&answer["tx_hash"], &answer["reported"]), (&json!(TX), &json!("settled")));
+        assert_eq!(answer["body"], json!({ "goods": "yours" }));
 
         let asks = wallet.seen();
         assert_eq!(paths(&wallet), ["/sign", "/callback"]);
@@ -129,8 +129,8 @@ fn version_1_sends_the_body_unchanged_and_the_header_of_the_answer() {
     for bearer in [false, true] {
         let agent = agent(bearer);
         let wallet = willing(agent.clone(), "X-PAYMENT");
-        let (exit, told) = helper(&wallet.url, &agent, &["pay", &shop.url]);
-        assert_eq!((exit, &told["tx_hash"], &told["body"]), (0, &json!(TX), &json!("goods")));
+        let (exit, answer) = helper(&wallet.url, &agent, &["pay", &shop.url]);
+        assert_eq!((exit, &answer["tx_hash"], &answer["body"]), (0, &json!(TX), &json!("goods")));
         let ask = wallet.seen()[0].json();
         assert_eq!((&ask["x402_data"], ask.get("payment_required")), (&body, None));
         assert_eq!(shop.seen().last().unwrap().header("x-payment"), Some("paid-0"));
@@ -147,8 +147,8 @@ fn a_lost_answer_is_asked_for_with_the_same_bytes() {
             ("/sign", 1) => Some(reply(503, &busy)),
             _ => Some(signed("PAYMENT-SIGNATURE", n)),
         });
-        let (exit, told) = helper(&wallet.url, &agent, &["pay", &shop().url]);
-        assert_eq!((exit, &told["transaction_id"]), (0, &json!("tx-2")));
+        let (exit, answer) = helper(&wallet.url, &agent, &["pay", &shop().url]);
+        assert_eq!((exit, &answer["transaction_id"]), (0, &json!("tx-2")));
         let [first, second, third, callback] = &wallet.seen()[..] else { panic!() };
         assert_eq!((&first.body, &second.body), (&second.body, &third.body));
         assert_eq!(callback.path, "/callback");
@@ -188,13 +188,13 @@ fn a_payment_header_follows_no_redirect_and_an_unpaid_request_none_to_another_or
         })
     });
     let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
-    let (exit, told) = helper(&wallet.url, &agent, &["pay", &format!("{}/away", shop.url)]);
-    assert_eq!((exit, &told["http"], &told["location"]), (1, &json!(307), &json!(elsewhere)));
-    assert_eq!(told["transaction_id"], Value::Null);
+    let (exit, answer) = helper(&wallet.url, &agent, &["pay", &format!("{}/away", shop.url)]);
+    assert_eq!((exit, &answer["http"], &answer["location"]), (1, &json!(307), &json!(elsewhere)));
+    assert_eq!(answer["transaction_id"], Value::Null);
     assert_eq!(wallet.seen(), []);
 
-    let (exit, told) = helper(&wallet.url, &agent, &["pay", &format!("{}/moved", shop.url)]);
-    assert_eq!((exit, &told["http"], &told["transaction_id"]), (1, &json!(307), &json!("tx-0")));
+    let (exit, answer) = helper(&wallet.url, &agent, &["pay", &format!("{}/moved", shop.url)]);
+    assert_eq!((exit, &answer["http"], &answer["transaction_id"]), (1, &json!(307), &json!("tx-0")));
     assert_eq!(wallet.seen()[0].json()["request_url"], format!("{}/here", shop.url));
     assert_eq!(paths(&shop), ["/away", "/moved", "/here", "/here"]);
     assert_eq!(other.seen(), []);
@@ -212,16 +212,16 @@ fn refusals_carry_the_wallets_code() {
             _ => Some(reply(200, &poll)),
         });
         let arguments = ["pay", &shop().url, "--poll", "0.01"];
-        let (exit, told) = helper(&wallet.url, &agent, &arguments);
-        assert_eq!((exit, &told["status"]), (1, &json!("error")));
-        told
+        let (exit, answer) = helper(&wallet.url, &agent, &arguments);
+        assert_eq!((exit, &answer["status"]), (1, &json!("error")));
+        answer
     };
     let refused = json!({
         "status": "error", "code": "EXCEEDS_PER_REQUEST_MAX", "error": "Exceeds", "max_micro": 7,
     });
-    let told = code_of(403, refused, Value::Null);
-    assert_eq!((&told["code"], &told["max_micro"]), (&json!("EXCEEDS_PER_REQUEST_MAX"), &json!(7)));
-    assert_eq!((&told["http"], &told["error"]), (&json!(403), &json!("Exceeds")));
+    let answer = code_of(403, refused, Value::Null);
+    assert_eq!((&answer["code"], &answer["max_micro"]), (&json!("EXCEEDS_PER_REQUEST_MAX"), &json!(7)));
+    assert_eq!((&answer["http"], &answer["error"]), (&json!(403), &json!("Exceeds")));
     let pending = json!({ "status": "pending", "request_id": "7f3c" });
     for (poll, code) in [
         (json!({ "status": "rejected", "reason": "User rejected" }), "REQUEST_DENIED"),
@@ -234,8 +234,8 @@ fn refusals_carry_the_wallets_code() {
     ] {
         assert_eq!(code_of(202, pending.clone(), poll)["code"], code);
     }
-    let told = code_of(200, json!({ "status": "rejected", "reason": "no" }), Value::Null);
-    assert_eq!((&told["code"], &told["reason"]), (&json!("REQUEST_DENIED"), &json!("no")));
+    let answer = code_of(200, json!({ "status": "rejected", "reason": "no" }), Value::Null);
+    assert_eq!((&answer["code"], &answer["reason"]), (&json!("REQUEST_DENIED"), &json!("no")));
 }
 
 #[test]
@@ -255,21 +255,21 @@ fn the_helper_reports_why_a_purchase_is_impossible() {
         ("http://user:secret@127.0.0.1:9/", "WRONG_INPUT"),
     ];
     for (url, code) in cases {
-        let (exit, told) = helper(&wallet.url, &agent, &["pay", url]);
-        assert_eq!((exit, &told["code"]), (1, &json!(code)), "{url}");
+        let (exit, answer) = helper(&wallet.url, &agent, &["pay", url]);
+        assert_eq!((exit, &answer["code"]), (1, &json!(code)), "{url}");
     }
     assert_eq!(wallet.seen(), []);
-    let (exit, told) = helper(&wallet.url, &agent, &["pay", &rude.url]);
-    assert_eq!((exit, &told["code"]), (1, &json!("UNDELIVERED")));
+    let (exit, answer) = helper(&wallet.url, &agent, &["pay", &rude.url]);
+    assert_eq!((exit, &answer["code"]), (1, &json!("UNDELIVERED")));
     assert_eq!(
-        (&told["transaction_id"], &told["header_value"]),
+        (&answer["transaction_id"], &answer["header_value"]),
         (&json!("tx-0"), &json!("paid-0"))
     );
     let held = Peer::serve(|_seen, _n| {
         Some(reply(202, &json!({ "status": "pending", "request_id": "7f3c" })))
     });
-    let (exit, told) = helper(&held.url, &agent, &["wait", "7f3c", "--timeout", "0"]);
-    assert_eq!((exit, &told["code"], &told["request_id"]), (1, &json!("TIMEOUT"), &json!("7f3c")));
+    let (exit, answer) = helper(&held.url, &agent, &["wait", "7f3c", "--timeout", "0"]);
+    assert_eq!((exit, &answer["code"], &answer["request_id"]), (1, &json!("TIMEOUT"), &json!("7f3c")));
 }
 
 #[test]
@@ -285,9 +285,9 @@ fn all_other_calls_carry_a_valid_proof_and_keep_numbers_exact() {
             &["sign", "--payment-required", "e30=", "--idempotency-key", "k"],
         ];
         for call in calls {
-            let (exit, told) = helper(&wallet.url, &agent, call);
-            assert_eq!(exit, 0, "{told}");
-            assert!(call[0] == "sign" || told["limit"] == "0.1", "{told}");
+            let (exit, answer) = helper(&wallet.url, &agent, call);
+            assert_eq!(exit, 0, "{answer}");
+            assert!(call[0] == "sign" || answer["limit"] == "0.1", "{answer}");
         }
         assert_eq!(paths(&wallet), ["/mandate", "/balances", "/status", "/callback", "/sign"]);
         assert_eq!(wallet.seen()[4].json()["idempotency_key"], "k");
@@ -308,7 +308,7 @@ except ValueError as missing:
     print(json.dumps([repr(wallet), str(missing)]))
 "#;
     let agent = agent(true);
-    let told = script("http://127.0.0.1:9/", &agent, CODE, &[]);
-    assert_eq!(told[0], "Wallet('http://127.0.0.1:9', 'ABC123', auth_mode='bearer')");
-    assert_eq!(told[1], "the environment variable WALLET_URL is not set");
+    let answer = script("http://127.0.0.1:9/", &agent, CODE, &[]);
+    assert_eq!(answer[0], "Wallet('http://127.0.0.1:9', 'ABC123', auth_mode='bearer')");
+    assert_eq!(answer[1], "the environment variable WALLET_URL is not set");
 }

@@ -7,20 +7,20 @@ use bursar_domain::requests::Approver;
 
 use bursar_tests::dice::Dice;
 
-use crate::stage::{Choice, Fared, Stage, choice, names};
+use crate::stage::{Choice, DecisionResult, Stage, choice, names};
 
 const ROUNDS: usize = 1_000;
 
 /// Returns the winner and its decision; the others must have received both.
-fn winner(ends: &[Fared]) -> (usize, Choice) {
+fn winner(ends: &[DecisionResult]) -> (usize, Choice) {
     let won: Vec<(usize, Choice)> =
         ends.iter().enumerate().filter_map(|(who, end)| Some((who, *end.as_ref().ok()?))).collect();
     let [(who, what)] = won[..] else { panic!("{ends:?}") };
     let verb = if what == Choice::Approve { "approved" } else { "denied" };
     for fault in ends.iter().filter_map(|end| end.as_ref().err()) {
         assert_eq!(fault.code, Code::AlreadyDecided, "{fault}");
-        let told = format!(" was {verb} by {} at ", names()[who]);
-        assert!(fault.message.contains(&told), "{fault}, and not: {told}");
+        let answer = format!(" was {verb} by {} at ", names()[who]);
+        assert!(fault.message.contains(&answer), "{fault}, and not: {answer}");
     }
     (who, what)
 }
@@ -50,9 +50,9 @@ async fn of_three_concurrent_decisions_one_wins_and_the_others_learn_which() {
         assert_eq!(stage.waiting(), 0);
     }
     assert!(signed > 0 && signed < ROUNDS, "a mix of both");
-    let told = stage.told().await;
-    assert_eq!(told.len(), ROUNDS);
-    for (id, kinds) in told {
+    let answer = stage.entry_kinds().await;
+    assert_eq!(answer.len(), ROUNDS);
+    for (id, kinds) in answer {
         let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
         let whole = matches!(
             kinds[..],

@@ -20,9 +20,9 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use crate::stage::Lived;
+use crate::stage::UsedFolder;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A disk that fails one commit when armed.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
         assert_eq!(status, 200, "{answer}");
         // The signature's record is pending until the next commit; dropping that commit would leave a gap.
         let id: RequestId = answer["transaction_id"].as_str().unwrap().parse().unwrap();
-        timeout(PATIENCE, recorded(&engine, id)).await.expect("the signature is recorded");
+        timeout(TIMEOUT, recorded(&engine, id)).await.expect("the signature is recorded");
         let mut operator = engine.operator();
         if line == "wallet open" {
             operator.must("wallet lock").await;
@@ -68,7 +68,7 @@ async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
         engine.engine.stop().await;
         let store = RedbStore::open(&journal, Arc::new(NoFailpoints)).unwrap();
         let chain = verify_chain(&*store.reader(), None, |_entry| ());
-        assert!(chain.is_ok(), "{line}: what came later has a hole before it: {chain:?}");
+        assert!(chain.is_ok(), "{line}: the chain has a gap: {chain:?}");
         assert!(sealed.is_err(), "{line}: the seal was not written");
         let fault = after.expect_err("nothing is decided after a failed commit");
         assert_eq!(fault.code, Code::JournalFailed, "{line}");
@@ -90,14 +90,14 @@ async fn a_returned_header_can_be_polled_after_a_failed_commit() {
         let engine = Arc::clone(&engine);
         tokio::spawn(async move { engine.post("/sign", &body).await })
     };
-    let held_back = timeout(PATIENCE, asked.recv()).await.expect("in time").expect("a slip");
+    let held_back = timeout(TIMEOUT, asked.recv()).await.expect("in time").expect("a slip");
     let signed = engine.engine.vault().sign(held_back.slip).await;
     assert!(signed.is_ok(), "{signed:?}");
     // A commit fails between the signature and its record.
     faults.armed.store(true, Ordering::SeqCst);
     assert_eq!(engine.operator().refused("freeze").await.code, Code::JournalFailed);
     held_back.answer.send(signed).unwrap();
-    let (status, answer) = timeout(PATIENCE, asking).await.expect("in time").unwrap();
+    let (status, answer) = timeout(TIMEOUT, asking).await.expect("in time").unwrap();
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
     let path = format!("/sign/status/{}", answer["transaction_id"].as_str().unwrap());
     assert_eq!(engine.get(&path).await, (200, answer));
@@ -128,39 +128,39 @@ async fn a_wallet_whose_creation_failed_late_can_be_opened_or_created_again() {
         let engine = EngineProcess::start(&folder, &Start::default());
         let mut operator = engine.operator().await;
         let opened = operator.outcome("wallet open").await.reply.result;
-        let made = operator.outcome("wallet create main").await.reply.result;
+        let created = operator.outcome("wallet create main").await.reply.result;
         let file = folder.join("wallets/main.wallet");
-        let way_out = made.as_ref().err().is_some_and(|fault| {
+        let way_out = created.as_ref().err().is_some_and(|fault| {
             fault.message.contains(&file.display().to_string())
                 && fault.message.contains("move it away")
         });
-        assert!(opened.is_ok() || made.is_ok() || way_out, "{point}: {opened:?} {made:?}");
+        assert!(opened.is_ok() || created.is_ok() || way_out, "{point}: {opened:?} {created:?}");
     }
 }
 
 /// A lock overtakes a request on its way to the core. The request waits for a chain that the test controls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_overtaken_by_a_lock_leaves_a_trusted_journal() {
-    let lived = Lived::new().await;
+    let used = UsedFolder::new().await;
     let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let rpc = Some(format!("http://{}", node.local_addr().unwrap()));
     let start = Start { unlock: true, rpc, ..Start::default() };
-    let engine = EngineProcess::start(&lived.folder(), &start);
+    let engine = EngineProcess::start(&used.folder(), &start);
     let caller = AgentClient::to(&engine.url);
     // The offer names another token domain, which makes the engine ask the chain.
     let mut challenge = offers::challenge(BASE, 15_000, "https://api.example.com/late");
     challenge["accepts"][0]["extra"]["name"] = json!("Not The Dollar");
     let header = offers::header(&challenge);
-    let body = lived.agent.ask(jiff::Timestamp::now().as_second(), &header, None);
+    let body = used.agent.ask(jiff::Timestamp::now().as_second(), &header, None);
     let asking = {
         let caller = caller.clone();
         tokio::spawn(async move { caller.post("/sign", &body).await })
     };
-    let asked = timeout(PATIENCE, node.accept()).await.expect("the chain is asked").unwrap();
+    let asked = timeout(TIMEOUT, node.accept()).await.expect("the chain is asked").unwrap();
     let mut operator = engine.operator().await;
     operator.must("wallet lock").await;
     drop((asked, node));
-    let (status, bytes) = timeout(PATIENCE, asking).await.unwrap().unwrap().unwrap();
+    let (status, bytes) = timeout(TIMEOUT, asking).await.unwrap().unwrap().unwrap();
     let answer = json_or_null(&bytes);
     let opened = operator.outcome("wallet open").await.reply;
     assert!(opened.warnings.is_empty(), "answered {status} {answer}, then {:?}", opened.warnings);

@@ -1,6 +1,6 @@
 """Whoever asks a facilitator in Python: the clients of PyPI's x402, with nothing of ours in them.
 
-usage: clerk.py <facilitator>
+usage: facilitator_client.py <facilitator>
 
 Prints READY, then takes an order on each line and prints what the client made of the answer on one:
   { "ask": "supported" | "verify" | "settle", "by": "sync" | "async", "body": a request }  ->  its model, or { "error" }

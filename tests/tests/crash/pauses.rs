@@ -36,7 +36,7 @@ fn answer(mut stream: TcpStream) -> Option<(u16, Value)> {
     Some((status, json_or_null(body.as_bytes())))
 }
 
-async fn furnished(engine: &EngineProcess) -> Agent {
+async fn with_agent(engine: &EngineProcess) -> Agent {
     let mut operator = engine.operator().await;
     for line in [
         "wallet create main",
@@ -46,17 +46,17 @@ async fn furnished(engine: &EngineProcess) -> Agent {
     ] {
         operator.must(line).await;
     }
-    let made = operator.outcome("agent register a --auth hmac").await;
-    let Ok(bursar_core::answers::Answer::Credentials(given)) = made.reply.result else { panic!() };
+    let created = operator.outcome("agent register a --auth hmac").await;
+    let Ok(bursar_core::answers::Answer::Credentials(given)) = created.reply.result else { panic!() };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-    Agent { id: given.agent_id, token: made.secret.unwrap(), bearer: false }
+    Agent { id: given.agent_id, token: created.secret.unwrap(), bearer: false }
 }
 
 #[tokio::test]
 async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let home = tempfile::tempdir().unwrap();
     let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
-    let agent = furnished(&engine).await;
+    let agent = with_agent(&engine).await;
     let caller = AgentClient::to(&engine.url);
     let held = agent.ask(now_s(), &offer(600_000, 1), None);
     let (status, bytes) = caller.post("/sign", &held).await.unwrap();
@@ -71,12 +71,12 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let other = send(&engine, &agent.ask(now_s(), &offer(300_000, 3), None));
     engine.resume();
     let answers: Vec<_> = copies.into_iter().map(|copy| answer(copy).unwrap()).collect();
-    assert!(answers.iter().all(|told| *told == answers[0]), "{answers:?}");
+    assert!(answers.iter().all(|reply| *reply == answers[0]), "{answers:?}");
     // Next to the hold, the daily dollar covers one of the two; either may be read first.
-    let mut told = [answers[0].clone(), answer(other).unwrap()];
-    told.sort_by_key(|(status, _)| *status);
-    assert_eq!((told[0].0, &told[0].1["status"]), (200, &json!("success")), "{told:?}");
-    assert_eq!((told[1].0, &told[1].1["code"]), (429, &json!("EXCEEDS_DAILY_LIMIT")), "{told:?}");
+    let mut reply = [answers[0].clone(), answer(other).unwrap()];
+    reply.sort_by_key(|(status, _)| *status);
+    assert_eq!((reply[0].0, &reply[0].1["status"]), (200, &json!("success")), "{reply:?}");
+    assert_eq!((reply[1].0, &reply[1].1["code"]), (429, &json!("EXCEEDS_DAILY_LIMIT")), "{reply:?}");
 
     // Thirteen more minutes, past the hold's fifteen.
     engine.pause();
@@ -95,7 +95,7 @@ async fn a_request_unread_at_the_kill_is_signed_once_when_repeated() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     let mut engine = EngineProcess::start(&folder, &Start::default());
-    let agent = furnished(&engine).await;
+    let agent = with_agent(&engine).await;
     let body = agent.ask(now_s(), &offer(100_000, 1), None);
     engine.pause();
     let unread = send(&engine, &body);

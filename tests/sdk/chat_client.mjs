@@ -1,6 +1,6 @@
 // Whoever asks a model in JavaScript: OpenAI's own client or fetch alone, with the protocol's own payments.
 //
-// usage: thinker.mjs <base URL> <key>
+// usage: chat_client.mjs <base URL> <key>
 //
 // Prints READY, then takes an order on each line:
 //   { by: "openai" | "fetch", pays: "@x402/fetch" | "x402-fetch" | null, stream, text, allowed? }

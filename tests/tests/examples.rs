@@ -1,0 +1,294 @@
+//! The programs and settings of `examples`, used as its README shows.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use alloy_primitives::Address;
+use bursar_core::answers::{Answer, HistoryRow};
+use bursar_core::networks::ChainId;
+use bursar_devnet::merchant::{Merchant, MerchantConfig, Version};
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::BASE;
+use bursar_tests::operator::Expect;
+use bursar_tests::ready_wallet::ReadyWallet;
+use bursar_tests::scripted_facilitator::ScriptedFacilitator;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::Child;
+use tokio::time::timeout;
+
+const BASE_SEPOLIA: ChainId = ChainId(84532);
+
+/// Longest wait for a line, or for the end of a program. It fires only on failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Agents call these through their command line.
+const CURL: &str = "curl";
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
+}
+
+/// An example, the program that runs it, and the kind of its agent.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    program: &'static str,
+    script: &'static str,
+    auth: &'static str,
+    needs: &'static str,
+}
+
+const SHELL: Case = Case { program: "sh", script: "agent.sh", auth: "bearer", needs: CURL };
+const PYTHON: Case =
+    Case { program: "python3", script: "agent.py", auth: "hmac", needs: "python3" };
+const NODE: Case = Case { program: "node", script: "agent.mjs", auth: "hmac", needs: "node" };
+
+/// Returns the path of the program that `case` needs. `BURSAR_TEST_SKIP` may name a program that is not installed;
+/// otherwise a missing program fails the test.
+fn found_or_skip(case: Case) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(case.needs));
+    if let Some(found) = found.into_iter().find(|file| file.is_file()) {
+        return Some(found);
+    }
+    let skip = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
+    assert!(
+        skip.split(',').any(|word| word.trim() == case.needs),
+        "{0} is missing: apt-get install -y curl python3 nodejs, or BURSAR_TEST_SKIP={0}",
+        case.needs
+    );
+    eprintln!("skipped: {} is missing", case.needs);
+    None
+}
+
+/// A wallet, a merchant whose facilitator settles every payment, and an agent of the example's kind.
+struct Stage {
+    case: Case,
+    wallet: ReadyWallet,
+    agent: Agent,
+    merchant: Merchant,
+    _facilitator: ScriptedFacilitator,
+    /// Holds `curl`, which writes its arguments to `arguments` and runs the real one.
+    tools: tempfile::TempDir,
+}
+
+/// The result of a program.
+struct Ended {
+    exit: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Stage {
+    async fn set(case: Case) -> Option<Self> {
+        let needed = found_or_skip(case)?;
+        let mut wallet = ReadyWallet::start().await;
+        let made =
+            wallet.operator.outcome(&format!("agent register ex --auth {}", case.auth)).await;
+        let Ok(Answer::Credentials(given)) = made.reply.result else {
+            panic!("{:?}", made.reply.result);
+        };
+        wallet.operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+        let token = made.secret.expect("a token");
+        let agent = Agent { id: given.agent_id, token, bearer: case.auth == "bearer" };
+
+        let facilitator = ScriptedFacilitator::serve().await;
+        let goods = MerchantConfig::new(BASE, Address::repeat_byte(7))
+            .sell("/small", 12_000)
+            .sell("/large", 1_500_000)
+            .sell("/dear", 6_000_000)
+            .sell_in(Version::V1, "/v1", 12_000)
+            .settle_through(&facilitator.url);
+        let merchant = Merchant::serve(goods).await.expect("a port");
+
+        let tools = tempfile::tempdir().expect("a folder");
+        if case.needs == CURL {
+            let arguments = tools.path().join("arguments");
+            let text = format!(
+                "#!/bin/sh\nprintf '%s\\n' \"$@\" >> '{}'\nexec '{}' \"$@\"\n",
+                arguments.display(),
+                needed.display()
+            );
+            let file = tools.path().join(CURL);
+            std::fs::write(&file, text).expect("written");
+            let mut chmod = Command::new("chmod");
+            assert!(chmod.arg("700").arg(&file).status().expect("it runs").success());
+        }
+        Some(Self { case, wallet, agent, merchant, _facilitator: facilitator, tools })
+    }
+
+    /// Starts the example, which buys the item at `path`.
+    fn start(&self, path: &str, more: &[&str]) -> Child {
+        let known = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(self.tools.path().to_owned());
+        let folders = folders.chain(std::env::split_paths(&known));
+        let mut command = tokio::process::Command::new(self.case.program);
+        command
+            .arg(examples().join(self.case.script))
+            .arg(format!("{}{path}", self.merchant.url()))
+            .args(more)
+            .env("PATH", std::env::join_paths(folders).expect("folders"))
+            .env("WALLET_URL", &self.wallet.engine.url)
+            .env("WALLET_AGENT_ID", &self.agent.id)
+            .env("WALLET_AGENT_TOKEN", &self.agent.token)
+            .env("WALLET_AUTH_MODE", self.case.auth)
+            // The merchant is on this machine.
+            .env("no_proxy", "127.0.0.1")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("it was found")
+    }
+
+    /// Runs the example to its end.
+    async fn run(&self, path: &str, more: &[&str]) -> Ended {
+        self.end(self.start(path, more), String::new()).await
+    }
+
+    /// Waits for the end. `said` is the part of standard error that was already read.
+    async fn end(&self, mut child: Child, mut said: String) -> Ended {
+        let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take());
+        let mut text = String::new();
+        let ended = timeout(PATIENCE, async {
+            if let Some(err) = &mut err {
+                err.read_to_string(&mut said).await.expect("text");
+            }
+            out.read_to_string(&mut text).await.expect("text");
+            child.wait().await.expect("a child of ours")
+        });
+        let exit = ended.await.expect("it ends").code();
+        let secret = &self.agent.token[3..];
+        assert!(!text.contains(secret) && !said.contains(secret), "{text}{said}");
+        Ended { exit, out: text, err: said }
+    }
+
+    /// Starts the example and returns after the wallet has held its request, with the request's id.
+    async fn held(&self, path: &str) -> (Child, String, String) {
+        let mut child = self.start(path, &[]);
+        let mut lines = BufReader::with_capacity(1, child.stderr.take().expect("piped"));
+        let mut said = String::new();
+        timeout(PATIENCE, lines.read_line(&mut said)).await.expect("in time").expect("text");
+        let id = said.split("held: request ").nth(1).and_then(|rest| rest.split(' ').next());
+        let id = id.unwrap_or_else(|| panic!("not held: {said}")).to_owned();
+        child.stderr = Some(lines.into_inner());
+        (child, said, id)
+    }
+
+    /// Returns the requests of the wallet, newest first.
+    async fn history(&mut self) -> Vec<HistoryRow> {
+        match self.wallet.operator.must("history").await {
+            Answer::History(history) => history.requests,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn assert_goods(&self, ended: &Ended, path: &str, payments: usize) {
+        assert_eq!(ended.exit, Some(0), "{}{}", ended.out, ended.err);
+        let goods = format!("What you paid for at {path}.");
+        assert!(ended.out.contains(&goods), "{}", ended.out);
+        let paid = self.merchant.payments();
+        assert!(paid.iter().all(|payment| payment.outcome.is_paid()), "{paid:?}");
+        assert_eq!(paid.len(), payments);
+    }
+}
+
+async fn pays_waits_and_reports_refusals(case: Case) {
+    let Some(mut stage) = Stage::set(case).await else { return };
+    let hash = format!("0x{}", "ab".repeat(32));
+
+    // Each run is a new purchase, even of the same item.
+    for payments in 1..=2 {
+        let ended = stage.run("/small", &[]).await;
+        stage.assert_goods(&ended, "/small", payments);
+        assert!(ended.err.contains(&format!("settled by {hash}")), "{}", ended.err);
+        assert!(ended.err.contains("report: 200"), "{}", ended.err);
+        assert_eq!(stage.history().await[0].tx_hash.as_deref(), Some(hash.as_str()));
+    }
+
+    let (child, said, id) = stage.held("/large").await;
+    assert_eq!(stage.merchant.payments().len(), 2);
+    stage.wallet.operator.must(&format!("approve {id}")).await;
+    let ended = stage.end(child, said).await;
+    stage.assert_goods(&ended, "/large", 3);
+
+    let (child, said, id) = stage.held("/large").await;
+    stage.wallet.operator.must(&format!("deny {id} \"too dear\"")).await;
+    let ended = stage.end(child, said).await;
+    assert_eq!((ended.exit, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
+    assert!(ended.err.contains("not paid: REQUEST_DENIED: too dear"), "{}", ended.err);
+
+    let ended = stage.run("/dear", &[]).await;
+    assert_eq!((ended.exit, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
+    assert!(ended.err.contains("not paid: EXCEEDS_PER_REQUEST_MAX: "), "{}", ended.err);
+
+    stage.wallet.operator.must("policy edit p --block-domains 127.0.0.1").await;
+    let ended = stage.run("/small", &[]).await;
+    assert_eq!((ended.exit, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
+    assert!(ended.err.contains("not paid: DOMAIN_NOT_ALLOWED: "), "{}", ended.err);
+
+    // Neither an offer of version 1 nor another error is paid.
+    for path in ["/v1", "/nothing"] {
+        let ended = stage.run(path, &[]).await;
+        assert_eq!(ended.exit, Some(1), "{}", ended.err);
+        assert!(ended.err.contains("nothing was paid"), "{}", ended.err);
+    }
+    assert_eq!(stage.merchant.payments().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shell_agent_pays_waits_and_reports_refusals() {
+    pays_waits_and_reports_refusals(SHELL).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn python_agent_pays_waits_and_reports_refusals() {
+    pays_waits_and_reports_refusals(PYTHON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_agent_pays_waits_and_reports_refusals() {
+    pays_waits_and_reports_refusals(NODE).await;
+}
+
+/// Other users of a machine can read the arguments of processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shell_agent_names_its_purchase_and_hides_token_and_payment_from_arguments() {
+    let Some(mut stage) = Stage::set(SHELL).await else { return };
+    // The same name is the same payment, and a settled payment is not signed again.
+    let ended = stage.run("/small", &["report-7"]).await;
+    stage.assert_goods(&ended, "/small", 1);
+    let ended = stage.run("/small", &["report-7"]).await;
+    assert_eq!(ended.exit, Some(1), "{}", ended.err);
+    assert!(ended.err.contains("not paid: PAYMENT_ALREADY_SETTLED: "), "{}", ended.err);
+    assert_eq!((stage.merchant.payments().len(), stage.history().await.len()), (1, 1));
+
+    let arguments = std::fs::read_to_string(stage.tools.path().join("arguments")).expect("text");
+    assert!(arguments.contains("/sign") && arguments.contains("/callback"), "{arguments}");
+    assert!(!arguments.contains(&stage.agent.token[3..]), "{arguments}");
+    assert!(!arguments.to_lowercase().contains("payment-signature"), "{arguments}");
+}
+
+#[test]
+fn settings_load() {
+    let file = examples().join("facilitator.toml");
+    let config =
+        bursar_facilitator::config::Config::load(Some(&file), &|_none| None).expect("valid");
+    let network = &config.networks[&BASE_SEPOLIA];
+    assert!(network.is_configured());
+    assert_eq!(network.signers, [examples().join("gas.json")]);
+
+    let file = examples().join("proxy.toml");
+    let receiver = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+    let env = |name: &str| (name == "WALLET_ADDRESS").then(|| receiver.to_owned());
+    let config = bursar_proxy::config::Config::load(Some(&file), &env).expect("valid");
+    assert_eq!(
+        config.networks.iter().map(|network| network.chain).collect::<Vec<_>>(),
+        [BASE_SEPOLIA]
+    );
+    assert!(config.models.contains_key("small"));
+    // The address is not in the file: it must be set.
+    bursar_proxy::config::Config::load(Some(&file), &|_none| None).expect_err("no address");
+}
