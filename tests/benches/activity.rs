@@ -13,7 +13,7 @@ use bursar_core::answers::Answer;
 use bursar_core::client::Program;
 use bursar_core::settings::Setting;
 use bursar_domain::Action;
-use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tui::console::{Offscreen, Setup as Look};
 
@@ -23,7 +23,9 @@ const PAGES: u64 = 200;
 
 #[tokio::main]
 async fn main() {
-    let engine = Arc::new(TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await);
+    let engine = Arc::new(
+        TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await,
+    );
     engine.set_up_wallet("--day 10").await;
     let begun = Instant::now();
     let head = head(&mut engine.operator()).await;

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use serde_json::{Map, Value, json};
@@ -61,7 +61,8 @@ async fn main() {
 }
 
 async fn engine() -> (TestEngine, Agent) {
-    let engine = TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
+    let engine =
+        TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
     engine.set_up_wallet("--day 10 --txn 10 --auto 0.5").await;
     let agent = engine.add_agent("bot", "hmac").await;
     (engine, agent)

@@ -14,7 +14,7 @@ use bursar_core::answers::{Answer, Reply};
 use bursar_core::client::Program;
 use bursar_core::ids::RequestId;
 use bursar_core::wire::ToClient;
-use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator, PASSWORD};
 use bursar_tui::console::{Offscreen, Setup as Look};
@@ -41,7 +41,8 @@ impl Write for Wire {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let engine = TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
+    let engine =
+        TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
     engine.set_up_wallet("--day 1000 --txn 10 --auto 5").await;
     let agent = engine.add_agent("bot", "bearer").await;
     for number in 0..300 {

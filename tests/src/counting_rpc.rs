@@ -59,7 +59,8 @@ impl ProxyState {
 
 async fn answer(State(state): State<ProxyState>, body: String) -> Response {
     state.methods_seen().push(methods(&body));
-    let methods_seen = state.client.post(&state.node).header("content-type", "application/json").body(body);
+    let methods_seen =
+        state.client.post(&state.node).header("content-type", "application/json").body(body);
     let answer_bytes = async { methods_seen.send().await?.bytes().await };
     match answer_bytes.await {
         Ok(answer_bytes) => ([("content-type", "application/json")], answer_bytes).into_response(),

@@ -89,7 +89,9 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
                     *known = KnownTransactions::Times(left - 1);
                     json!({ "hash": request["params"][0] })
                 }
-                KnownTransactions::Broken => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+                KnownTransactions::Broken => {
+                    return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+                }
             }
         }
         other => panic!("a node is asked for {other:?}"),

@@ -116,7 +116,13 @@ impl Payer {
     }
 
     /// Signs a payment of a wallet that is not deployed yet (EIP-6492).
-    pub fn pay_undeployed(&self, method: TransferMethod, terms: &PaymentTerms, factory: Address, data: &[u8]) -> SignedPayment {
+    pub fn pay_undeployed(
+        &self,
+        method: TransferMethod,
+        terms: &PaymentTerms,
+        factory: Address,
+        data: &[u8],
+    ) -> SignedPayment {
         self.pay_with(method, terms, |signature| {
             let parts = (factory, Bytes::copy_from_slice(data), Bytes::from(signature));
             [&parts.abi_encode_params()[..], UNDEPLOYED.as_slice()].concat()
@@ -124,7 +130,12 @@ impl Payer {
     }
 
     /// Signs a payment and changes the signature before it is sent.
-    pub fn pay_with(&self, method: TransferMethod, terms: &PaymentTerms, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> SignedPayment {
+    pub fn pay_with(
+        &self,
+        method: TransferMethod,
+        terms: &PaymentTerms,
+        change: impl FnOnce(Vec<u8>) -> Vec<u8>,
+    ) -> SignedPayment {
         let digest = digest(method, terms);
         let (signature, id) = self.key.sign_prehash_recoverable(digest.as_slice()).expect("signed");
         let signature = change([&signature.to_bytes()[..], &[27 + id.to_byte()]].concat());

@@ -15,7 +15,7 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::payer::{PaymentTerms, Payer, TransferMethod, now_s};
+use crate::payer::{Payer, PaymentTerms, TransferMethod, now_s};
 use crate::service::ServiceProcess;
 use crate::upstream::KEY;
 
@@ -185,7 +185,12 @@ impl Customer {
     }
 
     /// Signs the offer of a 402 response, with terms that the test changes before signing.
-    pub fn sign_with(&self, version: u64, challenge: &PaymentRequired, change: impl FnOnce(&mut PaymentTerms)) -> PaymentHeader {
+    pub fn sign_with(
+        &self,
+        version: u64,
+        challenge: &PaymentRequired,
+        change: impl FnOnce(&mut PaymentTerms),
+    ) -> PaymentHeader {
         let (list, key) = match version {
             1 => (&challenge.v1["accepts"], "maxAmountRequired"),
             _two => (&challenge.v2["accepts"], "amount"),

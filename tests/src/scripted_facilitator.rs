@@ -161,7 +161,11 @@ async fn verify(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Byt
             shared.gate.acquire().await.expect("open").forget();
             json_response(&json!({ "isValid": true, "payer": payer(&request) }))
         }
-        FacilitatorReply::Good | FacilitatorReply::Pending(_) | FacilitatorReply::SettlesThenFails | FacilitatorReply::Repeated | FacilitatorReply::DuplicateSettlement => {
+        FacilitatorReply::Good
+        | FacilitatorReply::Pending(_)
+        | FacilitatorReply::SettlesThenFails
+        | FacilitatorReply::Repeated
+        | FacilitatorReply::DuplicateSettlement => {
             json_response(&json!({ "isValid": true, "payer": payer(&request) }))
         }
     }

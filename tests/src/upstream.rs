@@ -193,7 +193,10 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
     let keyed = has_key(&headers);
     shared.requests.lock().expect("held for a moment").push((headers, body));
     if !keyed {
-        return text_response(401, format!("{{\"error\":{{\"message\":\"wrong key, not {KEY}\"}}}}"));
+        return text_response(
+            401,
+            format!("{{\"error\":{{\"message\":\"wrong key, not {KEY}\"}}}}"),
+        );
     }
     match behavior(&shared) {
         Behavior::OnceThen(status, text, then) => {

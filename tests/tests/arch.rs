@@ -146,7 +146,9 @@ fn crates_depend_only_on_the_crates_they_may() {
         if ["bursar-tests", "bursar-simulator"].contains(&name.as_str()) {
             continue;
         }
-        let may = allowed.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no row in the table of allowed dependencies"));
+        let may = allowed
+            .get(name.as_str())
+            .unwrap_or_else(|| panic!("{name} has no row in the table of allowed dependencies"));
         for need in needs.iter().filter(|need| ours.contains(need)) {
             assert!(may.contains(&need.as_str()), "{name} must not depend on {need}");
         }
@@ -222,7 +224,10 @@ fn occurs_only_in_of(code: &[PathBuf], word: &str, modules: &[&str]) {
         let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
         if production(path).contains(word) {
             met = true;
-            assert!(modules.iter().any(|module| shown.starts_with(module)), "{word:?} must not occur in {shown}");
+            assert!(
+                modules.iter().any(|module| shown.starts_with(module)),
+                "{word:?} must not occur in {shown}"
+            );
         }
     }
     assert!(met, "{word:?} occurs nowhere: the rule is out of date");
@@ -231,7 +236,10 @@ fn occurs_only_in_of(code: &[PathBuf], word: &str, modules: &[&str]) {
 #[test]
 fn restricted_names_occur_only_in_their_wallet_modules() {
     occurs_only_in("redb::", &["engine/service/src/journal/redb_store"]);
-    occurs_only_in("interprocess::", &["engine/service/src/control/listen.rs", "tui/src/link/socket.rs"]);
+    occurs_only_in(
+        "interprocess::",
+        &["engine/service/src/control/listen.rs", "tui/src/link/socket.rs"],
+    );
     occurs_only_in("PrivateKey", &["engine/service/src/vault"]);
     occurs_only_in("SigningKey", &["engine/service/src/vault"]);
     occurs_only_in("Slip::issue", &["engine/service/src/core.rs"]);

@@ -4,7 +4,7 @@
 mod expiry;
 #[path = "concurrent_operators/races.rs"]
 mod races;
-#[path = "concurrent_operators/stage.rs"]
-mod stage;
 #[path = "concurrent_operators/second_decision.rs"]
 mod second_decision;
+#[path = "concurrent_operators/stage.rs"]
+mod stage;

@@ -10,7 +10,7 @@ use bursar_core::codes::Code;
 use bursar_core::grammar::Order;
 use bursar_engine::agent_api::openapi::{ROUTES, Route, document};
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 const ID: &str = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
 
 async fn engine() -> (TestEngine, Agent) {
-    let engine = TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
+    let engine =
+        TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
     engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
     let agent = engine.add_agent("bot", "bearer").await;
     (engine, agent)
@@ -223,7 +224,8 @@ fn any_body_gets_a_described_status_and_changes_nothing() {
 
 #[tokio::test]
 async fn agents_read_the_checked_in_texts_and_the_operators_own_partner() {
-    let engine = TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
+    let engine =
+        TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
     let read = async |path: &str| {
         let (status, bytes) = engine.raw("GET", path, Vec::new()).await;
         assert_eq!(status, 200, "{path}");

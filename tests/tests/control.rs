@@ -48,7 +48,9 @@ impl RawClient {
     fn handshake(&mut self, token: &str, protocol: u32) -> Option<ToClient> {
         let (version, nonce) = ("9.9.9".into(), "c".into());
         self.send(&ToEngine::Hello { protocol, version, nonce, program: Program::Command });
-        let Some(ToClient::Hello { nonce, proof: theirs, .. }) = self.receive() else { return None };
+        let Some(ToClient::Hello { nonce, proof: theirs, .. }) = self.receive() else {
+            return None;
+        };
         assert_eq!(theirs == proof(token, Side::Engine, "c", &nonce), token != "wrong");
         self.send(&ToEngine::Proof { proof: proof(token, Side::Client, "c", &nonce) });
         self.receive()
@@ -66,7 +68,10 @@ fn only_the_token_opens_the_channel() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();
-    assert_eq!(RawClient::at(&control).handshake(&control.token, PROTOCOL), Some(ToClient::Welcome));
+    assert_eq!(
+        RawClient::at(&control).handshake(&control.token, PROTOCOL),
+        Some(ToClient::Welcome)
+    );
     let refusal = RawClient::at(&control).handshake("wrong", PROTOCOL);
     let Some(ToClient::Refused { fault }) = refusal else { panic!("{refusal:?}") };
     assert_eq!(fault.code, Code::AuthFailed);

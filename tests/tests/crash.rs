@@ -17,6 +17,9 @@ mod load;
 #[path = "crash/oracle.rs"]
 mod oracle;
 #[cfg(test)]
+#[path = "crash/pauses.rs"]
+mod pauses;
+#[cfg(test)]
 #[path = "crash/points.rs"]
 mod points;
 #[cfg(test)]
@@ -25,6 +28,3 @@ mod scenario;
 #[cfg(test)]
 #[path = "crash/steps.rs"]
 mod steps;
-#[cfg(test)]
-#[path = "crash/pauses.rs"]
-mod pauses;

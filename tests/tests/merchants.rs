@@ -8,9 +8,6 @@ mod copies;
 #[path = "merchants/drained.rs"]
 mod drained;
 #[cfg(test)]
-#[path = "merchants/payer_drained.rs"]
-mod payer_drained;
-#[cfg(test)]
 #[path = "merchants/hang_up.rs"]
 mod hang_up;
 #[cfg(test)]
@@ -25,6 +22,9 @@ mod market;
 #[cfg(test)]
 #[path = "merchants/merchant.rs"]
 mod merchant;
+#[cfg(test)]
+#[path = "merchants/payer_drained.rs"]
+mod payer_drained;
 #[cfg(test)]
 #[path = "merchants/recorder.rs"]
 mod recorder;

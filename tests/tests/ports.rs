@@ -13,7 +13,7 @@ use bursar_chain::ports::{
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_engine::ports::Ports;
-use bursar_tests::engine::{NEW_YEAR_S, UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::{self, BASE, offer};
 use bursar_tests::operator::Expect;
 use serde_json::json;
@@ -186,7 +186,8 @@ async fn t_21_an_agent_is_told_five_hundred_unverified_tokens_and_how_many_more_
     let chain = Arc::new(Recorder { asked: Mutex::default(), clock: Arc::clone(&clock) });
     let networks = [(BASE, 1), (ChainId(4663), 2)];
     let chains = networks.map(|(id, _mark)| (id, Arc::clone(&chain) as Arc<dyn Chain>));
-    let explorers = networks.map(|(id, mark)| (id, Arc::new(SpamExplorer(mark)) as Arc<dyn Explorer>));
+    let explorers =
+        networks.map(|(id, mark)| (id, Arc::new(SpamExplorer(mark)) as Arc<dyn Explorer>));
     let engine = TestEngine::start(Setup {
         clock,
         chains: chains.into(),

@@ -7,7 +7,7 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::Home;
-use bursar_tests::payer::{SignedPayment, Payer, TransferMethod};
+use bursar_tests::payer::{Payer, SignedPayment, TransferMethod};
 use serde_json::json;
 
 use crate::process::Process;

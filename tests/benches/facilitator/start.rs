@@ -7,7 +7,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::{Change, Payments};
-use bursar_facilitator::book::{RequestOrigin, Record, State};
+use bursar_facilitator::book::{Record, RequestOrigin, State};
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_tests::facilitator::Home;
 

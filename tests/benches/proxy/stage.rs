@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::header;
 use axum::routing::{get, post as route};
-use bursar_tests::proxy::{PaymentRequired, Customer, Home};
+use bursar_tests::proxy::{Customer, Home, PaymentRequired};
 use bursar_tests::scripted_facilitator::ScriptedFacilitator;
 use serde_json::Value;
 use tokio::net::TcpListener;

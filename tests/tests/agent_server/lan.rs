@@ -62,7 +62,8 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     {
         operator.must(line).await;
     }
-    let (hmac, bearer) = (add_agent(&mut operator, "hmac").await, add_agent(&mut operator, "bearer").await);
+    let (hmac, bearer) =
+        (add_agent(&mut operator, "hmac").await, add_agent(&mut operator, "bearer").await);
 
     // A loopback server does not listen at the network address.
     let (before, warnings) = server(&mut operator, "server status").await;

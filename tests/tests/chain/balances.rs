@@ -127,7 +127,10 @@ async fn balances_are_exact_before_and_after_a_payment() {
     let before = wanted(stage.payer, [one, ("20000000", "20"), ("0", "0")]);
     assert_eq!(balances_answer(&stage, &agent).await, before);
     // One call for everything, so that all balances are of one block.
-    assert_eq!(recorder.take_calls(), ["eth_chainId".to_owned(), format!("eth_call {MULTICALL3:#x}")]);
+    assert_eq!(
+        recorder.take_calls(),
+        ["eth_chainId".to_owned(), format!("eth_call {MULTICALL3:#x}")]
+    );
 
     let body = stage.ask_for(&agent, "/small").await;
     let (_status, answer) = stage.ask(&body).await;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::stage::{TIMEOUT, Stage};
+use crate::stage::{Stage, TIMEOUT};
 
 #[derive(Debug)]
 pub(crate) struct RecordingNode {
@@ -31,7 +31,11 @@ impl RecordingNode {
     pub(crate) async fn to(chain: &Devnet) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let calls_seen = Arc::<Mutex<Vec<Value>>>::default();
-        let state = RecordingNodeState { node: chain.url().to_owned(), client, calls_seen: Arc::clone(&calls_seen) };
+        let state = RecordingNodeState {
+            node: chain.url().to_owned(),
+            client,
+            calls_seen: Arc::clone(&calls_seen),
+        };
         let router = axum::Router::new().route("/", post(pass_on)).with_state(state);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));

@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::programs::{NODE, PYTHON};
 use crate::stage::{
-    LARGE, NUMBERED, TIMEOUT, POLL_INTERVAL, SMALL, Stage, dollars, local_chain, open_shop, signed_terms,
+    LARGE, NUMBERED, POLL_INTERVAL, SMALL, Stage, TIMEOUT, dollars, local_chain, open_shop,
+    signed_terms,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

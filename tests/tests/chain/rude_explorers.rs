@@ -57,7 +57,10 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
     let uncalled = UncalledServer::new();
     let ok = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
     let body = |status: &str, text: &str| {
-        Misbehavior::Sends(format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{text}", text.len()))
+        Misbehavior::Sends(format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{text}",
+            text.len()
+        ))
     };
     let moved = |status: &str| {
         let place = uncalled.url();

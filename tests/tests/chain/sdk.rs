@@ -14,7 +14,7 @@ use crate::programs::{Buyer, CASES};
 use crate::settlements::{
     PROGRAMS, assert_verified, program, report_settled, with_chain_access, with_helper,
 };
-use crate::stage::{TIMEOUT, SMALL, Stage};
+use crate::stage::{SMALL, Stage, TIMEOUT};
 
 /// A path of the peer: one combination of packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

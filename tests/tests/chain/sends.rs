@@ -11,7 +11,7 @@ use bursar_tests::process::Start;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{TIMEOUT, POLL_INTERVAL, Stage, local_chain};
+use crate::stage::{POLL_INTERVAL, Stage, TIMEOUT, local_chain};
 
 pub(crate) const TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 /// Ten coins, in wei.

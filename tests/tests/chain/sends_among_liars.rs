@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::sends::{GAS_MONEY, TO};
-use crate::stage::{TIMEOUT, POLL_INTERVAL, Stage, local_chain};
+use crate::stage::{POLL_INTERVAL, Stage, TIMEOUT, local_chain};
 
 /// Where the engine dies: nowhere, or at the first or second hit of a failpoint.
 const DISRUPTIONS: [Option<&str>; 6] = [
@@ -115,7 +115,9 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
 async fn all(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
     use futures::StreamExt;
     futures::stream::iter(cases)
-        .for_each_concurrent(4, |(lies, disruption)| async move { send_through(&lies, disruption).await })
+        .for_each_concurrent(4, |(lies, disruption)| async move {
+            send_through(&lies, disruption).await
+        })
         .await;
 }
 
@@ -130,7 +132,9 @@ async fn t_18_each_lie_with_a_death_at_each_boundary_moves_the_money_once() {
                 *disruption != Some("kill:outbox.send:2")
                     || matches!(lie, Lie::Drop | Lie::Forget | Lie::NonceTooLow)
             })
-            .map(move |disruption| (vec![lie; if lie == Lie::CountBehind { 3 } else { 1 }], disruption))
+            .map(move |disruption| {
+                (vec![lie; if lie == Lie::CountBehind { 3 } else { 1 }], disruption)
+            })
     });
     all(cases.collect()).await;
 }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::sends::GAS_MONEY;
-use crate::stage::{TIMEOUT, POLL_INTERVAL, local_chain};
+use crate::stage::{POLL_INTERVAL, TIMEOUT, local_chain};
 
 const KEY: &str = "4646464646464646464646464646464646464646464646464646464646464646";
 /// The address of that key, from the example in EIP-155.

@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::sends::{GAS_MONEY, TO};
-use crate::stage::{TIMEOUT, POLL_INTERVAL, local_chain};
+use crate::stage::{POLL_INTERVAL, TIMEOUT, local_chain};
 
 struct Scene {
     chain: Devnet,

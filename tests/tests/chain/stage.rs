@@ -172,7 +172,9 @@ impl Stage {
         assert_eq!(answer.status(), 402);
         match answer.headers().get("payment-required").cloned() {
             Some(offer) => agent.ask(self.next_second(), offer.to_str().expect("text"), Some(&url)),
-            None => agent.ask_data(self.next_second(), &answer.json().await.expect("JSON"), Some(&url)),
+            None => {
+                agent.ask_data(self.next_second(), &answer.json().await.expect("JSON"), Some(&url))
+            }
         }
     }
 
@@ -305,7 +307,12 @@ impl Stage {
     }
 
     /// Asserts that the agent paid, the merchant was paid, and the money moved on the chain.
-    pub(crate) async fn assert_bought(&self, answer: &ProgramResult, before: Balances, price: u128) {
+    pub(crate) async fn assert_bought(
+        &self,
+        answer: &ProgramResult,
+        before: Balances,
+        price: u128,
+    ) {
         assert_eq!(answer.outcome(), ("paid", Some(0)), "{}", answer.line);
         let (_terms, transaction) = self.settled(price).await;
         assert_eq!(answer.line["payment_response"]["transaction"], transaction.to_string());

@@ -31,7 +31,8 @@ async fn an_engine_that_was_restarted_knows_who_decided_and_why() {
     let agent = engine.add_agent("bot", "bearer").await;
     let mut ids = Vec::new();
     for n in 0..3 {
-        let (_, answer) = engine.post("/sign", &agent.ask(engine.now_s(), &offer(1, n), None)).await;
+        let (_, answer) =
+            engine.post("/sign", &agent.ask(engine.now_s(), &offer(1, n), None)).await;
         ids.push(answer["request_id"].as_str().unwrap().to_owned());
     }
     let mut operator = engine.operator();

@@ -15,7 +15,7 @@ use bursar_engine::ports::Signer;
 use bursar_tests::agent::Agent;
 use bursar_tests::dice::Dice;
 use bursar_tests::doubles::SlowSigner;
-use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
 use tokio::sync::Barrier;
@@ -61,7 +61,8 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) async fn new() -> Self {
         let (signer, mut slips) = SlowSigner::machine();
-        let setup = Setup { settings: UNLIMITED_RATE_SETTINGS, signer: Some(signer), ..Setup::default() };
+        let setup =
+            Setup { settings: UNLIMITED_RATE_SETTINGS, signer: Some(signer), ..Setup::default() };
         let engine = Arc::new(TestEngine::start(setup).await);
         let signed = Arc::new(Mutex::new(BTreeMap::new()));
         let (vault, counted) = (Arc::clone(engine.engine.vault()), Arc::clone(&signed));
@@ -106,7 +107,12 @@ impl Stage {
     }
 
     /// One operator decides alone.
-    pub(crate) async fn decide(&mut self, who: usize, what: Choice, on: &RequestAnswer) -> DecisionResult {
+    pub(crate) async fn decide(
+        &mut self,
+        who: usize,
+        what: Choice,
+        on: &RequestAnswer,
+    ) -> DecisionResult {
         decide_with(&mut self.operators[who], order(who, what, on), what).await
     }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use bursar_tests::process::Start;
 
-use crate::scenario::{Step, StepError, Scenario};
+use crate::scenario::{Scenario, Step, StepError};
 
 /// Parallel scenarios; they wait for the disk more than for a processor.
 const WORKERS: usize = 4;

@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_tests::process::Start;
 
 use crate::cases::{chosen, reached, run_all};
-use crate::scenario::{LIFE, Step, StepError, Scenario};
+use crate::scenario::{LIFE, Scenario, Step, StepError};
 
 /// Runs a whole life with one failing write. A refused step can be repeated, a step with a warning took effect; both
 /// messages name the file.

@@ -10,7 +10,7 @@ use bursar_tests::process::Start;
 
 use crate::cases::{chosen, reached, run_all};
 use crate::points;
-use crate::scenario::{LIFE, NEW_PASSWORD, Step, StepError, Scenario};
+use crate::scenario::{LIFE, NEW_PASSWORD, Scenario, Step, StepError};
 
 /// Makes the first commit fail, so that the new wallet's file is removed again.
 const NO_COMMIT: &str = "fail:journal.before_commit:1";
@@ -158,7 +158,10 @@ async fn either_password(fault: &str) {
     let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
     scenario.start(&start).await.expect("starts");
     for step in &SHORT_LIFE[..SHORT_LIFE.len() - 1] {
-        scenario.run_step(*step, false).await.unwrap_or_else(|trouble| panic!("{step:?}: {trouble:?}"));
+        scenario
+            .run_step(*step, false)
+            .await
+            .unwrap_or_else(|trouble| panic!("{step:?}: {trouble:?}"));
     }
     let ended = scenario.run_step(Step::Passwd, false).await;
     assert!(matches!(ended, Err(StepError::Lost)), "{ended:?}");

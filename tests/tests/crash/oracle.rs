@@ -10,7 +10,7 @@ use bursar_tests::offers::opened;
 use bursar_tests::operator::PASSWORD;
 use bursar_tests::process::Start;
 
-use crate::scenario::{Expected, NEW_PASSWORD, Step, StepError, REQUESTS, RequestSpec, Scenario};
+use crate::scenario::{Expected, NEW_PASSWORD, REQUESTS, RequestSpec, Scenario, Step, StepError};
 
 impl Scenario {
     /// Recovers from a kill during `step`: the next engine must start, open, and know everything that was answered.
@@ -115,7 +115,10 @@ impl Scenario {
             let figure = |field: &str| read[field].as_u64().unwrap_or(0);
             assert_eq!(figure("spent_today_micro"), sum(is_authorized), "{name}: {read}");
             assert_eq!(figure("reserved_micro"), sum(is_held), "{name}: {read}");
-            assert!(figure("spent_today_micro") >= self.atoms_authorized_to(name), "{name}: {read}");
+            assert!(
+                figure("spent_today_micro") >= self.atoms_authorized_to(name),
+                "{name}: {read}"
+            );
         }
         for spec in REQUESTS.iter().filter(|spec| self.observed.agents.contains_key(spec.agent)) {
             let agent = &self.observed.agents[spec.agent].id;
@@ -132,7 +135,9 @@ impl Scenario {
 
     /// Returns the atoms of all headers that an agent received.
     fn atoms_authorized_to(&self, agent: &str) -> u64 {
-        let paid = |spec: &&RequestSpec| spec.agent == agent && self.observed.headers.contains_key(spec.name);
+        let paid = |spec: &&RequestSpec| {
+            spec.agent == agent && self.observed.headers.contains_key(spec.name)
+        };
         REQUESTS.iter().filter(paid).map(|spec| spec.atoms).sum()
     }
 

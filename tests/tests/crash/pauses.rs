@@ -47,7 +47,9 @@ async fn with_agent(engine: &EngineProcess) -> Agent {
         operator.must(line).await;
     }
     let created = operator.outcome("agent register a --auth hmac").await;
-    let Ok(bursar_core::answers::Answer::Credentials(given)) = created.reply.result else { panic!() };
+    let Ok(bursar_core::answers::Answer::Credentials(given)) = created.reply.result else {
+        panic!()
+    };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
     Agent { id: given.agent_id, token: created.secret.unwrap(), bearer: false }
 }
@@ -76,7 +78,11 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let mut reply = [answers[0].clone(), answer(other).unwrap()];
     reply.sort_by_key(|(status, _)| *status);
     assert_eq!((reply[0].0, &reply[0].1["status"]), (200, &json!("success")), "{reply:?}");
-    assert_eq!((reply[1].0, &reply[1].1["code"]), (429, &json!("EXCEEDS_DAILY_LIMIT")), "{reply:?}");
+    assert_eq!(
+        (reply[1].0, &reply[1].1["code"]),
+        (429, &json!("EXCEEDS_DAILY_LIMIT")),
+        "{reply:?}"
+    );
 
     // Thirteen more minutes, past the hold's fifteen.
     engine.pause();

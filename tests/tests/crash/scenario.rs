@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_engine::journal::Carry;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{HttpResponse, AgentClient, json_or_null};
+use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Operator, Outcome, PASSWORD};
 use bursar_tests::process::{EngineProcess, Start};
@@ -52,8 +52,8 @@ pub(crate) enum Step {
 }
 
 use Step::{
-    Approve, Ask, AskWhileFrozen, Commission, CreateAddress, CreatePolicy, CreateSeed, CreateWallet,
-    Deny, Freeze, LeaveUnfinishedSave, Lock, Open, Passwd, Register, Stop, Thaw,
+    Approve, Ask, AskWhileFrozen, Commission, CreateAddress, CreatePolicy, CreateSeed,
+    CreateWallet, Deny, Freeze, LeaveUnfinishedSave, Lock, Open, Passwd, Register, Stop, Thaw,
 };
 
 /// The whole life. The agent `late` is registered right before the password change, so its secret is only in the last

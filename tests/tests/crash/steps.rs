@@ -9,7 +9,9 @@ use bursar_tests::caller::json_or_null;
 use bursar_tests::operator::PASSWORD;
 use serde_json::Value;
 
-use crate::scenario::{Expected, NEW_PASSWORD, POLICY_LINE, Step, StepError, RequestSpec, Scenario, spec};
+use crate::scenario::{
+    Expected, NEW_PASSWORD, POLICY_LINE, RequestSpec, Scenario, Step, StepError, spec,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -152,7 +154,12 @@ impl Scenario {
         Ok(())
     }
 
-    async fn decide(&mut self, verb: &str, name: &'static str, again: bool) -> Result<(), StepError> {
+    async fn decide(
+        &mut self,
+        verb: &str,
+        name: &'static str,
+        again: bool,
+    ) -> Result<(), StepError> {
         let id = self.observed.ids[name].clone();
         match self.order(&format!("{verb} {id}")).await {
             Err(StepError::Refused(fault)) if again && fault.code == Code::AlreadyDecided => Ok(()),

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_tests::process::memory;
-use bursar_tests::service::ServiceProcess;
 use bursar_tests::scripted_facilitator::ScriptedFacilitator;
+use bursar_tests::service::ServiceProcess;
 use bursar_tests::upstream::{Behavior, Upstream, answer};
 use bursar_tests::{facilitator, proxy};
 
@@ -51,7 +51,8 @@ impl Service {
         let program = "bursar-test-proxy";
         let process =
             ServiceProcess::start_with_files(program, &home.settings(), SOFT_FILES, FILES);
-        let dependencies = Dependencies::Proxy { _home: home, _upstream: upstream, _facilitator: facilitator };
+        let dependencies =
+            Dependencies::Proxy { _home: home, _upstream: upstream, _facilitator: facilitator };
         Self::new("proxy", process, "/v1/chat/completions", 128.0, dependencies)
     }
 

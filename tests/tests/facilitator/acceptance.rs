@@ -11,7 +11,7 @@ use alloy_primitives::{B256, U256};
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Home, ask};
 use bursar_tests::lying_rpc::LyingRpc;
-use bursar_tests::payer::{SignedPayment, Payer, TransferMethod};
+use bursar_tests::payer::{Payer, SignedPayment, TransferMethod};
 use bursar_tests::service::ServiceProcess;
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -42,9 +42,12 @@ fn one_success(copies: usize) -> BTreeMap<String, usize> {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    for (method, copies) in
-        [(TransferMethod::Eip3009, 16), (TransferMethod::Permit2, 16), (TransferMethod::Prism, 16), (TransferMethod::Eip3009, 100)]
-    {
+    for (method, copies) in [
+        (TransferMethod::Eip3009, 16),
+        (TransferMethod::Permit2, 16),
+        (TransferMethod::Prism, 16),
+        (TransferMethod::Eip3009, 100),
+    ] {
         let payer = stage.payer().await;
         let body = stage.pay(&payer, method, 5_000).body(2);
         let answers = join_all((0..copies).map(|_one| stage.settle_without_key(&body))).await;

@@ -85,7 +85,8 @@ async fn a_signer_that_is_drained_after_the_acceptance_moves_nothing_when_it_is_
     let before = stage.balance(SHOP).await;
     // This payment makes the facilitator cache a balance, which the drain then makes stale.
     let payer = stage.payer().await;
-    let first = stage.settle_without_key(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
+    let first =
+        stage.settle_without_key(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
     assert_eq!(first["success"], true, "{first}");
     stage.fund_signers(U256::ZERO).await;
     let mut refused = Vec::new();
@@ -125,8 +126,10 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
         node.tell([lie]);
         let answer = stage.settle_without_key(&paid.body(2)).await;
         if answer["errorReason"] == "settlement_pending" {
-            let known =
-                stage.chain.request("eth_getTransactionByHash", json!([answer["transaction"]])).await;
+            let known = stage
+                .chain
+                .request("eth_getTransactionByHash", json!([answer["transaction"]]))
+                .await;
             assert!(!known.expect("told").is_null(), "{lie:?}: {answer}");
         } else {
             assert_eq!(answer["success"], false, "{lie:?}: {answer}");
@@ -276,8 +279,9 @@ async fn a_spent_gas_budget_stays_spent_after_a_restart() {
     let facilitator = home.start().await;
     let stage = Stage { chain, facilitator, home };
     let payer = stage.payer().await;
-    let pay =
-        async |stage: &Stage| stage.settle_without_key(&stage.pay(&payer, TransferMethod::Eip3009, 10).body(2)).await;
+    let pay = async |stage: &Stage| {
+        stage.settle_without_key(&stage.pay(&payer, TransferMethod::Eip3009, 10).body(2)).await
+    };
     let mut paid = 0;
     let spent = loop {
         assert!(paid < 30, "no budget was ever spent");
@@ -366,7 +370,10 @@ async fn t_58_the_default_ceiling_rejects_a_cent_at_80_gwei() {
     };
     assert_eq!(verdict["invalidReason"], "gas_too_high", "{verdict}");
     let answer = stage.settle_without_key(&body).await;
-    assert_eq!((&answer["errorReason"], &answer["transaction"]), (&json!("gas_too_high"), &json!("")));
+    assert_eq!(
+        (&answer["errorReason"], &answer["transaction"]),
+        (&json!("gas_too_high"), &json!(""))
+    );
     settle_down(&stage).await;
     assert_eq!(stage.balance(SHOP).await, U256::ZERO);
     stage.facilitator.stop().await;

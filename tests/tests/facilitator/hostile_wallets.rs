@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_devnet::{Call, WalletMode};
-use bursar_tests::payer::{PaymentTerms, PERMIT2, SignedPayment, Payer, TransferMethod};
+use bursar_tests::payer::{PERMIT2, Payer, PaymentTerms, SignedPayment, TransferMethod};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -80,7 +80,8 @@ impl Stage {
     }
 
     fn pay_from(&self, owner: &Payer, method: TransferMethod, wallet: Address) -> SignedPayment {
-        owner.pay(method, &PaymentTerms { from: wallet, ..owner.terms(self.network(), SHOP, 1_000) })
+        owner
+            .pay(method, &PaymentTerms { from: wallet, ..owner.terms(self.network(), SHOP, 1_000) })
     }
 }
 
@@ -96,7 +97,11 @@ fn always(mode: WalletMode, good: Option<bool>) -> Case {
 }
 
 fn cases() -> Vec<Case> {
-    let then = |when_settled| Case { at_verification: WalletMode::Honest, when_settled, good: Some(false) };
+    let then = |when_settled| Case {
+        at_verification: WalletMode::Honest,
+        when_settled,
+        good: Some(false),
+    };
     vec![
         always(WalletMode::Honest, Some(true)),
         always(WalletMode::Reverts, Some(false)),
@@ -181,7 +186,8 @@ async fn a_wallet_that_burns_gas_when_sent_is_reported_as_a_failed_transaction()
     let owner = Payer::random();
     let wallet = stage.hostile(&owner, WalletMode::BurnsWhenSent).await;
     let _mining = stage.keep_mining();
-    let answer = stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
+    let answer =
+        stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
     assert_eq!(answer["errorReason"], "invalid_exact_evm_transaction_failed", "{answer}");
     assert_eq!(answer["transaction"], "", "{answer}");
     stage.facilitator.stop().await;
@@ -205,7 +211,8 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
         refusals.push(refusal("nothing", with(&good, signature, json!("0x"))));
     }
     // Prism does not ask any wallet contract, not even an honest one.
-    let terms = PaymentTerms { from: wallet, nonce: B256::ZERO, ..owner.terms(stage.network(), SHOP, 10) };
+    let terms =
+        PaymentTerms { from: wallet, nonce: B256::ZERO, ..owner.terms(stage.network(), SHOP, 10) };
     refusals.push(Refusal {
         case: "by Prism",
         code: "invalid_signature",
@@ -256,7 +263,11 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
             refusal("another's signature", unsigned, wrapped(&thief, factory, &data)),
         ];
         stage.refuses(&refusals).await;
-        assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new(), "{method:?}: nothing was sent");
+        assert_eq!(
+            stage.used_since(block).await.0,
+            Vec::<u64>::new(),
+            "{method:?}: nothing was sent"
+        );
         // Another account deploys the wallet in the meantime: the wrapper does no harm.
         deployed_by_somebody(&stage, factory, &data).await;
         let forged =
@@ -298,7 +309,8 @@ async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
     let block = stage.number("eth_blockNumber", json!([])).await;
     let _mining = stage.keep_mining();
     for _payment in 0..4 {
-        let answer = stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
+        let answer =
+            stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
         assert_eq!(answer["success"], false, "{answer}");
     }
     let (each, _fees) = stage.used_since(block).await;

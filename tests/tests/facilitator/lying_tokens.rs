@@ -5,7 +5,9 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_devnet::{Call, TokenMode};
-use bursar_tests::payer::{PaymentTerms, PERMIT2, PRISM, SignedPayment, Payer, TransferMethod, token_domain};
+use bursar_tests::payer::{
+    PERMIT2, PRISM, Payer, PaymentTerms, SignedPayment, TransferMethod, token_domain,
+};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
@@ -75,7 +77,9 @@ impl TokenPayer {
 
 fn body(paid: &SignedPayment) -> Value {
     match paid.method {
-        TransferMethod::Eip3009 => with_term(&paid.body(2), "extra", &json!({ "name": "Odd", "version": "1" })),
+        TransferMethod::Eip3009 => {
+            with_term(&paid.body(2), "extra", &json!({ "name": "Odd", "version": "1" }))
+        }
         TransferMethod::Permit2 | TransferMethod::Prism => paid.body(2),
     }
 }

@@ -3,11 +3,11 @@
 use alloy_primitives::{Address, B256, U256, address};
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::counting_rpc::CountingRpc;
-use bursar_tests::payer::{PaymentTerms, PROXY, Payer, TransferMethod, now_s};
+use bursar_tests::payer::{PROXY, Payer, PaymentTerms, TransferMethod, now_s};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, SHOP, Stage};
-use crate::verdict::{with_term, with, without};
+use crate::verdict::{with, with_term, without};
 
 const OTHER: Address = address!("0x7777777777777777777777777777777777777777");
 
@@ -187,7 +187,11 @@ async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required()
 }
 
 /// Otherwise good payments with signatures that no token accepts.
-fn bad_signatures(payer: &Payer, method: TransferMethod, terms: &PaymentTerms) -> Vec<(&'static str, Value)> {
+fn bad_signatures(
+    payer: &Payer,
+    method: TransferMethod,
+    terms: &PaymentTerms,
+) -> Vec<(&'static str, Value)> {
     let changed = |change: fn(&mut Vec<u8>)| {
         let twist = |mut signature: Vec<u8>| {
             change(&mut signature);

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
-use bursar_tests::payer::{PERMIT2, SignedPayment, Payer, TransferMethod};
+use bursar_tests::payer::{PERMIT2, Payer, SignedPayment, TransferMethod};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP, Stage};

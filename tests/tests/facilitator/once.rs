@@ -229,7 +229,10 @@ async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
     for body in &later {
         let answer = stage.settle(body).await;
         // A payment that arrived too early is sent again.
-        assert!(answer["success"] == true || answer["errorReason"] == "prism_invalid_nonce", "{answer}");
+        assert!(
+            answer["success"] == true || answer["errorReason"] == "prism_invalid_nonce",
+            "{answer}"
+        );
     }
     for (nonce, body) in [(1, &later[1]), (2, &later[2]), (3, &later[0])] {
         let answer = stage.settle(body).await;
@@ -275,7 +278,8 @@ async fn concurrent_payments_do_not_exceed_the_payers_balance() {
         (0..8).map(|_each| stage.pay(&payer, TransferMethod::Eip3009, 900).body(2)).collect();
     let answer = join_all(bodies.iter().map(|body| stage.settle(body))).await;
     let settled = answer.iter().filter(|answer| answer["success"] == true).count();
-    let refused = answer.iter().filter(|answer| answer["errorReason"] == "insufficient_balance").count();
+    let refused =
+        answer.iter().filter(|answer| answer["errorReason"] == "insufficient_balance").count();
     // One settles, and no gas is spent on the others.
     assert_eq!((settled, refused), (1, 7), "{answer:?}");
     assert_eq!(all_sent(&stage, "pending").await, 1);

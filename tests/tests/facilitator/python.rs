@@ -31,7 +31,8 @@ fn the_list_of_python_packages_pins_bytes_and_names_no_host() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python_clients_find_verify_and_settle() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    let mut facilitator_client = Script::start_python("facilitator_client.py", &[&stage.facilitator.url]).await;
+    let mut facilitator_client =
+        Script::start_python("facilitator_client.py", &[&stage.facilitator.url]).await;
     let payer = stage.payer().await;
     for by in CLIENTS {
         let answer = facilitator_client.ask(&json!({ "ask": "supported", "by": by })).await;
@@ -41,17 +42,23 @@ async fn python_clients_find_verify_and_settle() {
             assert!(kinds.contains(&kind), "{answer}");
         }
         assert!(answer["signers"]["eip155:*"].is_array(), "{answer}");
-        for (method, version) in [(TransferMethod::Eip3009, 1), (TransferMethod::Eip3009, 2), (TransferMethod::Permit2, 2)] {
+        for (method, version) in [
+            (TransferMethod::Eip3009, 1),
+            (TransferMethod::Eip3009, 2),
+            (TransferMethod::Permit2, 2),
+        ] {
             let case = format!("{by} {method:?} version {version}");
             let body = stage.pay(&payer, method, 900).body(version);
             let before = stage.balance(SHOP).await;
-            let answer = facilitator_client.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
+            let answer =
+                facilitator_client.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
             assert_eq!(
                 (&answer["isValid"], payer_of(&answer)),
                 (&json!(true), payer.address()),
                 "{case}"
             );
-            let answer = facilitator_client.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
+            let answer =
+                facilitator_client.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
             assert_eq!(
                 (&answer["success"], payer_of(&answer)),
                 (&json!(true), payer.address()),
@@ -68,16 +75,23 @@ async fn python_clients_find_verify_and_settle() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python_clients_read_why_a_payment_is_refused() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    let mut facilitator_client = Script::start_python("facilitator_client.py", &[&stage.facilitator.url]).await;
+    let mut facilitator_client =
+        Script::start_python("facilitator_client.py", &[&stage.facilitator.url]).await;
     let poor = Payer::random();
     for (by, version) in [("sync", 1), ("async", 2)] {
         let body = stage.pay(&poor, TransferMethod::Eip3009, 900).body(version);
-        let answer = facilitator_client.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
+        let answer =
+            facilitator_client.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
         assert_eq!(answer["isValid"], false, "{answer}");
         assert_eq!(answer["invalidReason"], "insufficient_balance", "{answer}");
         assert_eq!(payer_of(&answer), poor.address());
-        let answer = facilitator_client.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
-        assert_eq!((&answer["success"], &answer["transaction"]), (&json!(false), &json!("")), "{answer}");
+        let answer =
+            facilitator_client.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
+        assert_eq!(
+            (&answer["success"], &answer["transaction"]),
+            (&json!(false), &json!("")),
+            "{answer}"
+        );
         assert_eq!(answer["errorReason"], "insufficient_balance", "{answer}");
     }
     stage.facilitator.stop().await;

@@ -6,14 +6,17 @@ use alloy_primitives::{Address, B256, U256};
 use bursar_devnet::TokenMode;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::reason::Reason;
-use bursar_tests::payer::{PaymentTerms, PERMIT2, PRISM, PROXY, SignedPayment, Payer, TransferMethod, now_s, token_domain};
+use bursar_tests::payer::{
+    PERMIT2, PRISM, PROXY, Payer, PaymentTerms, SignedPayment, TransferMethod, now_s, token_domain,
+};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
-use crate::verdict::{Refusal, check_settle, with_term, with};
+use crate::verdict::{Refusal, check_settle, with, with_term};
 
 const OTHER: Address = Address::repeat_byte(0x77);
-const WAYS: [TransferMethod; 3] = [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism];
+const WAYS: [TransferMethod; 3] =
+    [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism];
 
 /// Returns what the payer owes the shop; nonces of Prism start at zero.
 fn owed(stage: &Stage, payer: &Payer, method: TransferMethod) -> PaymentTerms {
@@ -29,7 +32,13 @@ fn refusal(case: &'static str, code: &'static str, paid: &SignedPayment) -> Refu
 }
 
 /// A payment signed over other terms than the seller asks for.
-fn asked(case: &'static str, code: &'static str, paid: &SignedPayment, name: &str, value: Value) -> Refusal {
+fn asked(
+    case: &'static str,
+    code: &'static str,
+    paid: &SignedPayment,
+    name: &str,
+    value: Value,
+) -> Refusal {
     Refusal { body: with_term(&paid.body(2), name, &value), ..refusal(case, code, paid) }
 }
 
@@ -57,13 +66,18 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
             &SignedPayment {
                 payload: {
                     let signature =
-                        sign(|terms| terms.nonce = B256::repeat_byte(9)).payload["signature"].clone();
+                        sign(|terms| terms.nonce = B256::repeat_byte(9)).payload["signature"]
+                            .clone();
                     with(&payer.pay(method, &good).payload, "/signature", signature)
                 },
                 ..payer.pay(method, &good)
             },
         ),
-        refusal("without money", "insufficient_balance", &poor.pay(method, &owed(stage, &poor, method))),
+        refusal(
+            "without money",
+            "insufficient_balance",
+            &poor.pay(method, &owed(stage, &poor, method)),
+        ),
         refusal(
             "with too little money",
             "insufficient_balance",
@@ -78,7 +92,11 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
         ),
         refusal("long expired", valid_before, &sign(|terms| terms.valid_before_s = 1_000_000_000)),
         refusal("just expired", valid_before, &sign(|terms| terms.valid_before_s = now_s() - 1)),
-        refusal("expires in a moment", valid_before, &sign(|terms| terms.valid_before_s = now_s() + 2)),
+        refusal(
+            "expires in a moment",
+            valid_before,
+            &sign(|terms| terms.valid_before_s = now_s() + 2),
+        ),
         refusal("not yet valid", valid_after, &sign(|terms| terms.valid_after_s = now_s() + 60)),
         Refusal {
             payer: None,
@@ -109,7 +127,9 @@ async fn of_every_method(stage: &Stage, method: TransferMethod) -> Vec<Refusal> 
     let paid = payer.pay(method, &owed(stage, &payer, method));
     let body = paid.body(2);
     let another = match method {
-        TransferMethod::Eip3009 | TransferMethod::Prism => "/paymentPayload/payload/permit2Authorization",
+        TransferMethod::Eip3009 | TransferMethod::Prism => {
+            "/paymentPayload/payload/permit2Authorization"
+        }
         TransferMethod::Permit2 => "/paymentPayload/payload/authorization",
     };
     let (recipient, too_much, nowhere) = match method {
@@ -181,7 +201,8 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
     };
     let in_plain = signed("Plain", "1", plain);
     let name = stage.network().stablecoin.domain_name;
-    let to_nobody = payer.pay(TransferMethod::Eip3009, &PaymentTerms { to: Address::ZERO, ..terms.clone() });
+    let to_nobody =
+        payer.pay(TransferMethod::Eip3009, &PaymentTerms { to: Address::ZERO, ..terms.clone() });
     let planned = chain.counterfactual(payer.address(), terms.nonce.into()).await.expect("planned");
     let from_planned = PaymentTerms { from: planned.wallet, ..terms.clone() };
     chain.mint(planned.wallet, INITIAL_BALANCE).await.expect("minted");
@@ -282,11 +303,18 @@ async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
 /// Refusals specific to Prism.
 async fn of_prism(stage: &Stage) -> Vec<Refusal> {
     let payer = stage.payer().await;
-    let ahead = PaymentTerms { nonce: B256::with_last_byte(5), ..owed(stage, &payer, TransferMethod::Prism) };
+    let ahead = PaymentTerms {
+        nonce: B256::with_last_byte(5),
+        ..owed(stage, &payer, TransferMethod::Prism)
+    };
     let stingy = Payer::random();
     stage.chain.mint(stingy.address(), INITIAL_BALANCE).await.expect("minted");
     vec![
-        refusal("not the next nonce", "prism_invalid_nonce", &payer.pay(TransferMethod::Prism, &ahead)),
+        refusal(
+            "not the next nonce",
+            "prism_invalid_nonce",
+            &payer.pay(TransferMethod::Prism, &ahead),
+        ),
         refusal(
             "without an allowance",
             "prism_allowance_required",
@@ -328,9 +356,11 @@ async fn a_payment_settled_by_another_facilitator_is_invalid_and_not_sent_again(
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
     let other = Stage::on(stage.chain.clone(), 2, "", "").await;
     let used = "invalid_exact_evm_nonce_already_used";
-    for (method, code) in
-        [(TransferMethod::Eip3009, used), (TransferMethod::Permit2, "permit2_invalid_nonce"), (TransferMethod::Prism, used)]
-    {
+    for (method, code) in [
+        (TransferMethod::Eip3009, used),
+        (TransferMethod::Permit2, "permit2_invalid_nonce"),
+        (TransferMethod::Prism, used),
+    ] {
         let paid = stage.pay(&stage.payer().await, method, 300);
         let theirs = other.settle(&paid.body(2)).await;
         assert_eq!(theirs["success"], true, "{method:?}: {theirs}");
@@ -417,7 +447,11 @@ async fn a_payee_and_a_token_that_are_on_no_list_are_refused() {
             refusal("a foreign token", "asset_not_allowed", &foreign),
         ];
         stage.refuses(&refusals.map(|refusal| Refusal { payer: None, ..refusal })).await;
-        assert_eq!(stage.settle(&payer.pay(method, &terms).body(2)).await["success"], true, "{method:?}");
+        assert_eq!(
+            stage.settle(&payer.pay(method, &terms).body(2)).await["success"],
+            true,
+            "{method:?}"
+        );
     }
     stage.facilitator.stop().await;
 }

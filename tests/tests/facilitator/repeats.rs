@@ -2,15 +2,18 @@
 //! Only the holder of the exact payment learns its outcome.
 
 use alloy_primitives::{Address, B256, U256};
-use bursar_tests::payer::{PaymentTerms, PERMIT2, SignedPayment, Payer, TransferMethod, random_word, token_domain};
+use bursar_tests::payer::{
+    PERMIT2, Payer, PaymentTerms, SignedPayment, TransferMethod, random_word, token_domain,
+};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
-use crate::verdict::{check_settle, check_verify, with_term, with};
+use crate::verdict::{check_settle, check_verify, with, with_term};
 
 const OTHER: Address = Address::repeat_byte(0x77);
 const SIGNATURE: &str = "/paymentPayload/payload/signature";
-const WAYS: [TransferMethod; 3] = [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism];
+const WAYS: [TransferMethod; 3] =
+    [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism];
 
 /// Returns a payment's body with its signature changed.
 fn signature(paid: &SignedPayment, change: impl FnOnce(&mut Vec<u8>)) -> Value {
@@ -106,7 +109,8 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way(
         }
         assert_eq!(answer["errorReason"], "settlement_pending", "{answer}");
         learn_nothing(&stage, "on its way", &payer, &paid).await;
-        let signed_twice = payer.pay(method, &PaymentTerms { to: OTHER, ..paid.terms.clone() }).body(2);
+        let signed_twice =
+            payer.pay(method, &PaymentTerms { to: OTHER, ..paid.terms.clone() }).body(2);
         let refused = stage.settle(&signed_twice).await;
         assert_eq!(refused["errorReason"], "duplicate_settlement", "{method:?}: {refused}");
         stage.chain.set_automine(true).await.expect("set");
@@ -154,9 +158,10 @@ async fn garbage_learns_nothing_of_a_contracts_payment_that_was_settled_elsewher
         let terms = PaymentTerms { from: wallet, ..owner.terms(stage.network(), SHOP, 600) };
         let paid = owner.pay(method, &terms);
         assert_eq!(other.settle(&paid.body(2)).await["success"], true, "{method:?}");
-        for body in
-            [signature(&paid, |bytes| bytes.fill(0x5a)), Payer::random().pay(method, &terms).body(2)]
-        {
+        for body in [
+            signature(&paid, |bytes| bytes.fill(0x5a)),
+            Payer::random().pay(method, &terms).body(2),
+        ] {
             let answer = stage.settle(&body).await;
             assert_eq!(answer["errorReason"], "invalid_signature", "{method:?}: {answer}");
             assert_eq!(answer["transaction"], "", "{method:?}: {answer}");
@@ -177,7 +182,8 @@ async fn the_same_nonce_in_another_token_is_another_payment() {
     let nonce: B256 = random_word();
     let ours = PaymentTerms { nonce, ..payer.terms(stage.network(), SHOP, 600) };
     let domain = token_domain("Odd", "1", stage.network(), token);
-    let theirs = payer.pay(TransferMethod::Eip3009, &PaymentTerms { token, domain, ..ours.clone() }).body(2);
+    let theirs =
+        payer.pay(TransferMethod::Eip3009, &PaymentTerms { token, domain, ..ours.clone() }).body(2);
     let named = with_term(&theirs, "extra", &json!({ "name": "Odd", "version": "1" }));
     let first = stage.settle(&payer.pay(TransferMethod::Eip3009, &ours).body(2)).await;
     let second = stage.settle(&named).await;

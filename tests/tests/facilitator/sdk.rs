@@ -6,7 +6,7 @@ use bursar_core::networks::ChainId;
 use bursar_tests::payer::{PERMIT2, Payer, random_word};
 use serde_json::{Value, json};
 
-use crate::market::{PRICE_IN_DOLLARS, FETCH_V1, FETCH_V2, Market, PayerAccount, explicit_price};
+use crate::market::{FETCH_V1, FETCH_V2, Market, PRICE_IN_DOLLARS, PayerAccount, explicit_price};
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 /// The shop's error for a payment that was used before.

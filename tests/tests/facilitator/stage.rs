@@ -7,7 +7,7 @@ use bursar_core::networks::{ChainId, Network};
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, Home, key_of};
-use bursar_tests::payer::{PERMIT2, PRISM, SignedPayment, Payer, TransferMethod};
+use bursar_tests::payer::{PERMIT2, PRISM, Payer, SignedPayment, TransferMethod};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

@@ -7,7 +7,7 @@ use bursar_facilitator::check::check;
 use bursar_serve::findings::Mark;
 use bursar_tests::facilitator::{ask, key_of};
 use bursar_tests::mount::Mount;
-use bursar_tests::payer::{SignedPayment, Payer, TransferMethod, now_s};
+use bursar_tests::payer::{Payer, SignedPayment, TransferMethod, now_s};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
@@ -268,7 +268,8 @@ async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
         assert!(bodies.len() < 5_000, "the store grows on a full disk");
         let body = pay();
         let answer = ask(&process.url, "/settle", &body).await;
-        paid += u64::from(answer.as_ref().is_some_and(|(_status, answer)| answer["success"] == true));
+        paid +=
+            u64::from(answer.as_ref().is_some_and(|(_status, answer)| answer["success"] == true));
         bodies.push(body);
     }
     assert!(!process.wait().success());

@@ -4,7 +4,7 @@ use bursar_core::networks::ChainId;
 use bursar_tests::ready_wallet::ReadyWallet;
 use serde_json::{Value, json};
 
-use crate::market::{PRICE_IN_DOLLARS, Market, explicit_price};
+use crate::market::{Market, PRICE_IN_DOLLARS, explicit_price};
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 /// A household with money, and the HTTP client of its agent.
@@ -34,12 +34,8 @@ impl Spender {
                 agent.ask_data(stamp, &offer, Some(url))
             }
         };
-        let signed = self
-            .client
-            .post(format!("{}/sign", self.wallet.engine.url))
-            .json(&body)
-            .send()
-            .await;
+        let signed =
+            self.client.post(format!("{}/sign", self.wallet.engine.url)).json(&body).send().await;
         let signed: Value = signed.expect("the wallet answers").json().await.expect("JSON");
         assert_eq!(signed["status"], "success", "{signed}");
         let text = |name: &str| signed[name].as_str().expect("text").to_owned();

@@ -188,7 +188,10 @@ async fn an_invalid_settings_file_is_refused_by_name_and_left_unchanged() {
     ] {
         std::fs::write(&file, bytes).unwrap();
         let output = refused(&used.folder(), &Start::default());
-        output.assert_refusal(2, &["BAD_INPUT", &text(&file), named, "Correct the file, or move it away"]);
+        output.assert_refusal(
+            2,
+            &["BAD_INPUT", &text(&file), named, "Correct the file, or move it away"],
+        );
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();

@@ -13,7 +13,7 @@ use bursar_domain::Status;
 use bursar_engine::journal::{Carry, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFailpoints;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{HttpResponse, AgentClient, json_or_null};
+use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::mount::Mount;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
@@ -104,7 +104,8 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
             let id = json_or_null(&answered.1)["transaction_id"].as_str().unwrap().to_owned();
             let polled = caller.get(&format!("/sign/status/{id}")).await.unwrap();
             // The records of the last signatures may have been in the failed commit.
-            let unrecorded = polled.0 == 202 && json_or_null(&polled.1)["request_id"] == id.as_str();
+            let unrecorded =
+                polled.0 == 202 && json_or_null(&polled.1)["request_id"] == id.as_str();
             assert!(polled == *answered || unrecorded, "{point}: {polled:?}");
         }
         let now = jiff::Timestamp::now().as_second();
@@ -238,7 +239,11 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };
     assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");
     let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
-    assert_eq!(names(policies), created.into_iter().collect(), "what was answered and nothing else");
+    assert_eq!(
+        names(policies),
+        created.into_iter().collect(),
+        "what was answered and nothing else"
+    );
     let caller = AgentClient::to(&engine.url);
     assert_eq!(caller.post("/sign", &before.0).await.unwrap(), paid);
     assert_eq!(caller.post("/sign", &before.1).await.unwrap().0, 200);

@@ -9,13 +9,15 @@ use bursar_core::codes::Code;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::engine::lock_folder;
-use bursar_tests::files::{Content, persistent_inventory, inventory};
+use bursar_tests::files::{Content, inventory, persistent_inventory};
 use bursar_tests::mount::Mount;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::json;
 
-use crate::stage::{UsedFolder, ask, set_up_wallet, refused, refused_anywhere, assert_unchanged, text};
+use crate::stage::{
+    UsedFolder, ask, assert_unchanged, refused, refused_anywhere, set_up_wallet, text,
+};
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -70,7 +72,10 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
         match Mount::read_only(&used.folder()) {
             Ok(_mount) => {
                 let output = refused(&used.folder(), &Start::default());
-                output.assert_refusal(13, &["DATA_FOLDER", &text(&used.folder()), "Read-only", way_out]);
+                output.assert_refusal(
+                    13,
+                    &["DATA_FOLDER", &text(&used.folder()), "Read-only", way_out],
+                );
             }
             Err(why) => println!("SKIPPED: no read-only mount here ({why})"),
         }
@@ -89,7 +94,10 @@ fn a_lock_that_cannot_be_taken_is_reported_with_its_file() {
     let folder = home.path().join("data");
     std::fs::create_dir_all(folder.join("engine.lock")).unwrap();
     let output = refused_anywhere(&folder, &Start::default());
-    output.assert_refusal(13, &["DATA_FOLDER", &text(&folder.join("engine.lock")), "owner and rights"]);
+    output.assert_refusal(
+        13,
+        &["DATA_FOLDER", &text(&folder.join("engine.lock")), "owner and rights"],
+    );
 }
 
 #[tokio::test]

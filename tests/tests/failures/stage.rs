@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bursar_core::answers::Answer;
 use bursar_tests::agent::Agent;
-use bursar_tests::caller::{HttpResponse, AgentClient, json_or_null};
+use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::files::{Inventory, persistent_inventory};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
@@ -90,7 +90,10 @@ pub(crate) fn refused_anywhere(folder: &Path, start: &Start) -> Refused {
         Err(why) => {
             let (exit, output) = why.split_at(why.find(|c: char| c.is_ascii_digit()).unwrap_or(0));
             let end = output.find(|c: char| !c.is_ascii_digit()).unwrap_or(output.len());
-            Refused { exit: format!("{exit}{}", &output[..end]), output: output[end..].trim().to_owned() }
+            Refused {
+                exit: format!("{exit}{}", &output[..end]),
+                output: output[end..].trim().to_owned(),
+            }
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 
 use bursar_core::codes::Code;
-use bursar_tests::files::{persistent_inventory, inventory};
+use bursar_tests::files::{inventory, persistent_inventory};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
 
-use crate::stage::{UsedFolder, refused_anywhere, assert_unchanged, text};
+use crate::stage::{UsedFolder, assert_unchanged, refused_anywhere, text};
 
 /// Opens the wallet, which must fail and leave the wallet files unchanged.
 async fn refuse(used: &UsedFolder, operator: &mut Operator, code: Code, texts: &[&str]) {
@@ -106,7 +106,10 @@ async fn at_start_a_damaged_wallet_exits_13_and_a_wrong_password_exits_5() {
     let current = used.file("wallets/main.wallet");
     let wallets = inventory(&used.file("wallets"));
     let output = refused_anywhere(&used.folder(), &Start { env, ..Start::default() });
-    output.assert_refusal(5, &["WRONG_PASSWORD", "The password does not open the wallet", "try again"]);
+    output.assert_refusal(
+        5,
+        &["WRONG_PASSWORD", "The password does not open the wallet", "try again"],
+    );
     assert_unchanged(&wallets, &inventory(&used.file("wallets")), &output.output);
     std::fs::write(&current, "no wallet").unwrap();
     std::fs::remove_file(used.file("wallets/main.wallet.previous")).unwrap();

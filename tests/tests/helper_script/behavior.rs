@@ -194,7 +194,10 @@ fn a_payment_header_follows_no_redirect_and_an_unpaid_request_none_to_another_or
     assert_eq!(wallet.seen(), []);
 
     let (exit, answer) = helper(&wallet.url, &agent, &["pay", &format!("{}/moved", shop.url)]);
-    assert_eq!((exit, &answer["http"], &answer["transaction_id"]), (1, &json!(307), &json!("tx-0")));
+    assert_eq!(
+        (exit, &answer["http"], &answer["transaction_id"]),
+        (1, &json!(307), &json!("tx-0"))
+    );
     assert_eq!(wallet.seen()[0].json()["request_url"], format!("{}/here", shop.url));
     assert_eq!(paths(&shop), ["/away", "/moved", "/here", "/here"]);
     assert_eq!(other.seen(), []);
@@ -220,7 +223,10 @@ fn refusals_carry_the_wallets_code() {
         "status": "error", "code": "EXCEEDS_PER_REQUEST_MAX", "error": "Exceeds", "max_micro": 7,
     });
     let answer = code_of(403, refused, Value::Null);
-    assert_eq!((&answer["code"], &answer["max_micro"]), (&json!("EXCEEDS_PER_REQUEST_MAX"), &json!(7)));
+    assert_eq!(
+        (&answer["code"], &answer["max_micro"]),
+        (&json!("EXCEEDS_PER_REQUEST_MAX"), &json!(7))
+    );
     assert_eq!((&answer["http"], &answer["error"]), (&json!(403), &json!("Exceeds")));
     let pending = json!({ "status": "pending", "request_id": "7f3c" });
     for (poll, code) in [
@@ -269,7 +275,10 @@ fn the_helper_reports_why_a_purchase_is_impossible() {
         Some(reply(202, &json!({ "status": "pending", "request_id": "7f3c" })))
     });
     let (exit, answer) = helper(&held.url, &agent, &["wait", "7f3c", "--timeout", "0"]);
-    assert_eq!((exit, &answer["code"], &answer["request_id"]), (1, &json!("TIMEOUT"), &json!("7f3c")));
+    assert_eq!(
+        (exit, &answer["code"], &answer["request_id"]),
+        (1, &json!("TIMEOUT"), &json!("7f3c"))
+    );
 }
 
 #[test]

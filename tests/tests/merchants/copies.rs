@@ -17,7 +17,12 @@ fn deliveries(answers: &[MerchantAnswer]) -> usize {
 
 /// Asserts that one copy bought the content and the payee was paid once. The merchant and the facilitator refused all
 /// others as duplicates.
-async fn assert_once(market: &Market, paid: &SignedPayment, answers: &[MerchantAnswer], case: &str) {
+async fn assert_once(
+    market: &Market,
+    paid: &SignedPayment,
+    answers: &[MerchantAnswer],
+    case: &str,
+) {
     assert_eq!(deliveries(answers), 1, "{case}");
     for refused in answers.iter().filter(|answer| !answer.delivered) {
         assert_eq!(refused.reason, DUPLICATE, "{case}");

@@ -7,7 +7,7 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, Home};
-use bursar_tests::payer::{SignedPayment, Payer, TransferMethod, random_word};
+use bursar_tests::payer::{Payer, SignedPayment, TransferMethod, random_word};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -142,7 +142,8 @@ impl Market {
         let (mut sent, mut reverted) = (0, Vec::new());
         for block in 0..=newest.to::<u64>() {
             let asked = json!([format!("{block:#x}")]);
-            let answer = self.chain.request("eth_getBlockReceipts", asked).await.expect("an answer");
+            let answer =
+                self.chain.request("eth_getBlockReceipts", asked).await.expect("an answer");
             let receipts = answer.as_array().map(Vec::as_slice).unwrap_or_default();
             for receipt in receipts.iter().filter(|receipt| receipt["from"] == signer) {
                 sent += 1;

@@ -29,7 +29,8 @@ async fn a_payer_that_empties_its_purse_before_the_block_receives_nothing() {
         let mined = market.mined().await;
         let empty = async {
             market.until_broadcast(mined).await;
-            let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(PAYER_BALANCE) };
+            let call =
+                transferCall { to: Address::repeat_byte(0x77), value: U256::from(PAYER_BALANCE) };
             let price = U256::from(10).pow(U256::from(12));
             let transfer = json!({
                 "from": payer, "to": paid.terms.token, "gas": "0x30d40", "maxFeePerGas": price,

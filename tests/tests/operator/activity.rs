@@ -206,7 +206,8 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
     let answer = activity(&mut operator, "activity --limit 500").await.entries;
     let answer: Vec<_> =
         answer.iter().rev().filter(|row| row.kind.text().starts_with("wallet.")).collect();
-    let answer: Vec<_> = answer.iter().map(|row| (row.kind.text(), row.detail.as_deref())).collect();
+    let answer: Vec<_> =
+        answer.iter().map(|row| (row.kind.text(), row.detail.as_deref())).collect();
     let wrong = "wrong passwords since the last unlock";
     assert_eq!(
         answer,

@@ -207,7 +207,8 @@ async fn an_explorer_is_turned_off_at_once_and_stays_off_after_a_restart() {
 #[tokio::test]
 async fn submit_rpc_takes_effect_at_once_and_can_be_reset() {
     let nobody = "http://127.0.0.1:9";
-    let (node, relay) = (CountingRpc::in_front_of(nobody).await, CountingRpc::in_front_of(nobody).await);
+    let (node, relay) =
+        (CountingRpc::in_front_of(nobody).await, CountingRpc::in_front_of(nobody).await);
     let engine = engine().await;
     let offer = async || {
         let chain = engine.engine.ports().chains.get(&BASE).expect("an endpoint");

@@ -8,7 +8,7 @@ use bursar_core::codes::Code;
 use bursar_core::grammar::Order;
 use bursar_core::limits::{WATCH_BYTES, WATCH_ENTRIES};
 use bursar_core::wire::{Asking, ToClient, ToEngine};
-use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::operator::Expect;
 use bursar_tui::link::{Link, Received};
 
@@ -65,7 +65,8 @@ impl Watcher {
 /// frame.
 #[tokio::test]
 async fn every_watcher_receives_every_entry_once_and_in_order() {
-    let engine = TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
+    let engine =
+        TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
     engine.set_up_wallet("--day 1000 --txn 10 --auto 5").await;
     // A long name, so that a frame is full before it reaches its maximum of entries.
     let agent = engine.add_agent(&"bot".repeat(33), "bearer").await;

@@ -24,7 +24,7 @@ use bursar_proxy::service::{clock, facilitator_of, nodes_of, upstream_of};
 use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::UnpaidSales;
 use bursar_tests::payer::{Payer, now_s};
-use bursar_tests::proxy::{PaymentRequired, Customer, Home, chat, receipt, streaming};
+use bursar_tests::proxy::{Customer, Home, PaymentRequired, chat, receipt, streaming};
 use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use bursar_x402::Version;
@@ -186,7 +186,13 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
         (FacilitatorReply::SettlesThenFails, true, "failed", false, 1),
         (FacilitatorReply::Good, false, "settled", false, 0),
         (FacilitatorReply::Good, true, "settled", false, 0),
-        (FacilitatorReply::Refuses("invalid_exact_evm_transaction_failed"), false, "failed", false, 1),
+        (
+            FacilitatorReply::Refuses("invalid_exact_evm_transaction_failed"),
+            false,
+            "failed",
+            false,
+            1,
+        ),
         (FacilitatorReply::DuplicateSettlement, false, "failed", false, 1),
     ] {
         let (seller, store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
@@ -418,7 +424,9 @@ impl Store for FullStore {
 
 #[tokio::test]
 async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
-    for (says, unpaid_answers) in [(FacilitatorReply::Good, 0), (FacilitatorReply::Refuses("insufficient_balance"), 1)] {
+    for (says, unpaid_answers) in
+        [(FacilitatorReply::Good, 0), (FacilitatorReply::Refuses("insufficient_balance"), 1)]
+    {
         let (seller, store) = TestSeller::with(Behavior::Nothing, 0, FullStore::of).await;
         let record = pending(seller.order(&chat("hello")), Progress::Paid);
         let parts = seller.seller.parts();
@@ -450,7 +458,8 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
 /// The same while the customer waits for it.
 #[tokio::test]
 async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
-    let (seller, store) = TestSeller::with(Behavior::Whole(answer("hello")), 0, FullStore::of).await;
+    let (seller, store) =
+        TestSeller::with(Behavior::Whole(answer("hello")), 0, FullStore::of).await;
     seller.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let order = seller.order(&chat("hello"));
     let payer = order.payment.as_ref().unwrap().payer;
@@ -474,8 +483,9 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
 #[tokio::test]
 async fn a_stream_ends_for_its_reader_when_its_end_is_on_disk() {
     let behavior = Behavior::Stream(frames(&["hello", " world"]));
-    let gated =
-        |inner| Arc::new(GatedStore { inner, reached: AtomicBool::new(false), gate: Semaphore::new(0) });
+    let gated = |inner| {
+        Arc::new(GatedStore { inner, reached: AtomicBool::new(false), gate: Semaphore::new(0) })
+    };
     let (seller, store) = TestSeller::with(behavior, 60_000, gated).await;
     let order = seller.order(&streaming("hello"));
     let (seller, named) = (&seller.seller, order.named);

@@ -19,7 +19,10 @@ async fn refusals_of_the_upstream_are_passed_on_unpaid_and_the_payment_stays_goo
             let header = stage.customer.sign(2, body).await;
             let response = stage.customer.send(body, &header).await;
             assert!(!response.headers().contains_key("payment-response"));
-            assert_eq!((response.status().as_u16(), response.text().await.unwrap()), (status, text.clone()));
+            assert_eq!(
+                (response.status().as_u16(), response.text().await.unwrap()),
+                (status, text.clone())
+            );
         }
     }
     assert_eq!(stage.facilitator.settle_calls(), 0);
@@ -34,7 +37,9 @@ async fn the_upstreams_key_is_in_no_answer_and_no_log() {
     let stage = Stage::with_answer().await;
     let body = chat("hello");
     for status in [401, 402, 403] {
-        stage.upstream.set_behavior(Behavior::Status(status, format!("{{\"error\":\"bad key {KEY}\"}}")));
+        stage
+            .upstream
+            .set_behavior(Behavior::Status(status, format!("{{\"error\":\"bad key {KEY}\"}}")));
         let response = stage.customer.buy(2, &body).await;
         assert_eq!(response.headers()["x-should-retry"], "false");
         assert_eq!(refusal(response).await, (502, "upstream_key_refused".to_owned()));
@@ -116,7 +121,9 @@ async fn a_payer_of_repeated_upstream_failures_is_locked_out_and_others_are_not(
 #[tokio::test]
 async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
     let stage = Stage::with_answer().await;
-    stage.facilitator.set_settle_reply(bursar_tests::scripted_facilitator::FacilitatorReply::Refuses("insufficient_balance"));
+    stage.facilitator.set_settle_reply(
+        bursar_tests::scripted_facilitator::FacilitatorReply::Refuses("insufficient_balance"),
+    );
     for _time in 0..10 {
         let response = stage.customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(response).await, (402, "settlement_failed".to_owned()));

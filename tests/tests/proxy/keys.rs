@@ -29,7 +29,8 @@ async fn one_random_key_is_sent_with_every_question_about_a_sale() {
     // The proxy follows the settlement by itself, with the same key.
     until(|| stage.facilitator.settle_calls() > so_far).await;
     let all = keys(&stage);
-    let challenge: BTreeSet<_> = stage.facilitator.keys().into_iter().map(|(challenge, _)| challenge).collect();
+    let challenge: BTreeSet<_> =
+        stage.facilitator.keys().into_iter().map(|(challenge, _)| challenge).collect();
     assert_eq!(challenge, BTreeSet::from(["settle", "verify"]));
     assert!(all.len() >= 5 && all.iter().all(|key| *key == all[0]), "{all:?}");
     assert!(all[0].len() >= 32 && all[0].bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -60,7 +61,9 @@ async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         // At the first facilitator_request, and after a facilitator_request whose answer was lost.
-        for first in [None, Some(FacilitatorReply::SettlesThenFails), Some(FacilitatorReply::Pending(false))] {
+        for first in
+            [None, Some(FacilitatorReply::SettlesThenFails), Some(FacilitatorReply::Pending(false))]
+        {
             let stage = Stage::set(behavior.clone()).await;
             let header = stage.customer.sign(2, &body).await;
             if let Some(says) = first {

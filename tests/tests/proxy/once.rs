@@ -54,8 +54,9 @@ async fn the_same_payment_with_another_body_buys_nothing() {
     let (body, other) = (chat("hello"), chat("olleh"));
     let header = stage.customer.sign(2, &body).await;
     // Both prices have the same number of digits; the body alone must tell the requests apart.
-    let price =
-        |challenge: &bursar_tests::proxy::PaymentRequired| challenge.v1["accepts"][0]["maxAmountRequired"].clone();
+    let price = |challenge: &bursar_tests::proxy::PaymentRequired| {
+        challenge.v1["accepts"][0]["maxAmountRequired"].clone()
+    };
     assert_eq!(
         price(&stage.customer.ask(&body).await).as_str().map(str::len),
         price(&stage.customer.ask(&other).await).as_str().map(str::len)

@@ -30,7 +30,10 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
         (|terms| terms.amount += U256::ONE, "invalid_exact_evm_payload_authorization_value"),
         (|terms| terms.amount = U256::ZERO, "invalid_exact_evm_payload_authorization_value"),
         (|terms| terms.to = terms.from, "invalid_exact_evm_recipient_mismatch"),
-        (|terms| terms.valid_before_s = now_s() + 60, "invalid_exact_evm_payload_authorization_valid_before"),
+        (
+            |terms| terms.valid_before_s = now_s() + 60,
+            "invalid_exact_evm_payload_authorization_valid_before",
+        ),
         // Longer than the proxy remembers a payment.
         (
             |terms| terms.valid_before_s = now_s() + 90_000,

@@ -1,6 +1,6 @@
 //! Pending settlements: which of them count, and how much may be unpaid at a time.
 
-use bursar_tests::node::{KnownTransactions, FakeNode};
+use bursar_tests::node::{FakeNode, KnownTransactions};
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, chat, receipt, streaming};
 use bursar_tests::scripted_facilitator::FacilitatorReply;
@@ -16,9 +16,10 @@ fn whole() -> Behavior {
 
 #[tokio::test]
 async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content() {
-    for (behavior, body) in
-        [(whole(), chat("hello")), (Behavior::Stream(frames(&["hello", " world"])), streaming("hello"))]
-    {
+    for (behavior, body) in [
+        (whole(), chat("hello")),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
+    ] {
         for knows in [KnownTransactions::Nothing, KnownTransactions::Broken] {
             let stage = Stage::set(behavior.clone()).await;
             stage.node.set_known(knows);

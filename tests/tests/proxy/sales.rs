@@ -77,7 +77,8 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
 async fn models_are_passed_through_unpaid_and_the_upstream_is_asked_once() {
     let stage = Stage::with_answer().await;
     let url = format!("{}/v1/models", stage.proxy.url);
-    let get = || async { status_and_json(stage.customer.client.get(&url).send().await.unwrap()).await };
+    let get =
+        || async { status_and_json(stage.customer.client.get(&url).send().await.unwrap()).await };
     for (status, list) in futures::future::join_all((0..50).map(|_n| get())).await {
         assert_eq!((status, &list["data"][0]["id"]), (200, &json!("toy")));
     }

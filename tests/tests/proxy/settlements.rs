@@ -128,7 +128,9 @@ async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
     let stage = Stage::set(whole()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
-    stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("invalid_exact_evm_transaction_failed"));
+    stage
+        .facilitator
+        .set_settle_reply(FacilitatorReply::Refuses("invalid_exact_evm_transaction_failed"));
     let stage = stage.restart().await;
     stage.until_metric("unpaid_answers_total 1").await;
 }
@@ -143,7 +145,10 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
         FacilitatorReply::Text(200, "{\"success\":true}".to_owned()),
         // For another network, and for another payer.
         FacilitatorReply::Text(200, success("eip155:1", None)),
-        FacilitatorReply::Text(200, success("eip155:8453", Some("0x000000000000000000000000000000000000dEaD"))),
+        FacilitatorReply::Text(
+            200,
+            success("eip155:8453", Some("0x000000000000000000000000000000000000dEaD")),
+        ),
         FacilitatorReply::Text(200, "nonsense".to_owned()),
         FacilitatorReply::Text(200, "x".repeat(100_000)),
     ] {
@@ -255,7 +260,11 @@ async fn without_a_facilitator_verdict_nothing_is_charged() {
     ] {
         stage.facilitator.set_verify_reply(says.clone());
         let response = stage.customer.send(&body, &header).await;
-        assert_eq!(refusal(response).await, (503, "facilitator_unavailable".to_owned()), "{says:?}");
+        assert_eq!(
+            refusal(response).await,
+            (503, "facilitator_unavailable".to_owned()),
+            "{says:?}"
+        );
     }
     assert_eq!(stage.counts(), (0, 0));
     stage.facilitator.set_verify_reply(FacilitatorReply::Good);
@@ -289,7 +298,9 @@ async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_good() {
 #[tokio::test]
 async fn a_busy_facilitator_is_retried_and_its_refusal_charges_nothing() {
     let stage = Stage::set(whole()).await;
-    stage.facilitator.set_settle_reply(FacilitatorReply::Text(429, "{\"error\":\"slowly\"}".to_owned()));
+    stage
+        .facilitator
+        .set_settle_reply(FacilitatorReply::Text(429, "{\"error\":\"slowly\"}".to_owned()));
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let (status, reply) = status_and_json(stage.customer.send(&body, &header).await).await;

@@ -31,7 +31,9 @@ async fn each_piece_goes_out_before_the_next_one_comes_in() {
         // The stream is paid, and the receipt is in the head.
         assert_eq!(receipt(&response)["success"], json!(true));
         assert_eq!(response.headers().contains_key("x-payment-response"), version == 1);
-        assert!(response.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
+        assert!(
+            response.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream")
+        );
         assert_eq!(stage.facilitator.settled(), 1);
         for (n, piece) in pieces().iter().enumerate() {
             if n > 0 {
@@ -155,7 +157,10 @@ async fn an_upstream_that_does_not_stream_is_answered_in_one_piece() {
     let body = streaming("count");
     let response = stage.customer.buy(2, &body).await;
     assert_eq!(receipt(&response)["success"], json!(true));
-    assert_eq!(status_and_json(response).await, (200, bursar_tests::upstream::answer("hello world")));
+    assert_eq!(
+        status_and_json(response).await,
+        (200, bursar_tests::upstream::answer("hello world"))
+    );
 }
 
 #[tokio::test]

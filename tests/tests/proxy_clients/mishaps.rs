@@ -3,7 +3,9 @@
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_devnet::Call;
-use bursar_tests::proxy::{PaymentRequired, Customer, PaymentHeader, SELLER, chat, receipt, streaming};
+use bursar_tests::proxy::{
+    Customer, PaymentHeader, PaymentRequired, SELLER, chat, receipt, streaming,
+};
 use bursar_tests::upstream::{Behavior, answer, frames};
 use reqwest::Response;
 use serde_json::{Value, json};
@@ -170,9 +172,10 @@ fn balance_at_latest(stage: &Stage) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_payments_from_one_balance_buy_one_answer() {
-    for (does, body) in
-        [(whole(), chat("hello")), (Behavior::Stream(frames(&["hello", " world"])), streaming("hello"))]
-    {
+    for (does, body) in [
+        (whole(), chat("hello")),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
+    ] {
         let Some(stage) = Stage::with(BASE, does, "wait_ms = 200", "").await else { return };
         let customer = stage.customer(0).await;
         let mut headers = Vec::new();

@@ -9,7 +9,9 @@ use serde_json::Value;
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 async fn sells_on(chain: ChainId) {
-    let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else { return };
+    let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else {
+        return;
+    };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let mut calls = 0;
     for version in [1, 2] {
@@ -61,7 +63,9 @@ async fn the_same_payment_many_times_at_once_moves_money_once() {
         let all = futures::future::join_all((0..8).map(|_each| customer.send(&body, &header)));
         stage.upstream.open(8);
         for response in all.await {
-            stage.assert_moved(&receipt(&response), customer.payer.address(), header.terms.amount).await;
+            stage
+                .assert_moved(&receipt(&response), customer.payer.address(), header.terms.amount)
+                .await;
             assert_eq!(response.json::<Value>().await.unwrap(), answer("hello world"));
         }
         assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));

@@ -5,8 +5,8 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::install::chain_or_skip;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home};
-use bursar_tests::sdk::Script;
 use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
+use bursar_tests::sdk::Script;
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use serde_json::{Value, json};
 
@@ -30,7 +30,9 @@ fn order(stage: &Stage, by: &str, pays: Option<&str>, stream: bool) -> Value {
 
 /// Buys an answer and a stream with each client.
 async fn buys_on(chain: ChainId, clients: &[(&str, &str)]) {
-    let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else { return };
+    let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else {
+        return;
+    };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
     let mut chat_client = chat_client(&stage, &customer).await;
@@ -89,7 +91,9 @@ async fn official_clients_of_version_2_buy_answers_and_streams_on_robinhood() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_official_client_that_cannot_pay_is_told_why_and_does_not_try_for_ever() {
-    let Some(stage) = Stage::set(BASE, Behavior::Whole(answer("hello world"))).await else { return };
+    let Some(stage) = Stage::set(BASE, Behavior::Whole(answer("hello world"))).await else {
+        return;
+    };
     let poor = stage.customer(0).await;
     let mut chat_client = chat_client(&stage, &poor).await;
     for pays in [None, Some(FETCH_V1), Some(FETCH_V2)] {
@@ -137,7 +141,8 @@ async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
     let home = Home::new(&upstream.url, &facilitator.url, "");
     let proxy = home.start().await;
     let key = Payer::random().key();
-    let mut chat_client = Script::start("chat_client.mjs", &[&format!("{}/v1", proxy.url), &key]).await;
+    let mut chat_client =
+        Script::start("chat_client.mjs", &[&format!("{}/v1", proxy.url), &key]).await;
     let counts = || (facilitator.verified(), upstream.calls(), facilitator.settle_calls());
     for pays in [FETCH_V1, FETCH_V2] {
         for stream in [false, true] {
@@ -172,7 +177,9 @@ async fn openai_for_javascript_raises_its_error_where_a_stream_breaks() {
     let mut chat_client = chat_client(&stage, &customer).await;
     for pays in [FETCH_V1, FETCH_V2] {
         let calls = stage.upstream.calls();
-        stage.upstream.set_behavior(Behavior::Pieces { pieces: frames(&WORDS)[..2].to_vec(), breaks: true });
+        stage
+            .upstream
+            .set_behavior(Behavior::Pieces { pieces: frames(&WORDS)[..2].to_vec(), breaks: true });
         // The stream breaks after both pieces: clients repeat a stream that breaks before its first event.
         let mut answer = chat_client.ask(&order(&stage, "openai", Some(pays), true)).await;
         for word in &WORDS[..2] {

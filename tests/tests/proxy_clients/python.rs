@@ -6,8 +6,8 @@ use alloy_primitives::U256;
 use bursar_devnet::install::chain_or_skip;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, chat};
-use bursar_tests::sdk::Script;
 use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
+use bursar_tests::sdk::Script;
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use serde_json::{Value, json};
 
@@ -46,7 +46,11 @@ async fn openai_clients_list_models_and_are_told_the_price_before_they_pay() {
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for by in ["unpaid", "sync", "async"] {
         let answer = chat_client.ask(&order("models", by)).await;
-        assert_eq!((&answer["type"], &answer["models"]), (&json!("Model"), &json!(["toy"])), "{answer}");
+        assert_eq!(
+            (&answer["type"], &answer["models"]),
+            (&json!("Model"), &json!(["toy"])),
+            "{answer}"
+        );
         assert_eq!((&answer["sent"], &answer["signed"]), (&json!(1), &json!(0)));
     }
     for ask in ["chat", "stream"] {
@@ -214,7 +218,10 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
     let before = counts();
     let header = customer.sign(2, &chat("hello")).await;
     let answer = chat_client.ask(&showing("chat", (header.name, &header.value))).await;
-    assert_eq!((&answer["status"], &answer["code"]), (&json!(503), &json!("facilitator_unavailable")));
+    assert_eq!(
+        (&answer["status"], &answer["code"]),
+        (&json!(503), &json!("facilitator_unavailable"))
+    );
     assert_eq!(answer["sent"], 3);
     assert_eq!(counts(), (before.0 + 3, before.1, before.2));
     proxy.stop().await;

@@ -41,7 +41,8 @@ impl Stage {
     ) -> Option<Self> {
         let anvil = chain_or_skip()?;
         let chain = Devnet::start_at(&anvil, chain).await.expect("a chain");
-        let facilitator_home = facilitator::Home::new(chain.network(), chain.url(), 1, facilitator, "");
+        let facilitator_home =
+            facilitator::Home::new(chain.network(), chain.url(), 1, facilitator, "");
         for signer in &facilitator_home.signers {
             let gas = U256::from(10).pow(U256::from(20));
             chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");

@@ -3,9 +3,9 @@
 //! The wallet signs at once or asks its operator first, and the facilitator settles on the chain.
 
 use bursar_core::networks::ChainId;
-use bursar_tests::ready_wallet::ReadyWallet;
 use bursar_tests::operator::Expect;
 use bursar_tests::proxy::{PaymentRequired, chat, client, receipt, streaming};
+use bursar_tests::ready_wallet::ReadyWallet;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
@@ -49,12 +49,8 @@ impl Spender {
             let offer = PaymentRequired::read(challenge).await.v1;
             agent.ask_data(stamp, &offer, Some(url))
         };
-        let answer = self
-            .client
-            .post(format!("{}/sign", self.wallet.engine.url))
-            .json(&order)
-            .send()
-            .await;
+        let answer =
+            self.client.post(format!("{}/sign", self.wallet.engine.url)).json(&order).send().await;
         let answer = answer.expect("the wallet answers");
         (answer.status().as_u16(), answer.json().await.expect("JSON"))
     }

@@ -152,7 +152,9 @@ impl Forger {
         {
             let mut meta = write.open_table(META).unwrap();
             match since {
-                Some(seq) => drop(meta.insert("payees", encode_head(seq, [7; 32]).as_slice()).unwrap()),
+                Some(seq) => {
+                    drop(meta.insert("payees", encode_head(seq, [7; 32]).as_slice()).unwrap())
+                }
                 None => drop(meta.remove("payees").unwrap()),
             }
         }

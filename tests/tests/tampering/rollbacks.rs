@@ -17,7 +17,8 @@ async fn a_journal_older_than_the_wallets_note_is_untrusted() {
         assert_eq!(stage.pay().await.0, 200);
     }
     // The wallet file notes the journal's head when it is locked.
-    let warnings = stage.restart_after(|stage| std::fs::write(stage.journal(), &older).unwrap()).await;
+    let warnings =
+        stage.restart_after(|stage| std::fs::write(stage.journal(), &older).unwrap()).await;
     assert_untrusted_warning(&warnings, "of another or a longer journal");
     stage.assert_held_as_untrusted().await;
     let Answer::Audit(accepted) = stage.operator().must("audit accept").await else { panic!() };
@@ -68,10 +69,14 @@ async fn a_wallet_older_than_the_journal_opens_and_names_the_agents_without_a_se
     let older = std::fs::read(stage.wallet()).unwrap();
     assert!(stage.open().await.is_empty());
     let late = stage.engine().add_agent("late", "hmac").await;
-    let warnings = stage.restart_after(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
+    let warnings =
+        stage.restart_after(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
     let [warning, untrusted] = warnings.as_slice() else { panic!("{warnings:?}") };
     assert!(warning.message.contains(&late.id), "{}", warning.message);
-    assert_untrusted_warning(std::slice::from_ref(untrusted), "the wallet file is older than the journal");
+    assert_untrusted_warning(
+        std::slice::from_ref(untrusted),
+        "the wallet file is older than the journal",
+    );
     assert_eq!(stage.pay().await.0, 202);
     stage.operator().must("audit accept").await;
     let Answer::Agents { agents } = stage.operator().must("agent list").await else { panic!() };
@@ -101,7 +106,8 @@ async fn a_secret_that_was_replaced_does_not_come_back_with_an_older_wallet() {
     // The secret has leaked, so the operator issues another.
     stage.operator().must("agent instructions bot --regenerate").await;
     assert_eq!(stage.pay().await.0, 401);
-    let warnings = stage.restart_after(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
+    let warnings =
+        stage.restart_after(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
     let (status, answer) = stage.pay().await;
     assert!(status == 401 || !warnings.is_empty(), "{status} {answer}");
 }
@@ -118,7 +124,8 @@ async fn an_old_password_with_an_old_wallet_does_not_make_the_journal_trusted() 
     drop(operator);
     assert_eq!(stage.pay().await.0, 200);
     // The wallet opens with the replaced password.
-    let warnings = stage.restart_after(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
+    let warnings =
+        stage.restart_after(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
     assert_untrusted_warning(&warnings, "the seal does not match the entries");
     stage.assert_held_as_untrusted().await;
 }

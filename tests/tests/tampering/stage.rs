@@ -135,7 +135,11 @@ impl Stage {
     /// Builds a new request for a little more than a cent.
     pub(crate) fn next_ask(&mut self) -> Value {
         self.requests_sent += 1;
-        self.agent.ask(self.engine().now_s(), &offer(12_000 + self.requests_sent, self.requests_sent), None)
+        self.agent.ask(
+            self.engine().now_s(),
+            &offer(12_000 + self.requests_sent, self.requests_sent),
+            None,
+        )
     }
 
     /// Sends a new request for a little more than a cent.

@@ -204,7 +204,8 @@ async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
 /// An amount in the other protocol version's field is not used.
 #[tokio::test]
 async fn t_15_the_amount_field_of_the_other_version_is_ignored() {
-    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 1000 --txn 10 --auto 5", "bearer").await;
+    let (engine, agent) =
+        engine_with(unlimited_in_memory(), "--day 1000 --txn 10 --auto 5", "bearer").await;
     for (n, (version, v1, v2, wanted)) in [
         (2, Some("12000"), Some("12000"), 200),
         (1, Some("12000"), Some("12000"), 200),

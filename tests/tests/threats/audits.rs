@@ -16,7 +16,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::Value;
 
-use crate::stage::{engine_with, set_up_wallet, add_agent, unlimited_in_memory, shared};
+use crate::stage::{add_agent, engine_with, set_up_wallet, shared, unlimited_in_memory};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_45_an_audit_while_agents_pay_reports_no_damage() {

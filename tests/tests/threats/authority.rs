@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{POLICY, engine_with, send, journal_seq, unlimited_in_memory, signed};
+use crate::stage::{POLICY, engine_with, journal_seq, send, signed, unlimited_in_memory};
 
 /// Fields that name another wallet, receiver or policy. The spellings come from the original wallet, from the policy
 /// that it shows to agents, and from the contracts behind it.
@@ -81,7 +81,8 @@ async fn t_02_a_single_field_that_claims_authority_is_refused() {
 
 #[tokio::test]
 async fn t_02_limits_sent_by_an_agent_are_ignored() {
-    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 1 --txn 1 --auto 0.1", "bearer").await;
+    let (engine, agent) =
+        engine_with(unlimited_in_memory(), "--day 1 --txn 1 --auto 0.1", "bearer").await;
     for (n, (name, value)) in [
         ("policy", json!({"payments": {"auto_below": 1_000_000_000}})),
         ("auto_approve", json!(true)),

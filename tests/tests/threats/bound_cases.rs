@@ -206,7 +206,11 @@ fn bodies(table: &mut Table<'_>) {
         assert_eq!(line.body.len(), bytes);
     }
     for (digits, wanted) in [(4300, PAID), (4301, BAD_JSON)] {
-        table.with_payment(&format!("{digits} digits"), &format!("\"x\":{}", "9".repeat(digits)), wanted);
+        table.with_payment(
+            &format!("{digits} digits"),
+            &format!("\"x\":{}", "9".repeat(digits)),
+            wanted,
+        );
     }
     for (name, member) in [
         ("a key twice", "\"x\":1,\"x\":1"),

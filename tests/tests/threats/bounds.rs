@@ -6,7 +6,7 @@ use bursar_tests::process::{EngineProcess, Start};
 use serde_json::json;
 
 use crate::bound_cases::{MIB, PAID, table};
-use crate::stage::{authorized, engine_with, set_up_wallet, send, add_agent, unlimited_in_memory};
+use crate::stage::{add_agent, authorized, engine_with, send, set_up_wallet, unlimited_in_memory};
 use crate::wire::KeepAlive;
 
 const POLICY: &str = "--day 1000 --txn 10 --auto 5";

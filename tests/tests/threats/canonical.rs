@@ -8,7 +8,8 @@ use bursar_tests::engine::TestEngine;
 use serde_json::Value;
 
 use crate::stage::{
-    POLICY, cases, engine_with, send_from_new_address, journal_seq, proof, unlimited_in_memory, vectors,
+    POLICY, cases, engine_with, journal_seq, proof, send_from_new_address, unlimited_in_memory,
+    vectors,
 };
 
 /// Every endpoint that signs arbitrary JSON: its path, and the text before and after the value. That text is the same

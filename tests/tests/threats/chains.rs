@@ -14,7 +14,7 @@ use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
 use crate::node::{Block, Blocks, Node};
-use crate::stage::{POLICY, authorized, engine_with, offer_with, unlimited_in_memory, terms};
+use crate::stage::{POLICY, authorized, engine_with, offer_with, terms, unlimited_in_memory};
 
 const SMALL: u64 = 12_000;
 
@@ -257,7 +257,8 @@ async fn t_14_the_wallet_sets_the_validity_times() {
 /// An approval signs validity times that start at the approval, not at the request.
 #[tokio::test]
 async fn t_14_validity_starts_at_the_approval() {
-    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 0", "hmac").await;
+    let (engine, agent) =
+        engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 0", "hmac").await;
     let (status, answer) = pay(&engine, &agent, 1, |_offer| ()).await;
     assert_eq!(status, 202);
     let id = answer["request_id"].as_str().unwrap().to_owned();

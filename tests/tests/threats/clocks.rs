@@ -9,7 +9,7 @@ use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 
-use crate::stage::{run_all, authorized, engine_with, unlimited_in_memory, shared, signed_atoms};
+use crate::stage::{authorized, engine_with, run_all, shared, signed_atoms, unlimited_in_memory};
 
 const LIMIT: u64 = 10_000_000;
 const PRICE: u64 = 300_001;

@@ -10,7 +10,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 
-use crate::stage::{set_up_wallet, add_agent};
+use crate::stage::{add_agent, set_up_wallet};
 use crate::wire::KeepAlive;
 
 /// A listener that only counts connections.

@@ -7,7 +7,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 
-use crate::stage::{POLICY, set_up_wallet, add_agent};
+use crate::stage::{POLICY, add_agent, set_up_wallet};
 use crate::wire::KeepAlive;
 
 /// Returns every file below a folder.

@@ -9,7 +9,9 @@ use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::{POLICY, authorized, cases, engine_with, offer_with, unlimited_in_memory, vectors};
+use crate::stage::{
+    POLICY, authorized, cases, engine_with, offer_with, unlimited_in_memory, vectors,
+};
 
 /// Sets the policy's host lists directly: some entries of the vectors cannot be typed on a command line.
 async fn set_lists(engine: &TestEngine, case: &Value) {
@@ -142,7 +144,8 @@ async fn t_03_both_urls_are_checked_against_the_host_lists() {
 /// Both URLs are on the card that the operator approves.
 #[tokio::test]
 async fn t_03_the_operator_sees_both_urls() {
-    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 0", "hmac").await;
+    let (engine, agent) =
+        engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 0", "hmac").await;
     let (mine, theirs) = ("https://shop.example/cart", "https://other.example/till");
     let answer = ask(&engine, &agent, 1, Some(mine), Some(theirs)).await;
     assert_eq!(answer.0, 202, "{answer:?}");

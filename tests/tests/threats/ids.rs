@@ -22,7 +22,8 @@ fn guess() -> String {
 
 #[tokio::test]
 async fn t_04_a_guessed_id_reveals_nothing() {
-    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 5", "hmac").await;
+    let (engine, agent) =
+        engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 5", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(1_000, 1), None);
     let (_, answer) = engine.post("/sign", &body).await;
     let known = answer["transaction_id"].as_str().unwrap().to_owned();
@@ -39,7 +40,10 @@ async fn t_04_a_guessed_id_reveals_nothing() {
         let response = send(&engine, ("GET", &format!("{path}{id}")), &[], "").await;
         assert_eq!(response.status, 404, "{path}{id}");
         assert_eq!(*first[place].get_or_insert_with(|| response.clone()), response, "{path}{id}");
-        assert!(!String::from_utf8_lossy(&response.body).contains(&id), "the answer repeats the id");
+        assert!(
+            !String::from_utf8_lossy(&response.body).contains(&id),
+            "the answer repeats the id"
+        );
     }
     // Only a complete id is looked up.
     for id in [&known[..8], &known[..35], &known.replace('-', ""), "%2e%2e", "*", "0"] {
@@ -56,7 +60,8 @@ async fn t_04_a_guessed_id_reveals_nothing() {
 /// Only the answer to a signed payment contains a signature; receipts never do.
 #[tokio::test]
 async fn t_04_only_a_signed_payment_returns_a_header() {
-    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 10 --txn 5 --auto 1", "hmac").await;
+    let (engine, agent) =
+        engine_with(unlimited_in_memory(), "--day 10 --txn 5 --auto 1", "hmac").await;
     let mut operator = engine.operator();
     let ask = async |atoms: u64, n: u64| {
         let body = agent.ask(engine.now_s(), &offer(atoms, n), None);

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::{offer, opened};
 use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;
 
-use crate::stage::{run_all, authorized, engine_with, offer_with, unlimited_in_memory, shared, signed_atoms};
+use crate::stage::{
+    authorized, engine_with, offer_with, run_all, shared, signed_atoms, unlimited_in_memory,
+};
 
 /// Requests that may be pending at once: per agent, and in total.
 const HELD_PER_AGENT: usize = 20;
@@ -72,7 +74,8 @@ async fn hold(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> (u16, S
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_01_held_requests_reserve_their_amount() {
-    let (engine, agent) = engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 1", "hmac").await;
+    let (engine, agent) =
+        engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 1", "hmac").await;
     let engine = shared(engine);
     let mut operator = engine.operator();
     let mut waiting = Vec::new();
@@ -229,7 +232,8 @@ async fn t_34_padding_is_bounded_per_agent_and_day() {
     let disk: u64 =
         [&journal, &history].iter().filter_map(|file| file.metadata().ok()).map(|m| m.len()).sum();
     assert!(disk < 64 << 20, "{disk}");
-    let engine = engine.restart(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
+    let engine =
+        engine.restart(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
     engine.operator().must("wallet open").await;
     for (body, answer) in answers.iter().take(3) {
         assert_eq!(engine.post("/sign", body).await.1["header_value"], answer["header_value"]);

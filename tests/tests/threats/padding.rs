@@ -7,7 +7,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::process::{EngineProcess, Start, memory};
 use serde_json::{Value, json};
 
-use crate::stage::{set_up_wallet, add_agent, offer_with};
+use crate::stage::{add_agent, offer_with, set_up_wallet};
 use crate::wire::KeepAlive;
 
 /// Most memory, and most disk, that the whole attack may use (T-43), in MiB.

@@ -9,7 +9,10 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Map, Value, json};
 
-use crate::stage::{POLICY, engine_with, set_up_wallet, send, send_from_new_address, add_agent, journal_seq, unlimited_in_memory};
+use crate::stage::{
+    POLICY, add_agent, engine_with, journal_seq, send, send_from_new_address, set_up_wallet,
+    unlimited_in_memory,
+};
 use crate::wire::exchange;
 
 /// Endpoints with a proof in the body, the signed message, and the sent members.
@@ -90,8 +93,13 @@ async fn t_06_every_wrong_proof_gets_the_same_bytes_in_every_state() {
     let mut heard_all = 0;
     let mut same = async |engine: &TestEngine, state: &str, path: &'static str, body: String| {
         let response = send_from_new_address(engine, ("POST", path), body).await;
-        let all = json!([response.status, response.headers, String::from_utf8_lossy(&response.body)]);
-        assert_eq!((response.status, response.code().as_str()), (401, "AUTH_FAILED"), "{state} {path}");
+        let all =
+            json!([response.status, response.headers, String::from_utf8_lossy(&response.body)]);
+        assert_eq!(
+            (response.status, response.code().as_str()),
+            (401, "AUTH_FAILED"),
+            "{state} {path}"
+        );
         assert_eq!(*first.entry("all").or_insert_with(|| all.clone()), all, "{state} {path}");
         heard_all += 1;
     };

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_core::time::Utc;
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{NEW_YEAR_S, UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::{POLICY, run_all, authorized, engine_with, unlimited_in_memory, shared, signed};
+use crate::stage::{POLICY, authorized, engine_with, run_all, shared, signed, unlimited_in_memory};
 
 const HOUR_MS: u64 = 3_600_000;
 

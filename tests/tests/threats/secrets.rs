@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::credentials::files;
 use crate::node::Node;
-use crate::stage::{cases, add_agent, vectors};
+use crate::stage::{add_agent, cases, vectors};
 use crate::wire::exchange;
 
 const PASSWORD: &str = "Kanarienvogel-7f3a Passwort";
@@ -117,7 +117,12 @@ fn now() -> i64 {
 }
 
 /// Sends everything that agents send: valid and invalid requests, and secrets in the wrong places.
-fn ask_everything(answer_log: &mut AnswerLog<'_>, agent: &Agent, round: u64, ids: &mut Vec<String>) {
+fn ask_everything(
+    answer_log: &mut AnswerLog<'_>,
+    agent: &Agent,
+    round: u64,
+    ids: &mut Vec<String>,
+) {
     let token = &agent.token;
     let mut asks = Vec::new();
     for (n, atoms) in [(0, 1_000), (1, 2_000_000), (2, 99_000_000)] {
@@ -180,7 +185,12 @@ fn ask_everything(answer_log: &mut AnswerLog<'_>, agent: &Agent, round: u64, ids
             answer_log.post(path, &body);
         }
     }
-    answer_log.ask("POST", "/sign", "", &format!("{{\"agent_id\":\"{token}\",\"{token}\":\"{token}"));
+    answer_log.ask(
+        "POST",
+        "/sign",
+        "",
+        &format!("{{\"agent_id\":\"{token}\",\"{token}\":\"{token}"),
+    );
     answer_log.ask("POST", "/sign", "content-encoding: x\r\n", &wrong);
     answer_log.ask(token, "/sign", "", &wrong);
 }

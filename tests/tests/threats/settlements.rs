@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
 use crate::node::unavailable;
-use crate::stage::{POLICY, engine_with, unlimited_in_memory, terms};
+use crate::stage::{POLICY, engine_with, terms, unlimited_in_memory};
 
 const FALSE_REPORTS: u64 = 400;
 /// One honest report follows this many false ones.

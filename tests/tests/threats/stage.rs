@@ -12,7 +12,7 @@ use bursar_core::answers::Answer;
 use bursar_domain::Status;
 use bursar_engine::journal::MemoryStore;
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup, TestEngine};
+use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::{challenge, header, opened};
 use bursar_tests::operator::{Expect, Operator};
 use hmac::{Hmac, KeyInit, Mac};
@@ -24,7 +24,11 @@ pub(crate) const POLICY: &str = "--day 1000 --txn 10 --auto 0.5";
 
 /// No rate limit, and a journal in memory.
 pub(crate) fn unlimited_in_memory() -> Setup {
-    Setup { store: Some(Box::new(MemoryStore::default())), settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }
+    Setup {
+        store: Some(Box::new(MemoryStore::default())),
+        settings: UNLIMITED_RATE_SETTINGS,
+        ..Setup::default()
+    }
 }
 
 /// Starts an engine with a wallet and policy, and registers an agent.
@@ -91,7 +95,8 @@ async fn send_from(
         tower::ServiceExt::oneshot(engine.http.clone(), request).await.expect("answered");
     let status = response.status().as_u16();
     let answer = response.headers().iter();
-    let headers = answer.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    let headers =
+        answer.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
     let body = to_bytes(response.into_body(), 1 << 20).await.expect("a body").to_vec();
     FullResponse { status, headers, body }
 }

@@ -6,7 +6,7 @@ use bursar_tests::engine::TestEngine;
 use bursar_tests::offers::{BASE, PAY_TO, challenge, header, opened};
 use serde_json::{Value, json};
 
-use crate::stage::{authorized, engine_with, unlimited_in_memory, terms};
+use crate::stage::{authorized, engine_with, terms, unlimited_in_memory};
 
 const POLICY: &str = "--day 1000 --txn 10 --auto 5";
 const THIEF: &str = "0x00000000000000000000000000000000DeaDBeef";

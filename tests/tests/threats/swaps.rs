@@ -13,7 +13,7 @@ use bursar_domain::apply::ChangedRecord;
 use bursar_domain::{Action, Command, Decision, Entry, Refusal, Request, State};
 use bursar_engine::journal::MemoryStore;
 use bursar_engine::rules::{MutatedRules, Rules};
-use bursar_tests::engine::{UNLIMITED_RATE_SETTINGS, Setup};
+use bursar_tests::engine::{Setup, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::{PAY_TO, offer};
 use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;

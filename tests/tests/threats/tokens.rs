@@ -16,7 +16,9 @@ use bursar_x402::typed_data::TokenDomain;
 use serde_json::{Value, json};
 
 use crate::node::Node;
-use crate::stage::{POLICY, authorized, engine_with, offer_with, unlimited_in_memory, terms, vectors};
+use crate::stage::{
+    POLICY, authorized, engine_with, offer_with, terms, unlimited_in_memory, vectors,
+};
 
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 const USDC_OF_THE_TEST_NETWORK: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";

@@ -9,7 +9,7 @@ use std::process::Command;
 use bursar_tests::offers::offer;
 use bursar_tests::process::{EngineProcess, Start};
 
-use crate::stage::{POLICY, set_up_wallet, add_agent};
+use crate::stage::{POLICY, add_agent, set_up_wallet};
 use crate::wire::KeepAlive;
 
 /// An account that owns nothing.
@@ -90,7 +90,11 @@ fn mode_of(line: &str) -> Option<u32> {
 }
 
 /// Returns call, path and new mode of a strace line that creates or changes a path in `folder`.
-fn created_or_changed<'a>(line: &'a str, folder: &str, before: &[&'a str]) -> Option<(&'a str, &'a str, u32)> {
+fn created_or_changed<'a>(
+    line: &'a str,
+    folder: &str,
+    before: &[&'a str],
+) -> Option<(&'a str, &'a str, u32)> {
     let (call, arguments) = line.split_once(' ')?.1.trim_start().split_once('(')?;
     let path = arguments.split(['"', '<', '>']).find(|part| part.starts_with(folder))?;
     let mode = match call {
@@ -112,7 +116,11 @@ fn created_or_changed<'a>(line: &'a str, folder: &str, before: &[&'a str]) -> Op
 async fn t_25_no_file_is_accessible_to_others_even_for_a_moment() {
     let home = tempfile::tempdir().unwrap();
     let (folder, creation_trace) = (home.path().join("data"), home.path().join("births"));
-    let start = Start { umask: Some("000"), creation_trace: Some(creation_trace.clone()), ..Start::default() };
+    let start = Start {
+        umask: Some("000"),
+        creation_trace: Some(creation_trace.clone()),
+        ..Start::default()
+    };
     let mut engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
     set_up_wallet(&mut operator, POLICY).await;
@@ -124,7 +132,9 @@ async fn t_25_no_file_is_accessible_to_others_even_for_a_moment() {
     let folder = folder.to_str().unwrap();
     let mut born = BTreeSet::new();
     for (at, line) in lines.iter().enumerate() {
-        let Some((call, path, mode)) = created_or_changed(line, folder, &lines[..at]) else { continue };
+        let Some((call, path, mode)) = created_or_changed(line, folder, &lines[..at]) else {
+            continue;
+        };
         // Opening an existing file again does not create it.
         if born.insert(path) || !call.starts_with("open") {
             assert_eq!(mode & 0o077, 0, "{line}");

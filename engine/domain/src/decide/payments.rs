@@ -9,6 +9,7 @@ use bursar_core::hosts::{self, HostLists};
 use bursar_core::ids::RequestId;
 use bursar_core::limits::PADDING_A_DAY;
 use bursar_core::money::Usd;
+use bursar_core::policy::Policy;
 use bursar_core::time::Moment;
 use bursar_x402::Echo;
 use bursar_x402::authorization::{Authorization, validity};
@@ -33,30 +34,8 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     // The agent server checked this already, but the wallet may have been locked since.
     require_unlocked(command)?;
     let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    // The hold is over but its expiry is not recorded: the repeat gets the expiry, not the hold.
-    if let Some(first) = &ask.prior.same
-        && let Some(expiry) = expiry_if_due(first, &command.moment)
-    {
-        check_repeat_url(&policy.payments.hosts, ask, first)?;
-        return Ok(Decision::reply(vec![expiry], Reply::Request(first.id)));
-    }
-    match repeat(&ask.prior, &ask.identity, &command.moment) {
-        Repeat::New => {}
-        Repeat::Refuse(code) => return Err(Refusal::new(code)),
-        Repeat::Same(first) => {
-            check_repeat_url(&policy.payments.hosts, ask, &first)?;
-            // Authorized before a crash and never signed: the same terms are signed now.
-            let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
-            // The record alone is not an authorization: what `JournalAccepted` dropped stays unsigned.
-            let still_authorized = state.authorized.contains_key(&first.id);
-            let sign = unsigned && still_authorized && command.trusted;
-            let effects = if sign { vec![Effect::Sign(first.id)] } else { Vec::new() };
-            return Ok(Decision { events: Vec::new(), effects, reply: Reply::Earlier(first) });
-        }
-        Repeat::Settled(first) => {
-            check_repeat_url(&policy.payments.hosts, ask, &first)?;
-            return Ok(Decision::reply(Vec::new(), Reply::Settled(first)));
-        }
+    if let Some(decision) = answer_repeat(state, command, policy, ask)? {
+        return Ok(decision);
     }
     within_bounds(state, agent, command, ask)?;
     let from = state
@@ -110,6 +89,41 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             Ok(Decision::reply(events, reply))
         }
     }
+}
+
+/// Answers a repeat of an earlier request. `None` if the request is new.
+fn answer_repeat(
+    state: &State,
+    command: &Command,
+    policy: &Policy,
+    ask: &Ask,
+) -> Result<Option<Decision>, Refusal> {
+    // The hold is over but its expiry is not recorded: the repeat gets the expiry, not the hold.
+    if let Some(first) = &ask.prior.same
+        && let Some(expiry) = expiry_if_due(first, &command.moment)
+    {
+        check_repeat_url(&policy.payments.hosts, ask, first)?;
+        return Ok(Some(Decision::reply(vec![expiry], Reply::Request(first.id))));
+    }
+    let decision = match repeat(&ask.prior, &ask.identity, &command.moment) {
+        Repeat::New => return Ok(None),
+        Repeat::Refuse(code) => return Err(Refusal::new(code)),
+        Repeat::Same(first) => {
+            check_repeat_url(&policy.payments.hosts, ask, &first)?;
+            // Authorized before a crash and never signed: the same terms are signed now.
+            let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
+            // The record alone is not an authorization: what `JournalAccepted` dropped stays unsigned.
+            let still_authorized = state.authorized.contains_key(&first.id);
+            let sign = unsigned && still_authorized && command.trusted;
+            let effects = if sign { vec![Effect::Sign(first.id)] } else { Vec::new() };
+            Decision { events: Vec::new(), effects, reply: Reply::Earlier(first) }
+        }
+        Repeat::Settled(first) => {
+            check_repeat_url(&policy.payments.hosts, ask, &first)?;
+            Decision::reply(Vec::new(), Reply::Settled(first))
+        }
+    };
+    Ok(Some(decision))
 }
 
 /// Refuses a request over the agent's bounds.
