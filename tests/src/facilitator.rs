@@ -110,8 +110,8 @@ pub fn key_of(body: &Value) -> String {
 ///
 /// Returns `None` if the facilitator is not reachable or dies during the request.
 pub async fn ask(url: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
-    let asked = client().post(format!("{url}{path}")).header("idempotency-key", key_of(body));
-    let answer = asked.json(body).send().await.ok()?;
+    let request = client().post(format!("{url}{path}")).header("idempotency-key", key_of(body));
+    let answer = request.json(body).send().await.ok()?;
     let status = answer.status().as_u16();
     Some((status, answer.json().await.ok()?))
 }
@@ -127,24 +127,24 @@ pub struct Facilitator {
 impl Facilitator {
     /// Posts a JSON body and returns status and JSON; null if the response is not JSON.
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        told(self.client.post(format!("{}{path}", self.url)).json(body)).await
+        status_and_json(self.client.post(format!("{}{path}", self.url)).json(body)).await
     }
 
     /// Like [`Self::post`], with this idempotency key.
     pub async fn post_by(&self, path: &str, body: &Value, key: &str) -> (u16, Value) {
-        let asked = self.client.post(format!("{}{path}", self.url));
-        told(asked.header("idempotency-key", key).json(body)).await
+        let request = self.client.post(format!("{}{path}", self.url));
+        status_and_json(request.header("idempotency-key", key).json(body)).await
     }
 
     /// Posts `body` as it is, whether or not it is valid JSON.
     pub async fn post_text(&self, path: &str, body: &str) -> (u16, Value) {
-        let asked = self.client.post(format!("{}{path}", self.url));
-        told(asked.header("content-type", "application/json").body(body.to_owned())).await
+        let request = self.client.post(format!("{}{path}", self.url));
+        status_and_json(request.header("content-type", "application/json").body(body.to_owned())).await
     }
 
     /// Gets `path` and returns status and JSON; null if the response is not JSON.
     pub async fn get(&self, path: &str) -> (u16, Value) {
-        told(self.client.get(format!("{}{path}", self.url))).await
+        status_and_json(self.client.get(format!("{}{path}", self.url))).await
     }
 
     /// Returns a request that the test completes itself.
@@ -159,8 +159,8 @@ impl Facilitator {
     }
 }
 
-async fn told(asked: reqwest::RequestBuilder) -> (u16, Value) {
-    let answer = asked.send().await.expect("answered");
+async fn status_and_json(request: reqwest::RequestBuilder) -> (u16, Value) {
+    let answer = request.send().await.expect("answered");
     let status = answer.status().as_u16();
     (status, answer.json().await.unwrap_or(Value::Null))
 }

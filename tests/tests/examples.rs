@@ -22,7 +22,7 @@ const BASE_SEPOLIA: ChainId = ChainId(84532);
 /// Longest wait for a line, or for the end of a program. It fires only on failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Agents call these through their command line.
+/// The only program with secrets to pass that the shell agent starts.
 const CURL: &str = "curl";
 
 fn examples() -> PathBuf {

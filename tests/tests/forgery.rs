@@ -86,7 +86,7 @@ async fn a_forged_authorization_is_never_signed() {
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "bearer").await;
     let (id, cheque) = forged_cheque(&engine.engine.core().view().state);
-    let (signer, mut asked) = SlowSigner::person();
+    let (signer, mut sign_requests) = SlowSigner::person();
     // A locked engine writes no more entries by itself.
     engine.operator().must("wallet lock").await;
     forge(&store, &cheque);
@@ -103,7 +103,7 @@ async fn a_forged_authorization_is_never_signed() {
         opened.warnings.iter().any(|warning| warning.code == "JOURNAL_UNTRUSTED"),
         "{opened:?}"
     );
-    assert!(asked.try_recv().is_err(), "a forged cheque was given to the signer");
+    assert!(sign_requests.try_recv().is_err(), "a forged authorization was given to the signer");
 
     // Until `audit accept`, every payment needs approval, and the wallet cannot be changed.
     let body = agent.ask(engine.now_s(), &offer(1_000, 1), None);
@@ -120,14 +120,14 @@ async fn a_forged_authorization_is_never_signed() {
     operator.must("wallet lock").await;
     let opened = operator.outcome("wallet open").await.reply;
     assert!(opened.warnings.is_empty(), "{opened:?}");
-    assert!(asked.try_recv().is_err(), "accepting the journal signed a forged authorization");
+    assert!(sign_requests.try_recv().is_err(), "accepting the journal signed a forged authorization");
     let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
     assert_eq!(polled.get("header_value"), None, "{polled}");
     // The agent's own requests are signed again; the forged dollar counts as spent.
     let body = agent.ask(engine.now_s(), &offer(1_000, 2), None);
     assert_eq!(engine.post("/sign", &body).await.1["status"], "executing");
     // A slip for the forged entry would have arrived before this first one.
-    assert_ne!(asked.recv().await.unwrap().slip.request(), Some(id));
+    assert_ne!(sign_requests.recv().await.unwrap().slip.request(), Some(id));
     let Answer::Agent(shown) = operator.must("agent show bot").await else { panic!() };
     assert_eq!(shown.spent_today, "1.001");
 }

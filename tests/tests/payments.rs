@@ -235,7 +235,7 @@ async fn the_same_ask_gives_the_same_header_after_a_restart() {
 
 #[tokio::test]
 async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
-    let (signer, mut asked) = SlowSigner::machine();
+    let (signer, mut sign_requests) = SlowSigner::machine();
     let engine =
         Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
     engine.set_up_wallet(POLICY).await;
@@ -243,7 +243,7 @@ async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let (asking, asked_body) = (Arc::clone(&engine), body.clone());
     let ask = tokio::spawn(async move { asking.post("/sign", &asked_body).await });
-    let held_back = asked.recv().await.expect("the authorization is committed");
+    let held_back = sign_requests.recv().await.expect("the authorization is committed");
 
     let mut operator = engine.operator();
     operator.must("freeze").await;
@@ -257,7 +257,7 @@ async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
 
     // After the thaw the same terms are signed.
     operator.must("thaw").await;
-    let again = asked.recv().await.expect("a new slip");
+    let again = sign_requests.recv().await.expect("a new slip");
     let signature = vault.sign(again.slip).await;
     assert!(signature.is_ok(), "{signature:?}");
     again.answer.send(signature).unwrap();
@@ -272,14 +272,14 @@ async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
 
 #[tokio::test]
 async fn a_signer_that_asks_a_person_does_not_block_other_requests() {
-    let (signer, mut asked) = SlowSigner::person();
+    let (signer, mut sign_requests) = SlowSigner::person();
     let engine = TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await;
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let (status, answer) = engine.post("/sign", &body).await;
     assert_eq!((status, &answer["status"]), (202, &json!("executing")), "{answer}");
-    let waiting = asked.recv().await.unwrap();
+    let waiting = sign_requests.recv().await.unwrap();
     // While a person looks at the device, other requests are served, and freeze works.
     let other = agent.ask(engine.now_s(), &offer(13_000, 2), None);
     assert_eq!(engine.post("/sign", &other).await.0, 202);
@@ -297,7 +297,7 @@ async fn a_signer_that_asks_a_person_does_not_block_other_requests() {
 
 #[tokio::test]
 async fn a_signature_after_the_wait_is_returned_by_polling() {
-    let (signer, mut asked) = SlowSigner::machine();
+    let (signer, mut sign_requests) = SlowSigner::machine();
     let engine =
         Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
     engine.set_up_wallet(POLICY).await;
@@ -305,7 +305,7 @@ async fn a_signature_after_the_wait_is_returned_by_polling() {
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let asking = Arc::clone(&engine);
     let ask = tokio::spawn(async move { asking.post("/sign", &body).await });
-    let slow = asked.recv().await.expect("the authorization is committed");
+    let slow = sign_requests.recv().await.expect("the authorization is committed");
     engine.clock.advance(SIGNER_WAIT_MS);
     let (status, answer) = ask.await.unwrap();
     assert_eq!((status, &answer["status"]), (202, &json!("executing")), "{answer}");
@@ -318,7 +318,7 @@ async fn a_signature_after_the_wait_is_returned_by_polling() {
         polled = engine.get(&path).await;
     }
     assert_eq!((polled.0, &polled.1["status"]), (200, &json!("success")));
-    assert!(asked.try_recv().is_err(), "it was asked once");
+    assert!(sign_requests.try_recv().is_err(), "it was asked once");
 }
 
 #[tokio::test]

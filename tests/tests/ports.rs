@@ -36,7 +36,7 @@ fn counterparties(ports: &Ports) -> [&'static str; 2] {
 /// Records every call, and answers like a healthy chain.
 #[derive(Debug)]
 struct Recorder {
-    asked: Mutex<BTreeSet<&'static str>>,
+    calls: Mutex<BTreeSet<&'static str>>,
     clock: Arc<ManualClock>,
 }
 
@@ -45,12 +45,12 @@ impl Recorder {
     where
         T: Send + 'static,
     {
-        self.asked.lock().unwrap().insert(what);
+        self.calls.lock().unwrap().insert(what);
         Box::pin(std::future::ready(answer))
     }
 
-    fn take(&self) -> Vec<&'static str> {
-        std::mem::take(&mut *self.asked.lock().unwrap()).into_iter().collect()
+    fn take_calls(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *self.calls.lock().unwrap()).into_iter().collect()
     }
 }
 
@@ -91,17 +91,17 @@ impl Explorer for Recorder {
 }
 
 /// Returns the calls since the last time, after all background work is done.
-async fn asked(recorder: &Recorder) -> Vec<&'static str> {
+async fn calls_since(recorder: &Recorder) -> Vec<&'static str> {
     for _turn in 0..200 {
         tokio::task::yield_now().await;
     }
-    recorder.take()
+    recorder.take_calls()
 }
 
 #[tokio::test]
 async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
-    let recorder = Arc::new(Recorder { asked: Mutex::default(), clock: Arc::clone(&clock) });
+    let recorder = Arc::new(Recorder { calls: Mutex::default(), clock: Arc::clone(&clock) });
     let engine = TestEngine::start(Setup {
         clock,
         chains: BTreeMap::from([(BASE, Arc::clone(&recorder) as Arc<dyn Chain>)]),
@@ -113,19 +113,19 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
     assert_eq!(counterparties(engine.engine.ports()), ["chain", "explorer"]);
     engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
     let agent = engine.add_agent("bot", "hmac").await;
-    assert_eq!(asked(&recorder).await, [""; 0], "an engine that nobody calls asks nobody");
+    assert_eq!(calls_since(&recorder).await, [""; 0], "an engine that nobody calls asks nobody");
 
     // The first payment also compares the clock with the chain's, in the background.
     let paid = engine.post("/sign", &agent.ask(engine.now_s(), &offer(10_000, 1), None)).await.1;
     assert_eq!(paid["status"], "success", "{paid}");
-    assert_eq!(asked(&recorder).await, ["block time"]);
+    assert_eq!(calls_since(&recorder).await, ["block time"]);
     engine.post("/sign", &agent.ask(engine.now_s(), &offer(10_000, 2), None)).await;
-    assert_eq!(asked(&recorder).await, [""; 0]);
+    assert_eq!(calls_since(&recorder).await, [""; 0]);
 
     let mut other = offers::challenge(BASE, 10_000, "https://api.example.com/3");
     other["accepts"][0]["extra"]["name"] = json!("Another Name");
     engine.post("/sign", &agent.ask(engine.now_s(), &offers::header(&other), None)).await;
-    assert_eq!(asked(&recorder).await, ["call"], "whose name the offer contradicts");
+    assert_eq!(calls_since(&recorder).await, ["call"], "whose name the offer contradicts");
 
     let id = paid["transaction_id"].as_str().unwrap();
     let hash = format!("0x{}", "ab".repeat(32));
@@ -138,9 +138,9 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
         assert!(turns < 400, "it never looks");
         engine.clock.advance(500);
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        let asked = asked(&recorder).await;
-        if !asked.is_empty() {
-            break asked;
+        let calls = calls_since(&recorder).await;
+        if !calls.is_empty() {
+            break calls;
         }
     };
     assert_eq!(looked, ["receipt"]);
@@ -151,9 +151,9 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
     for path in ["/health", "/agent", "/receipt/0", "/openapi.json", &format!("/receipt/{id}")] {
         engine.get(path).await;
     }
-    assert_eq!(asked(&recorder).await, [""; 0]);
+    assert_eq!(calls_since(&recorder).await, [""; 0]);
     assert_eq!(engine.post("/balances", &agent.read(engine.now_s())).await.0, 200);
-    assert_eq!(asked(&recorder).await, ["balance", "call", "tokens"]);
+    assert_eq!(calls_since(&recorder).await, ["balance", "call", "tokens"]);
 
     let mut operator = engine.operator();
     for line in
@@ -161,7 +161,7 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
     {
         operator.must(line).await;
     }
-    assert_eq!(asked(&recorder).await, [""; 0]);
+    assert_eq!(calls_since(&recorder).await, [""; 0]);
 }
 
 /// An explorer of a network on which every address was sent 300 tokens.
@@ -183,7 +183,7 @@ impl Explorer for SpamExplorer {
 #[tokio::test]
 async fn t_21_an_agent_is_told_five_hundred_unverified_tokens_and_how_many_more_there_are() {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
-    let chain = Arc::new(Recorder { asked: Mutex::default(), clock: Arc::clone(&clock) });
+    let chain = Arc::new(Recorder { calls: Mutex::default(), clock: Arc::clone(&clock) });
     let networks = [(BASE, 1), (ChainId(4663), 2)];
     let chains = networks.map(|(id, _mark)| (id, Arc::clone(&chain) as Arc<dyn Chain>));
     let explorers =

@@ -48,7 +48,7 @@ pub(crate) struct EngineContext {
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,
     /// The operator has opened the agent server to the network until that server stops.
-    pub(crate) lan_for_this_run: AtomicBool,
+    pub(crate) lan_until_stopped: AtomicBool,
     /// Serializes changes of the wallet file and of the journal's entries about it.
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
     /// Serializes backups: each needs disk space for the whole journal.
@@ -57,7 +57,7 @@ pub(crate) struct EngineContext {
     /// them.
     pub(crate) password_tries: tokio::sync::Mutex<u32>,
     /// When the wallet was last used, in milliseconds of the monotonic clock.
-    pub(crate) unused_since_ms: AtomicU64,
+    pub(crate) last_used_ms: AtomicU64,
     pub(crate) stopping: CancellationToken,
     /// Each attached console holds a clone, so that the strong count counts the consoles.
     pub(crate) consoles: Arc<()>,
@@ -67,7 +67,7 @@ impl EngineContext {
     /// Returns the seconds until the open wallet locks by itself; `None` if it does not.
     pub(crate) fn locks_in_s(&self) -> Option<u64> {
         let limit_s = self.core.view().idle_lock_s()?;
-        let since_ms = self.unused_since_ms.load(Ordering::Relaxed);
+        let since_ms = self.last_used_ms.load(Ordering::Relaxed);
         let unused_ms = self.ports.clock.mono_ms().saturating_sub(since_ms);
         let left_ms = limit_s.saturating_mul(1_000).saturating_sub(unused_ms);
         self.vault.is_unlocked().then(|| left_ms.div_ceil(1_000))

@@ -224,7 +224,7 @@ impl Core {
     /// Commits the pending entries, if there are any.
     pub fn flush(&mut self, moment: &Moment) {
         if self.failed.is_none()
-            && self.journal.has_waiting()
+            && self.journal.has_pending()
             && let Err(damage) = self.commit(moment)
         {
             self.fail(&damage);
@@ -237,7 +237,7 @@ impl Core {
         moment: &Moment,
         action: Action,
     ) -> Result<Result<Draft, Refusal>, JournalError> {
-        let action = self.with_prior(action)?;
+        let action = self.with_history(action)?;
         let command = Command {
             moment: moment.clone(),
             unlocked: self.gate.is_unlocked(),
@@ -255,7 +255,7 @@ impl Core {
                 Event::Frozen | Event::AgentSuspended { .. } | Event::AgentDeleted { .. }
             )
         };
-        let stops_somebody = events.iter().any(stops);
+        let stops_agents = events.iter().any(stops);
         let mut touched = Vec::new();
         for event in events {
             if let Some(ChangedRecord::Request(request)) = self.record(event, moment)? {
@@ -282,11 +282,11 @@ impl Core {
                 })
                 .collect(),
             must_be_durable: must_be_durable && !matches!(command.action, Action::Signed { .. }),
-            stops_somebody,
+            stops_agents,
         }))
     }
 
-    fn with_prior(&self, mut action: Action) -> Result<Action, JournalError> {
+    fn with_history(&self, mut action: Action) -> Result<Action, JournalError> {
         if let Action::Report(report) = &mut action {
             report.known.answered = self.journal.answered(&report.identity)?;
             report.known.request = self.find(report.id)?.map(|request| (*request).clone());
@@ -325,7 +325,7 @@ impl Core {
         // A chain lookup never settles a payment that was not reported.
         let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
-            self.journal.note_report(identity);
+            self.journal.index_report(identity);
         }
         let mut touched = self.rules.apply(&mut self.state, &entry);
         self.journal.note_payment(&entry, touched.as_ref());
@@ -339,7 +339,7 @@ impl Core {
             Some(ChangedRecord::Settlement(settlement)) => {
                 self.journal.note_settlement(settlement)?;
                 if reported {
-                    self.journal.note_paid(settlement)?;
+                    self.journal.index_settled(settlement)?;
                 }
             }
             None => {}
@@ -378,7 +378,7 @@ impl Core {
             >= self.retention.snapshot_every.max(open)
         {
             if let Ok(bytes) = postcard::to_allocvec(&self.state) {
-                self.journal.keep_snapshot(bytes);
+                self.journal.set_snapshot(bytes);
                 self.last_snapshot = self.state.seq;
             }
             if let Some(day) = remembered_from(moment, self.retention.signed_days) {
@@ -396,7 +396,7 @@ impl Core {
     ) -> Vec<Result<Outcome, Fault>> {
         // Raise it also if the batch thaws again. Once per stop, not while a freeze lasts: `issue` gives frozen
         // agents no slips, and the operator's slips must stay valid.
-        if drafts.iter().flatten().any(|draft| draft.stops_somebody) {
+        if drafts.iter().flatten().any(|draft| draft.stops_agents) {
             self.gate.raise();
         }
         let epoch = self.gate.epoch();
@@ -460,8 +460,8 @@ impl Core {
     }
 
     /// Whether entries are pending for [`Core::flush`].
-    pub fn has_waiting(&self) -> bool {
-        self.journal.has_waiting()
+    pub fn has_pending(&self) -> bool {
+        self.journal.has_pending()
     }
 
     /// Returns a request, open or finished.
@@ -503,7 +503,7 @@ struct Draft {
     work: Vec<(OutboxKey, OutboxAction)>,
     must_be_durable: bool,
     /// The action stops agents: once it is answered, no slip issued before it may be signed.
-    stops_somebody: bool,
+    stops_agents: bool,
 }
 
 impl Draft {

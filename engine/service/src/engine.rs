@@ -94,7 +94,7 @@ impl Engine {
     /// Those of [`Engine::open`].
     pub async fn open_by_hand(options: Options) -> Result<(Self, Turns), Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store, begin_journal } = options;
-        settle_files(&folder)?;
+        complete_restore(&folder)?;
         let settings = Arc::new(Live::open(folder.file("settings.toml"), listen)?);
         let ports = match ports {
             Some(ports) => ports,
@@ -135,7 +135,7 @@ impl Engine {
             clock: Arc::clone(&ports.clock),
         };
         let funds = Arc::new(Funds::new(&ports));
-        let unused_since_ms = AtomicU64::new(ports.clock.mono_ms());
+        let last_used_ms = AtomicU64::new(ports.clock.mono_ms());
         let context = Arc::new(EngineContext {
             folder,
             edition,
@@ -149,11 +149,11 @@ impl Engine {
             funds,
             tasks,
             server: tokio::sync::Mutex::new(None),
-            lan_for_this_run: AtomicBool::new(false),
+            lan_until_stopped: AtomicBool::new(false),
             wallet_changes: tokio::sync::Mutex::new(()),
             backups: tokio::sync::Mutex::new(()),
             password_tries: tokio::sync::Mutex::default(),
-            unused_since_ms,
+            last_used_ms,
             stopping: CancellationToken::new(),
             consoles: Arc::new(()),
         });
@@ -271,14 +271,14 @@ impl Engine {
             return;
         }
         // A restore completes here, after the files are closed, or at the next start.
-        if let Err(fault) = settle_files(&self.context.folder) {
+        if let Err(fault) = complete_restore(&self.context.folder) {
             tracing::error!(%fault, "restored files could not be put in place");
         }
     }
 }
 
 /// Completes a confirmed restore, and removes leftovers of an interrupted backup or restore.
-fn settle_files(folder: &DataFolder) -> Result<(), Fault> {
+fn complete_restore(folder: &DataFolder) -> Result<(), Fault> {
     crate::operator::backup::sweep(folder.path());
     replace::finish(folder.path()).map_err(|error| {
         Fault::because(
@@ -324,7 +324,7 @@ fn open_journal(
         if !begin {
             return Err(damaged(folder, &"it is missing or empty, and there is a wallet file"));
         }
-        set_history_aside(folder).map_err(failed)?;
+        rename_lost_history(folder).map_err(failed)?;
     }
     create_owner_only(&path).map_err(failed)?;
     ports.failpoints.hit("journal.created").map_err(failed)?;
@@ -337,7 +337,7 @@ fn open_journal(
 }
 
 /// Renames the history of a journal whose newest entries are lost: a new journal must not continue it.
-fn set_history_aside(folder: &DataFolder) -> std::io::Result<()> {
+fn rename_lost_history(folder: &DataFolder) -> std::io::Result<()> {
     let history = folder.file("journal-history.redb");
     let lost = folder.file("journal-history.redb.lost");
     if !history.exists() {

@@ -27,7 +27,7 @@ pub use error::{JournalError, read_fault};
 pub use head::{Hash, Head, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
 pub(crate) use page::{page, rest};
-pub(crate) use payees::rows_say;
+pub(crate) use payees::rows_equal;
 pub use redb_store::{Carry, RedbStore, copy_owner_only, create_owner_only, look};
 pub use slip::{Slip, Subject};
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest};

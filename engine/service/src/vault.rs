@@ -326,7 +326,7 @@ impl Vault {
     ///
     /// # Errors
     /// `WALLET_LOCKED`, `BAD_INPUT` for an invalid path, `WALLET_DAMAGED` if the file lacks the seed.
-    pub fn use_address(&self, id: SeedId, path: &str) -> Result<(), Fault> {
+    pub fn activate_address(&self, id: SeedId, path: &str) -> Result<(), Fault> {
         let path = DerivationPath::parse(path).map_err(bad_path)?;
         let key = self.with(|wallet| key_at(wallet, id, &path))?;
         self.gate.add_key(key);
@@ -346,7 +346,7 @@ impl Vault {
     }
 
     /// Activates an agent's secret after its event is on disk.
-    pub fn use_agent_secret(&self, id: &AgentId, secret: &Zeroizing<[u8; 32]>) {
+    pub fn activate_agent_secret(&self, id: &AgentId, secret: &Zeroizing<[u8; 32]>) {
         self.gate.add_agent(id.clone(), secret.clone());
     }
 
@@ -456,7 +456,8 @@ fn keyring(
         let Backing::Seed(seed) = address.backing;
         let path = DerivationPath::parse(&address.path).map_err(bad_path)?;
         let master = masters.entry(seed).or_insert_with(|| master_of(wallet, seed));
-        let key = master.as_ref().map_err(Fault::clone).and_then(|master| key_below(master, &path));
+        let key =
+            master.as_ref().map_err(Fault::clone).and_then(|master| derive_key_at(master, &path));
         match key {
             // The seed of another wallet would pay from another address.
             Ok(key) if key.address() == address.address => keyring.add_key(key),
@@ -491,7 +492,7 @@ fn keyring(
 }
 
 fn key_at(wallet: &OpenWallet, id: SeedId, path: &DerivationPath) -> Result<PrivateKey, Fault> {
-    key_below(&master_of(wallet, id)?, path)
+    derive_key_at(&master_of(wallet, id)?, path)
 }
 
 /// The 64 bytes from which all keys of a seed are derived (BIP-39).
@@ -508,7 +509,7 @@ fn master_of(wallet: &OpenWallet, id: SeedId) -> Result<Master, Fault> {
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
 }
 
-fn key_below(master: &Master, path: &DerivationPath) -> Result<PrivateKey, Fault> {
+fn derive_key_at(master: &Master, path: &DerivationPath) -> Result<PrivateKey, Fault> {
     derive::private_key(master, path)
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
 }

@@ -164,7 +164,7 @@ fn payees(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
     let anew = Batch {
         head: head(3),
         payees: [(payee(9), paid(9))].into(),
-        payees_anew: true,
+        payees_replaced: true,
         ..Batch::default()
     };
     store.commit(anew).unwrap();

@@ -149,7 +149,7 @@ fn anything_opens(data: &Path, password: &SecretString) -> bool {
     })
 }
 
-fn no_rests(data: &Path) {
+fn no_leftovers(data: &Path) {
     for entry in fs::read_dir(data.join("wallets")).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         assert!(file == CURRENT || file == PREVIOUS, "{file}");
@@ -218,7 +218,7 @@ fn a_save_stopped_anywhere_leaves_the_old_or_the_new_contents() {
         assert_eq!(alone(data, PREVIOUS), Some((previous, "old")), "{point}");
         let (wallet, from) = open(data, &old()).unwrap();
         assert_eq!((wallet.seeds().len(), from), (current, OpenedFrom::Current), "{point}");
-        no_rests(data);
+        no_leftovers(data);
     });
     let expected: Vec<&str> = steps.iter().map(|step| step.0).filter(|p| *p != "done").collect();
     assert_eq!(points, expected);
@@ -240,7 +240,7 @@ fn a_failed_save_can_be_tried_again() {
         assert_eq!(wallet.generation(), attempted + 1);
         assert_eq!(alone(stop.data.path(), CURRENT), Some((2, "old")));
         assert_eq!(alone(stop.data.path(), PREVIOUS), Some((1, "old")));
-        no_rests(stop.data.path());
+        no_leftovers(stop.data.path());
     }
 }
 
@@ -358,7 +358,7 @@ fn a_password_change_also_removes_leftovers_of_an_earlier_crash() {
     assert!(anything_opens(data.path(), &old()));
     wallet.change_password(&new(), TINY).unwrap();
     assert!(!anything_opens(data.path(), &old()));
-    no_rests(data.path());
+    no_leftovers(data.path());
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn a_creation_stopped_anywhere_leaves_a_whole_wallet_or_none() {
                 }
                 other => panic!("{point}: {other:?}"),
             }
-            no_rests(data);
+            no_leftovers(data);
         },
     );
     let expected = [

@@ -17,7 +17,7 @@ pub(crate) fn agents(
             c.require_open();
             let taken = to.agents.values().any(|a| a.name.eq_ignore_ascii_case(name));
             c.refuse(taken, "NAME_TAKEN");
-            let made = Agent {
+            let created = Agent {
                 name: name.clone(),
                 bearer: *bearer,
                 token_unreturned: false,
@@ -25,7 +25,7 @@ pub(crate) fn agents(
                 commission: None,
             };
             // The agent's code is unknown until the order is answered.
-            to.agents.insert(format!("?{ticket}"), made);
+            to.agents.insert(format!("?{ticket}"), created);
             return c.end(OrderEnd::Registered, Some(to));
         }
         Order::ReplaceToken { agent }

@@ -31,7 +31,7 @@ fn decided_codes(
     now: &Instant,
 ) -> (BTreeSet<&'static str>, bool) {
     let mut codes = BTreeSet::new();
-    let mut waits = false;
+    let mut may_be_held = false;
     for st in rec.states(Some(ticket)) {
         match st {
             RequestState::Nothing => {
@@ -42,7 +42,7 @@ fn decided_codes(
                 if may {
                     codes.insert("REQUEST_EXPIRED");
                 }
-                waits |= !sure;
+                may_be_held |= !sure;
             }
             RequestState::Expired => {
                 codes.insert("REQUEST_EXPIRED");
@@ -52,15 +52,15 @@ fn decided_codes(
             }
         }
     }
-    (codes, waits)
+    (codes, may_be_held)
 }
 
 pub(crate) fn deny(v: View<'_>, ticket: Ticket, rec: Option<&RequestRecord>) -> Vec<Expect> {
     let Some(rec) = rec else { return vec![Expect::Code("REQUEST_NOT_FOUND")] };
     let now = v.time.instant();
-    let (codes, waits) = decided_codes(rec, ticket, &now);
+    let (codes, may_be_held) = decided_codes(rec, ticket, &now);
     let mut out: Vec<Expect> = codes.into_iter().map(Expect::Code).collect();
-    if waits {
+    if may_be_held {
         out.push(Expect::Denied(now));
     }
     out
@@ -90,7 +90,7 @@ pub(crate) fn approve(
         out.push(Expect::Code("REQUEST_NOT_FOUND"));
         return out;
     };
-    let (codes, waits) = decided_codes(rec, ticket, &now);
+    let (codes, may_be_held) = decided_codes(rec, ticket, &now);
     let over = !codes.is_empty();
     out.extend(codes.into_iter().map(Expect::Code));
     let (changed, may_change) = card_changed(v, rec, card);
@@ -98,7 +98,7 @@ pub(crate) fn approve(
     if may_change && !changed {
         out.push(Expect::Code("CARD_CHANGED"));
     }
-    if !waits {
+    if !may_be_held {
         // If it is already decided, only the checks before that may give another code.
         if !over {
             out.push(Expect::Code("REQUEST_NOT_FOUND"));

@@ -189,7 +189,7 @@ mod tests {
     fn domain_vector_url_pairs_are_judged_as_expected() {
         for pair in vectors()["pairs"].as_array().unwrap() {
             let (allowed, blocked) = (strings(&pair["allowed"]), strings(&pair["blocked"]));
-            let got = judge_urls(
+            let ruling = judge_urls(
                 pair["request_url"].as_str(),
                 pair["resource_url"].as_str(),
                 &allowed,
@@ -197,7 +197,7 @@ mod tests {
             );
             let expect = pair["expect"].as_str().unwrap();
             assert_eq!(
-                (got.allow, got.hold, got.deny),
+                (ruling.allow, ruling.hold, ruling.deny),
                 (expect == "allow", expect == "hold", expect == "deny"),
                 "{pair}"
             );

@@ -246,8 +246,8 @@ fn policies(
             c.require_open();
             c.refuse(to.policy_named(name).is_some(), "NAME_TAKEN");
             c.may_refuse(invalid_policy(&to, policy), "BAD_INPUT");
-            let made = Versioned { name: name.clone(), version: 1, policy: policy.clone() };
-            to.policies.insert(ticket, made);
+            let created = Versioned { name: name.clone(), version: 1, policy: policy.clone() };
+            to.policies.insert(ticket, created);
         }
         Order::EditPolicy { name, policy } => {
             let uid = to.policy_named(name);

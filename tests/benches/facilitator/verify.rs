@@ -25,7 +25,7 @@ pub async fn measure() {
     let payers = payers(&chain, 64).await;
     let paid = payments(&chain, &payers, 512);
     let bodies: Vec<String> = paid.iter().map(|paid| paid.body(2).to_string()).collect();
-    let asked = Arc::new(bodies.iter().map(|body| post("/verify", body)).collect::<Vec<_>>());
+    let requests = Arc::new(bodies.iter().map(|body| post("/verify", body)).collect::<Vec<_>>());
     println!("/verify, v2, eip3009, plain keys; bodies of {} bytes", bodies[0].len());
 
     let recoveries = recoveries(&paid);
@@ -38,7 +38,7 @@ pub async fn measure() {
     let node = chain.url().trim_start_matches("http://").to_owned();
     let simulation = simulation(&chain, &paid[0]);
     // All payers are known afterwards.
-    drive(&process.address, 8, 512, Arc::clone(&asked), false).await;
+    drive(&process.address, 8, 512, Arc::clone(&requests), false).await;
 
     println!(
         "{:>5}  {:>10} {:>7} {:>7}  {:>10} {:>10} {:>9}  {:>9} {:>10}",
@@ -56,12 +56,12 @@ pub async fn measure() {
         let mut best: Option<(Run, f64)> = None;
         let (mut echoes, mut calls): (f64, f64) = (0.0, 0.0);
         for _round in 0..ROUNDS {
-            let run = drive(&echo, connections, ROUND, Arc::clone(&asked), false).await;
+            let run = drive(&echo, connections, ROUND, Arc::clone(&requests), false).await;
             echoes = echoes.max(run.rate());
             let run = drive(&node, connections, ROUND, Arc::clone(&simulation), false).await;
             calls = calls.max(run.rate());
             let before = process.cpu();
-            let run = drive(&process.address, connections, ROUND, Arc::clone(&asked), true).await;
+            let run = drive(&process.address, connections, ROUND, Arc::clone(&requests), true).await;
             let good =
                 |answer: &(usize, Vec<u8>)| answer.1.windows(14).any(|w| w == b"\"isValid\":true");
             assert!(run.answers.iter().all(good), "all are good");
@@ -87,9 +87,9 @@ pub async fn measure() {
     let far = far_node(chain.url(), Duration::from_millis(20)).await;
     let home = Home::new(chain.network(), &format!("http://{far}"), 1, "", "");
     let process = started(&home);
-    drive(&process.address, 8, 512, Arc::clone(&asked), false).await;
+    drive(&process.address, 8, 512, Arc::clone(&requests), false).await;
     for connections in [1, 8, 32] {
-        let run = drive(&process.address, connections, 600, Arc::clone(&asked), false).await;
+        let run = drive(&process.address, connections, 600, Arc::clone(&requests), false).await;
         println!(
             "a node 20 ms away, {connections} connections: p50 {:.1} ms, p99 {:.1} ms",
             run.quantile(0.5),
@@ -172,8 +172,8 @@ pub async fn far_node(url: &str, away: Duration) -> String {
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let pass = |State(Far(url, client, away)): State<Far>, body: axum::body::Bytes| async move {
         tokio::time::sleep(away).await;
-        let asked = client.post(url).header("content-type", "application/json").body(body);
-        let answer = asked.send().await.expect("answered");
+        let request = client.post(url).header("content-type", "application/json").body(body);
+        let answer = request.send().await.expect("answered");
         Body::from(answer.bytes().await.expect("bytes"))
     };
     let app = Router::new().route("/", route(pass)).with_state(Far(url.to_owned(), client, away));

@@ -104,8 +104,8 @@ async fn t_40_the_longest_idle_connection_is_evicted_for_a_new_caller() {
     assert_eq!(crowd[0].ask(HEALTH).await.status, 200);
     engine.pays().await;
     assert!(crowd.remove(1).reply(false).await.is_none());
-    for mut kept in crowd {
-        assert_eq!(kept.ask(HEALTH).await.status, 200);
+    for mut connection in crowd {
+        assert_eq!(connection.ask(HEALTH).await.status, 200);
     }
 }
 
@@ -195,8 +195,8 @@ async fn t_42_repeated_slow_bodies_block_no_agent() {
     for rate in ["300", "1000000"] {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
         let mut engine = LoadedEngine::started(&Start { env, ..Start::default() }).await;
-        let mut kept = RawClient::to(engine.address()).await;
-        engine.pays_over(&mut kept).await;
+        let mut connection = RawClient::to(engine.address()).await;
+        engine.pays_over(&mut connection).await;
         let begun = Arc::new(AtomicU64::new(0));
         let mut attack = JoinSet::new();
         for _body in 0..SLOW_BODIES {
@@ -208,7 +208,7 @@ async fn t_42_repeated_slow_bodies_block_no_agent() {
                 tokio::task::yield_now().await;
             }
             engine.pays().await;
-            engine.pays_over(&mut kept).await;
+            engine.pays_over(&mut connection).await;
             wanted = begun.load(Ordering::SeqCst) + SLOW_BODIES_PER_ROUND;
         }
         attack.shutdown().await;

@@ -35,7 +35,7 @@ const PAUSE_IT: &str = "pause";
 const AMOUNT: u64 = 250_000_000_000_000_000;
 
 async fn number(stage: &Stage, method: &str, params: Value) -> U256 {
-    let answer = stage.chain.request(method, params).await.expect("told");
+    let answer = stage.chain.request(method, params).await.expect("answered");
     answer.as_str().expect("text").parse().expect("a number")
 }
 

@@ -94,7 +94,7 @@ impl Drop for Service {
 }
 
 async fn number(chain: &Devnet, method: &str, params: Value) -> U256 {
-    let answer = chain.request(method, params).await.expect("told");
+    let answer = chain.request(method, params).await.expect("answered");
     answer.as_str().expect("text").parse().expect("a number")
 }
 

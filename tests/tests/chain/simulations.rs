@@ -22,7 +22,7 @@ fn node(url: &str) -> RpcChain {
 }
 
 /// Returns the result of each call: success, or the reason; `?` if the kind of simulation cannot tell.
-async fn told(chain: &dyn Chain, from: Address, calls: &[Call]) -> (SimulationMethod, Vec<String>) {
+async fn simulate(chain: &dyn Chain, from: Address, calls: &[Call]) -> (SimulationMethod, Vec<String>) {
     let simulation = Simulator::default().run(chain, from, calls).await.expect("simulated");
     let ends = simulation.ends.iter().map(|end| match end {
         None => "?".to_owned(),
@@ -60,7 +60,7 @@ async fn every_kind_of_simulation_agrees_where_it_can_tell() {
         }
         rpc.tell(lies);
         let node = node(&rpc.url);
-        let (by, ends) = told(&node, payer, &calls).await;
+        let (by, ends) = simulate(&node, payer, &calls).await;
         assert_eq!(by, method);
         assert_eq!(&ends[..2], ["ok", "ok"], "{method:?}");
         match method {
@@ -68,7 +68,7 @@ async fn every_kind_of_simulation_agrees_where_it_can_tell() {
             SimulationMethod::SingleCalls => assert_eq!(ends[2], "ok"),
             _in_turn => assert_ne!(ends[2], "ok", "{method:?}"),
         }
-        let (_by, ends) = told(&node, payer, &alone).await;
+        let (_by, ends) = simulate(&node, payer, &alone).await;
         reasons.push(ends);
     }
     assert!(reasons.iter().all(|ends| *ends == reasons[0] && ends[0] != "ok"), "{reasons:?}");
@@ -78,7 +78,7 @@ async fn every_kind_of_simulation_agrees_where_it_can_tell() {
 async fn events_of_many_blocks_are_read_by_one_call() {
     let Some(chain) = local_chain(BASE).await else { return };
     let payer = Address::repeat_byte(0xa1);
-    let before = chain.request("eth_blockNumber", json!([])).await.expect("told");
+    let before = chain.request("eth_blockNumber", json!([])).await.expect("answered");
     let before = u64::from_str_radix(before.as_str().expect("text").trim_start_matches("0x"), 16);
     let from_block = before.expect("a number") + 1;
     let mut minted = Vec::new();

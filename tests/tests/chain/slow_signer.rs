@@ -25,7 +25,7 @@ struct Scene {
     chain: Devnet,
     engine: TestEngine,
     operator: Operator,
-    asked: tokio::sync::mpsc::UnboundedReceiver<SignRequest>,
+    requests: tokio::sync::mpsc::UnboundedReceiver<SignRequest>,
 }
 
 impl Scene {
@@ -34,7 +34,7 @@ impl Scene {
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
         let config = RpcConfig::new(BASE, [chain.url().to_owned()]);
         let node = RpcChain::new(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("a node");
-        let (signer, asked) = SlowSigner::person();
+        let (signer, requests) = SlowSigner::person();
         let setup = Setup {
             signer: Some(signer as Arc<dyn Signer>),
             chains: BTreeMap::from([(BASE, Arc::new(node) as Arc<dyn Chain>)]),
@@ -52,7 +52,7 @@ impl Scene {
             let set = json!([address.address, GAS_MONEY]);
             chain.request("anvil_setBalance", set).await.expect("set");
         }
-        Some(Self { chain, engine, operator, asked })
+        Some(Self { chain, engine, operator, requests })
     }
 
     async fn send(&mut self, from: &str, amount: &str) -> SendAnswer {
@@ -72,11 +72,11 @@ impl Scene {
         sleep(POLL_INTERVAL).await;
     }
 
-    async fn asked(&mut self) -> SignRequest {
+    async fn next_request(&mut self) -> SignRequest {
         let end = Instant::now() + TIMEOUT;
         loop {
-            if let Ok(asked) = self.asked.try_recv() {
-                return asked;
+            if let Ok(request) = self.requests.try_recv() {
+                return request;
             }
             assert!(Instant::now() < end, "the device is not asked");
             self.advance_a_bit().await;
@@ -98,9 +98,9 @@ impl Scene {
         }
     }
 
-    async fn sign(&self, asked: SignRequest) {
-        let signature = self.engine.engine.vault().sign(asked.slip).await;
-        asked.answer.send(signature).expect("somebody waits");
+    async fn sign(&self, request: SignRequest) {
+        let signature = self.engine.engine.vault().sign(request.slip).await;
+        request.answer.send(signature).expect("somebody waits");
     }
 }
 
@@ -108,22 +108,22 @@ impl Scene {
 async fn a_slow_signing_device_does_not_block_other_addresses() {
     let Some(mut scene) = Scene::set().await else { return };
     let slow = scene.send("pay", "0.1").await;
-    let device = scene.asked().await;
+    let device = scene.next_request().await;
     let quick = scene.send("other", "0.2").await;
-    let asked = scene.asked().await;
-    assert_ne!(asked.slip.signer(), device.slip.signer());
-    scene.sign(asked).await;
+    let request = scene.next_request().await;
+    assert_ne!(request.slip.signer(), device.slip.signer());
+    scene.sign(request).await;
     scene.until(&quick.id, "done").await;
     // 40 blocks (20 s of the engine's time) later: the device was not asked again.
     for _block in 0..40 {
         scene.advance_a_bit().await;
     }
-    assert!(scene.asked.try_recv().is_err(), "asked twice for one transaction");
+    assert!(scene.requests.try_recv().is_err(), "asked twice for one transaction");
     assert_eq!(scene.until(&slow.id, "waiting").await.nonce, Some(0));
     scene.sign(device).await;
     let done = scene.until(&slow.id, "done").await;
     assert!(done.block.is_some(), "{done:?}");
-    let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("told");
+    let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("answered");
     let held: U256 = held.as_str().expect("text").parse().expect("a number");
     assert_eq!(held, U256::from(300_000_000_000_000_000u64));
 }
@@ -132,14 +132,14 @@ async fn a_slow_signing_device_does_not_block_other_addresses() {
 async fn a_send_refused_on_the_device_is_dropped_and_its_nonce_reused() {
     let Some(mut scene) = Scene::set().await else { return };
     let refused = scene.send("pay", "0.1").await;
-    let device = scene.asked().await;
+    let device = scene.next_request().await;
     let no = SignFault::Refused("rejected on the device".to_owned());
     device.answer.send(Err(no)).expect("somebody waits");
     scene.until(&refused.id, "dropped").await;
     let next = scene.send("pay", "0.2").await;
-    let asked = scene.asked().await;
+    let request = scene.next_request().await;
     assert_eq!(scene.until(&next.id, "waiting").await.nonce, Some(0));
-    scene.sign(asked).await;
+    scene.sign(request).await;
     scene.until(&next.id, "done").await;
 }
 
@@ -147,14 +147,14 @@ async fn a_send_refused_on_the_device_is_dropped_and_its_nonce_reused() {
 async fn a_send_pending_on_the_device_can_be_cancelled_despite_a_late_answer() {
     let Some(mut scene) = Scene::set().await else { return };
     let sent = scene.send("pay", "0.1").await;
-    let device = scene.asked().await;
+    let device = scene.next_request().await;
     scene.operator.must(&format!("address cancel {}", &sent.id[..8])).await;
     scene.until(&sent.id, "dropped").await;
     scene.sign(device).await;
     for _block in 0..5 {
         scene.advance_a_bit().await;
     }
-    let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("told");
+    let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("answered");
     assert_eq!(held, json!("0x0"));
 }
 
@@ -162,13 +162,13 @@ async fn a_send_pending_on_the_device_can_be_cancelled_despite_a_late_answer() {
 async fn a_slip_made_stale_by_a_freeze_is_issued_again() {
     let Some(mut scene) = Scene::set().await else { return };
     let sent = scene.send("pay", "0.1").await;
-    let device = scene.asked().await;
+    let device = scene.next_request().await;
     // A freeze stops agents at once; the operator's send continues with a new slip.
     scene.operator.must("freeze").await;
     let stale = scene.engine.engine.vault().sign(device.slip).await;
     assert_eq!(stale, Err(SignFault::Stale));
     device.answer.send(stale).expect("somebody waits");
-    let again = scene.asked().await;
+    let again = scene.next_request().await;
     scene.sign(again).await;
     scene.until(&sent.id, "done").await;
 }

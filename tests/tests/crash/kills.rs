@@ -83,8 +83,8 @@ const SHORT_LIFE: &[Step] = &[
 
 /// Returns the same life, ending with the deletion of the wallet.
 fn deletion() -> Vec<Step> {
-    let lived = SHORT_LIFE.iter().copied().filter(|step| *step != Step::Passwd);
-    lived.chain([Step::DeleteWallet]).collect()
+    let steps = SHORT_LIFE.iter().copied().filter(|step| *step != Step::Passwd);
+    steps.chain([Step::DeleteWallet]).collect()
 }
 
 /// Returns every point that the last step reaches, with its hit count.

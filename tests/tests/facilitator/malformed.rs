@@ -29,9 +29,9 @@ async fn stage_with_counter() -> Option<(Stage, CountingRpc)> {
 
 /// Takes the counted calls and keeps those about payments, without the facilitator's own periodic calls.
 fn about_payments(node: &CountingRpc) -> Vec<String> {
-    let mut asked = node.take_methods();
-    asked.retain(|methods| methods.contains("eth_call") || methods.contains("eth_getCode"));
-    asked
+    let mut request = node.take_methods();
+    request.retain(|methods| methods.contains("eth_call") || methods.contains("eth_getCode"));
+    request
 }
 
 fn authorization(name: &str) -> String {
@@ -142,9 +142,9 @@ async fn an_invalid_request_gets_400_with_a_reason_and_causes_no_node_call() {
         for (path, verdict, reason) in
             [("/verify", "isValid", "invalidReason"), ("/settle", "success", "errorReason")]
         {
-            let asked = stage.facilitator.request("POST", path);
-            let asked = asked.header("content-type", "application/json").body(body.clone());
-            let answer = asked.send().await.expect("answered");
+            let request = stage.facilitator.request("POST", path);
+            let request = request.header("content-type", "application/json").body(body.clone());
+            let answer = request.send().await.expect("answered");
             let status = answer.status().as_u16();
             let reply: Value = answer.json().await.unwrap_or_default();
             let text = reply[verdict] == false && reply[reason] == "invalid_payload";
@@ -165,9 +165,9 @@ async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required()
     node.take_methods();
     for path in ["/verify", "/settle"] {
         let long = format!("{body}{}", " ".repeat(300 << 10));
-        let asked = stage.facilitator.request("POST", path);
-        let asked = asked.header("content-type", "application/json").body(long);
-        let answer = asked.send().await.expect("answered");
+        let request = stage.facilitator.request("POST", path);
+        let request = request.header("content-type", "application/json").body(long);
+        let answer = request.send().await.expect("answered");
         assert_eq!(answer.status(), 413, "{path}");
         let reply: Value = answer.json().await.expect("JSON");
         assert!(reply["error"].is_string(), "{path}: {reply}");
@@ -177,8 +177,8 @@ async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required()
     for kind in
         ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-8"]
     {
-        let asked = stage.facilitator.request("POST", "/verify").header("content-type", kind);
-        let answer = asked.body(body.clone()).send().await.expect("answered");
+        let request = stage.facilitator.request("POST", "/verify").header("content-type", kind);
+        let answer = request.body(body.clone()).send().await.expect("answered");
         assert!([200, 400, 415].contains(&answer.status().as_u16()), "{kind}");
         let reply: Value = answer.json().await.expect("JSON");
         assert!(reply["isValid"].is_boolean(), "{kind}: {reply}");
@@ -265,9 +265,9 @@ async fn a_payment_that_can_be_refused_locally_causes_no_node_call() {
         for (case, body) in cases {
             let answer = stage.verify(&body).await;
             let settled = stage.settle(&body).await;
-            let asked = about_payments(&node);
-            if answer["isValid"] != false || settled["success"] != false || !asked.is_empty() {
-                wrong.push(format!("{method:?}, {case}: {answer} {settled} after {asked:?}"));
+            let request = about_payments(&node);
+            if answer["isValid"] != false || settled["success"] != false || !request.is_empty() {
+                wrong.push(format!("{method:?}, {case}: {answer} {settled} after {request:?}"));
             }
         }
     }

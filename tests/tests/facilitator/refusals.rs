@@ -32,7 +32,7 @@ fn refusal(case: &'static str, code: &'static str, paid: &SignedPayment) -> Refu
 }
 
 /// A payment signed over other terms than the seller asks for.
-fn asked(
+fn other_term(
     case: &'static str,
     code: &'static str,
     paid: &SignedPayment,
@@ -83,7 +83,7 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
             "insufficient_balance",
             &sign(|terms| terms.amount = U256::from(INITIAL_BALANCE + 1)),
         ),
-        asked(
+        other_term(
             "less than asked",
             "invalid_exact_evm_payload_authorization_value",
             &payer.pay(method, &good),
@@ -100,7 +100,7 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
         refusal("not yet valid", valid_after, &sign(|terms| terms.valid_after_s = now_s() + 60)),
         Refusal {
             payer: None,
-            ..asked(
+            ..other_term(
                 "a network that is known and not configured",
                 "unsupported_network",
                 &payer.pay(method, &good),
@@ -110,7 +110,7 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
         },
         Refusal {
             payer: None,
-            ..asked(
+            ..other_term(
                 "a network that nobody knows",
                 "unsupported_network",
                 &payer.pay(method, &good),
@@ -149,8 +149,8 @@ async fn of_every_method(stage: &Stage, method: TransferMethod) -> Vec<Refusal> 
     let no_token = payer.pay(method, &PaymentTerms { token: OTHER, domain, ..paid.terms.clone() });
     let plain = |case, code, body| Refusal { case, code, body, payer: None };
     vec![
-        asked("to another payee", recipient, &paid, "payTo", json!(OTHER)),
-        asked("more than asked", too_much, &paid, "amount", json!("999")),
+        other_term("to another payee", recipient, &paid, "payTo", json!(OTHER)),
+        other_term("more than asked", too_much, &paid, "amount", json!("999")),
         refusal("a token that is not there", nowhere, &no_token),
         plain("version 3", "invalid_x402_version", with(&body, "/x402Version", json!(3))),
         plain("version 0", "invalid_x402_version", with(&body, "/x402Version", json!(0))),
@@ -214,21 +214,21 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
     chain.mint_of(fee, payer.address(), INITIAL_BALANCE).await.expect("minted");
     let named = json!({ "name": "Fee", "version": "1" });
     vec![
-        asked(
+        other_term(
             "another name of the domain",
             "invalid_exact_evm_token_name_mismatch",
             &signed("US Dollar", "2", stage.coin()),
             "extra",
             json!({ "name": "US Dollar", "version": "2" }),
         ),
-        asked(
+        other_term(
             "another version of the domain",
             "invalid_exact_evm_token_name_mismatch",
             &signed(name, "9", stage.coin()),
             "extra",
             json!({ "name": name, "version": "9" }),
         ),
-        asked(
+        other_term(
             "a token without authorizations",
             "invalid_exact_evm_eip3009_not_supported",
             &in_plain,
@@ -236,7 +236,7 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
             json!({ "name": "Plain", "version": "1" }),
         ),
         // Comes after a payment that claimed a domain for this token: such a claim counts for that payment only.
-        asked(
+        other_term(
             "a token without a domain",
             "invalid_exact_evm_missing_eip712_domain",
             &in_plain,
@@ -248,7 +248,7 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
             "invalid_exact_evm_transaction_simulation_failed",
             &to_nobody,
         ),
-        asked(
+        other_term(
             "a token that keeps some",
             "invalid_exact_evm_transfer_event_mismatch",
             &signed("Fee", "1", fee),
@@ -286,7 +286,7 @@ async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
             body: named(&format!("{permit}/spender"), json!(OTHER)),
             ..refusal("another spender", "invalid_permit2_spender", &paid)
         },
-        asked("another token", "permit2_token_mismatch", &paid, "asset", json!(OTHER)),
+        other_term("another token", "permit2_token_mismatch", &paid, "asset", json!(OTHER)),
         refusal(
             "without an allowance",
             "permit2_allowance_required",
@@ -465,8 +465,8 @@ async fn unreachable_nodes_are_reported_with_503() {
         ("/verify", "invalidReason", "unexpected_verify_error"),
         ("/settle", "errorReason", "unexpected_settle_error"),
     ] {
-        let asked = stage.facilitator.request("POST", path).json(&body);
-        let answer = asked.send().await.expect("answered");
+        let request = stage.facilitator.request("POST", path).json(&body);
+        let answer = request.send().await.expect("answered");
         assert_eq!(answer.status(), 503, "{path}");
         assert!(answer.headers().contains_key("retry-after"), "{path}");
         let reply: Value = answer.json().await.expect("JSON");

@@ -35,25 +35,25 @@ async fn metric(stage: &Stage, name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn readiness_follows_the_signers_coin_and_health_reports_degradation() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    let told = async |path: &str| stage.facilitator.get(path).await;
-    until("ready", async || told("/readyz").await.0 == 200).await;
-    assert_eq!(told("/health").await.1["status"], "healthy");
-    assert_eq!(told("/livez").await.0, 200);
+    let get = async |path: &str| stage.facilitator.get(path).await;
+    until("ready", async || get("/readyz").await.0 == 200).await;
+    assert_eq!(get("/health").await.1["status"], "healthy");
+    assert_eq!(get("/livez").await.0, 200);
     stage.fund_signers(U256::ZERO).await;
-    until("not ready", async || told("/readyz").await.0 == 503).await;
-    let (_status, checks) = told("/readyz").await;
+    until("not ready", async || get("/readyz").await.0 == 503).await;
+    let (_status, checks) = get("/readyz").await;
     assert_eq!(checks["networks"]["eip155:8453"]["nativeCoin"], false, "{checks}");
     assert_eq!(checks["networks"]["eip155:8453"]["node"], true, "{checks}");
     assert_eq!(checks["store"], true, "{checks}");
-    let (status, health) = told("/health").await;
+    let (status, health) = get("/health").await;
     assert_eq!((status, &health["status"]), (200, &json!("degraded")), "{health}");
     assert_eq!(health["networks"]["eip155:8453"], json!({ "configured": true }));
-    assert_eq!(told("/livez").await.0, 200, "it is alive all the same");
+    assert_eq!(get("/livez").await.0, 200, "it is alive all the same");
     stage.fund_signers(U256::from(10).pow(U256::from(20))).await;
-    until("ready again", async || told("/readyz").await.0 == 200).await;
-    assert_eq!(told("/health").await.1["status"], "healthy");
+    until("ready again", async || get("/readyz").await.0 == 200).await;
+    assert_eq!(get("/health").await.1["status"], "healthy");
     stage.chain.kill();
-    until("not ready", async || told("/readyz").await.0 == 503).await;
+    until("not ready", async || get("/readyz").await.0 == 503).await;
     stage.facilitator.stop().await;
 }
 
@@ -194,7 +194,7 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
         until("sent", async || {
             let answer =
                 stage.chain.request("eth_getTransactionCount", json!([signer, "pending"])).await;
-            answer.expect("told") != "0x0"
+            answer.expect("answered") != "0x0"
         })
         .await;
         // Both have a higher fee, so they are mined before our transaction, which then moves nothing.

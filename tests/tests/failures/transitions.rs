@@ -78,7 +78,7 @@ async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
 #[tokio::test]
 async fn a_returned_header_can_be_polled_after_a_failed_commit() {
     let faults = Arc::new(FailsOnce::default());
-    let (signer, mut asked) = SlowSigner::machine();
+    let (signer, mut sign_requests) = SlowSigner::machine();
     let setup =
         Setup { failpoints: Arc::clone(&faults) as _, signer: Some(signer), ..Setup::default() };
     let home = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ async fn a_returned_header_can_be_polled_after_a_failed_commit() {
         let engine = Arc::clone(&engine);
         tokio::spawn(async move { engine.post("/sign", &body).await })
     };
-    let held_back = timeout(TIMEOUT, asked.recv()).await.expect("in time").expect("a slip");
+    let held_back = timeout(TIMEOUT, sign_requests.recv()).await.expect("in time").expect("a slip");
     let signed = engine.engine.vault().sign(held_back.slip).await;
     assert!(signed.is_ok(), "{signed:?}");
     // A commit fails between the signature and its record.

@@ -31,14 +31,14 @@ fn canonical_texts_are_those_of_the_vectors() {
     const CODE: &str = r#"
 import base64, json, sys
 import helper
-told = []
+results = []
 for case in json.load(open(sys.argv[1]))["cases"]:
     wire = case["wire"] if case.get("wire") is not None else base64.b64decode(case["wire_b64"])
     try:
-        told.append(helper.canonical(json.loads(wire)))
+        results.append(helper.canonical(json.loads(wire)))
     except (ValueError, RecursionError):
-        told.append(None)
-print(json.dumps(told))
+        results.append(None)
+print(json.dumps(results))
 "#;
     let file = read("python-canonical-json.json");
     let cases = file["cases"].as_array().unwrap();
@@ -90,21 +90,21 @@ fn bodies_are_those_of_the_vectors() {
 import json, sys
 import helper
 file = json.load(open(sys.argv[1]))
-told = []
+results = []
 for case in file["accepted"]:
     body, at = case["body"], case["message"]["timestamp"]
     wallet = helper.Wallet("http://127.0.0.1:9", body["agent_id"], file["tokens"][case["token"]])
     if case["endpoint"] == "/sign":
-        told.append(wallet.sign_body(body.get("payment_required"), body.get("x402_data"),
+        results.append(wallet.sign_body(body.get("payment_required"), body.get("x402_data"),
                                      body.get("request_url"), body.get("idempotency_key"), timestamp=at))
     elif case["endpoint"] == "/callback":
-        told.append(wallet.callback_body(body["transaction_id"], body["event"], body.get("tx_hash"),
+        results.append(wallet.callback_body(body["transaction_id"], body["event"], body.get("tx_hash"),
                                          body.get("error"), timestamp=at))
     elif case["endpoint"] in ("/mandate", "/balances"):
-        told.append(wallet.read_body(timestamp=at))
+        results.append(wallet.read_body(timestamp=at))
     else:
-        told.append(None)
-print(json.dumps(told))
+        results.append(None)
+print(json.dumps(results))
 "#;
     let file = read("hmac-requests.json");
     let accepted = file["accepted"].as_array().unwrap();

@@ -55,16 +55,16 @@ impl Merchant {
 
     /// Returns how often the paid handler ran.
     pub(crate) async fn served(&self) -> u64 {
-        let asked = self.client.get(format!("{}/served", self.script.ready)).send().await;
-        let served: Value = asked.expect("an answer").json().await.expect("JSON");
+        let response = self.client.get(format!("{}/served", self.script.ready)).send().await;
+        let served: Value = response.expect("an answer").json().await.expect("JSON");
         served["served"].as_u64().unwrap_or_else(|| panic!("{served}"))
     }
 
     /// Returns the `PAYMENT-SIGNATURE` value that pays for this merchant's offer.
     pub(crate) async fn header(&self, paid: &SignedPayment) -> String {
-        let asked = self.client.get(self.url()).send().await.expect("an answer");
-        assert_eq!(asked.status(), 402, "{:?}", self.kind);
-        let offer = asked.headers().get("payment-required").expect("an offer");
+        let response = self.client.get(self.url()).send().await.expect("an answer");
+        assert_eq!(response.status(), 402, "{:?}", self.kind);
+        let offer = response.headers().get("payment-required").expect("an offer");
         let offer = opened(offer.to_str().expect("text"));
         let payment = json!({
             "x402Version": 2, "resource": offer["resource"], "accepted": offer["accepts"][0],
@@ -75,8 +75,8 @@ impl Merchant {
 
     /// Sends a payment to the merchant.
     pub(crate) async fn pay(&self, header: &str) -> MerchantAnswer {
-        let asked = self.client.get(self.url()).header("payment-signature", header);
-        MerchantAnswer::of(self.kind, asked.send().await.expect("an answer")).await
+        let response = self.client.get(self.url()).header("payment-signature", header);
+        MerchantAnswer::of(self.kind, response.send().await.expect("an answer")).await
     }
 }
 

@@ -98,7 +98,7 @@ async fn a_deleted_agent_is_rejected_at_once_and_its_history_stays() {
 #[tokio::test]
 async fn no_signature_is_made_after_its_agent_was_deleted_or_suspended() {
     for line in ["agent delete bot", "agent suspend bot"] {
-        let (signer, mut asked) = SlowSigner::machine();
+        let (signer, mut sign_requests) = SlowSigner::machine();
         let setup = Setup { signer: Some(signer), ..Setup::default() };
         let engine = Arc::new(TestEngine::start(setup).await);
         engine.set_up_wallet("--day 10 --txn 5 --auto 0.5").await;
@@ -106,13 +106,13 @@ async fn no_signature_is_made_after_its_agent_was_deleted_or_suspended() {
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let asking = Arc::clone(&engine);
         let ask = tokio::spawn(async move { asking.post("/sign", &body).await });
-        let held_back = asked.recv().await.expect("the authorization is committed");
+        let held_back = sign_requests.recv().await.expect("the authorization is committed");
         engine.operator().must(line).await;
         let late = engine.engine.vault().sign(held_back.slip).await;
         assert!(late.is_err(), "{line}: a signature left");
         held_back.answer.send(late).unwrap();
         assert_eq!(ask.await.unwrap().0, 202, "{line}");
-        assert!(asked.try_recv().is_err(), "{line}: no new slip");
+        assert!(sign_requests.try_recv().is_err(), "{line}: no new slip");
     }
 }
 
@@ -284,9 +284,9 @@ async fn an_address_is_renamed_under_its_agents() {
     assert_eq!(operator.refused("address rename pay x").await.code, Code::NothingFound);
 }
 
-async fn told(engine: &TestEngine, line: &str) -> RehearsalAnswer {
+async fn rehearse(engine: &TestEngine, line: &str) -> RehearsalAnswer {
     match engine.operator().must(line).await {
-        Answer::Rehearsal(told) => told,
+        Answer::Rehearsal(rehearsal) => rehearsal,
         other => panic!("{other:?}"),
     }
 }
@@ -308,14 +308,14 @@ async fn a_policy_test_returns_its_decision_without_a_request() {
         ),
         (format!("policy test p 0.4 {listed} --network 1"), "refuse", Some("NETWORK_DISABLED")),
     ] {
-        let told = told(&engine, &line).await;
-        assert_eq!((told.verdict.text(), told.code.as_deref()), (verdict, code), "{line}");
+        let rehearsal = rehearse(&engine, &line).await;
+        assert_eq!((rehearsal.verdict.text(), rehearsal.code.as_deref()), (verdict, code), "{line}");
     }
     assert_eq!(operator.refused("policy test none 1").await.code, Code::NothingFound);
     assert_eq!(operator.refused("policy test p 1 --network x").await.code, Code::NothingFound);
     assert_eq!(operator.refused("policy test p 1 --domain 'a b'").await.code, Code::BadInput);
     operator.must("freeze").await;
-    let frozen = told(&engine, "policy test p 0.4").await;
+    let frozen = rehearse(&engine, "policy test p 0.4").await;
     assert_eq!(frozen.code.as_deref(), Some("AGENTS_FROZEN"));
     let Answer::History(history) = operator.must("history").await else { panic!() };
     assert_eq!(history.requests, [], "nothing was asked");
@@ -352,7 +352,7 @@ async fn a_network_is_named_as_it_is_shown() {
     );
     let Answer::Policy(policy) = operator.must("policy show p").await else { panic!() };
     assert!(policy.all_enabled && policy.networks.contains(&"Base Sepolia (84532)".into()));
-    let judged = told(&engine, "policy test named 0.4 --network 'BASE SEPOLIA'").await;
+    let judged = rehearse(&engine, "policy test named 0.4 --network 'BASE SEPOLIA'").await;
     assert_eq!(judged.network, "Base Sepolia");
 }
 

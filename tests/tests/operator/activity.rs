@@ -33,7 +33,7 @@ pub(crate) fn seqs(rows: &[ActivityRow]) -> Vec<u64> {
 }
 
 /// Creates a journal with every outcome of a payment and most operator commands.
-async fn lived() -> (TestEngine, Agent) {
+async fn engine_with_activity() -> (TestEngine, Agent) {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 20 --txn 3 --auto 0.5").await;
     let agent = engine.add_agent("bot", "bearer").await;
@@ -86,7 +86,7 @@ fn of<'a>(rows: &'a [ActivityRow], kind: &str) -> &'a ActivityRow {
 
 #[tokio::test]
 async fn activity_lists_every_payment_outcome_and_operator_command() {
-    let (engine, agent) = lived().await;
+    let (engine, agent) = engine_with_activity().await;
     let rows = activity(&mut engine.operator(), "activity --limit 500").await.entries;
     for (kind, amount, host, detail) in [
         ("payment.authorized", "0.012000 USDC", "host1.example", None),
@@ -155,25 +155,25 @@ async fn activity_lists_every_payment_outcome_and_operator_command() {
 
 #[tokio::test]
 async fn a_change_shows_its_old_and_new_value_as_text_and_as_data() {
-    let (engine, _agent) = lived().await;
+    let (engine, _agent) = engine_with_activity().await;
     engine.operator().must("policy create wide --day 500 --txn 5").await;
     engine.operator().must("agent edit bot --policy wide").await;
     let rows = activity(&mut engine.operator(), "activity --limit 500").await.entries;
-    let told = |kind: &str| -> Vec<_> {
+    let changes_of = |kind: &str| -> Vec<_> {
         let of = rows.iter().rev().filter(|row| row.kind.text() == kind);
         of.map(|row| row.detail.clone().unwrap_or_default()).collect()
     };
     assert_eq!(
-        told("policy.set")[..3],
+        changes_of("policy.set")[..3],
         [
             "p v1",
             "p v2: max per payment 3.00 -> 1.00 USD",
             "p v3: max per payment 1.00 -> 3.00 USD",
         ]
     );
-    assert_eq!(told("agent.commissioned")[1..], ["policy p -> wide"]);
+    assert_eq!(changes_of("agent.commissioned")[1..], ["policy p -> wide"]);
     assert_eq!(
-        told("setting.changed"),
+        changes_of("setting.changed"),
         ["payments.max_validity 3600 s -> 1234 s", "server.hosts none -> other.example"]
     );
     let raised = rows.iter().find(|row| row.detail.as_deref().is_some_and(|d| d.contains("p v3")));
@@ -225,7 +225,7 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
 
 #[tokio::test]
 async fn backward_pages_contain_every_entry_once() {
-    let (engine, _agent) = lived().await;
+    let (engine, _agent) = engine_with_activity().await;
     let mut operator = engine.operator();
     let all = activity(&mut operator, "activity --limit 500").await;
     let head = all.entries[0].seq;
@@ -267,7 +267,7 @@ async fn an_empty_journal_has_no_activity() {
 /// Rows contain no RPC endpoints, because those include keys, and no URL paths of agents.
 #[tokio::test]
 async fn no_row_has_a_key_or_a_path() {
-    let (engine, _agent) = lived().await;
+    let (engine, _agent) = engine_with_activity().await;
     let mut operator = engine.operator();
     operator.must("network rpc base https://rpc.example/v2/PRIVATE-KEY").await;
     operator.must("network enable base").await;

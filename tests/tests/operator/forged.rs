@@ -35,7 +35,7 @@ async fn server(operator: &mut Operator) -> ServerAnswer {
     }
 }
 
-async fn lived() -> (TestEngine, MemoryStore) {
+async fn engine_with_store() -> (TestEngine, MemoryStore) {
     let store = MemoryStore::default();
     let setup =
         Setup { store: Some(Box::new(store.clone())), settings: ANY_PORT, ..Setup::default() };
@@ -59,7 +59,7 @@ async fn again(engine: TestEngine, store: &MemoryStore) -> TestEngine {
 
 #[tokio::test]
 async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
-    let (engine, store) = lived().await;
+    let (engine, store) = engine_with_store().await;
     // A locked engine writes no more entries by itself.
     engine.operator().must("wallet lock").await;
     append(
@@ -92,7 +92,7 @@ async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
 
 #[tokio::test]
 async fn journal_settings_take_effect_once_the_wallet_is_open() {
-    let (engine, store) = lived().await;
+    let (engine, store) = engine_with_store().await;
     engine.operator().must("config set server.allow_lan true").await;
     let engine = again(engine, &store).await;
     let mut operator = engine.operator();

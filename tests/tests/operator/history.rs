@@ -26,7 +26,7 @@ async fn ask(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> String {
 }
 
 /// Creates one request with each outcome; returns the engine and its two agents.
-async fn lived() -> (TestEngine, Agent, Agent) {
+async fn engine_with_history() -> (TestEngine, Agent, Agent) {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 10 --txn 3 --auto 0.5").await;
     let (first, second) =
@@ -51,7 +51,7 @@ fn statuses(history: &HistoryAnswer) -> Vec<(&str, &str)> {
 
 #[tokio::test]
 async fn history_lists_requests_newest_first() {
-    let (engine, first, _second) = lived().await;
+    let (engine, first, _second) = engine_with_history().await;
     let all = history(&engine, "history").await;
     let expected = [
         ("pending", "second"),
@@ -118,7 +118,7 @@ async fn invalid_history_and_receipt_arguments_are_refused() {
 
 #[tokio::test]
 async fn an_export_has_every_matching_row_and_no_formula() {
-    let (engine, ..) = lived().await;
+    let (engine, ..) = engine_with_history().await;
     let mut operator = engine.operator();
     let all = operator.outcome("history export /tmp/a.csv").await;
     let Ok(Answer::Exported(exported)) = all.reply.result else { panic!("{:?}", all.reply) };
@@ -163,7 +163,7 @@ async fn a_large_export_comes_in_pieces() {
 
 #[tokio::test]
 async fn a_receipt_is_found_by_its_id_or_a_unique_prefix() {
-    let (engine, ..) = lived().await;
+    let (engine, ..) = engine_with_history().await;
     let mut operator = engine.operator();
     let all = history(&engine, "history").await;
     for row in &all.requests {
@@ -184,7 +184,7 @@ async fn a_receipt_is_found_by_its_id_or_a_unique_prefix() {
 
 #[tokio::test]
 async fn a_refused_payment_names_the_limit_and_the_policy_to_its_operator_alone() {
-    let (engine, _first, second) = lived().await;
+    let (engine, _first, second) = engine_with_history().await;
     let mut operator = engine.operator();
     let refused = history(&engine, "history --status refused").await.requests.remove(0);
     let id = &refused.id;

@@ -21,18 +21,18 @@ async fn a_card_shows_that_its_approval_would_be_refused() {
         ids.push(answer["request_id"].as_str().unwrap().to_owned());
     }
     let mut operator = engine.operator();
-    let told = async |operator: &mut Operator| {
+    let obstacles_of = async |operator: &mut Operator| {
         let listed = operator.outcome("requests").await;
         let Ok(Answer::Requests { requests }) = listed.reply.result else { panic!("{listed:?}") };
-        let told = |request: RequestAnswer| request.card.unwrap().obstacle;
-        requests.into_iter().map(told).collect::<Vec<_>>()
+        let obstacle = |request: RequestAnswer| request.card.unwrap().obstacle;
+        requests.into_iter().map(obstacle).collect::<Vec<_>>()
     };
-    assert_eq!(told(&mut operator).await, [None, None]);
+    assert_eq!(obstacles_of(&mut operator).await, [None, None]);
     operator.must("freeze").await;
-    assert!(told(&mut operator).await.iter().all(|one| one.as_ref().unwrap().contains("thaw")));
+    assert!(obstacles_of(&mut operator).await.iter().all(|one| one.as_ref().unwrap().contains("thaw")));
     operator.must("thaw").await;
     operator.must("policy edit p --txn 1").await;
-    let obstacles = told(&mut operator).await;
+    let obstacles = obstacles_of(&mut operator).await;
     assert!(obstacles.iter().all(|one| one.as_ref().unwrap().contains("per-request")));
     let listed = operator.outcome("requests").await;
     let Ok(Answer::Requests { requests }) = &listed.reply.result else { panic!("{listed:?}") };

@@ -19,7 +19,7 @@ async fn engine() -> TestEngine {
     engine
 }
 
-async fn told(engine: &TestEngine, line: &str) -> SettingAnswer {
+async fn setting_after(engine: &TestEngine, line: &str) -> SettingAnswer {
     match engine.operator().must(line).await {
         Answer::Setting(setting) => setting,
         other => panic!("{other:?}"),
@@ -28,7 +28,7 @@ async fn told(engine: &TestEngine, line: &str) -> SettingAnswer {
 
 /// Returns a key's value and its source.
 async fn get(engine: &TestEngine, key: &str) -> (Value, String) {
-    let setting = told(engine, &format!("config get {key}")).await;
+    let setting = setting_after(engine, &format!("config get {key}")).await;
     (setting.value, setting.source)
 }
 
@@ -48,7 +48,7 @@ async fn every_setting_is_listed_with_its_default() {
     assert!(settings.iter().all(|setting| setting.source == "default"), "{settings:?}");
     for setting in &settings {
         assert_eq!(setting.value.is_null(), setting.value_unknown_reason.is_some(), "{setting:?}");
-        let response = told(&engine, &format!("config get {}", setting.key)).await;
+        let response = setting_after(&engine, &format!("config get {}", setting.key)).await;
         assert_eq!(response, *setting);
     }
 }
@@ -69,7 +69,7 @@ async fn a_harmless_setting_is_written_to_the_file_and_survives_a_restart() {
         ("payments.verify_settlements", "false", json!(false)),
         ("networks.base.explorer", "https://x.example/p", json!("https://x.example:443")),
     ] {
-        let set = told(&engine, &format!("config set {key} {value}")).await;
+        let set = setting_after(&engine, &format!("config set {key} {value}")).await;
         assert_eq!((set.value, set.source.as_str()), (shown, "file"), "{key}");
     }
     let text = file(&engine);
@@ -83,7 +83,7 @@ async fn a_harmless_setting_is_written_to_the_file_and_survives_a_restart() {
 
     let engine = engine.restart(Setup::default()).await;
     assert_eq!(get(&engine, "server.rate_per_minute").await, (json!(7), "file".to_owned()));
-    told(&engine, "config set server.rate_per_minute default").await;
+    setting_after(&engine, "config set server.rate_per_minute default").await;
     assert_eq!(get(&engine, "server.rate_per_minute").await, (json!(300), "default".to_owned()));
     assert!(!file(&engine).contains("rate_per_minute"), "{}", file(&engine));
 }
@@ -176,14 +176,14 @@ async fn endpoints_change_at_once_and_keep_their_keys() {
     let engine = engine().await;
     let mut operator = engine.operator();
     let set =
-        told(&engine, "network rpc base https://a.example/v2/KEYKEYKEY https://b.example").await;
+        setting_after(&engine, "network rpc base https://a.example/v2/KEYKEYKEY https://b.example").await;
     assert_eq!(set.key, "networks.8453.rpc");
     assert_eq!(set.value, json!(["https://a.example:443", "https://b.example:443"]));
     let shown = format!("{:?}", operator.must("config list").await);
     assert!(!shown.contains("KEYKEYKEY"), "{shown}");
-    let whole = told(&engine, "config get networks.8453.rpc --reveal").await.value;
+    let whole = setting_after(&engine, "config get networks.8453.rpc --reveal").await.value;
     assert_eq!(whole, json!(["https://a.example/v2/KEYKEYKEY", "https://b.example/"]));
-    let set = told(&engine, "network rpc eip155:8453 default").await;
+    let set = setting_after(&engine, "network rpc eip155:8453 default").await;
     assert_eq!(set.source, "default");
 }
 
@@ -191,9 +191,9 @@ async fn endpoints_change_at_once_and_keep_their_keys() {
 async fn an_explorer_is_turned_off_at_once_and_stays_off_after_a_restart() {
     let engine = engine().await;
     let has = |engine: &TestEngine| engine.engine.ports().explorers.get(&BASE).is_some();
-    let set = told(&engine, "config set networks.base.explorer http://127.0.0.1:9/api/v2").await;
+    let set = setting_after(&engine, "config set networks.base.explorer http://127.0.0.1:9/api/v2").await;
     assert_eq!((set.was, has(&engine)), (Some(json!("https://base.blockscout.com:443")), true));
-    let set = told(&engine, "config set networks.base.explorer none").await;
+    let set = setting_after(&engine, "config set networks.base.explorer none").await;
     assert_eq!((&set.value, set.source.as_str(), has(&engine)), (&Value::Null, "file", false));
     assert!(file(&engine).contains("explorer = \"none\""), "{}", file(&engine));
     let engine = engine.restart(Setup::default()).await;
@@ -212,27 +212,27 @@ async fn submit_rpc_takes_effect_at_once_and_can_be_reset() {
     let engine = engine().await;
     let offer = async || {
         let chain = engine.engine.ports().chains.get(&BASE).expect("an endpoint");
-        let told = chain.send_raw(vec![2, 1].into()).await;
-        assert!(matches!(told, Err(ChainFault::Unavailable { .. })), "{told:?}");
+        let result = chain.send_raw(vec![2, 1].into()).await;
+        assert!(matches!(result, Err(ChainFault::Unavailable { .. })), "{told:?}");
         (node.take_methods(), relay.take_methods())
     };
     let (asked, nothing) = (vec!["eth_chainId".to_owned()], Vec::<String>::new());
-    told(&engine, &format!("config set networks.base.rpc {}", node.url)).await;
+    setting_after(&engine, &format!("config set networks.base.rpc {}", node.url)).await;
     assert_eq!(offer().await, (asked.clone(), nothing.clone()));
     for back in ["none", "\"\"", "default"] {
         let line = format!("config set networks.base.submit_rpc {}/?key=KEYKEYKEY", relay.url);
-        let set = told(&engine, &line).await;
+        let set = setting_after(&engine, &line).await;
         assert_eq!((&set.value, set.source.as_str()), (&json!([relay.url]), "file"));
         assert_eq!(offer().await, (nothing.clone(), asked.clone()));
         let listed = format!("{:?}", engine.operator().must("config list").await);
         assert!(!listed.contains("KEYKEYKEY"), "{listed}");
 
-        let set = told(&engine, &format!("config set networks.base.submit_rpc {back}")).await;
+        let set = setting_after(&engine, &format!("config set networks.base.submit_rpc {back}")).await;
         assert_eq!((set.was, set.value), (Some(json!([relay.url])), Value::Null), "{back}");
         assert_eq!(offer().await, (asked.clone(), nothing.clone()), "{back}");
     }
     assert!(!file(&engine).contains("submit_rpc"), "{}", file(&engine));
-    told(&engine, "config set networks.base.rpc default").await;
+    setting_after(&engine, "config set networks.base.rpc default").await;
 }
 
 #[tokio::test]

@@ -179,7 +179,7 @@ fn pending(order: Order, stage: Progress) -> Record {
 /// The end of a pending settlement: settled, failed, or past the time in which it could settle.
 #[tokio::test]
 async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
-    for (says, over, settlement, left, unpaid_answers) in [
+    for (reply, over, settlement, left, unpaid_answers) in [
         (FacilitatorReply::Pending(true), false, "pending", true, 0),
         (FacilitatorReply::Pending(true), true, "failed", false, 1),
         (FacilitatorReply::SettlesThenFails, false, "pending", true, 0),
@@ -200,18 +200,18 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
         let parts = seller.seller.parts();
         parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
-        seller.facilitator.set_settle_reply(says.clone());
+        seller.facilitator.set_settle_reply(reply.clone());
         seller.seller.reconcile(record.clone(), over).await;
-        let kept = match store.get(record.id).await.unwrap().unwrap().settlement {
+        let stored = match store.get(record.id).await.unwrap().unwrap().settlement {
             Settlement::Pending { .. } => "pending",
             Settlement::Failed { .. } => "failed",
             Settlement::Settled { .. } => "settled",
             other => panic!("{other:?}"),
         };
-        assert_eq!(kept, settlement, "{says:?} {over}");
-        assert_eq!(!parts.unpaid.total().is_zero(), left, "{says:?} {over}");
+        assert_eq!(stored, settlement, "{reply:?} {over}");
+        assert_eq!(!parts.unpaid.total().is_zero(), left, "{reply:?} {over}");
         assert_eq!(parts.ledger.pending().is_empty(), !left);
-        assert_eq!(parts.metrics.unpaid_answers.get(), unpaid_answers, "{says:?} {over}");
+        assert_eq!(parts.metrics.unpaid_answers.get(), unpaid_answers, "{reply:?} {over}");
         let revenue = parts.metrics.text().contains("revenue_atoms_total{");
         assert_eq!(revenue, settlement == "settled");
     }
@@ -232,8 +232,8 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
         seller.seller.reconcile(record.clone(), false).await;
         assert_eq!(store.get(record.id).await.unwrap(), Some(record.clone()));
         seller.seller.reconcile(record.clone(), true).await;
-        let kept = store.get(record.id).await.unwrap().unwrap();
-        assert_eq!((kept.stage, kept.settlement), (stage, Settlement::Asked));
+        let stored = store.get(record.id).await.unwrap().unwrap();
+        assert_eq!((stored.stage, stored.settlement), (stage, Settlement::Asked));
         assert!(parts.ledger.pending().is_empty() && parts.unpaid.total().is_zero());
         assert_eq!(parts.metrics.unpaid_answers.get(), 0);
         // An earlier request of ours, with a lost answer, has settled it.
@@ -253,8 +253,8 @@ async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
     parts.unpaid.load(&record);
     seller.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     seller.seller.reconcile(record.clone(), false).await;
-    let kept = store.get(record.id).await.unwrap().unwrap();
-    assert!(matches!(kept.settlement, Settlement::Failed { .. }), "{kept:?}");
+    let stored = store.get(record.id).await.unwrap().unwrap();
+    assert!(matches!(stored.settlement, Settlement::Failed { .. }), "{stored:?}");
     assert!(parts.ledger.pending().is_empty() && parts.unpaid.total().is_zero());
     assert_eq!(parts.metrics.unpaid_answers.get(), 0);
 }
@@ -266,27 +266,27 @@ async fn a_sale_is_kept_as_it_was_paid() {
     let order = seller.order(&chat("hello"));
     let before = seller.seller.parts().clock.now().utc.0;
     assert!(matches!(seller.seller.sell(order.clone()).await, SaleOutcome::Whole { .. }));
-    let kept = store.get(order.named.id).await.unwrap().unwrap();
-    assert!((before..before + 60_000).contains(&kept.taken_at), "{}", kept.taken_at);
+    let stored = store.get(order.named.id).await.unwrap().unwrap();
+    assert!((before..before + 60_000).contains(&stored.taken_at), "{}", stored.taken_at);
     let model = pending(order.clone(), Progress::Paid);
-    assert!(kept.key.is_some() && kept.usage.is_some() && kept.settlement.is_good());
+    assert!(stored.key.is_some() && stored.usage.is_some() && stored.settlement.is_good());
     let rest = Record {
         taken_at: 0,
         settlement: model.settlement.clone(),
         usage: None,
         key: model.key,
-        ..kept.clone()
+        ..stored.clone()
     };
     let paid = Record { model: Some("toy".to_owned()), answer_stored: true, ..model };
-    assert_eq!((rest, kept.bound), (paid, Some(100)));
+    assert_eq!((rest, stored.bound), (paid, Some(100)));
     // Found by the body and the payment that it came with, and by no other.
     let (named, body) = (order.named, order.quote.digest);
-    assert_eq!(seller.seller.known(named, &body).await.unwrap(), Some(kept.clone()));
+    assert_eq!(seller.seller.known(named, &body).await.unwrap(), Some(stored.clone()));
     assert_eq!(seller.seller.known(named, &[0; 32]).await.unwrap(), None);
     let forged = PaymentIdentity { digest: [0; 32], ..named };
     assert_eq!(seller.seller.known(forged, &body).await.unwrap(), None);
     // A payment that was only taken has bought nothing: the current price counts.
-    let taken = Record { stage: Progress::Taken, ..kept };
+    let taken = Record { stage: Progress::Taken, ..stored };
     seller.seller.parts().ledger.put(&taken, None).await.unwrap();
     assert_eq!(seller.seller.known(named, &body).await.unwrap(), None);
 }
@@ -424,7 +424,7 @@ impl Store for FullStore {
 
 #[tokio::test]
 async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
-    for (says, unpaid_answers) in
+    for (reply, unpaid_answers) in
         [(FacilitatorReply::Good, 0), (FacilitatorReply::Refuses("insufficient_balance"), 1)]
     {
         let (seller, store) = TestSeller::with(Behavior::Nothing, 0, FullStore::of).await;
@@ -432,7 +432,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
         let parts = seller.seller.parts();
         parts.ledger.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
-        seller.facilitator.set_settle_reply(says.clone());
+        seller.facilitator.set_settle_reply(reply.clone());
         let count = || {
             let revenue = format!(
                 "revenue_atoms_total{{network=\"eip155:8453\",asset=\"{}\"}} ",
@@ -446,12 +446,12 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
         for _time in 0..12 {
             seller.seller.reconcile(record.clone(), false).await;
         }
-        assert_eq!(count(), (None, 0, false), "{says:?}");
+        assert_eq!(count(), (None, 0, false), "{reply:?}");
         assert!(!parts.penalties.is_locked_out(record.payer, parts.clock.mono_ms()));
         store.full.store(false, Ordering::SeqCst);
         seller.seller.reconcile(record.clone(), false).await;
         let revenue = (unpaid_answers == 0).then(|| record.amount.clone());
-        assert_eq!(count(), (revenue, unpaid_answers, true), "{says:?}");
+        assert_eq!(count(), (revenue, unpaid_answers, true), "{reply:?}");
     }
 }
 

@@ -66,8 +66,8 @@ async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
         {
             let stage = Stage::set(behavior.clone()).await;
             let header = stage.customer.sign(2, &body).await;
-            if let Some(says) = first {
-                stage.facilitator.set_settle_reply(says);
+            if let Some(reply) = first {
+                stage.facilitator.set_settle_reply(reply);
                 assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
             }
             stage.facilitator.set_settle_reply(FacilitatorReply::DuplicateSettlement);

@@ -10,14 +10,14 @@ use serde_json::json;
 
 use crate::stage::{Stage, refusal, status_and_json, until};
 
-fn whole() -> Behavior {
+fn whole_answer() -> Behavior {
     Behavior::Whole(answer("hello world"))
 }
 
 #[tokio::test]
 async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content() {
     for (behavior, body) in [
-        (whole(), chat("hello")),
+        (whole_answer(), chat("hello")),
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         for knows in [KnownTransactions::Nothing, KnownTransactions::Broken] {
@@ -43,7 +43,7 @@ async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content()
 /// The facilitator is asked twice before an answer is sent, and may name another transaction each time.
 #[tokio::test]
 async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
-    let stage = Stage::set(whole()).await;
+    let stage = Stage::set(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     stage.node.set_known(KnownTransactions::Times(1));
     let body = chat("hello");
@@ -61,7 +61,7 @@ async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
 async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_counts() {
     let other = FakeNode::of(1).await;
     for rpc in ["rpc = \"off\"".to_owned(), format!("rpc = \"{}\"", other.url)] {
-        let stage = Stage::with(whole(), &rpc).await;
+        let stage = Stage::with(whole_answer(), &rpc).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
@@ -78,7 +78,7 @@ async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_count
 
 #[tokio::test]
 async fn a_settled_payment_asks_no_node() {
-    let stage = Stage::set(whole()).await;
+    let stage = Stage::set(whole_answer()).await;
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
     assert_eq!(stage.node.lookups(), 0);
 }
@@ -95,10 +95,10 @@ fn usd(units: u64) -> String {
 
 #[tokio::test]
 async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid() {
-    let price = price(&Stage::set(whole()).await).await;
+    let price = price(&Stage::set(whole_answer()).await).await;
     // Room for two answers, and one unit short of three.
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(3 * price - 1));
-    let stage = Stage::with(whole(), &bound).await;
+    let stage = Stage::with(whole_answer(), &bound).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     let body = chat("hello");
     for _time in 0..2 {
@@ -134,7 +134,7 @@ async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid()
 
 #[tokio::test]
 async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
-    let price = price(&Stage::set(whole()).await).await;
+    let price = price(&Stage::set(whole_answer()).await).await;
     let bound = format!("max_unpaid_usd = \"{}\"", usd(5 * price));
     let stage = Stage::with(Behavior::Late(answer("late")), &bound).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
@@ -165,7 +165,7 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
 /// A facilitator that is slow about some sales does not delay the others, and is not flooded.
 #[tokio::test]
 async fn at_most_eight_pending_sales_are_reconciled_at_a_time() {
-    let stage = Stage::set(whole()).await;
+    let stage = Stage::set(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     for _each in 0..10 {
         assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
@@ -188,9 +188,9 @@ async fn at_most_eight_pending_sales_are_reconciled_at_a_time() {
 /// A sale whose transaction no node knew at first is delivered later, within the bound.
 #[tokio::test]
 async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
-    let price = price(&Stage::set(whole()).await).await;
+    let price = price(&Stage::set(whole_answer()).await).await;
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(2 * price));
-    let stage = Stage::with(whole(), &bound).await;
+    let stage = Stage::with(whole_answer(), &bound).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(false));
     let body = chat("hello");
     let mut headers = Vec::new();
@@ -222,14 +222,14 @@ async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
 
 #[tokio::test]
 async fn an_upstream_that_fails_leaves_no_debt() {
-    let price = price(&Stage::set(whole()).await).await;
+    let price = price(&Stage::set(whole_answer()).await).await;
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(price));
     let stage = Stage::with(Behavior::Status(500, "{}".to_owned()), &bound).await;
     let body = chat("hello");
     for _time in 0..3 {
         assert_eq!(stage.customer.buy(2, &body).await.status(), 500);
     }
-    stage.upstream.set_behavior(whole());
+    stage.upstream.set_behavior(whole_answer());
     stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     assert_eq!(stage.customer.buy(2, &body).await.status(), 402);
     stage.facilitator.set_verify_reply(FacilitatorReply::Refuses("insufficient_balance"));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, refusal, status_and_json, until};
 
-fn whole() -> Behavior {
+fn whole_answer() -> Behavior {
     Behavior::Whole(answer("hello world"))
 }
 
@@ -17,7 +17,7 @@ fn stream() -> Behavior {
 
 #[tokio::test]
 async fn a_failed_settlement_gives_no_content_and_the_answer_waits_for_another_try() {
-    let stage = Stage::set(whole()).await;
+    let stage = Stage::set(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let body = chat("hello");
     let header = stage.customer.sign(1, &body).await;
@@ -62,7 +62,7 @@ async fn a_failed_settlement_of_a_stream_sends_no_chunk_and_frees_the_payment() 
 #[tokio::test]
 async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
     {
-        let stage = Stage::set(whole()).await;
+        let stage = Stage::set(whole_answer()).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
@@ -125,7 +125,7 @@ async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
 
 #[tokio::test]
 async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
-    let stage = Stage::set(whole()).await;
+    let stage = Stage::set(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
     stage
@@ -137,7 +137,7 @@ async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
 
 #[tokio::test]
 async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
-    for says in [
+    for reply in [
         FacilitatorReply::SettlesThenFails,
         FacilitatorReply::Text(500, "{}".to_owned()),
         // Without a transaction nothing is in flight yet.
@@ -152,9 +152,9 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
         FacilitatorReply::Text(200, "nonsense".to_owned()),
         FacilitatorReply::Text(200, "x".repeat(100_000)),
     ] {
-        for (behavior, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
+        for (behavior, body) in [(whole_answer(), chat("hello")), (stream(), streaming("hello"))] {
             let stage = Stage::set(behavior).await;
-            stage.facilitator.set_settle_reply(says.clone());
+            stage.facilitator.set_settle_reply(reply.clone());
             let header = stage.customer.sign(2, &body).await;
             let response = stage.customer.send(&body, &header).await;
             assert_eq!(response.headers()["x-should-retry"], "false");
@@ -162,7 +162,7 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
             assert_eq!(
                 (status, &answer["error"]["code"]),
                 (503, &json!("settlement_unknown")),
-                "{says:?}"
+                "{reply:?}"
             );
             assert_eq!(answer["x402"]["charged"], "unknown");
             assert!(!answer.to_string().contains("world"));
@@ -178,7 +178,7 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
 /// The facilitator may have received it, so only the customer decides to ask again.
 #[tokio::test]
 async fn a_question_whose_answer_was_lost_is_not_repeated_at_once() {
-    let stage = Stage::set(whole()).await;
+    let stage = Stage::set(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -191,7 +191,7 @@ async fn a_question_whose_answer_was_lost_is_not_repeated_at_once() {
 /// Two sellers with one address: the payment bought something from the other one.
 #[tokio::test]
 async fn what_was_settled_for_another_seller_buys_nothing_here() {
-    let stage = Stage::set(whole()).await;
+    let stage = Stage::set(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Repeated);
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -203,26 +203,26 @@ async fn what_was_settled_for_another_seller_buys_nothing_here() {
 /// The first facilitator_request may have moved the money, so a refusal of the second proves nothing.
 #[tokio::test]
 async fn after_an_unknown_settlement_a_refusal_is_not_trusted() {
-    for (behavior, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
+    for (behavior, body) in [(whole_answer(), chat("hello")), (stream(), streaming("hello"))] {
         let stage = Stage::set(behavior).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         let header = stage.customer.sign(2, &body).await;
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
-        for says in [
+        for reply in [
             FacilitatorReply::Refuses("invalid_exact_evm_nonce_already_used"),
             FacilitatorReply::Refuses("duplicate_settlement"),
             FacilitatorReply::Refuses("unexpected_settle_error"),
             FacilitatorReply::Text(429, "{}".to_owned()),
             FacilitatorReply::Pending(false),
         ] {
-            stage.facilitator.set_settle_reply(says.clone());
+            stage.facilitator.set_settle_reply(reply.clone());
             let response = stage.customer.send(&body, &header).await;
             assert_eq!(response.headers()["x-should-retry"], "false");
             let (status, answer) = status_and_json(response).await;
             assert_eq!(
                 (status, &answer["error"]["code"]),
                 (503, &json!("settlement_unknown")),
-                "{says:?}"
+                "{reply:?}"
             );
             assert_eq!(answer["x402"]["charged"], "unknown");
         }
@@ -241,10 +241,10 @@ fn success(network: &str, payer: Option<&str>) -> String {
 
 #[tokio::test]
 async fn without_a_facilitator_verdict_nothing_is_charged() {
-    let stage = Stage::set(whole()).await;
+    let stage = Stage::set(whole_answer()).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    for says in [
+    for reply in [
         FacilitatorReply::Text(500, "{}".to_owned()),
         FacilitatorReply::Text(
             503,
@@ -258,12 +258,12 @@ async fn without_a_facilitator_verdict_nothing_is_charged() {
         ),
         FacilitatorReply::Text(302, "{\"isValid\":true}".to_owned()),
     ] {
-        stage.facilitator.set_verify_reply(says.clone());
+        stage.facilitator.set_verify_reply(reply.clone());
         let response = stage.customer.send(&body, &header).await;
         assert_eq!(
             refusal(response).await,
             (503, "facilitator_unavailable".to_owned()),
-            "{says:?}"
+            "{reply:?}"
         );
     }
     assert_eq!(stage.counts(), (0, 0));
@@ -273,7 +273,7 @@ async fn without_a_facilitator_verdict_nothing_is_charged() {
 
 #[tokio::test]
 async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_good() {
-    let mut stage = Stage::set(whole()).await;
+    let mut stage = Stage::set(whole_answer()).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let Stage { proxy, home, .. } = stage;
@@ -297,7 +297,7 @@ async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_good() {
 
 #[tokio::test]
 async fn a_busy_facilitator_is_retried_and_its_refusal_charges_nothing() {
-    let stage = Stage::set(whole()).await;
+    let stage = Stage::set(whole_answer()).await;
     stage
         .facilitator
         .set_settle_reply(FacilitatorReply::Text(429, "{\"error\":\"slowly\"}".to_owned()));

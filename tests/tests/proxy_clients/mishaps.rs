@@ -16,7 +16,7 @@ sol! {
     function transfer(address to, uint256 value) external returns (bool);
 }
 
-fn whole() -> Behavior {
+fn whole_answer() -> Behavior {
     Behavior::Whole(answer("hello world"))
 }
 
@@ -27,7 +27,7 @@ fn late() -> Behavior {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_insufficient_balance_is_reported_without_an_upstream_call() {
     for chain in [BASE, ROBINHOOD] {
-        let Some(stage) = Stage::set(chain, whole()).await else { return };
+        let Some(stage) = Stage::set(chain, whole_answer()).await else { return };
         for (version, purse) in [(1, 0), (2, 1)] {
             let customer = stage.customer(purse).await;
             let response = customer.buy(version, &chat("hello")).await;
@@ -127,7 +127,7 @@ async fn a_facilitator_restarted_during_the_request_settles_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_block_the_answer_is_sent_and_the_receipt_follows() {
     for (chain, does, body) in [
-        (BASE, whole(), chat("hello")),
+        (BASE, whole_answer(), chat("hello")),
         (ROBINHOOD, Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         let Some(stage) = Stage::with(chain, does, "wait_ms = 200", "").await else { return };
@@ -173,7 +173,7 @@ fn balance_at_latest(stage: &Stage) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_payments_from_one_balance_buy_one_answer() {
     for (does, body) in [
-        (whole(), chat("hello")),
+        (whole_answer(), chat("hello")),
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         let Some(stage) = Stage::with(BASE, does, "wait_ms = 200", "").await else { return };
@@ -214,7 +214,7 @@ async fn concurrent_payments_from_one_balance_buy_one_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payer_that_empties_its_balance_before_the_block_gets_no_content() {
-    let Some(stage) = Stage::with(BASE, whole(), "wait_ms = 3000", "").await else { return };
+    let Some(stage) = Stage::with(BASE, whole_answer(), "wait_ms = 3000", "").await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
     let (body, coin) = (chat("hello"), stage.network().stablecoin.address);

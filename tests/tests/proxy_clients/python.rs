@@ -17,7 +17,7 @@ use crate::stage::{BASE, INITIAL_BALANCE, Stage};
 const CLIENTS: [&str; 2] = ["sync", "async"];
 const REFUSED: &str = "{\"error\":{\"message\":\"slowly\",\"code\":\"rate_limit_exceeded\"}}";
 
-fn whole() -> Behavior {
+fn whole_answer() -> Behavior {
     Behavior::Whole(answer("hello world"))
 }
 
@@ -41,7 +41,7 @@ fn is_a(answer: &Value, class: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openai_clients_list_models_and_are_told_the_price_before_they_pay() {
-    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for by in ["unpaid", "sync", "async"] {
@@ -69,12 +69,12 @@ async fn openai_clients_list_models_and_are_told_the_price_before_they_pay() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
-    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for by in CLIENTS {
-        stage.upstream.set_behavior(whole());
+        stage.upstream.set_behavior(whole_answer());
         let before = stage.earned().await;
         let answer = chat_client.ask(&order("chat", by)).await;
         assert_eq!(answer["type"], "ChatCompletion", "{by}: {answer}");
@@ -110,7 +110,7 @@ async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
-    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for (n, by) in CLIENTS.into_iter().enumerate() {
@@ -134,7 +134,7 @@ async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_once() {
-    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
@@ -147,7 +147,7 @@ async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_o
     .into_iter()
     .enumerate()
     {
-        stage.upstream.set_behavior(Behavior::OnceThen(429, REFUSED.to_owned(), Box::new(whole())));
+        stage.upstream.set_behavior(Behavior::OnceThen(429, REFUSED.to_owned(), Box::new(whole_answer())));
         let before = stage.earned().await;
         let answer = chat_client.ask(&order("chat", by)).await;
         assert_eq!(answer["content"], "hello world", "{by}: {answer}");
@@ -163,7 +163,7 @@ async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_o
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_for_something_else_is_refused_and_not_shown_again() {
-    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     let header = customer.sign(2, &chat("something else")).await;
@@ -181,7 +181,7 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
     if chain_or_skip().is_none() {
         return;
     }
-    let upstream = Upstream::serve(whole()).await;
+    let upstream = Upstream::serve(whole_answer()).await;
     let facilitator = ScriptedFacilitator::serve().await;
     let home = Home::new(&upstream.url, &facilitator.url, "");
     let proxy = home.start().await;

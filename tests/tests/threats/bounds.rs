@@ -18,14 +18,14 @@ const GROWTH_KIB: u64 = 12 * 1024;
 async fn t_10_every_bound_accepts_its_limit_and_refuses_one_more() {
     let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     let (mut lines, mut paid) = (0, 0);
-    for line in table(&agent) {
-        let response = send(&engine, ("POST", "/sign"), &[], line.body).await;
+    for case in table(&agent) {
+        let response = send(&engine, ("POST", "/sign"), &[], case.body).await;
         let answer = (response.status, response.code());
         let text = String::from_utf8_lossy(&response.body).into_owned();
-        assert_eq!((answer.0, answer.1.as_str()), line.wanted, "{}: {text}", line.name);
+        assert_eq!((answer.0, answer.1.as_str()), case.wanted, "{}: {text}", case.name);
         lines += 1;
         paid += usize::from(answer.0 == 200);
-        assert_eq!(authorized(&engine), paid, "{}", line.name);
+        assert_eq!(authorized(&engine), paid, "{}", case.name);
     }
     assert!(lines > 100, "{lines} lines");
     // A compressed body would bypass the bound on its size.
@@ -39,8 +39,8 @@ async fn t_10_every_bound_accepts_its_limit_and_refuses_one_more() {
 
 fn peak_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process of ours");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
+    let case = status.lines().find_map(|case| case.strip_prefix("VmHWM:")).expect("a peak");
+    case.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,27 +55,27 @@ async fn t_10_inputs_at_every_bound_cost_little_memory() {
     set_up_wallet(&mut operator, POLICY).await;
     let agent = add_agent(&mut operator, "bot", "bearer").await;
     let lines = table(&agent);
-    let mut kept = KeepAlive::open(&engine.url);
+    let mut connection = KeepAlive::open(&engine.url);
     // Warm up with what the process needs anyway: the largest bodies, with wrong proofs, and payments.
     let full = json!({"agent_id": agent.id, "payment_required": "x".repeat(MIB - 100)}).to_string();
     for _time in 0..8 {
-        assert_eq!(kept.ask("POST", "/sign", full.as_bytes()).0, 401);
+        assert_eq!(connection.ask("POST", "/sign", full.as_bytes()).0, 401);
     }
-    for line in lines.iter().filter(|line| line.wanted == PAID).take(8) {
-        assert_eq!(kept.ask("POST", "/sign", &line.body).0, 200, "{}", line.name);
+    for case in lines.iter().filter(|case| case.wanted == PAID).take(8) {
+        assert_eq!(connection.ask("POST", "/sign", &case.body).0, 200, "{}", case.name);
     }
     let before = peak_kib(engine.pid());
     let mut dearest = (0, String::new());
     let mut last = before;
-    for line in &lines {
+    for case in &lines {
         // A body refused for its length closes the connection.
-        let mut kept = KeepAlive::open(&engine.url);
-        let (status, _) = kept.ask("POST", "/sign", &line.body);
-        assert_eq!(status, line.wanted.0, "{}", line.name);
+        let mut connection = KeepAlive::open(&engine.url);
+        let (status, _) = connection.ask("POST", "/sign", &case.body);
+        assert_eq!(status, case.wanted.0, "{}", case.name);
         // The kernel counts pages in batches, so the reported peak can drop by a few.
         let now = peak_kib(engine.pid()).max(last);
         if now - last > dearest.0 {
-            dearest = (now - last, line.name.clone());
+            dearest = (now - last, case.name.clone());
         }
         last = now;
     }

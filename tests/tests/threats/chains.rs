@@ -59,7 +59,7 @@ async fn t_12_a_node_of_another_chain_confirms_nothing() {
         assert_eq!(held_for(&engine).await, HoldReason::DomainContradicted);
         // The node cannot block payments either: one that needs no chain call is signed.
         assert_eq!(pay(&engine, &agent, 2, |_offer| ()).await.0, 200, "chain {foreign}");
-        assert_eq!((node.asked(), engine.engine.core().now().chain_hint), (0, None));
+        assert_eq!((node.requests(), engine.engine.core().now().chain_hint), (0, None));
         assert_eq!(authorized(&engine), 1);
 
         // The same node serves our chain, and the cached refusal has expired.
@@ -80,14 +80,14 @@ async fn t_12_no_payment_on_a_disabled_or_unknown_chain() {
     let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let on = |network: Value| move |offer: &mut Value| offer["accepts"][0]["network"] = network;
     let mut n = 0;
-    let mut told = async |network: Value| {
+    let mut result_on = async |network: Value| {
         n += 1;
         let (status, answer) = pay(&engine, &agent, n, on(network)).await;
         (status, answer["code"].as_str().unwrap_or_default().to_owned())
     };
     let off = (403, "NETWORK_DISABLED".to_owned());
     for network in [json!("eip155:1"), json!("eip155:84532"), json!("base-sepolia")] {
-        assert_eq!(told(network.clone()).await, off, "{network}");
+        assert_eq!(result_on(network.clone()).await, off, "{network}");
     }
     let unknown = (400, "UNKNOWN_NETWORK".to_owned());
     for network in [
@@ -101,9 +101,9 @@ async fn t_12_no_payment_on_a_disabled_or_unknown_chain() {
         json!("eip155:"),
         json!(""),
     ] {
-        assert_eq!(told(network.clone()).await, unknown, "{network}");
+        assert_eq!(result_on(network.clone()).await, unknown, "{network}");
     }
-    assert_eq!(told(json!("eip155:8453")).await.0, 200);
+    assert_eq!(result_on(json!("eip155:8453")).await.0, 200);
     // Of two offers, the one on an enabled chain is chosen and signed for that chain.
     let both = |offer: &mut Value| {
         let mut first = offer["accepts"][0].clone();
@@ -119,12 +119,12 @@ async fn t_12_no_payment_on_a_disabled_or_unknown_chain() {
     let mut operator = engine.operator();
     operator.must("network disable 8453").await;
     for network in [json!("eip155:8453"), json!("base"), json!(8453), json!("8453")] {
-        assert_eq!(told(network.clone()).await, off, "{network}");
+        assert_eq!(result_on(network.clone()).await, off, "{network}");
     }
     operator.must("network enable 8453").await;
     operator.must("policy edit p --networks 4663").await;
     let refused = (403, "NETWORK_NOT_ALLOWED_BY_POLICY".to_owned());
-    assert_eq!(told(json!("eip155:8453")).await, refused);
+    assert_eq!(result_on(json!("eip155:8453")).await, refused);
     assert_eq!(authorized(&engine), 2);
 }
 

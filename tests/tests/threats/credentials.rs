@@ -34,10 +34,10 @@ pub(crate) fn holding(folder: &Path, secret: &[u8]) -> Vec<PathBuf> {
     files(folder).into_iter().filter(holds).collect()
 }
 
-fn ask(kept: &mut KeepAlive, agent: &Agent, n: u64) -> (u16, String) {
+fn ask(connection: &mut KeepAlive, agent: &Agent, n: u64) -> (u16, String) {
     let now = jiff::Timestamp::now().as_second();
     let body = agent.ask(now, &offer(1_000, n), None).to_string();
-    let (status, body) = kept.ask("POST", "/sign", body.as_bytes());
+    let (status, body) = connection.ask("POST", "/sign", body.as_bytes());
     let answer: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
     (status, answer["code"].as_str().unwrap_or_default().to_owned())
 }
@@ -52,11 +52,11 @@ async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
     let (mut tokens, mut given) = (Vec::new(), Vec::new());
     for auth in ["bearer", "hmac"] {
         let mut agent = add_agent(&mut operator, &format!("bot-{auth}"), auth).await;
-        let mut kept = KeepAlive::open(&engine.url);
+        let mut connection = KeepAlive::open(&engine.url);
         let mut n = 0;
         for _round in 0..3 {
             n += 10;
-            assert_eq!(ask(&mut kept, &agent, n).0, 200, "{auth}");
+            assert_eq!(ask(&mut connection, &agent, n).0, 200, "{auth}");
             let line = format!("agent instructions bot-{auth} --regenerate");
             let created = operator.outcome(&line).await;
             assert!(created.reply.result.is_ok(), "{created:?}");
@@ -65,10 +65,10 @@ async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
             assert_ne!(old.token, agent.token);
             // On the same connection, and for the same payment, that the old token was valid for.
             for again in [n, n + 1] {
-                let answer = ask(&mut kept, &old, again);
+                let answer = ask(&mut connection, &old, again);
                 assert_eq!(answer, (401, "AUTH_FAILED".to_owned()), "{auth}");
             }
-            assert_eq!(ask(&mut kept, &agent, n + 2).0, 200, "{auth}");
+            assert_eq!(ask(&mut connection, &agent, n + 2).0, 200, "{auth}");
             tokens.extend([old.token.clone(), agent.token.clone()]);
             given.extend([old, agent.clone()]);
         }
@@ -86,9 +86,9 @@ async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
 
     // A restart does not restore an old credential.
     let engine = EngineProcess::start(&folder, &Start { unlock: true, ..Start::default() });
-    let mut kept = KeepAlive::open(&engine.url);
+    let mut connection = KeepAlive::open(&engine.url);
     for (n, agent) in (1_000..).zip(&given) {
-        let answer = ask(&mut kept, agent, n);
+        let answer = ask(&mut connection, agent, n);
         let last = agent.token == tokens[5] || agent.token == tokens[11];
         let wanted = if last { (200, String::new()) } else { (401, "AUTH_FAILED".to_owned()) };
         assert_eq!(answer, wanted, "{}", agent.id);

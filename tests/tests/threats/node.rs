@@ -24,7 +24,7 @@ pub(crate) struct Node {
     chain_id: AtomicU64,
     clock: Arc<ManualClock>,
     /// Requests other than `eth_chainId`.
-    asked: AtomicUsize,
+    requests: AtomicUsize,
     /// The `eth_call` requests among them.
     calls: AtomicUsize,
     url: Mutex<String>,
@@ -35,7 +35,7 @@ impl Node {
         let node = Arc::new(Self {
             chain_id: AtomicU64::new(chain_id),
             clock: Arc::clone(clock),
-            asked: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             url: Mutex::default(),
         });
@@ -54,8 +54,8 @@ impl Node {
         self.url.lock().unwrap().clone()
     }
 
-    pub(crate) fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -78,7 +78,7 @@ async fn answer(State(node): State<Arc<Node>>, question: String) -> String {
     let method = question["method"].as_str().unwrap_or_default();
     let coin = by_chain(BASE).expect("a network").stablecoin;
     if method != "eth_chainId" {
-        node.asked.fetch_add(1, Ordering::SeqCst);
+        node.requests.fetch_add(1, Ordering::SeqCst);
     }
     if method == "eth_call" {
         node.calls.fetch_add(1, Ordering::SeqCst);
@@ -112,17 +112,17 @@ pub(crate) enum Block {
 pub(crate) struct Blocks {
     clock: Arc<ManualClock>,
     newest: Block,
-    asked: AtomicUsize,
+    requests: AtomicUsize,
 }
 
 impl Blocks {
     pub(crate) fn new(clock: &Arc<ManualClock>, newest: Block) -> Arc<Self> {
-        Arc::new(Self { clock: Arc::clone(clock), newest, asked: AtomicUsize::new(0) })
+        Arc::new(Self { clock: Arc::clone(clock), newest, requests: AtomicUsize::new(0) })
     }
 
     /// Returns the number of probes by the engine.
     pub(crate) fn probes(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.requests.load(Ordering::SeqCst)
     }
 
     /// Waits until the engine has probed this many times.
@@ -159,7 +159,7 @@ impl Chain for Blocks {
     }
 
     fn block_time(&self) -> ChainReply<'_, Utc> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.requests.fetch_add(1, Ordering::SeqCst);
         match self.newest {
             Block::Behind(seconds) => {
                 let at = self.clock.now().utc.plus_ms(-seconds * 1000);

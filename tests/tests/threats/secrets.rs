@@ -293,7 +293,7 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
         operator = unlock(&engine, NEXT_PASSWORD).await;
         operator.must("wallet open").await;
     }
-    assert!(node.asked() > 0, "the node was never asked");
+    assert!(node.requests() > 0, "the node was never asked");
     for (what, answer) in &answers {
         canaries.assert_none(&format!("the answer to {what}"), answer);
     }

@@ -28,12 +28,12 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 struct Mined {
     receipts: Mutex<BTreeMap<B256, Receipt>>,
-    asked: Mutex<BTreeMap<B256, u64>>,
+    queries: Mutex<BTreeMap<B256, u64>>,
 }
 
 impl Mined {
     /// Mines the payment of an answer to `/sign`.
-    fn mine(&self, tx_hash: B256, answer: &Value) {
+    fn mine_payment(&self, tx_hash: B256, answer: &Value) {
         let terms = terms(answer);
         let text = |name: &str| terms[name].as_str().expect("text");
         let word = |name: &str| text(name).parse::<Address>().expect("an address").into_word();
@@ -58,8 +58,8 @@ impl Mined {
     /// Returns the query count of each transaction that was never mined.
     fn failed_queries(&self) -> Vec<u64> {
         let mined = self.receipts.lock().unwrap();
-        let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|(hash, _)| !mined.contains_key(*hash)).map(|(_, n)| *n).collect()
+        let queries = self.queries.lock().unwrap();
+        queries.iter().filter(|(hash, _)| !mined.contains_key(*hash)).map(|(_, n)| *n).collect()
     }
 }
 
@@ -81,7 +81,7 @@ impl Chain for Mined {
     }
 
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        *self.asked.lock().unwrap().entry(hash).or_default() += 1;
+        *self.queries.lock().unwrap().entry(hash).or_default() += 1;
         let found = self.receipts.lock().unwrap().get(&hash).cloned();
         Box::pin(async move { Ok(found) })
     }
@@ -155,7 +155,7 @@ async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
         if n % PER_HONEST == PER_HONEST - 1 {
             let tx_hash = B256::from(U256::from(2_000_000 + n));
             let answer = reported(&engine, &honest, 1_000_000 + n, tx_hash).await;
-            chain.mine(tx_hash, &answer);
+            chain.mine_payment(tx_hash, &answer);
             true_ones.push(id(&answer));
         }
     }

@@ -38,7 +38,7 @@ impl Incoming {
     }
 
     /// Returns the agent's id in the body, still unproven.
-    pub(super) fn names_agent(&self, api: &Api) -> Result<&str, Fault> {
+    pub(super) fn named_agent(&self, api: &Api) -> Result<&str, Fault> {
         let named = self.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
         if named.is_empty() {
             let message = format!("Send {}.", api.agent_field);
@@ -65,7 +65,7 @@ pub(super) enum Counted {
     /// The agent is over its rate and must wait this long.
     AgentWaits(WaitMs),
     /// The caller failed too often to prove the named agent and must wait this long.
-    GuesserWaits(WaitMs),
+    FailedProofWaits(WaitMs),
 }
 
 impl Counted {
@@ -123,7 +123,7 @@ impl Caller {
 /// # Errors
 /// `MISSING_AGENT_ID`; `AUTH_FAILED`; `WALLET_LOCKED` to a bearer agent; `RATE_LIMIT_EXCEEDED`; then by the agent's status.
 pub(super) fn admit(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Result<Caller, Fault> {
-    incoming.names_agent(api)?;
+    incoming.named_agent(api)?;
     let caller = prove(api, endpoint, incoming)?;
     match caller.view.state.status(caller.agent(), &caller.moment) {
         AgentStatus::Uncommissioned => return Err(Fault::new(Code::AgentNotCommissioned)),
@@ -172,7 +172,7 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
             Err(match api.failed_auth.count(named, peer.ip()) {
                 Ok(()) => fault,
                 Err(wait) => {
-                    incoming.mark.set(Counted::GuesserWaits(wait));
+                    incoming.mark.set(Counted::FailedProofWaits(wait));
                     Fault::new(Code::RateLimitExceeded)
                 }
             })

@@ -9,7 +9,7 @@ use bursar_core::limits::{OPEN_MINUTES, REQUESTS_A_DAY};
 use bursar_core::time::Utc;
 use bursar_domain::command::AskBounds;
 
-use super::failed_auth::FailedAuth;
+use super::failed_auth::FailedProofLimit;
 use super::host::HostRule;
 use super::lan::{Exposure, LanBearers};
 use super::rate::Rate;
@@ -38,7 +38,7 @@ pub struct Api {
     pub(super) settings: Arc<Live>,
     pub(super) exposure: Exposure,
     pub lan: LanBearers,
-    pub failed_auth: FailedAuth,
+    pub failed_auth: FailedProofLimit,
     pub(super) host_rule: HostRule,
     pub(super) rate: Rate,
     pub(super) counters: Counters,
@@ -111,7 +111,7 @@ impl Api {
         Self {
             exposure: config.exposure,
             lan: LanBearers::new(Arc::clone(&ports.clock)),
-            failed_auth: FailedAuth::new(Arc::clone(&ports.clock)),
+            failed_auth: FailedProofLimit::new(Arc::clone(&ports.clock)),
             host_rule: HostRule::new(config.exposure, &machine),
             rate: Rate::new(&ports.clock),
             domains: TokenDomains::new(ports.chains.clone(), Arc::clone(&ports.clock)),

@@ -262,7 +262,7 @@ mod tests {
         let vault = Vault::new(files, kdf, Arc::default());
         vault.create(&"w".parse().unwrap(), &SecretString::from("a password")).unwrap();
         vault.admit(&State::default(), None).unwrap();
-        vault.use_agent_secret(&"AAA111".parse().unwrap(), &Zeroizing::new(SECRET));
+        vault.activate_agent_secret(&"AAA111".parse().unwrap(), &Zeroizing::new(SECRET));
         vault
     }
 

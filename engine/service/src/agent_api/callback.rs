@@ -28,7 +28,7 @@ pub(super) async fn callback(State(api): State<Arc<Api>>, request: HttpRequest) 
 
 async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let incoming = Incoming::read(request).await?;
-    incoming.names_agent(api)?;
+    incoming.named_agent(api)?;
     let (id, content) = read(&incoming)?;
     let caller = admit(api, Endpoint::Callback, &incoming)?;
     if !api.has_room() {

@@ -79,7 +79,7 @@ pub(super) async fn status(id: PathId) -> Response<Body> {
 
 async fn judge(api: &Api, request: HttpRequest, endpoint: Endpoint) -> Result<(), Fault> {
     let incoming = Incoming::read(request).await?;
-    incoming.names_agent(api)?;
+    incoming.named_agent(api)?;
     let object = match endpoint {
         Endpoint::Trade => wanted(&incoming, "trade", Code::MissingTrade)?,
         Endpoint::Position => wanted(&incoming, "position", Code::MissingPosition)?,

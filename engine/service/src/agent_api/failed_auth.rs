@@ -14,11 +14,11 @@ type Key = [u8; 32];
 
 /// Counts failed proofs per minute, by agent text and caller address.
 #[derive(Debug)]
-pub struct FailedAuth {
+pub struct FailedProofLimit {
     minute: Minute<Key>,
 }
 
-impl FailedAuth {
+impl FailedProofLimit {
     /// Creates an empty counter.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { minute: Minute::new(clock, RATE_KEYS) }
@@ -41,12 +41,12 @@ mod tests {
     use bursar_chain::clock::manual::ManualClock;
     use bursar_core::time::Utc;
 
-    fn fresh() -> (FailedAuth, Arc<ManualClock>) {
+    fn fresh() -> (FailedProofLimit, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(0)));
-        (FailedAuth::new(Arc::clone(&clock) as _), clock)
+        (FailedProofLimit::new(Arc::clone(&clock) as _), clock)
     }
 
-    fn failures(failed: &FailedAuth, agent: &str, peer: &str) -> usize {
+    fn failures(failed: &FailedProofLimit, agent: &str, peer: &str) -> usize {
         let peer: IpAddr = peer.parse().unwrap();
         (0..100).filter(|_attempt| failed.count(agent, peer).is_ok()).count()
     }

@@ -51,7 +51,7 @@ pub(super) async fn guard(
             if mark.get().is_some_and(Counted::is_of_an_agent) {
                 response.extensions_mut().insert(ProvenCaller);
             }
-            match wait_of(&mark, || api.rate.unproven(peer.ip(), limit)) {
+            match count_after(&mark, || api.rate.unproven(peer.ip(), limit)) {
                 Ok(()) => response,
                 Err(wait) => Answer::too_many(wait).into_http(),
             }
@@ -91,11 +91,11 @@ impl Counts {
 
 /// Counts a call to an endpoint that requires a proof, after the endpoint ran. A call without a valid proof had
 /// no effect.
-fn wait_of(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
+fn count_after(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
     match mark.get() {
         Some(Counted::ForAgent) => Ok(()),
         Some(Counted::AgentWaits(wait)) => Err(wait),
-        Some(Counted::GuesserWaits(wait)) => {
+        Some(Counted::FailedProofWaits(wait)) => {
             Err(unproven().map_or_else(|longer| longer.max(wait), |()| wait))
         }
         None => unproven(),

@@ -94,7 +94,7 @@ pub fn is_taken(address: SocketAddr) -> bool {
 
 /// Returns the command that gives the server a free port.
 pub fn free_port_command(taken: SocketAddr) -> String {
-    let free = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), free_beside(taken.port()));
+    let free = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), free_port_near(taken.port()));
     format!("config set server.listen {free}")
 }
 
@@ -103,7 +103,7 @@ const NEAR: u16 = 20;
 
 /// Finds a free port near a taken one. A fixed port is better than a random one, because agents are configured
 /// with it once. Returns 0, any free port, if none of these is free.
-fn free_beside(port: u16) -> u16 {
+fn free_port_near(port: u16) -> u16 {
     let mut near = (1..=NEAR).filter_map(|step| port.checked_add(step));
     let is_free = |port: &u16| open(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).is_ok();
     near.find(is_free).unwrap_or(0)

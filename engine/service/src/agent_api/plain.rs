@@ -28,7 +28,7 @@ pub(super) async fn ping(State(api): State<Arc<Api>>, request: HttpRequest) -> R
 
 async fn try_ping(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let incoming = Incoming::read(request).await?;
-    let id = incoming.names_agent(api)?;
+    let id = incoming.named_agent(api)?;
     let view = api.core.view();
     let agent = id.parse::<AgentId>().ok().and_then(|id| view.state.agents.get(&id));
     let agent = agent.ok_or(Fault::new(Code::AgentNotFound))?;

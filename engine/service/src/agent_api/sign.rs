@@ -39,7 +39,7 @@ pub(super) async fn sign(State(api): State<Arc<Api>>, request: HttpRequest) -> R
 
 async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let incoming = Incoming::read(request).await?;
-    incoming.names_agent(api)?;
+    incoming.named_agent(api)?;
     let input = read(&incoming)?;
     let caller = admit(api, Endpoint::Sign, &incoming)?;
     if !api.has_room() {
@@ -52,7 +52,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         state.network_enabled(chain) && policy.is_some_and(|p| p.networks.allows(chain))
     };
     let payment = propose(&input.payment, input.request_url, usable, &api.domains).await?;
-    api.look_at_the_clock(payment.chain, &caller.moment);
+    api.probe_chain_time(payment.chain, &caller.moment);
     let ask = Ask {
         agent: agent.id.clone(),
         identity: identity_of(&caller, &input.payment, input.idempotency_key.as_deref()),
@@ -163,7 +163,7 @@ impl Api {
     }
 
     /// Compares our clock with the chain's, in parallel with the payment.
-    fn look_at_the_clock(&self, chain: ChainId, now: &Moment) {
+    fn probe_chain_time(&self, chain: ChainId, now: &Moment) {
         if let Some(node) = self.ports.chains.get(&chain)
             && self.chain_time.is_due(chain, now)
         {

@@ -38,7 +38,7 @@ impl EngineContext {
     /// Returns who can reach the agent server, as the operator has set it.
     fn exposure(&self) -> Exposure {
         let lasting = self.core.view().settings().allow_lan;
-        let open = lasting || self.lan_for_this_run.load(Ordering::SeqCst);
+        let open = lasting || self.lan_until_stopped.load(Ordering::SeqCst);
         if open { Exposure::Lan } else { Exposure::Loopback }
     }
 

@@ -25,7 +25,7 @@ struct Unproven {
 
 /// The place of a connection without a proof of the token. Dropping it frees the place.
 #[derive(Debug)]
-pub(super) struct Entrance {
+pub(super) struct UnprovenConnection {
     places: Places,
     number: u64,
     evicted: CancellationToken,
@@ -37,7 +37,7 @@ impl Places {
     }
 
     /// Takes a place for a new connection. If all are taken, evicts the oldest connection without a proof.
-    pub(super) fn enter(&self) -> Entrance {
+    pub(super) fn enter(&self) -> UnprovenConnection {
         let evicted = CancellationToken::new();
         let mut unproven = self.unproven.lock().unwrap_or_else(PoisonError::into_inner);
         if unproven.waiting.len() >= CONTROL_UNPROVEN
@@ -48,11 +48,11 @@ impl Places {
         unproven.next = unproven.next.saturating_add(1);
         let number = unproven.next;
         unproven.waiting.push_back((number, evicted.clone()));
-        Entrance { places: self.clone(), number, evicted }
+        UnprovenConnection { places: self.clone(), number, evicted }
     }
 }
 
-impl Entrance {
+impl UnprovenConnection {
     /// Completes when another connection has taken the place.
     pub(super) async fn evicted(&self) {
         self.evicted.cancelled().await;
@@ -64,7 +64,7 @@ impl Entrance {
     }
 }
 
-impl Drop for Entrance {
+impl Drop for UnprovenConnection {
     fn drop(&mut self) {
         let mut unproven = self.places.unproven.lock().unwrap_or_else(PoisonError::into_inner);
         unproven.waiting.retain(|(number, _evicted)| *number != self.number);

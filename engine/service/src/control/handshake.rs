@@ -10,7 +10,7 @@ use bursar_core::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, proof_
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::channel::{Channel, SessionError};
-use super::entrance::Entrance;
+use super::entrance::UnprovenConnection;
 
 /// Runs the engine's side of the handshake. A client without the token learns only that its proof is wrong. A client
 /// with the token may name its own kind of program.
@@ -21,7 +21,7 @@ pub(super) async fn accept(
     channel: &mut Channel,
     token: &str,
     nonce: &str,
-    entrance: &Entrance,
+    entrance: &UnprovenConnection,
 ) -> Result<(Program, OwnedSemaphorePermit), SessionError> {
     let hello = next(channel).await?;
     let ToEngine::Hello { protocol, version: theirs, nonce: client, program } = hello else {

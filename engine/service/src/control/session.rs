@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::channel::{Channel, Duplex, SessionError};
 use super::dialogue::{PromptAnswer, SessionDialogue};
-use super::entrance::Entrance;
+use super::entrance::UnprovenConnection;
 use super::handshake;
 use crate::context::EngineContext;
 use crate::operator;
@@ -33,7 +33,7 @@ pub(super) async fn serve_connected(
     pid: Option<u32>,
     token: &str,
     nonce: &str,
-    entrance: Entrance,
+    entrance: UnprovenConnection,
 ) -> Result<(), SessionError> {
     let mut channel = Channel::new(stream, HANDSHAKE_BYTES);
     let patience = std::time::Duration::from_millis(HANDSHAKE_MS);

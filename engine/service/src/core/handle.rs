@@ -60,7 +60,7 @@ impl Handle {
         let places = Arc::new(Semaphore::new(CORE_QUEUE));
         let reader = core.journal().reader();
         let (publish, view) = watch::channel(Arc::new(core.view()));
-        let seat = Seat { core, publish, clock: Arc::clone(&clock), most: CORE_BATCH };
+        let seat = Worker { core, publish, clock: Arc::clone(&clock), most: CORE_BATCH };
         (Self { queue, places, view, reader, clock }, Turns { seat, inbox })
     }
 
@@ -182,7 +182,7 @@ impl Handle {
 /// The core and its inbox, between two batches.
 #[derive(Debug)]
 pub struct Turns {
-    seat: Seat,
+    seat: Worker,
     inbox: Receiver<Message>,
 }
 
@@ -199,7 +199,7 @@ impl Turns {
     fn run(mut self) {
         let delay = Duration::from_millis(RECORD_DELAY_MS);
         loop {
-            let first = if self.seat.core.has_waiting() {
+            let first = if self.seat.core.has_pending() {
                 match self.inbox.recv_timeout(delay) {
                     Ok(message) => message,
                     Err(RecvTimeoutError::Timeout) => {
@@ -231,7 +231,7 @@ impl Turns {
 
     /// Commits pending entries, as the thread does when the queue stays empty.
     pub fn rest(&mut self) {
-        if self.seat.core.has_waiting() {
+        if self.seat.core.has_pending() {
             self.seat.rest();
         }
     }
@@ -244,7 +244,7 @@ impl Turns {
 
 /// The core with the clock and the channel that it publishes to.
 #[derive(Debug)]
-struct Seat {
+struct Worker {
     core: Core,
     publish: watch::Sender<Arc<View>>,
     clock: Arc<dyn Clock>,
@@ -252,7 +252,7 @@ struct Seat {
     most: usize,
 }
 
-impl Seat {
+impl Worker {
     fn rest(&mut self) {
         self.core.flush(&self.clock.now());
         show(&self.core, &self.publish);
@@ -353,7 +353,7 @@ fn control(
         Fault::because(Code::JournalDamaged, error.to_string())
     };
     match message {
-        // Handled by `Batch::take` and `Seat::turn`.
+        // Handled by `Batch::take` and `Worker::turn`.
         Message::Do(..) | Message::Stop(_) => {}
         Message::Look(id, answer) => {
             let _gone = answer.send(core.find(id).map_err(damaged));

@@ -65,7 +65,7 @@ impl Core {
             Some((state, at)) => self.examine_since(state, at, from, moment)?,
             None => self.examine_all(from, moment)?,
         };
-        self.untrusted = sealed.err().or(examined).or_else(|| self.older_file(note));
+        self.untrusted = sealed.err().or(examined).or_else(|| self.stale_wallet_file(note));
         if let Some(reason) = &self.untrusted {
             tracing::warn!(reason, "the journal does not fit the wallet: every payment asks");
         }
@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// Returns an error text if the wallet file is a copy from before the last note that the journal recorded.
-    fn older_file(&self, note: Option<Head>) -> Option<String> {
+    fn stale_wallet_file(&self, note: Option<Head>) -> Option<String> {
         let (noted, known) = (self.state.wallet_noted, note.map_or(0, |note| note.seq));
         (known < noted).then(|| {
             format!(
@@ -100,12 +100,12 @@ impl Core {
             let touched = read.next(self, entry, moment);
             payees::count(&mut tally, entry, touched.as_ref());
         })?;
-        self.correct_payees(tally)?;
+        self.repair_payees(tally)?;
         Ok(self.conclude(read))
     }
 
-    fn correct_payees(&mut self, tally: Tally) -> Result<(), JournalError> {
-        match self.journal.correct_payees(tally) {
+    fn repair_payees(&mut self, tally: Tally) -> Result<(), JournalError> {
+        match self.journal.repair_payees(tally) {
             Ok(true) => Ok(()),
             // No decision depends on these rows, so payments stay automatic.
             Ok(false) => {
@@ -135,7 +135,7 @@ impl Core {
         if read.unknown.is_none() && !read.accepted {
             self.journal.read_back(at, |piece| {
                 for entry in piece {
-                    read.look_for(self, entry, moment);
+                    read.check_index(self, entry, moment);
                 }
                 let young = piece.first().is_some_and(|first| is_repeatable(first, moment));
                 young && !read.accepted
@@ -175,7 +175,7 @@ impl Core {
     /// Counts payees from the first entry, because an unlock may not have read that far back.
     fn count_payees(&mut self) -> Result<(), JournalError> {
         let tally = self.journal.count_payees(self.fresh())?;
-        self.correct_payees(tally)
+        self.repair_payees(tally)
     }
 
     /// Ends the seals after the keys were wiped. The last sealed entry records the lock.
@@ -225,13 +225,13 @@ impl Reading {
                 ),
             });
         }
-        self.look_for(core, entry, moment);
+        self.check_index(core, entry, moment);
         core.rules.apply(&mut self.state, entry)
     }
 
     /// Checks that the index has the entry's ask. The index is not sealed, and a repeat of a lost ask would be paid
     /// again.
-    fn look_for(&mut self, core: &Core, entry: &Entry, moment: &Moment) {
+    fn check_index(&mut self, core: &Core, entry: &Entry, moment: &Moment) {
         if entry.event == Event::JournalAccepted {
             (self.unknown, self.accepted) = (None, true);
         }
@@ -248,7 +248,7 @@ impl Reading {
                 })
             }
             Event::SettlementReported { settlement, .. } if settlement.is_settled() => {
-                core.journal.knows_paid(settlement)
+                core.journal.is_settled_indexed(settlement)
             }
             _no_ask => return,
         };

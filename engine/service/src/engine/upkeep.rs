@@ -50,7 +50,7 @@ async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
     let moment = shared.ports.clock.now();
     let view = shared.core.view();
     let cause = watch.look(view.head.seq, &moment);
-    shared.unused_since_ms.store(watch.since_ms, Ordering::Relaxed);
+    shared.last_used_ms.store(watch.since_ms, Ordering::Relaxed);
     let Some(limit_s) = view.idle_lock_s() else { return };
     let unused_ms = moment.mono_ms.saturating_sub(watch.since_ms);
     let cause = cause.or((unused_ms >= limit_s.saturating_mul(1_000)).then_some(LockCause::Idle));

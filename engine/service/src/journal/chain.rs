@@ -163,7 +163,7 @@ impl Journal {
     }
 
     /// Whether entries are pending.
-    pub fn has_waiting(&self) -> bool {
+    pub fn has_pending(&self) -> bool {
         !self.waiting.entries.is_empty()
     }
 
@@ -187,7 +187,7 @@ impl Journal {
     }
 
     /// Stores a snapshot of the state with the next commit.
-    pub fn keep_snapshot(&mut self, state: Vec<u8>) {
+    pub fn set_snapshot(&mut self, state: Vec<u8>) {
         self.waiting.snapshot = Some(Snapshot { head: self.head, state, tag: None });
     }
 

@@ -32,13 +32,13 @@ impl Journal {
             Slot::Vacant(slot) => {
                 // If all rows are rewritten, the pending batch has every existing row.
                 let before =
-                    if self.waiting.payees_anew { Ok(None) } else { self.store.paid(&payee) };
+                    if self.waiting.payees_replaced { Ok(None) } else { self.store.paid(&payee) };
                 match before {
                     Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.and(paid)))),
                     // No decision depends on the rows, so go on. They stay out of date until they are rebuilt.
                     Err(failure) => {
                         tracing::warn!(%failure, "earlier payments are not known");
-                        self.waiting.payees_lost = true;
+                        self.waiting.payees_incomplete = true;
                     }
                 }
             }
@@ -71,10 +71,10 @@ impl Journal {
     ///
     /// # Errors
     /// The commit failed.
-    pub fn correct_payees(&mut self, tally: Tally) -> Result<bool, JournalError> {
+    pub fn repair_payees(&mut self, tally: Tally) -> Result<bool, JournalError> {
         // Unreadable rows count as wrong.
         let stand = self.store.payees_through().is_ok_and(|through| through == self.durable);
-        if stand && rows_say(&*self.store.reader(), &tally).unwrap_or(false) {
+        if stand && rows_equal(&*self.store.reader(), &tally).unwrap_or(false) {
             return Ok(true);
         }
         self.write_payees(tally)?;
@@ -83,7 +83,7 @@ impl Journal {
 
     fn write_payees(&mut self, tally: Tally) -> Result<(), JournalError> {
         self.waiting.payees = tally;
-        self.waiting.payees_anew = true;
+        self.waiting.payees_replaced = true;
         self.commit()?;
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Journal {
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) fn rows_say(reader: &dyn Reader, tally: &Tally) -> Result<bool, StoreError> {
+pub(crate) fn rows_equal(reader: &dyn Reader, tally: &Tally) -> Result<bool, StoreError> {
     let (mut same, mut rows) = (true, 0_usize);
     reader.payees(&mut |payee, paid| {
         rows = rows.saturating_add(1);

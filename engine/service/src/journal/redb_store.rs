@@ -21,7 +21,7 @@ use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadableDatabase};
 
 use self::history::{Load, history_beside};
-use self::levels::Levels;
+use self::levels::LayeredReader;
 pub use self::look::look;
 use self::place::Place;
 pub use self::place::{copy_owner_only, create_owner_only};
@@ -31,7 +31,7 @@ use super::tables::Tables;
 use bursar_chain::failpoints::Failpoints;
 
 /// How many loads may accumulate before the history changes under a copy in progress.
-const COPY_PATIENCE: usize = 8;
+const COPY_LOADS: usize = 8;
 /// Page cache of the short file, in bytes.
 const CACHE_BYTES: usize = 2 << 20;
 
@@ -54,7 +54,7 @@ impl Carry {
 #[derive(Debug)]
 pub struct RedbStore {
     short: Database,
-    levels: Arc<Levels>,
+    levels: Arc<LayeredReader>,
     carry: Carry,
     /// Number of the last commit.
     number: u64,
@@ -140,7 +140,7 @@ impl RedbStore {
         drop(read);
         Ok(Self {
             short,
-            levels: Arc::new(Levels::new(tables, long.map(Arc::new))),
+            levels: Arc::new(LayeredReader::new(tables, long.map(Arc::new))),
             carry: Carry::PRODUCTION,
             number,
             carried,
@@ -208,9 +208,9 @@ impl RedbStore {
 
     /// Starts a load once enough rows have accumulated. If another load is in flight, it starts at twice the size and
     /// waits for the other to finish.
-    fn carry_over(&mut self) -> Result<(), StoreError> {
+    fn start_migration(&mut self) -> Result<(), StoreError> {
         let bytes = self.levels.now().active.bytes;
-        let patience = if self.copying == Copying::Yes { COPY_PATIENCE } else { 1 };
+        let patience = if self.copying == Copying::Yes { COPY_LOADS } else { 1 };
         if bytes < self.carry.after_bytes.saturating_mul(patience) {
             return Ok(());
         }
@@ -303,7 +303,7 @@ impl Store for RedbStore {
     fn commit(&mut self, mut batch: Batch) -> Result<(), StoreError> {
         self.receive(false)?;
         self.failpoints.hit("journal.before_commit")?;
-        if batch.payees_anew {
+        if batch.payees_replaced {
             // One row per payee is too many for the short file.
             self.carry_now(Some((&std::mem::take(&mut batch.payees), batch.head)))?;
         }
@@ -318,7 +318,7 @@ impl Store for RedbStore {
         }
         self.levels.change().active.apply(batch);
         self.failpoints.hit("journal.after_commit")?;
-        self.carry_over()
+        self.start_migration()
     }
 
     fn reader(&self) -> Arc<dyn Reader> {

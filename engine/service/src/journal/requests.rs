@@ -19,7 +19,7 @@ use super::store::id_key;
 ///
 /// Without `after` the key leads to the newest payment. With the entry of a payment's request it leads to the payment
 /// before that one, or to the same one if it is the first.
-fn paid_key(identity: &Identity, after: Option<u64>) -> Option<Vec<u8>> {
+fn settled_key(identity: &Identity, after: Option<u64>) -> Option<Vec<u8>> {
     let Identity::Bearer { digest, .. } = identity else { return None };
     let mut key = Vec::with_capacity(41);
     key.push(b'p');
@@ -81,13 +81,14 @@ impl Journal {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn note_paid(&mut self, settlement: &Settlement) -> Result<(), JournalError> {
+    pub fn index_settled(&mut self, settlement: &Settlement) -> Result<(), JournalError> {
         if !settlement.is_settled() {
             return Ok(());
         }
         let Some(request) = self.request(settlement.request_seq)? else { return Ok(()) };
         let (seq, identity) = (request.seq, &request.identity);
-        let (Some(newest), Some(own)) = (paid_key(identity, None), paid_key(identity, Some(seq)))
+        let (Some(newest), Some(own)) =
+            (settled_key(identity, None), settled_key(identity, Some(seq)))
         else {
             return Ok(());
         };
@@ -102,10 +103,10 @@ impl Journal {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn knows_paid(&self, settlement: &Settlement) -> Result<bool, JournalError> {
+    pub fn is_settled_indexed(&self, settlement: &Settlement) -> Result<bool, JournalError> {
         let Some(request) = self.request(settlement.request_seq)? else { return Ok(false) };
         for key in [None, Some(request.seq)] {
-            let Some(key) = paid_key(&request.identity, key) else { return Ok(true) };
+            let Some(key) = settled_key(&request.identity, key) else { return Ok(true) };
             if self.indexed(&key)?.is_none() {
                 return Ok(false);
             }
@@ -114,7 +115,7 @@ impl Journal {
     }
 
     /// Indexes the report that was just appended, so that a repeat gets the same answer.
-    pub fn note_report(&mut self, identity: &Identity) {
+    pub fn index_report(&mut self, identity: &Identity) {
         // A bearer agent's repeated report is identical to a new one.
         if matches!(identity, Identity::Hmac { .. }) {
             self.waiting.index.push((identity.index_key(), self.head.seq));
@@ -181,7 +182,7 @@ impl Journal {
         }
         let mut at = None;
         let mut seen = BTreeSet::new();
-        while let Some(key) = paid_key(&same.identity, at)
+        while let Some(key) = settled_key(&same.identity, at)
             && let Some(next) = self.indexed(&key)?.filter(|next| Some(*next) != at)
         {
             if !seen.insert(next) {
@@ -298,7 +299,7 @@ mod tests {
         fn reported(&mut self, request: &Request, stage: Stage) -> Settlement {
             let settlement = Settlement { stage, ..Settlement::of(request).unwrap() };
             self.journal.note_settlement(&Arc::new(settlement.clone())).unwrap();
-            self.journal.note_paid(&settlement).unwrap();
+            self.journal.index_settled(&settlement).unwrap();
             settlement
         }
 
@@ -355,7 +356,7 @@ mod tests {
         let settled = payments.each_ref().map(|payment| kept.reported(payment, Stage::Settled));
         settled.iter().for_each(|settlement| kept.reverted(settlement));
         assert_eq!(kept.paid(7), None);
-        let first = paid_key(&bearer(7), Some(1)).unwrap();
+        let first = settled_key(&bearer(7), Some(1)).unwrap();
         kept.journal.waiting.index.push((first, 2));
         let error = kept.journal.prior(&bearer(7)).unwrap_err();
         assert!(matches!(error, JournalError::Damaged { .. }), "{error}");
@@ -370,11 +371,14 @@ mod tests {
         kept.asked(&refused(9, 7));
         kept.asked(&refused(10, 8));
         let submitted = kept.reported(&payments[0], Stage::Submitted);
-        assert_eq!((kept.paid(7), kept.journal.knows_paid(&submitted).unwrap()), (None, false));
+        assert_eq!(
+            (kept.paid(7), kept.journal.is_settled_indexed(&submitted).unwrap()),
+            (None, false)
+        );
         let settled = kept.reported(&payments[1], Stage::Settled);
-        assert!(kept.journal.knows_paid(&settled).unwrap());
+        assert!(kept.journal.is_settled_indexed(&settled).unwrap());
         assert_eq!((kept.paid(7), kept.paid(8)), (None, Some(8)));
-        assert!(kept.journal.knows_paid(&settled).unwrap());
+        assert!(kept.journal.is_settled_indexed(&settled).unwrap());
     }
 
     #[test]
@@ -387,11 +391,11 @@ mod tests {
             let settlement = Box::new(kept.reported(&payment, stage));
             let event = Event::SettlementReported { settlement, identity: report(digest) };
             kept.journal.append(event, Utc(0)).unwrap();
-            kept.journal.note_report(&report(digest));
+            kept.journal.index_report(&report(digest));
         }
         // An index key that leads to an entry of another kind.
         kept.journal.append(Event::JournalAccepted, Utc(0)).unwrap();
-        kept.journal.note_report(&report(3));
+        kept.journal.index_report(&report(3));
         let answered = |journal: &Journal| {
             let reports = [report(1), report(2), report(3), report(4), bearer(7)];
             reports.map(|identity| journal.answered(&identity).unwrap())

@@ -33,9 +33,9 @@ pub struct Batch {
     /// The new totals of each payee that the entries paid.
     pub payees: Tally,
     /// `payees` replaces all payee rows, which are then up to date with the head.
-    pub payees_anew: bool,
+    pub payees_replaced: bool,
     /// A payee row could not be read, so the rows are no longer up to date.
-    pub payees_lost: bool,
+    pub payees_incomplete: bool,
     pub snapshot: Option<Snapshot>,
     /// Forget signed asks of days before this one. It never moves back.
     pub forget_before: Option<u32>,

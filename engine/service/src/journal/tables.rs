@@ -47,11 +47,11 @@ impl Tables {
         let added = added.map(|bytes| bytes.saturating_add(ROW_BYTES));
         self.bytes = added.fold(self.bytes, usize::saturating_add);
 
-        if batch.payees_anew {
+        if batch.payees_replaced {
             self.payees.clear();
         }
         self.payees.extend(batch.payees);
-        if batch.payees_anew || (!batch.payees_lost && self.payees_through == self.head) {
+        if batch.payees_replaced || (!batch.payees_incomplete && self.payees_through == self.head) {
             self.payees_through = batch.head;
         }
         self.entries.extend(batch.entries);

@@ -14,12 +14,12 @@ use bursar_core::limits::{FRAME_BYTES, HISTORY_ROWS, WATCH_BYTES, WATCH_ENTRIES}
 
 use super::dialogue::Dialogue;
 use super::support::Done;
-use super::support::frame_budget::keep_what_fits;
+use super::support::frame_budget::truncate_to_fit;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::core::View;
 use crate::journal::{JournalError, page};
-use tell::Teller;
+use tell::EntryDescriber;
 
 /// Entries shown without `--limit`.
 const SHOWN: usize = 20;
@@ -40,7 +40,7 @@ pub(super) async fn list(
     let after = last.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
     let mut entries = rows(engine, view, after, last).await?;
     entries.reverse();
-    let left_out = keep_what_fits(&mut entries, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
+    let left_out = truncate_to_fit(&mut entries, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
     let more = after > 0 || left_out > 0;
     Ok(Answer::Activity(ActivityAnswer { entries, more }).into())
 }
@@ -69,7 +69,7 @@ pub(super) async fn watch(
         let last = view.head.seq.min(told.saturating_add(WATCH_ENTRIES));
         if told < last {
             let mut entries = rows(engine, view, told, last).await?;
-            keep_what_fits(&mut entries, WATCH_BYTES);
+            truncate_to_fit(&mut entries, WATCH_BYTES);
             told = entries.last().map(|row| row.seq).ok_or(Fault::new(Code::InternalError))?;
             // cancel-safe: when the engine stops, nothing more is told.
             tokio::select! {
@@ -102,7 +102,7 @@ async fn rows(
 ) -> Result<Vec<ActivityRow>, Fault> {
     let reader = engine.core.reader();
     let read = blocking(move || {
-        let teller = Teller { state: &view.state, reader: &*reader };
+        let teller = EntryDescriber { state: &view.state, reader: &*reader };
         let mut rows = Vec::new();
         page(&*reader, after, last, |entry| {
             rows.push(teller.row(&entry)?);

@@ -147,7 +147,7 @@ async fn create(
     };
     act(engine, Action::AddAddress(Box::new(added))).await?;
     let vault = Arc::clone(&engine.vault);
-    blocking(move || vault.use_address(id, &path)).await??;
+    blocking(move || vault.activate_address(id, &path)).await??;
     show(engine, label)
 }
 

@@ -161,7 +161,7 @@ async fn register(
     act(engine, Action::RegisterAgent { id: id.clone(), name, credential }).await?;
     // Releases the lock first: a program that stops reading must not block the wallet.
     drop(one_at_a_time);
-    hand_over(engine, &id, &secret, dialogue).await
+    activate_and_show(engine, &id, &secret, dialogue).await
 }
 
 async fn replace(
@@ -177,7 +177,7 @@ async fn replace(
     let New { secret, credential } = new_credential(engine, &agent.id, mode).await?;
     act(engine, Action::ReplaceCredential { agent: agent.id.clone(), credential }).await?;
     drop(one_at_a_time);
-    hand_over(engine, &agent.id, &secret, dialogue).await
+    activate_and_show(engine, &agent.id, &secret, dialogue).await
 }
 
 /// Shows the secret of an HMAC agent again. A bearer token is not stored.
@@ -233,7 +233,7 @@ async fn new_credential(
 }
 
 /// Activates and shows the secret. The caller has committed the event.
-async fn hand_over(
+async fn activate_and_show(
     engine: &Arc<EngineContext>,
     id: &AgentId,
     secret: &Zeroizing<[u8; 32]>,
@@ -241,7 +241,7 @@ async fn hand_over(
 ) -> Result<Done, Fault> {
     let hmac = engine.core.view().state.agents.get(id).map(|agent| agent.credential.mode());
     if hmac == Some(AuthMode::Hmac) {
-        engine.vault.use_agent_secret(id, secret);
+        engine.vault.activate_agent_secret(id, secret);
     }
     dialogue.send_secret(token_text(secret)).await?;
     credentials(engine, id).await

@@ -16,7 +16,7 @@ use super::wallet::open::apply_exposure;
 use super::wallet::seal::accept;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
-use crate::journal::{Hash, JournalError, Reader, hash_hex, rest, rows_say, walk_chain};
+use crate::journal::{Hash, JournalError, Reader, hash_hex, rest, rows_equal, walk_chain};
 
 /// How often the payee rows are compared while new payments arrive.
 const LOOKS: usize = 100;
@@ -45,7 +45,7 @@ pub(super) async fn run(
 }
 
 async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done, Fault> {
-    let wanted = head.map(read_hash).transpose()?;
+    let wanted = head.map(parse_hash).transpose()?;
     // Taken before the chain is read: the chain must contain this head, and may have grown since.
     let view = engine.core.view();
     let (reader, shared, published) = (engine.core.reader(), Arc::clone(engine), view.head);
@@ -64,7 +64,7 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
         if !met {
             return Err(JournalError::HeadUnmet);
         }
-        let known = rows_are_right(count, &*reader, head.seq)?;
+        let known = payee_rows_match(count, &*reader, head.seq)?;
         Ok::<_, JournalError>((head, known))
     };
     let (head, payees_known) = blocking(read)
@@ -91,13 +91,13 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
 ///
 /// New payments can change the rows meanwhile. If rows differ, counts the entries since and compares again; if there
 /// are none, the rows are wrong.
-fn rows_are_right(
+fn payee_rows_match(
     mut count: Count,
     reader: &dyn Reader,
     mut last: u64,
 ) -> Result<bool, JournalError> {
     for _look in 0..LOOKS {
-        if rows_say(reader, &count.tally)? {
+        if rows_equal(reader, &count.tally)? {
             return Ok(true);
         }
         let newest = rest(reader, last, |entry| {
@@ -112,7 +112,7 @@ fn rows_are_right(
     Ok(false)
 }
 
-fn read_hash(text: &str) -> Result<Hash, Fault> {
+fn parse_hash(text: &str) -> Result<Hash, Fault> {
     let mut hash = Hash::default();
     hex::decode_to_slice(text, &mut hash).map_err(|_bad| {
         Fault::because(Code::BadInput, "A head has 64 hex digits, as `status` shows it.")

@@ -46,7 +46,7 @@ const WORK: &str = ".backup";
 /// Bytes of the backup per message to the program. A multiple of three, so that Base64 adds no padding inside the file.
 const PIECE_BYTES: usize = 192 * 1024;
 /// How often a program receives a progress message during long work.
-const TOLD_EVERY_MS: u64 = 20_000;
+const PROGRESS_EVERY_MS: u64 = 20_000;
 /// How long a program may take to accept one piece.
 const PIECE_WAIT: Duration = Duration::from_secs(30);
 
@@ -106,7 +106,7 @@ async fn patiently<T>(
 ) -> T {
     let mut work = pin!(work);
     loop {
-        let told = engine.ports.clock.mono_ms().saturating_add(TOLD_EVERY_MS);
+        let told = engine.ports.clock.mono_ms().saturating_add(PROGRESS_EVERY_MS);
         // cancel-safe: the work is polled again, and the other only waits.
         tokio::select! {
             done = &mut work => return done,

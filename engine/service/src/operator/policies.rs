@@ -79,7 +79,7 @@ fn doubts(policy: &Policy) -> Vec<Warning> {
 
 /// Warns of changes that allow more than before: a typing mistake looks like any other edit.
 fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
-    let looser = changes.iter().filter(|change| change.loosens && !of_no_lane(change));
+    let looser = changes.iter().filter(|change| change.loosens && !is_unused_lane(change));
     let looser: Vec<Change> = looser.cloned().collect();
     if looser.is_empty() {
         return None;
@@ -96,13 +96,13 @@ fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
     Some(Warning { code: "LOOSENED".to_owned(), message })
 }
 
-fn of_no_lane(change: &Change) -> bool {
+fn is_unused_lane(change: &Change) -> bool {
     change.field.starts_with("trading.") || change.field.starts_with("lending.")
 }
 
 /// Warns of limits for lanes that this version lacks. They are stored for a version that has them.
 fn idle(changes: &[Change]) -> Option<Warning> {
-    let idle: Vec<Change> = changes.iter().filter(|one| of_no_lane(one)).cloned().collect();
+    let idle: Vec<Change> = changes.iter().filter(|one| is_unused_lane(one)).cloned().collect();
     if idle.is_empty() {
         return None;
     }

@@ -20,7 +20,7 @@ use bursar_domain::{Action, Request, State, Status};
 
 use super::cards::CardContext;
 use super::dialogue::Dialogue;
-use super::support::frame_budget::keep_what_fits;
+use super::support::frame_budget::truncate_to_fit;
 use super::support::{Done, act, describe};
 use crate::context::EngineContext;
 use crate::core::Answered;
@@ -50,7 +50,7 @@ pub(super) async fn list(
         let decided = recent.iter().filter(|request| !view.state.held.contains_key(&request.id));
         requests.extend(decided.map(|request| describe::request(request, None, &moment)));
     }
-    let left = keep_what_fits(&mut requests, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
+    let left = truncate_to_fit(&mut requests, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
     let warnings = if left == 0 {
         Vec::new()
     } else {

@@ -25,7 +25,7 @@ pub(super) async fn server(engine: &Arc<EngineContext>, order: ServerOrder) -> R
     match order {
         ServerOrder::Start { allow_lan } => start(engine, allow_lan).await?,
         ServerOrder::Stop => {
-            engine.lan_for_this_run.store(false, Ordering::SeqCst);
+            engine.lan_until_stopped.store(false, Ordering::SeqCst);
             engine.stop_server().await;
         }
         ServerOrder::Status => {}
@@ -66,13 +66,13 @@ async fn start(engine: &Arc<EngineContext>, allow_lan: bool) -> Result<(), Fault
             return Err(Fault::new(Code::WalletLocked));
         }
     }
-    let before = engine.lan_for_this_run.swap(allow_lan, Ordering::SeqCst);
+    let before = engine.lan_until_stopped.swap(allow_lan, Ordering::SeqCst);
     let started = match engine.follow_exposure().await {
         Ok(()) => engine.start_server().await.map(|_address| ()),
         Err(fault) => Err(fault),
     };
     if started.is_err() {
-        engine.lan_for_this_run.store(before, Ordering::SeqCst);
+        engine.lan_until_stopped.store(before, Ordering::SeqCst);
     }
     started
 }

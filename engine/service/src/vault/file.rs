@@ -99,7 +99,7 @@ impl WalletFiles {
         name: &Name,
         password: &SecretString,
     ) -> Result<(OpenWallet, OpenedFrom), WalletFileError> {
-        Opening::prepare(self.place(&self.as_written(name)?)?, self.bounds)?.run(password)
+        Opening::prepare(self.place(&self.stored_name(name)?)?, self.bounds)?.run(password)
     }
 
     /// Returns the name of the wallet in a backup, and the backup's key. `text` is the wallet file in it;
@@ -129,7 +129,7 @@ impl WalletFiles {
     /// # Errors
     /// The file is missing, damaged, readable by other accounts, or of another version.
     pub fn look(&self, name: &Name) -> Result<(), WalletFileError> {
-        let place = self.place(&self.as_written(name)?)?;
+        let place = self.place(&self.stored_name(name)?)?;
         opening::load(&place, &place.current(), &self.bounds).map(|_locked| ())
     }
 
@@ -139,13 +139,13 @@ impl WalletFiles {
     /// # Errors
     /// There is no such wallet, or a file cannot be removed.
     pub fn delete(&self, name: &Name) -> Result<(), WalletFileError> {
-        let place = self.place(&self.as_written(name)?)?;
+        let place = self.place(&self.stored_name(name)?)?;
         place.check_folder()?;
         place.delete()
     }
 
     /// Returns the name as the files spell it, so that the operator need not remember capital letters.
-    fn as_written(&self, name: &Name) -> Result<Name, WalletFileError> {
+    fn stored_name(&self, name: &Name) -> Result<Name, WalletFileError> {
         let found = self.names()?.into_iter().find(|known| known.key() == name.key());
         Ok(found.unwrap_or_else(|| name.clone()))
     }

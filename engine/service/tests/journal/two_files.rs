@@ -57,14 +57,14 @@ fn paid(times: u64) -> Paid {
 
 /// Makes batches as a journal does: entries in order, and other rows about any of them.
 #[derive(Debug, Default)]
-struct Maker {
+struct BatchMaker {
     seq: u64,
     day: u32,
     commits: u64,
     keys: Vec<Vec<u8>>,
 }
 
-impl Maker {
+impl BatchMaker {
     fn head(&self) -> Head {
         let mut hash = [0; 32];
         hash[..8].copy_from_slice(&self.seq.to_be_bytes());
@@ -104,9 +104,9 @@ impl Maker {
                 self.day += 1;
                 batch.forget_before = Some(self.day);
             }
-            2 => batch.payees_lost = true,
+            2 => batch.payees_incomplete = true,
             3 => {
-                batch.payees_anew = true;
+                batch.payees_replaced = true;
                 batch.payees = (1..=to).map(|tail| (payee(tail), paid(99))).collect();
             }
             _ => {}
@@ -170,7 +170,7 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.redb");
-        let (mut model, mut maker) = (MemoryStore::default(), Maker::default());
+        let (mut model, mut maker) = (MemoryStore::default(), BatchMaker::default());
         let mut store = open(&path, carry);
         for step in steps {
             match step {
@@ -232,7 +232,7 @@ fn readers_miss_no_row_while_rows_move_to_the_history() {
                 }
             });
         }
-        let mut maker = Maker::default();
+        let mut maker = BatchMaker::default();
         for _commit in 0..600 {
             store.commit(maker.batch(3, 0, 0, 23)).unwrap();
             written.store(maker.seq, Ordering::Release);
@@ -246,7 +246,7 @@ fn journal_files_of_different_times_are_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
     let beside = folder.path().join("journal-history.redb");
-    let mut maker = Maker::default();
+    let mut maker = BatchMaker::default();
     let mut pass = |commits: u8| {
         let mut store = open(&path, SMALL[1]);
         for at in 0..commits {
@@ -292,7 +292,7 @@ fn a_copy_fails_if_the_history_changes_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let (path, beside) =
         (folder.path().join("journal.redb"), folder.path().join("journal-history.redb"));
-    let (mut store, mut maker) = (open(&path, SMALL[1]), Maker::default());
+    let (mut store, mut maker) = (open(&path, SMALL[1]), BatchMaker::default());
     assert_eq!(store.begin_copy().unwrap(), None, "a short journal needs no history");
     store.end_copy(None).unwrap();
     for at in 0..9 {
@@ -325,7 +325,7 @@ fn commits_fail_after_the_history_is_moved_or_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.redb");
         let beside = folder.path().join("journal-history.redb");
-        let (mut store, mut maker) = (open(&path, SMALL[0]), Maker::default());
+        let (mut store, mut maker) = (open(&path, SMALL[0]), BatchMaker::default());
         store.commit(maker.batch(1, 0, 0, 23)).unwrap();
         store.commit(maker.batch(1, 0, 0, 23)).unwrap();
         std::fs::rename(&beside, folder.path().join("elsewhere")).unwrap();

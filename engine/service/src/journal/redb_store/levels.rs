@@ -22,7 +22,7 @@ use crate::journal::tables::Tables;
 const PIECE: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Levels {
+pub(super) struct LayeredReader {
     // A lock instead of an owning task: readers run on any thread, and a commit must not queue behind them.
     now: RwLock<Now>,
 }
@@ -49,7 +49,7 @@ impl Now {
     }
 }
 
-impl Levels {
+impl LayeredReader {
     pub(super) fn new(active: Tables, history: Option<Arc<Database>>) -> Self {
         Self { now: RwLock::new(Now { active, frozen: None, history, arrived: 0 }) }
     }
@@ -129,7 +129,7 @@ impl Levels {
     }
 }
 
-impl Reader for Levels {
+impl Reader for LayeredReader {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
         match self.indexed(&id_key(id))? {
             Some(seq) => self.record(seq),

@@ -17,7 +17,7 @@ use super::outboxes;
 use crate::journal::{Reader, StoreError};
 
 /// Looks up what entries only name: requests in the journal, and the current names of agents.
-pub(super) struct Teller<'a> {
+pub(super) struct EntryDescriber<'a> {
     pub(super) state: &'a State,
     pub(super) reader: &'a dyn Reader,
 }
@@ -35,7 +35,7 @@ enum About<'a> {
 /// The kind, the subject and the detail of an entry.
 type Told<'a> = (EntryKind, About<'a>, Option<String>);
 
-impl Teller<'_> {
+impl EntryDescriber<'_> {
     pub(super) fn row(&self, entry: &Entry) -> Result<ActivityRow, StoreError> {
         let (kind, about, detail) = told(&entry.event);
         let mut row = ActivityRow {

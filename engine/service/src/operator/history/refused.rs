@@ -30,7 +30,7 @@ pub(super) fn told(state: &State, request: &Request) -> Option<RefusedAnswer> {
         Some(record) => Limit::of(refusal, record, asked, bound),
     };
     // Suggests no option if the limit was raised since.
-    let policy = limit.refuses_still.then(|| limit.policy.to_owned());
+    let policy = limit.still_refuses.then(|| limit.policy.to_owned());
     let option = policy.is_some().then(|| limit.option.to_owned());
     Some(RefusedAnswer { why: format!("{asked} USD requested, {}", limit.told), policy, option })
 }
@@ -39,7 +39,7 @@ struct Limit<'a> {
     policy: &'a str,
     told: String,
     option: &'static str,
-    refuses_still: bool,
+    still_refuses: bool,
 }
 
 impl<'a> Limit<'a> {
@@ -55,11 +55,11 @@ impl<'a> Limit<'a> {
             } else {
                 format!("{bound} per payment was allowed then; {named} allows {limit} now")
             };
-            return Self { policy, told, option: "--txn", refuses_still: asked > limit };
+            return Self { policy, told, option: "--txn", still_refuses: asked > limit };
         }
         let left = if bound == Usd::ZERO { "nothing".to_owned() } else { bound.to_string() };
         let told = format!("{left} was left for the day; {named} allows {} per day", now.daily);
-        Self { policy, told, option: "--day", refuses_still: true }
+        Self { policy, told, option: "--day", still_refuses: true }
     }
 }
 

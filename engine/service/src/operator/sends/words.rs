@@ -38,7 +38,7 @@ pub(super) fn network(
         .filter(|row| enabled(row))
         .filter(|row| match &order.token {
             None => true,
-            Some(text) => of_table(row, text).is_some(),
+            Some(text) => find_in_table(row, text).is_some(),
         })
         .collect();
     match fits.as_slice() {
@@ -51,7 +51,7 @@ pub(super) fn network(
 }
 
 /// Finds a coin or token of our table by symbol, ignoring case, or by address.
-fn of_table(row: &Network, text: &str) -> Option<Asset> {
+fn find_in_table(row: &Network, text: &str) -> Option<Asset> {
     let coin = &row.stablecoin;
     let tokens = row.tokens.iter().map(|token| (token.symbol, token.address, token.decimals));
     let mut all = std::iter::once((coin.symbol, coin.address, coin.decimals)).chain(tokens);
@@ -76,7 +76,7 @@ pub(super) async fn asset(
     named: Option<&str>,
 ) -> Result<Asset, Fault> {
     let Some(text) = named else { return Ok(native_coin(row)) };
-    if let Some(known) = of_table(row, text) {
+    if let Some(known) = find_in_table(row, text) {
         return Ok(known);
     }
     let unknown = || {
@@ -143,11 +143,11 @@ mod tests {
     #[test]
     fn tokens_are_found_by_symbol_and_by_address_and_nothing_else_is() {
         let base = by_name("base").unwrap();
-        let dollar = of_table(base, "usdc").unwrap();
+        let dollar = find_in_table(base, "usdc").unwrap();
         assert_eq!((dollar.token, dollar.decimals), (Some(base.stablecoin.address), 6));
-        let same = of_table(base, &base.stablecoin.address.to_checksum(None)).unwrap();
+        let same = find_in_table(base, &base.stablecoin.address.to_checksum(None)).unwrap();
         assert_eq!(same.symbol, "USDC");
-        assert!(of_table(base, "eth").unwrap().token.is_none());
-        assert!(of_table(base, "USDG").is_none());
+        assert!(find_in_table(base, "eth").unwrap().token.is_none());
+        assert!(find_in_table(base, "USDG").is_none());
     }
 }

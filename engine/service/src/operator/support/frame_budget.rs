@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 /// Truncates `rows` to the first ones that fit into `room` bytes of JSON. Returns how many were removed.
-pub(crate) fn keep_what_fits<T: Serialize>(rows: &mut Vec<T>, room: usize) -> usize {
+pub(crate) fn truncate_to_fit<T: Serialize>(rows: &mut Vec<T>, room: usize) -> usize {
     let mut left = room;
     let fitting = rows.iter().take_while(|row| {
         let size = serde_json::to_vec(row).map_or(usize::MAX, |text| text.len());
@@ -28,13 +28,13 @@ mod tests {
         let rows: Vec<String> = (0..10).map(|n| "x".repeat(n)).collect();
         for room in 0..100 {
             let mut kept = rows.clone();
-            let out = keep_what_fits(&mut kept, room);
+            let out = truncate_to_fit(&mut kept, room);
             assert_eq!(kept, rows[..rows.len() - out]);
             let list = serde_json::to_vec(&kept).unwrap().len();
             assert!(kept.is_empty() || list <= room + 2, "{room}: {list}");
         }
         let mut kept = rows.clone();
-        assert_eq!(keep_what_fits(&mut kept, 74), 0, "65 characters of JSON and nine commas");
-        assert_eq!(keep_what_fits(&mut kept, 73), 1);
+        assert_eq!(truncate_to_fit(&mut kept, 74), 0, "65 characters of JSON and nine commas");
+        assert_eq!(truncate_to_fit(&mut kept, 73), 1);
     }
 }

@@ -55,7 +55,7 @@ pub(crate) async fn open_with(
             return Err(fault);
         }
     }
-    engine.unused_since_ms.store(engine.ports.clock.mono_ms(), Ordering::Relaxed);
+    engine.last_used_ms.store(engine.ports.clock.mono_ms(), Ordering::Relaxed);
     reissue(engine).await;
     warnings.extend(apply_exposure(engine).await);
     Ok(warnings)
