@@ -143,7 +143,7 @@ impl Settlement {
     }
 }
 
-/// Turns the receipt of another request's settlement into a failure.
+/// CoreLoop the receipt of another request's settlement into a failure.
 fn as_duplicate(receipt: &str) -> String {
     const TEXT: &str = "The payment was already settled for another request: sign a new one.";
     let mut receipt: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();

@@ -23,16 +23,16 @@ impl AgentClient {
 
     /// Sends a JSON body. Fails if no complete response arrives.
     pub async fn post(&self, path: &str, body: &Value) -> Result<HttpResponse, reqwest::Error> {
-        answered(self.client.post(format!("{}{path}", self.url)).body(body.to_string())).await
+        send(self.client.post(format!("{}{path}", self.url)).body(body.to_string())).await
     }
 
     /// Fails if no complete response arrives.
     pub async fn get(&self, path: &str) -> Result<HttpResponse, reqwest::Error> {
-        answered(self.client.get(format!("{}{path}", self.url))).await
+        send(self.client.get(format!("{}{path}", self.url))).await
     }
 }
 
-async fn answered(request: reqwest::RequestBuilder) -> Result<HttpResponse, reqwest::Error> {
+async fn send(request: reqwest::RequestBuilder) -> Result<HttpResponse, reqwest::Error> {
     let response = request.send().await?;
     let status = response.status().as_u16();
     Ok((status, response.bytes().await?.to_vec()))

@@ -139,7 +139,8 @@ impl Facilitator {
     /// Posts `body` as it is, whether or not it is valid JSON.
     pub async fn post_text(&self, path: &str, body: &str) -> (u16, Value) {
         let request = self.client.post(format!("{}{path}", self.url));
-        status_and_json(request.header("content-type", "application/json").body(body.to_owned())).await
+        status_and_json(request.header("content-type", "application/json").body(body.to_owned()))
+            .await
     }
 
     /// Gets `path` and returns status and JSON; null if the response is not JSON.

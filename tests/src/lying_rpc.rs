@@ -263,7 +263,7 @@ fn broken() -> Response {
     Response::builder().status(StatusCode::OK).body(body).expect("a response")
 }
 
-fn answered(value: &Value) -> Response {
+fn json_response(value: &Value) -> Response {
     ([("content-type", "application/json")], value.to_string()).into_response()
 }
 
@@ -283,9 +283,11 @@ async fn answer(State(state): State<ProxyState>, body: String) -> Response {
             }
             // Batch answers may arrive in any order.
             answers.reverse();
-            answered(&Value::Array(answers))
+            json_response(&Value::Array(answers))
         }
-        call => answer_one(&state, &call).await.map_or_else(|broken| broken, |one| answered(&one)),
+        call => {
+            answer_one(&state, &call).await.map_or_else(|broken| broken, |one| json_response(&one))
+        }
     }
 }
 

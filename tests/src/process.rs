@@ -14,6 +14,7 @@ use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
 use bursar_tui::link::Link;
 
 use crate::operator::{Operator, PASSWORD};
+use crate::service::program_path;
 
 /// Longest wait for an engine to exit: more than twice the time it gives to calls in progress.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -126,7 +127,7 @@ impl EngineProcess {
             line.extend(["strace", "-D", "-f", "-qq", "-y", "-e", calls, "-o"].map(OsString::from));
             line.push(file.into());
         }
-        line.extend([Self::program().into(), folder.into()]);
+        line.extend([program_path("bursar-test-engine").into(), folder.into()]);
         let mut command = Command::new(&line[0]);
         command
             .args(&line[1..])
@@ -159,13 +160,6 @@ impl EngineProcess {
         }
         command.envs(start.env.iter().map(|(name, value)| (name, value)));
         command
-    }
-
-    /// Cargo puts this package's programs into the folder above its test programs.
-    fn program() -> PathBuf {
-        let test = std::env::current_exe().expect("a test program");
-        let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
-        folder.join("bursar-test-engine")
     }
 
     fn clock_file(folder: &Path) -> PathBuf {
@@ -217,7 +211,7 @@ impl EngineProcess {
     }
 
     /// Returns whether the process has exited.
-    pub fn is_over(&mut self) -> bool {
+    pub fn has_exited(&mut self) -> bool {
         self.child.try_wait().expect("a child of ours").is_some()
     }
 

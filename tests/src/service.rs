@@ -49,7 +49,7 @@ impl ServiceProcess {
     }
 
     /// Returns whether the process has exited.
-    pub fn is_over(&mut self) -> bool {
+    pub fn has_exited(&mut self) -> bool {
         self.child.try_wait().expect("a child of ours").is_some()
     }
 

@@ -40,7 +40,7 @@ fn forge(store: &MemoryStore, event: &Event) {
 }
 
 /// Returns an authorization of one dollar to the forger.
-fn forged_cheque(state: &State) -> (RequestId, Event) {
+fn forged_authorization(state: &State) -> (RequestId, Event) {
     let agent = state.agents.values().next().unwrap();
     let paying = state.wallet.as_ref().unwrap().addresses.values().next().unwrap();
     let id = RequestId::from_bytes([0x42; 16]);
@@ -85,11 +85,11 @@ async fn a_forged_authorization_is_never_signed() {
         TestEngine::start(Setup { store: Some(Box::new(store.clone())), ..Setup::default() }).await;
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "bearer").await;
-    let (id, cheque) = forged_cheque(&engine.engine.core().view().state);
+    let (id, authorization) = forged_authorization(&engine.engine.core().view().state);
     let (signer, mut sign_requests) = SlowSigner::person();
     // A locked engine writes no more entries by itself.
     engine.operator().must("wallet lock").await;
-    forge(&store, &cheque);
+    forge(&store, &authorization);
     let setup = Setup {
         store: Some(Box::new(store.clone())),
         signer: Some(signer),
@@ -120,7 +120,10 @@ async fn a_forged_authorization_is_never_signed() {
     operator.must("wallet lock").await;
     let opened = operator.outcome("wallet open").await.reply;
     assert!(opened.warnings.is_empty(), "{opened:?}");
-    assert!(sign_requests.try_recv().is_err(), "accepting the journal signed a forged authorization");
+    assert!(
+        sign_requests.try_recv().is_err(),
+        "accepting the journal signed a forged authorization"
+    );
     let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
     assert_eq!(polled.get("header_value"), None, "{polled}");
     // The agent's own requests are signed again; the forged dollar counts as spent.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 /// Half a dollar is automatic; the limit of one payment and of a day is ten dollars.
 const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
-async fn furnished() -> TestEngine {
+async fn engine_with_wallet() -> TestEngine {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet(POLICY).await;
     engine
@@ -58,7 +58,7 @@ fn signed_terms(header: &str) -> (Authorization, String) {
 #[tokio::test]
 async fn a_payment_below_the_threshold_is_signed_at_once() {
     for auth in ["hmac", "bearer"] {
-        let engine = furnished().await;
+        let engine = engine_with_wallet().await;
         let agent = engine.add_agent("bot", auth).await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), Some("https://api.example.com/1"));
         let (status, answer) = engine.post("/sign", &body).await;
@@ -93,7 +93,7 @@ async fn hold(engine: &TestEngine, agent: &bursar_tests::agent::Agent, n: u64) -
 
 #[tokio::test]
 async fn an_approved_request_is_polled_as_the_header() {
-    let engine = furnished().await;
+    let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
     let id = hold(&engine, &agent, 1).await;
     let (status, waiting) = engine.get(&format!("/sign/status/{id}")).await;
@@ -114,7 +114,7 @@ async fn an_approved_request_is_polled_as_the_header() {
 
 #[tokio::test]
 async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
-    let engine = furnished().await;
+    let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     let denied = hold(&engine, &agent, 1).await;
@@ -148,7 +148,7 @@ async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
 
 #[tokio::test]
 async fn the_status_counts_what_was_signed_and_what_was_refused() {
-    let engine = furnished().await;
+    let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
     let counted = async || {
         let (status, answer) = engine.get("/status").await;
@@ -176,7 +176,7 @@ async fn the_status_counts_what_was_signed_and_what_was_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_copies_of_one_body_are_one_authorization() {
     for auth in ["hmac", "bearer"] {
-        let engine = Arc::new(furnished().await);
+        let engine = Arc::new(engine_with_wallet().await);
         let agent = engine.add_agent("bot", auth).await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let copies = (0..16).map(|_copy| {
@@ -196,7 +196,7 @@ async fn sixteen_copies_of_one_body_are_one_authorization() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn eight_operators_who_approve_at_once_approve_once() {
-    let engine = Arc::new(furnished().await);
+    let engine = Arc::new(engine_with_wallet().await);
     let agent = engine.add_agent("bot", "hmac").await;
     let id = hold(&engine, &agent, 1).await;
     let approvals = (0..8).map(|_operator| {
@@ -218,7 +218,7 @@ async fn eight_operators_who_approve_at_once_approve_once() {
 #[tokio::test]
 async fn the_same_ask_gives_the_same_header_after_a_restart() {
     for auth in ["hmac", "bearer"] {
-        let engine = furnished().await;
+        let engine = engine_with_wallet().await;
         let agent = engine.add_agent("bot", auth).await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let before = engine.post("/sign", &body).await;
@@ -323,7 +323,7 @@ async fn a_signature_after_the_wait_is_returned_by_polling() {
 
 #[tokio::test]
 async fn an_expired_request_is_neither_listed_nor_reported_as_pending() {
-    let engine = furnished().await;
+    let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
     assert_eq!(engine.post("/sign", &body).await.0, 202);
@@ -338,7 +338,7 @@ async fn an_expired_request_is_neither_listed_nor_reported_as_pending() {
 
 #[tokio::test]
 async fn a_clock_that_is_set_back_does_not_prolong_the_memory_of_a_denial() {
-    let engine = furnished().await;
+    let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
     let (_held, answer) = engine.post("/sign", &body).await;
@@ -353,7 +353,7 @@ async fn a_clock_that_is_set_back_does_not_prolong_the_memory_of_a_denial() {
 
 #[tokio::test]
 async fn a_locked_wallet_looks_like_a_wrong_signature() {
-    let engine = furnished().await;
+    let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
     let mut wrong = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     wrong["signature"] = json!(format!("SIG:{}:{}", engine.now_s(), "0".repeat(64)));
@@ -373,7 +373,7 @@ async fn a_locked_wallet_looks_like_a_wrong_signature() {
 
 #[tokio::test]
 async fn a_full_disk_refuses_before_it_fails() {
-    let engine = furnished().await;
+    let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
     engine.disk.free.store(FREE_DISK_BYTES - 1, Ordering::SeqCst);
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
@@ -422,7 +422,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_reads_go_on() {
 
 #[tokio::test]
 async fn approval_requires_the_amount_and_the_shown_card() {
-    let engine = furnished().await;
+    let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(6_000_000, 1), None);
     let id = engine.post("/sign", &body).await.1["request_id"].as_str().unwrap().to_owned();
@@ -437,7 +437,7 @@ async fn approval_requires_the_amount_and_the_shown_card() {
 
 #[tokio::test]
 async fn a_wrong_password_opens_nothing_and_a_new_one_everything() {
-    let engine = furnished().await;
+    let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     operator.passwords.extend([PASSWORD.to_owned(), "another horse battery".to_owned()]);

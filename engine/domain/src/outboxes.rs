@@ -161,7 +161,7 @@ impl Outboxes {
                 // The stored ceiling may be forged: the highest fee that was signed becomes the ceiling.
                 let offered = one.attempts.iter().filter(|tried| tried.raw.is_some());
                 let ceiling = offered.map(|tried| tried.fees.most()).max().unwrap_or(0);
-                events.push(OutboxEvent::Bounded { id: *id, ceiling });
+                events.push(OutboxEvent::CeilingLowered { id: *id, ceiling });
             }
             for event in &events {
                 bursar_submit::apply(Arc::make_mut(outbox), event);

@@ -105,7 +105,7 @@ pub(crate) fn may_happen_while_locked(state: &State, key: &OutboxKey, event: &Ou
         }
         OutboxEvent::Included { .. }
         | OutboxEvent::Missed { .. }
-        | OutboxEvent::WaitsAgain { .. }
+        | OutboxEvent::BackToPending { .. }
         | OutboxEvent::Troubled { .. } => one.is_signed(),
         OutboxEvent::Finished { .. }
         | OutboxEvent::Opened { .. }
@@ -113,6 +113,6 @@ pub(crate) fn may_happen_while_locked(state: &State, key: &OutboxKey, event: &Ou
         | OutboxEvent::Authorized { .. }
         | OutboxEvent::Declined { .. }
         | OutboxEvent::CancelWanted { .. }
-        | OutboxEvent::Bounded { .. } => false,
+        | OutboxEvent::CeilingLowered { .. } => false,
     }
 }

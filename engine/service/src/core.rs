@@ -388,7 +388,7 @@ impl Core {
         self.journal.commit()
     }
 
-    /// Turns drafts into answers. Reads the epoch only after a freeze in the same batch has raised it.
+    /// CoreLoop drafts into answers. Reads the epoch only after a freeze in the same batch has raised it.
     fn settle(
         &self,
         drafts: Vec<Result<Draft, Refusal>>,

@@ -26,7 +26,7 @@ use crate::context::EngineContext;
 pub use crate::context::Mode;
 use crate::control::{ControlServer, serve_attached};
 use crate::core::Core;
-use crate::core::handle::{Handle, Turns};
+use crate::core::handle::{CoreLoop, Handle};
 use crate::edition::Edition;
 use crate::endpoints;
 use crate::funds::Funds;
@@ -92,7 +92,7 @@ impl Engine {
     ///
     /// # Errors
     /// Those of [`Engine::open`].
-    pub async fn open_by_hand(options: Options) -> Result<(Self, Turns), Fault> {
+    pub async fn open_by_hand(options: Options) -> Result<(Self, CoreLoop), Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store, begin_journal } = options;
         complete_restore(&folder)?;
         let settings = Arc::new(Live::open(folder.file("settings.toml"), listen)?);

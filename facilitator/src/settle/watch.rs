@@ -9,7 +9,7 @@ use bursar_chain::ports::{ChainFault, Receipt};
 use bursar_core::time::Utc;
 use bursar_outbox::service::{ServiceOutbox, SubmitFault};
 use bursar_outbox::store::StoreFault;
-use bursar_submit::{Included, Outbox, Outcome, Place, Refusal, Trouble};
+use bursar_submit::{ChainState, Included, Outbox, Outcome, Refusal, Trouble};
 
 use crate::book::batch::Batch;
 use crate::book::ledger::day_of;
@@ -236,7 +236,7 @@ async fn wait_for_end(
             too_expensive = outbox.cancel(batch.id).await.is_ok();
         }
         // No node accepts it, and funding the signer would not help. It would block every higher nonce.
-        let is_rejected = one.trouble == Some(Trouble::Refused) && one.place == Place::Waiting;
+        let is_rejected = one.trouble == Some(Trouble::Refused) && one.place == ChainState::Pending;
         rejected_since = rejected_since.filter(|_since| is_rejected);
         if is_rejected {
             let since = *rejected_since.get_or_insert(clock.mono_ms());
@@ -273,7 +273,7 @@ async fn wait_for_end(
 /// The block that contains a batch now, and the hash of its transaction.
 fn included(outbox: &Outbox, batch: &Batch) -> Option<(Included, B256)> {
     let one = outbox.open.get(&batch.id)?;
-    let Place::Included(included) = one.place else { return None };
+    let ChainState::Included(included) = one.place else { return None };
     let attempt = one.attempts.get(included.attempt)?;
     included.ok.then_some((included, attempt.raw.as_ref()?.hash))
 }
@@ -371,7 +371,7 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> V
         }
         Outcome::Dropped if end.too_expensive => (Effects::default(), NotCarriedOut::TooExpensive),
         Outcome::Dropped => (Effects::default(), NotCarriedOut::NeverMined),
-        Outcome::Displaced => {
+        Outcome::NonceTaken => {
             wait_for_chain_or_expiry(settler, batch).await;
             return Vec::new();
         }

@@ -101,7 +101,7 @@ impl Settler {
                 None | Some(Outcome::Dropped) => {}
                 // The network reports that another transaction used its nonce. If that is false, the payment may still
                 // happen.
-                Some(Outcome::Displaced) => return Ok(Some(DueAnswer::Uncertain)),
+                Some(Outcome::NonceTaken) => return Ok(Some(DueAnswer::Uncertain)),
                 Some(
                     Outcome::Succeeded { .. }
                     | Outcome::Reverted { .. }
@@ -192,7 +192,7 @@ impl Settler {
 
     /// The newest transaction of a submission that carries out its call and that a node has.
     async fn known_hash(&self, one: &Submission) -> Result<Option<B256>, ChainFault> {
-        let whole = one.attempts.iter().rev().filter(|attempt| attempt.kind == Kind::Whole);
+        let whole = one.attempts.iter().rev().filter(|attempt| attempt.kind == Kind::Call);
         let mut silent = None;
         for hash in whole.filter_map(|attempt| Some(attempt.raw.as_ref()?.hash)) {
             match self.network.chain.is_known_anywhere(hash).await {

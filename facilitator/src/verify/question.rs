@@ -144,7 +144,7 @@ fn as_sent(network: &NetworkContext, payment: &Payment) -> Option<Question> {
     Some(call(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
-/// Turns a revert into an answer. Other faults mean that no node answered.
+/// CoreLoop a revert into an answer. Other faults mean that no node answered.
 fn as_call_result(answer: Result<Bytes, ChainFault>) -> Result<Result<Bytes, Bytes>, ChainFault> {
     match answer {
         Ok(data) => Ok(Ok(data)),

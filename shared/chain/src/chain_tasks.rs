@@ -17,7 +17,7 @@ const PLAIN_GAS: u64 = 21_000;
 const PLAIN_GAS_MAX: u64 = 2_000_000;
 
 /// Performs an action of an outbox. `None` means no result for now; a later block triggers the action again.
-/// Always `None` for [`Action::Sign`] and [`Action::Look`].
+/// Always `None` for [`Action::Sign`] and [`Action::Lookup`].
 pub async fn run(
     chain: &dyn Chain,
     key: &OutboxKey,
@@ -32,7 +32,7 @@ pub async fn run(
             Ok(Input::Answered { id: *id, answer })
         }
         // The host signs, and lookups are batched in [`look`].
-        Action::Look { .. } | Action::Sign { .. } => return None,
+        Action::Lookup { .. } | Action::Sign { .. } => return None,
     };
     match done {
         Ok(input) => Some(input),
@@ -160,7 +160,7 @@ pub async fn look(
             Some(newest) if found.is_none() => chain.has_heard_of(*newest).await?,
             _mined => true,
         };
-        seen.push(Input::Seen { id: *id, asked: hashes.len(), found, known, head, settled });
+        seen.push(Input::LookedUp { id: *id, asked: hashes.len(), found, known, head, settled });
     }
     Ok(seen)
 }

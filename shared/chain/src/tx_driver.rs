@@ -227,7 +227,7 @@ impl<H: Host> ChainTasks<H> {
                     }
                     continue;
                 }
-                Action::Look { id, hashes } => {
+                Action::Lookup { id, hashes } => {
                     self.look(chain, (id, hashes)).await;
                     continue;
                 }
@@ -309,9 +309,9 @@ impl<H: Host> ChainTasks<H> {
     /// Queries this submission together with all lookups that directly follow it in the queue.
     async fn look(&mut self, chain: &dyn Chain, first: Wanted) {
         let mut wanted = vec![first];
-        let looks = |work: &mut Work<H::Leave>| matches!(work.action, Action::Look { .. });
+        let looks = |work: &mut Work<H::Leave>| matches!(work.action, Action::Lookup { .. });
         while let Some(work) = self.due.pop_front_if(looks) {
-            if let Action::Look { id, hashes } = work.action
+            if let Action::Lookup { id, hashes } = work.action
                 && !wanted.iter().any(|(known, _hashes)| *known == id)
             {
                 wanted.push((id, hashes));

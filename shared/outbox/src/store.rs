@@ -76,7 +76,7 @@ pub(crate) fn apply_all(outbox: &mut Outbox, events: &[Event]) -> Changes {
                 changes.ended.push((*id, *outcome));
                 let nonce = outbox.open.get(id).and_then(|one| one.nonce);
                 // A mined submission holds its nonce permanently. Others release theirs.
-                let free = matches!(outcome, Outcome::Dropped | Outcome::Displaced);
+                let free = matches!(outcome, Outcome::Dropped | Outcome::NonceTaken);
                 changes.released.extend(nonce.filter(|_nonce| free));
             }
             _others => {}

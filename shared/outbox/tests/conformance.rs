@@ -33,7 +33,7 @@ fn reserved(n: u8, nonce: u64) -> Event {
 fn authorized(n: u8) -> Event {
     Event::Authorized {
         id: id(n),
-        kind: Kind::Whole,
+        kind: Kind::Call,
         fees: Fees::Legacy { gas_price: 1 },
         digest: B256::repeat_byte(n),
         at: Utc(0),

@@ -2,7 +2,7 @@
 
 use crate::clocks::{AllowancePeriod, Instant};
 use crate::observations::Id;
-use crate::policy::{Used, Waiting};
+use crate::policy::{HeldCounts, Used};
 use crate::requests::{Identity, RequestRecord, RequestState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -162,14 +162,14 @@ impl Book {
     pub(crate) fn used(
         &self,
         agent: &str,
-        but: Option<u64>,
+        except: Option<u64>,
         p: &AllowancePeriod,
         now: &Instant,
     ) -> Used {
         let mut used = Used::default();
         let mut lost_calls = (Vec::new(), Vec::new());
         for (key, rec) in &self.recs {
-            if !rec.may_be_of(agent) || Some(*key) == but {
+            if !rec.may_be_of(agent) || Some(*key) == except {
                 continue;
             }
             let (mut spent, mut total) = (Bounds::default(), Bounds::default());
@@ -189,7 +189,7 @@ impl Book {
             self.recs.get(&key).is_some_and(|rec| rec.is_lost_call() && rec.agent == agent)
         };
         let known = |key: &&u64| {
-            let unmatched = self.recs.get(key).filter(|_rec| Some(**key) != but);
+            let unmatched = self.recs.get(key).filter(|_rec| Some(**key) != except);
             let sure = |rec: &&RequestRecord| rec.other_agents.is_empty() && rec.agent == agent;
             unmatched.filter(sure).is_some_and(|rec| {
                 self.owners(rec).next().is_some() && self.owners(rec).all(all_lost_calls)
@@ -258,10 +258,15 @@ impl Book {
         [spent, reserved]
     }
 
-    pub(crate) fn waiting(&self, agent: &str, but: Option<u64>, now: &Instant) -> Waiting {
-        let mut w = Waiting::default();
+    pub(crate) fn held_counts(
+        &self,
+        agent: &str,
+        except: Option<u64>,
+        now: &Instant,
+    ) -> HeldCounts {
+        let mut w = HeldCounts::default();
         for (key, rec) in &self.recs {
-            if Some(*key) == but || !rec.may_be(&RequestState::Held) {
+            if Some(*key) == except || !rec.may_be(&RequestState::Held) {
                 continue;
             }
             let (sure, may) = rec.expired(now);

@@ -29,7 +29,7 @@ impl Instant {
     }
 
     /// Returns the milliseconds since this instant, by the wall clock and, within the same boot, by the boot clock.
-    pub(crate) fn ages(&self, now: &Self) -> (i64, Option<i64>) {
+    pub(crate) fn elapsed(&self, now: &Self) -> (i64, Option<i64>) {
         let wall = now.wall_ms.saturating_sub(self.wall_ms);
         let boot = (self.boot == now.boot)
             .then(|| i64::try_from(now.boot_ms.saturating_sub(self.boot_ms)).unwrap_or(i64::MAX));
@@ -38,7 +38,7 @@ impl Instant {
 
     /// Returns whether something that began here and lasts `ms` has ended, by whichever clock is first.
     pub(crate) fn has_elapsed(&self, now: &Self, ms: i64) -> bool {
-        let (wall, boot) = self.ages(now);
+        let (wall, boot) = self.elapsed(now);
         wall >= ms || boot.is_some_and(|b| b >= ms)
     }
 }

@@ -26,7 +26,7 @@ impl Auditor {
             _ => 0,
         };
         if let Expect::Sendable(from) = expect {
-            self.transfers.may(ticket, from.as_deref());
+            self.transfers.note_possible_sender(ticket, from.as_deref());
         }
         let Some(rec) = key.and_then(|k| self.book.recs.get_mut(&k)) else { return };
         match expect {

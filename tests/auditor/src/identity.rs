@@ -177,9 +177,9 @@ fn fresh(
         account.and_then(|m| v.config.accounts.get(&m.account)).and_then(|a| a.address.clone());
     let now = v.time.instant();
     let used = v.book.used(&ask.agent, Some(rec), p, &now);
-    let waiting = v.book.waiting(&ask.agent, Some(rec), &now);
+    let held = v.book.held_counts(&ask.agent, Some(rec), &now);
     let off = v.time.may_be_off();
-    let j = policy::judge(ask, v.config, policy, payer, used, waiting, off);
+    let j = policy::judge(ask, v.config, policy, payer, used, held, off);
     for r in &j.refusals {
         let early = [
             "INVALID_X402_FORMAT",

@@ -228,7 +228,7 @@ impl Auditor {
         }
         let now = self.time.instant();
         for rec in self.book.recs.values() {
-            let since = rec.signable.map(|at| (at, at.ages(&now).1));
+            let since = rec.signable.map(|at| (at, at.elapsed(&now).1));
             if let Some((at, Some(ms))) = since
                 && ms >= SIGNED_WITHIN_MS
             {

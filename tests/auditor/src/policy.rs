@@ -54,7 +54,7 @@ pub(crate) struct Used {
 
 /// Number of held requests of the agent and of all agents: (least, most).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct HeldCounts {
     pub(crate) agent: (usize, usize),
     pub(crate) all: (usize, usize),
 }
@@ -200,7 +200,7 @@ pub(crate) fn judge(
     p: &Versioned,
     payer: Option<Address>,
     used: Used,
-    waiting: Waiting,
+    held: HeldCounts,
     off: bool,
 ) -> Judgement {
     let mut j = Judgement::default();
@@ -235,7 +235,7 @@ pub(crate) fn judge(
     }
     refuse_terms(&mut j, &terms, config, p, used);
     if !j.must_refuse() {
-        hold_or_act(&mut j, offer, &terms, config, p, waiting, off);
+        hold_or_act(&mut j, offer, &terms, config, p, held, off);
     }
     j.terms = Some(terms);
     j
@@ -247,7 +247,7 @@ fn hold_or_act(
     t: &Terms,
     config: &Config,
     p: &Versioned,
-    waiting: Waiting,
+    held: HeldCounts,
     off: bool,
 ) {
     let policy = &p.policy;
@@ -278,10 +278,10 @@ fn hold_or_act(
     let may = off || ruling.hold;
     let why = why.or(may.then_some("hold: clock off the chain"));
     if let Some(why) = why {
-        if waiting.agent.0 < 20 && waiting.all.0 < 500 {
+        if held.agent.0 < 20 && held.all.0 < 500 {
             j.hold = Some(why);
         }
-        if waiting.agent.1 >= 20 || waiting.all.1 >= 500 {
+        if held.agent.1 >= 20 || held.all.1 >= 500 {
             let sure = j.act.is_none() && j.hold.is_none();
             j.refuse(429, "TOO_MANY_PENDING", sure);
         }

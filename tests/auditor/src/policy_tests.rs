@@ -42,7 +42,7 @@ fn offer(amount: u128) -> Offer {
 }
 
 /// Returns all correct outcomes, separated by spaces: "act", "hold" or error codes.
-fn judged(policy: Policy, offer: Offer, used: Used, waiting: Waiting, off: bool) -> String {
+fn judged(policy: Policy, offer: Offer, used: Used, held: HeldCounts, off: bool) -> String {
     let ask = Ask {
         agent: "A".into(),
         proof: Proof::Bearer { right: true },
@@ -52,7 +52,7 @@ fn judged(policy: Policy, offer: Offer, used: Used, waiting: Waiting, off: bool)
         offers: vec![offer],
     };
     let p = Versioned { name: "p".into(), version: 1, policy };
-    let j = judge(&ask, &config(), &p, Some("0xa".into()), used, waiting, off);
+    let j = judge(&ask, &config(), &p, Some("0xa".into()), used, held, off);
     let mut out: Vec<&str> = Vec::new();
     out.extend(j.act.map(|_| "act"));
     out.extend(j.hold.map(|_| "hold"));
@@ -61,7 +61,7 @@ fn judged(policy: Policy, offer: Offer, used: Used, waiting: Waiting, off: bool)
 }
 
 fn plain(offer: Offer) -> String {
-    judged(policy(), offer, Used::default(), Waiting::default(), false)
+    judged(policy(), offer, Used::default(), HeldCounts::default(), false)
 }
 
 #[test]
@@ -72,13 +72,13 @@ fn amount_below_the_threshold_acts_and_an_equal_amount_is_held() {
     assert_eq!(plain(offer(51)), "EXCEEDS_PER_REQUEST_MAX");
     assert_eq!(plain(offer(0)), "INVALID_X402_FORMAT");
     let manual = Policy { auto_below: 0, ..policy() };
-    assert_eq!(judged(manual, offer(1), Used::default(), Waiting::default(), false), "hold");
+    assert_eq!(judged(manual, offer(1), Used::default(), HeldCounts::default(), false), "hold");
 }
 
 #[test]
 fn daily_limit_counts_spent_and_reserved_amounts() {
     let used = |spent, total| Used { spent: (spent, spent), total: (total, total) };
-    let at = |used| judged(policy(), offer(10), used, Waiting::default(), false);
+    let at = |used| judged(policy(), offer(10), used, HeldCounts::default(), false);
     assert_eq!(at(used(80, 90)), "act");
     assert_eq!(at(used(80, 91)), "EXCEEDS_DAILY_LIMIT");
     assert_eq!(at(used(100, 100)), "LIMIT_REACHED EXCEEDS_DAILY_LIMIT");
@@ -102,20 +102,23 @@ fn unpayable_offers_are_refused_and_doubtful_ones_held() {
     assert_eq!(plain(Offer { max_timeout_s: Some(3600), ..offer(5) }), "act");
     assert_eq!(plain(Offer { max_timeout_s: Some(3601), ..offer(5) }), "hold");
     let only = Policy { networks: Some(vec![2]), ..policy() };
-    let found = judged(only, offer(5), Used::default(), Waiting::default(), false);
+    let found = judged(only, offer(5), Used::default(), HeldCounts::default(), false);
     assert_eq!(found, "NETWORK_NOT_ALLOWED_BY_POLICY");
 }
 
 #[test]
 fn full_queue_refuses_only_payments_that_would_be_held() {
-    let full = Waiting { agent: (20, 20), all: (20, 20) };
+    let full = HeldCounts { agent: (20, 20), all: (20, 20) };
     assert_eq!(judged(policy(), offer(20), Used::default(), full, false), "TOO_MANY_PENDING");
     assert_eq!(judged(policy(), offer(19), Used::default(), full, false), "act");
-    let nearly = Waiting { agent: (19, 19), all: (499, 499) };
+    let nearly = HeldCounts { agent: (19, 19), all: (499, 499) };
     assert_eq!(judged(policy(), offer(20), Used::default(), nearly, false), "hold");
 }
 
 #[test]
 fn clock_off_the_chain_permits_acting_and_holding() {
-    assert_eq!(judged(policy(), offer(5), Used::default(), Waiting::default(), true), "act hold");
+    assert_eq!(
+        judged(policy(), offer(5), Used::default(), HeldCounts::default(), true),
+        "act hold"
+    );
 }

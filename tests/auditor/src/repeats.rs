@@ -85,7 +85,7 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &RequestRecord) -> Vec<Expect> {
 /// Returns whether something ended (surely within 15 minutes, surely longer ago).
 fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
     let clocks = |at: &Instant| {
-        let (wall, boot) = at.ages(now);
+        let (wall, boot) = at.elapsed(now);
         [wall, boot.unwrap_or(wall)]
     };
     let within = ended.iter().all(|at| clocks(at).iter().all(|ms| *ms < HOLD_MS));
@@ -106,13 +106,13 @@ pub(crate) fn stored(
     v: View<'_>,
     key: u64,
     rec: &RequestRecord,
-    but: Ticket,
+    except: Ticket,
 ) -> (Vec<Expect>, bool) {
     let now = v.time.instant();
     let hmac = matches!(rec.identity, Identity::Hmac { .. });
     let (mut out, mut as_new) = (Vec::new(), false);
     let mut say = |reply: Reply, why| out.push(Expect::Reply { rec: key, reply, why });
-    let states = rec.states(Some(but));
+    let states = rec.states(Some(except));
     for st in states {
         match st {
             RequestState::Nothing => as_new = true,

@@ -135,19 +135,19 @@ impl RequestRecord {
         self.id.is_none() && self.lost && self.open.is_empty()
     }
 
-    /// Returns the states it may be in, ignoring the effects of ticket `but`. States may repeat.
+    /// Returns the states it may be in, ignoring the effects of ticket `except`. States may repeat.
     pub(crate) fn possible_states(
         &self,
-        but: Option<Ticket>,
+        except: Option<Ticket>,
     ) -> impl Iterator<Item = &RequestState> {
-        let overlaid = self.overlay.iter().filter(move |(ticket, _)| Some(*ticket) != but);
+        let overlaid = self.overlay.iter().filter(move |(ticket, _)| Some(*ticket) != except);
         self.base.iter().chain(overlaid.map(|(_, st)| st))
     }
 
     /// Like [`Self::possible_states`], with each state once.
-    pub(crate) fn states(&self, but: Option<Ticket>) -> Vec<&RequestState> {
+    pub(crate) fn states(&self, except: Option<Ticket>) -> Vec<&RequestState> {
         let mut out = Vec::new();
-        for st in self.possible_states(but) {
+        for st in self.possible_states(except) {
             if !out.contains(&st) {
                 out.push(st);
             }

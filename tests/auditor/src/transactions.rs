@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcome of an order to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum SendOutcome {
     /// Not answered: open, or lost.
     Unknown,
     Sent,
@@ -21,7 +21,7 @@ struct Sending {
     /// Whether it may come from an address that is not known.
     any: bool,
     body: (u64, Address, u128, String),
-    fate: Fate,
+    outcome: SendOutcome,
 }
 
 /// One nonce of one address on one chain.
@@ -60,13 +60,13 @@ impl Transfers {
             allowed: false,
             any: false,
             body: body(send, stablecoin),
-            fate: Fate::Unknown,
+            outcome: SendOutcome::Unknown,
         };
         self.sends.insert(ticket, sending);
     }
 
     /// Notes that the order may be executed from this address.
-    pub(crate) fn may(&mut self, ticket: Ticket, from: Option<&str>) {
+    pub(crate) fn note_possible_sender(&mut self, ticket: Ticket, from: Option<&str>) {
         if let Some(s) = self.sends.get_mut(&ticket) {
             s.allowed = true;
             match from {
@@ -80,7 +80,7 @@ impl Transfers {
 
     fn count(&self, from: &str, body: &(u64, Address, u128, String)) -> (usize, usize) {
         let able = |s: &&Sending| {
-            s.fate != Fate::Refused
+            s.outcome != SendOutcome::Refused
                 && s.allowed
                 && s.body == *body
                 && (s.any || s.from.contains(from))
@@ -97,7 +97,7 @@ impl Transfers {
                 "it was executed although the wallet was locked or has no such address".into()
             );
         }
-        s.fate = if sent { Fate::Sent } else { Fate::Refused };
+        s.outcome = if sent { SendOutcome::Sent } else { SendOutcome::Refused };
         let (body, from) = (s.body.clone(), s.from.clone());
         for from in from {
             let (slots, sends) = self.count(&from, &body);
@@ -149,8 +149,9 @@ impl Transfers {
 
     /// Returns whether a transaction of this address may be signed: an order for it exists and was not refused.
     pub(crate) fn owed(&self, from: &str) -> bool {
-        let open =
-            |s: &Sending| s.allowed && s.fate != Fate::Refused && (s.any || s.from.contains(from));
+        let open = |s: &Sending| {
+            s.allowed && s.outcome != SendOutcome::Refused && (s.any || s.from.contains(from))
+        };
         self.sends.values().any(open)
     }
 

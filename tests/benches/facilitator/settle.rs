@@ -51,7 +51,7 @@ async fn run(load: Load) {
     let chain = chain().await;
     chain.request("evm_setBlockGasLimit", json!([BLOCK_GAS])).await.expect("set");
     let payers = payers(&chain, CALLERS).await;
-    let (proxy, asked) = counted(chain.url()).await;
+    let (proxy, node_calls) = counting_node(chain.url()).await;
     let home =
         Home::new(chain.network(), &format!("http://{proxy}"), signers, "", "poll_ms = 100\n");
     fund(&chain, &home).await;
@@ -67,10 +67,10 @@ async fn run(load: Load) {
     let paid = payments(&chain, &payers, count);
     let bodies = paid.iter().map(|paid| post("/settle", &paid.body(2).to_string()));
     let bodies = Arc::new(bodies.collect::<Vec<_>>());
-    let rpc = asked.load(Ordering::Relaxed);
+    let rpc = node_calls.load(Ordering::Relaxed);
     let cpu = process.cpu();
     let run = drive(&process.address, CALLERS * each, count, bodies, true).await;
-    let rpc = asked.load(Ordering::Relaxed) - rpc;
+    let rpc = node_calls.load(Ordering::Relaxed) - rpc;
     let cpu = (process.cpu() - cpu).as_secs_f64() * 1_000.0 / count as f64;
     let hashes = settled(&run);
     println!(
@@ -153,7 +153,7 @@ async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
 }
 
 /// Starts a proxy in front of the node that counts exchanges.
-async fn counted(url: &str) -> (String, Arc<AtomicUsize>) {
+async fn counting_node(url: &str) -> (String, Arc<AtomicUsize>) {
     #[derive(Clone)]
     struct Counted(String, reqwest::Client, Arc<AtomicUsize>);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -162,8 +162,8 @@ async fn counted(url: &str) -> (String, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let pass = |State(Counted(url, client, count)): State<Counted>, body: axum::body::Bytes| async move {
         count.fetch_add(1, Ordering::Relaxed);
-        let asked = client.post(url).header("content-type", "application/json").body(body);
-        let answer = asked.send().await.expect("answered");
+        let node_calls = client.post(url).header("content-type", "application/json").body(body);
+        let answer = node_calls.send().await.expect("answered");
         Body::from(answer.bytes().await.expect("bytes"))
     };
     let state = Counted(url.to_owned(), client, Arc::clone(&count));

@@ -61,7 +61,8 @@ pub async fn measure() {
             let run = drive(&node, connections, ROUND, Arc::clone(&simulation), false).await;
             calls = calls.max(run.rate());
             let before = process.cpu();
-            let run = drive(&process.address, connections, ROUND, Arc::clone(&requests), true).await;
+            let run =
+                drive(&process.address, connections, ROUND, Arc::clone(&requests), true).await;
             let good =
                 |answer: &(usize, Vec<u8>)| answer.1.windows(14).any(|w| w == b"\"isValid\":true");
             assert!(run.answers.iter().all(good), "all are good");

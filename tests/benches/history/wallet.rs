@@ -47,7 +47,7 @@ impl Wallet {
     /// Creates a wallet with one payment.
     pub async fn new(name: &str) -> Self {
         let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder on the disk");
-        let mut wallet = Self::furnished(&home.path().join(name)).await;
+        let mut wallet = Self::create(&home.path().join(name)).await;
         wallet._home = Some(home);
         wallet.pay_until(1).await;
         wallet
@@ -58,7 +58,7 @@ impl Wallet {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let Ok(text) = std::fs::read_to_string(folder.with_extension("json")) else {
             let _left = std::fs::remove_dir_all(&folder);
-            return Self::furnished(&folder).await;
+            return Self::create(&folder).await;
         };
         let noted: Value = serde_json::from_str(&text).expect("notes");
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -77,7 +77,7 @@ impl Wallet {
         std::fs::write(self.folder.with_extension("json"), noted.to_string()).expect("noted");
     }
 
-    async fn furnished(folder: &Path) -> Self {
+    async fn create(folder: &Path) -> Self {
         let mut engine = EngineProcess::start(folder, &Start::default());
         let mut operator = engine.operator().await;
         for line in [

@@ -13,7 +13,7 @@ use bursar_chain::clock::manual::ManualClock;
 use bursar_demo::operator::Operator;
 use bursar_engine::agent_api::router;
 use bursar_engine::core::Core;
-use bursar_engine::core::handle::Turns;
+use bursar_engine::core::handle::CoreLoop;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
@@ -44,7 +44,7 @@ pub(crate) struct Environment<'a> {
 
 pub(crate) struct Process {
     engine: Option<Engine>,
-    core_loop: Option<Turns>,
+    core_loop: Option<CoreLoop>,
     pub(crate) http: Router,
     pub(crate) signer: Arc<WorldSigner>,
     /// The operators that are idle.
@@ -188,7 +188,7 @@ impl Process {
 }
 
 /// Gives the core one turn. Returns whether it had work; `None` if it has ended.
-fn turn(core_loop: &mut Option<Turns>) -> Option<bool> {
+fn turn(core_loop: &mut Option<CoreLoop>) -> Option<bool> {
     let current = core_loop.take()?;
     let (current, worked) = catch_death(|| current.turn())??;
     *core_loop = Some(current);

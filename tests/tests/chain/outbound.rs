@@ -38,7 +38,7 @@ fn traced_or_skip() -> bool {
 }
 
 /// Counts, for each address, the connections and the writes without a connection.
-fn dialled(trace: &Path) -> BTreeMap<String, usize> {
+fn connections(trace: &Path) -> BTreeMap<String, usize> {
     let mut seen = BTreeMap::new();
     for line in std::fs::read_to_string(trace).expect("a trace").lines() {
         if let Some(address) = address(line) {
@@ -141,7 +141,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
     assert_eq!(status, 200, "{answer}");
     stage.operator.must("balances").await;
 
-    let seen = dialled(&trace);
+    let seen = connections(&trace);
     let of = |url: &str| {
         let url: reqwest::Url = url.parse().expect("a URL");
         format!("127.0.0.1:{}", url.port().expect("a port"))

@@ -134,9 +134,9 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     );
     call.write_all(head.as_bytes()).await.expect("sent");
     // Sent when the handler asks for the body: from here on the call is in progress.
-    let mut go_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
-    timeout(TIMEOUT, call.read_exact(&mut go_on)).await.expect("in time").expect("an answer");
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut received = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+    timeout(TIMEOUT, call.read_exact(&mut received)).await.expect("in time").expect("an answer");
+    assert_eq!(&received, b"HTTP/1.1 100 Continue\r\n\r\n");
 
     stage.engine.request_stop();
     let end = Instant::now() + TIMEOUT;

@@ -30,7 +30,8 @@ fn to() -> Address {
 }
 
 async fn coins(stage: &Stage, of: Address) -> U256 {
-    let held = stage.chain.request("eth_getBalance", json!([of, "latest"])).await.expect("answered");
+    let held =
+        stage.chain.request("eth_getBalance", json!([of, "latest"])).await.expect("answered");
     held.as_str().expect("text").parse().expect("a number")
 }
 

@@ -73,7 +73,7 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
     let mut restarts = 0;
     loop {
         assert!(Instant::now() < end, "{case}: no end");
-        if stage.engine.is_over() {
+        if stage.engine.has_exited() {
             restarts += 1;
             stage.start = start.clone();
             stage.start_again().await;

@@ -74,7 +74,7 @@ impl Service {
         rustix::process::kill_process(id, signal).expect("signalled");
     }
 
-    fn is_over(&mut self) -> bool {
+    fn has_exited(&mut self) -> bool {
         self.0.try_wait().expect("a child of ours").is_some()
     }
 
@@ -110,7 +110,7 @@ async fn serve_through(lies: Vec<Lie>, disruption: Disruption) {
     let mut service = Service::start(&store, &rpc.url);
     let mut pending = disruption;
     let end = Instant::now() + TIMEOUT;
-    while !service.is_over() {
+    while !service.has_exited() {
         assert!(Instant::now() < end, "{case}: no end, {} broadcasts", rpc.broadcast().len());
         match pending {
             Disruption::Kill { after } if rpc.broadcast().len() >= after => {

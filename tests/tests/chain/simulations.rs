@@ -22,7 +22,11 @@ fn node(url: &str) -> RpcChain {
 }
 
 /// Returns the result of each call: success, or the reason; `?` if the kind of simulation cannot tell.
-async fn simulate(chain: &dyn Chain, from: Address, calls: &[Call]) -> (SimulationMethod, Vec<String>) {
+async fn simulate(
+    chain: &dyn Chain,
+    from: Address,
+    calls: &[Call],
+) -> (SimulationMethod, Vec<String>) {
     let simulation = Simulator::default().run(chain, from, calls).await.expect("simulated");
     let ends = simulation.ends.iter().map(|end| match end {
         None => "?".to_owned(),

@@ -123,7 +123,8 @@ async fn a_slow_signing_device_does_not_block_other_addresses() {
     scene.sign(device).await;
     let done = scene.until(&slow.id, "done").await;
     assert!(done.block.is_some(), "{done:?}");
-    let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("answered");
+    let held =
+        scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("answered");
     let held: U256 = held.as_str().expect("text").parse().expect("a number");
     assert_eq!(held, U256::from(300_000_000_000_000_000u64));
 }
@@ -154,7 +155,8 @@ async fn a_send_pending_on_the_device_can_be_cancelled_despite_a_late_answer() {
     for _block in 0..5 {
         scene.advance_a_bit().await;
     }
-    let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("answered");
+    let held =
+        scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("answered");
     assert_eq!(held, json!("0x0"));
 }
 

@@ -99,7 +99,7 @@ async fn run_life(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize,
         .collect();
     let reached = timeout(TIMEOUT, last_answer.notified()).await;
     assert!(reached.is_ok(), "the engine stopped answering by itself");
-    assert!(!engine.is_over(), "the engine ended by itself");
+    assert!(!engine.has_exited(), "the engine ended by itself");
     engine.kill();
     for asker in askers {
         timeout(TIMEOUT, asker).await.expect("ends with the engine").expect("no panic");

@@ -116,7 +116,7 @@ pub(crate) const REQUESTS: [RequestSpec; 6] = [
 ];
 
 pub(crate) fn spec(name: &str) -> RequestSpec {
-    *REQUESTS.iter().find(|spec| spec.name == name).expect("a known wish")
+    *REQUESTS.iter().find(|spec| spec.name == name).expect("a known request")
 }
 
 /// Why a step failed. Any unexpected answer to an agent fails the test at once.

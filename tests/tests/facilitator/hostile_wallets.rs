@@ -269,7 +269,7 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
             "{method:?}: nothing was sent"
         );
         // Another account deploys the wallet in the meantime: the wrapper does no harm.
-        deployed_by_somebody(&stage, factory, &data).await;
+        deploy_by_other_sender(&stage, factory, &data).await;
         let forged =
             refusal("another's, when it is there", unsigned, wrapped(&thief, factory, &data));
         stage.refuses(&[forged]).await;
@@ -359,7 +359,7 @@ async fn a_payer_of_an_unexpected_kind_is_checked_again_as_what_it_is() {
     // A deployed wallet, whose factory burns all its gas when asked to deploy it again.
     let owner = Payer::random();
     let (terms, factory, data) = counterfactual_wallet(&stage, &owner).await;
-    deployed_by_somebody(&stage, factory, &data).await;
+    deploy_by_other_sender(&stage, factory, &data).await;
     let paid = owner.pay_undeployed(TransferMethod::Eip3009, &terms, factory, &data);
     let answer = stage.settle(&paid.body(2)).await;
     assert_eq!(answer["success"], true, "{answer}");
@@ -368,7 +368,7 @@ async fn a_payer_of_an_unexpected_kind_is_checked_again_as_what_it_is() {
     stage.facilitator.stop().await;
 }
 
-async fn deployed_by_somebody(stage: &Stage, factory: Address, data: &Bytes) {
+async fn deploy_by_other_sender(stage: &Stage, factory: Address, data: &Bytes) {
     let coin = json!([SHOP, "0xde0b6b3a7640000"]);
     stage.chain.request("anvil_setBalance", coin).await.expect("set");
     let deploy = Call { from: SHOP, to: factory, value: U256::ZERO, data: data.clone() };

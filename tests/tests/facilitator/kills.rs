@@ -79,7 +79,7 @@ pub(crate) async fn settle_all(
         assert!(Instant::now() < end, "{case}: {}", log(home));
         let asked = bodies.iter().map(|body| ask(&process.url, "/settle", body));
         let answers = join_all(asked).await;
-        if process.is_over() {
+        if process.has_exited() {
             deaths += 1;
             process = home.start_process(None);
             continue;

@@ -200,7 +200,7 @@ fn bad_signatures(
         payer.pay_with(method, terms, twist).body(2)
     };
     vec![
-        ("high s", changed(|signature| twin(signature))),
+        ("high s", changed(|signature| malleate(signature))),
         ("v is 2", changed(|signature| signature[64] = 2)),
         ("v is 29", changed(|signature| signature[64] = 29)),
         ("the other v", changed(|signature| signature[64] ^= 7)),
@@ -214,7 +214,7 @@ fn bad_signatures(
 }
 
 /// Replaces a signature with the other one that is valid for the same message (EIP-2).
-fn twin(signature: &mut [u8]) {
+fn malleate(signature: &mut [u8]) {
     let order: U256 =
         "0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141".parse().expect("n");
     let s = U256::from_be_slice(&signature[32..64]);

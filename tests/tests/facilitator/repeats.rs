@@ -56,7 +56,7 @@ fn impostors(payer: &Payer, paid: &SignedPayment) -> Vec<(&'static str, Value)> 
 }
 
 /// Asserts that none of them receives a success or a transaction hash.
-async fn learn_nothing(stage: &Stage, when: &str, payer: &Payer, paid: &SignedPayment) {
+async fn assert_impostors_refused(stage: &Stage, when: &str, payer: &Payer, paid: &SignedPayment) {
     let settled = stage.balance(SHOP).await;
     let mut wrong = Vec::new();
     for (case, body) in impostors(payer, paid) {
@@ -80,7 +80,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
         let paid = stage.pay(&payer, method, 600);
         let first = stage.settle(&paid.body(2)).await;
         assert_eq!(first["success"], true, "{first}");
-        learn_nothing(&stage, "afterwards", &payer, &paid).await;
+        assert_impostors_refused(&stage, "afterwards", &payer, &paid).await;
         // The same signature in another encoding is the same payment.
         let bare = signature(&paid, |bytes| bytes[64] -= 27);
         let other_case = with_term(&paid.body(2), "payTo", &json!(SHOP.to_string().to_lowercase()));
@@ -108,7 +108,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way(
             answer = stage.settle(&paid.body(2)).await;
         }
         assert_eq!(answer["errorReason"], "settlement_pending", "{answer}");
-        learn_nothing(&stage, "on its way", &payer, &paid).await;
+        assert_impostors_refused(&stage, "on its way", &payer, &paid).await;
         let signed_twice =
             payer.pay(method, &PaymentTerms { to: OTHER, ..paid.terms.clone() }).body(2);
         let refused = stage.settle(&signed_twice).await;

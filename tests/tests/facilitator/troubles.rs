@@ -264,7 +264,7 @@ async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     let mut writer = &filler;
     while std::io::Write::write_all(&mut writer, &[0x5a; 4096]).is_ok() {}
     let (mut bodies, mut paid) = (Vec::new(), 1_u64);
-    while !process.is_over() {
+    while !process.has_exited() {
         assert!(bodies.len() < 5_000, "the store grows on a full disk");
         let body = pay();
         let answer = ask(&process.url, "/settle", &body).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::market::{Market, PRICE_IN_DOLLARS, explicit_price};
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
-/// A household with money, and the HTTP client of its agent.
+/// An open wallet with money, and the HTTP client of its agent.
 struct Spender {
     wallet: ReadyWallet,
     client: reqwest::Client,

@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::peer::{Peer, Reply, Seen, reply};
+use crate::peer::{Peer, ReceivedRequest, Reply, reply};
 use crate::python::{helper, script};
 
 pub(crate) const TX: &str = "0x00000000000000000000000000000000000000000000000000000000000000aa";
@@ -20,7 +20,7 @@ pub(crate) fn agent(bearer: bool) -> Agent {
 }
 
 /// Checks a body's proof with the engine's own table of messages.
-pub(crate) fn check_proof(agent: &Agent, seen: &Seen) {
+pub(crate) fn check_proof(agent: &Agent, seen: &ReceivedRequest) {
     let json::Value::Object(body) = json::parse(&seen.body, BODY_DEPTH).unwrap() else { panic!() };
     let signature = seen.json()["signature"].as_str().unwrap().to_owned();
     if agent.bearer {
@@ -51,7 +51,7 @@ pub(crate) fn signed(name: &str, n: usize) -> Reply {
 }
 
 /// A wallet that signs every request with a valid proof.
-fn willing(agent: Agent, name: &'static str) -> Peer {
+fn signing_wallet(agent: Agent, name: &'static str) -> Peer {
     Peer::serve(move |seen, n| {
         check_proof(&agent, seen);
         Some(match seen.path.as_str() {
@@ -77,14 +77,14 @@ pub(crate) fn shop() -> Peer {
 }
 
 fn paths(peer: &Peer) -> Vec<String> {
-    peer.seen().into_iter().map(|seen| seen.path).collect()
+    peer.received().into_iter().map(|seen| seen.path).collect()
 }
 
 #[test]
 fn version_2_is_paid_once_and_reported_with_either_proof() {
     for bearer in [false, true] {
         let agent = agent(bearer);
-        let (wallet, shop) = (willing(agent.clone(), "PAYMENT-SIGNATURE"), shop());
+        let (wallet, shop) = (signing_wallet(agent.clone(), "PAYMENT-SIGNATURE"), shop());
         let url = format!("{}/a b?q=é", shop.url);
         let arguments = ["pay", &url, "--data", "{\"n\":1}", "--header", "X-Mine: 7"];
         let (exit, answer) = helper(&wallet.url, &agent, &arguments);
@@ -93,14 +93,14 @@ fn version_2_is_paid_once_and_reported_with_either_proof() {
         assert_eq!((&answer["tx_hash"], &answer["reported"]), (&json!(TX), &json!("settled")));
         assert_eq!(answer["body"], json!({ "goods": "yours" }));
 
-        let asks = wallet.seen();
+        let asks = wallet.received();
         assert_eq!(paths(&wallet), ["/sign", "/callback"]);
         assert_eq!(asks[0].json()["payment_required"], offer());
         assert_eq!(asks[0].json()["request_url"], format!("{}/a%20b?q=%C3%A9", shop.url));
         assert_eq!(asks[0].json()["idempotency_key"].is_string(), bearer);
         assert_eq!(asks[1].json()["transaction_id"], "tx-0");
         // The paid request is the first one with one more header.
-        let [first, second] = &shop.seen()[..] else { panic!() };
+        let [first, second] = &shop.received()[..] else { panic!() };
         assert_eq!((&first.path, &first.body), (&second.path, &second.body));
         assert_eq!(first.method, "POST");
         assert_eq!((first.header("x-mine"), second.header("x-mine")), (Some("7"), Some("7")));
@@ -128,12 +128,12 @@ fn version_1_sends_the_body_unchanged_and_the_header_of_the_answer() {
     });
     for bearer in [false, true] {
         let agent = agent(bearer);
-        let wallet = willing(agent.clone(), "X-PAYMENT");
+        let wallet = signing_wallet(agent.clone(), "X-PAYMENT");
         let (exit, answer) = helper(&wallet.url, &agent, &["pay", &shop.url]);
         assert_eq!((exit, &answer["tx_hash"], &answer["body"]), (0, &json!(TX), &json!("goods")));
-        let ask = wallet.seen()[0].json();
+        let ask = wallet.received()[0].json();
         assert_eq!((&ask["x402_data"], ask.get("payment_required")), (&body, None));
-        assert_eq!(shop.seen().last().unwrap().header("x-payment"), Some("paid-0"));
+        assert_eq!(shop.received().last().unwrap().header("x-payment"), Some("paid-0"));
     }
 }
 
@@ -149,7 +149,7 @@ fn a_lost_answer_is_asked_for_with_the_same_bytes() {
         });
         let (exit, answer) = helper(&wallet.url, &agent, &["pay", &shop().url]);
         assert_eq!((exit, &answer["transaction_id"]), (0, &json!("tx-2")));
-        let [first, second, third, callback] = &wallet.seen()[..] else { panic!() };
+        let [first, second, third, callback] = &wallet.received()[..] else { panic!() };
         assert_eq!((&first.body, &second.body), (&second.body, &third.body));
         assert_eq!(callback.path, "/callback");
     }
@@ -163,9 +163,9 @@ print(json.dumps([helper.Wallet.from_env().pay(sys.argv[1]).transaction_id for _
 "#;
     for (bearer, field) in [(false, "signature"), (true, "idempotency_key")] {
         let agent = agent(bearer);
-        let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
+        let wallet = signing_wallet(agent.clone(), "PAYMENT-SIGNATURE");
         script(&wallet.url, &agent, CODE, &[&shop().url]);
-        let asks = wallet.seen().into_iter().filter(|seen| seen.path == "/sign");
+        let asks = wallet.received().into_iter().filter(|seen| seen.path == "/sign");
         let mut names: Vec<String> = asks.map(|ask| ask.json()[field].to_string()).collect();
         names.sort();
         names.dedup();
@@ -187,20 +187,20 @@ fn a_payment_header_follows_no_redirect_and_an_unpaid_request_none_to_another_or
             _ => reply(307, &json!({})).with("Location", aim.clone()),
         })
     });
-    let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
+    let wallet = signing_wallet(agent.clone(), "PAYMENT-SIGNATURE");
     let (exit, answer) = helper(&wallet.url, &agent, &["pay", &format!("{}/away", shop.url)]);
     assert_eq!((exit, &answer["http"], &answer["location"]), (1, &json!(307), &json!(elsewhere)));
     assert_eq!(answer["transaction_id"], Value::Null);
-    assert_eq!(wallet.seen(), []);
+    assert_eq!(wallet.received(), []);
 
     let (exit, answer) = helper(&wallet.url, &agent, &["pay", &format!("{}/moved", shop.url)]);
     assert_eq!(
         (exit, &answer["http"], &answer["transaction_id"]),
         (1, &json!(307), &json!("tx-0"))
     );
-    assert_eq!(wallet.seen()[0].json()["request_url"], format!("{}/here", shop.url));
+    assert_eq!(wallet.received()[0].json()["request_url"], format!("{}/here", shop.url));
     assert_eq!(paths(&shop), ["/away", "/moved", "/here", "/here"]);
-    assert_eq!(other.seen(), []);
+    assert_eq!(other.received(), []);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn refusals_carry_the_wallets_code() {
 #[test]
 fn the_helper_reports_why_a_purchase_is_impossible() {
     let agent = agent(false);
-    let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
+    let wallet = signing_wallet(agent.clone(), "PAYMENT-SIGNATURE");
     let odd = Peer::serve(|_seen, _n| Some(reply(402, &json!({ "pay": "me" }))));
     // Takes the payment and hangs up.
     let rude = Peer::serve(|seen, _n| match seen.header("payment-signature") {
@@ -264,7 +264,7 @@ fn the_helper_reports_why_a_purchase_is_impossible() {
         let (exit, answer) = helper(&wallet.url, &agent, &["pay", url]);
         assert_eq!((exit, &answer["code"]), (1, &json!(code)), "{url}");
     }
-    assert_eq!(wallet.seen(), []);
+    assert_eq!(wallet.received(), []);
     let (exit, answer) = helper(&wallet.url, &agent, &["pay", &rude.url]);
     assert_eq!((exit, &answer["code"]), (1, &json!("UNDELIVERED")));
     assert_eq!(
@@ -285,7 +285,7 @@ fn the_helper_reports_why_a_purchase_is_impossible() {
 fn all_other_calls_carry_a_valid_proof_and_keep_numbers_exact() {
     for bearer in [false, true] {
         let agent = agent(bearer);
-        let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
+        let wallet = signing_wallet(agent.clone(), "PAYMENT-SIGNATURE");
         let calls: [&[&str]; 5] = [
             &["mandate"],
             &["balances"],
@@ -299,7 +299,7 @@ fn all_other_calls_carry_a_valid_proof_and_keep_numbers_exact() {
             assert!(call[0] == "sign" || answer["limit"] == "0.1", "{answer}");
         }
         assert_eq!(paths(&wallet), ["/mandate", "/balances", "/status", "/callback", "/sign"]);
-        assert_eq!(wallet.seen()[4].json()["idempotency_key"], "k");
+        assert_eq!(wallet.received()[4].json()["idempotency_key"], "k");
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A request as it arrived.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     /// Names in lower case.
@@ -17,7 +17,7 @@ pub(crate) struct Seen {
     pub(crate) body: Vec<u8>,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -53,18 +53,18 @@ impl Reply {
 /// A server whose thread ends with the process.
 pub(crate) struct Peer {
     pub(crate) url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Peer {
     /// Starts a server; `answer` gets the request and the number of earlier requests.
     pub(crate) fn serve(
-        answer: impl Fn(&Seen, usize) -> Option<Reply> + Send + Sync + 'static,
+        answer: impl Fn(&ReceivedRequest, usize) -> Option<Reply> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let book = Arc::clone(&seen);
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let book = Arc::clone(&received);
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
@@ -79,15 +79,15 @@ impl Peer {
                 }
             }
         });
-        Self { url, seen }
+        Self { url, received }
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub(crate) fn received(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 }
 
-fn read(stream: &TcpStream) -> Seen {
+fn read(stream: &TcpStream) -> ReceivedRequest {
     let mut lines = BufReader::new(stream);
     let mut line = || {
         let mut line = String::new();
@@ -103,11 +103,11 @@ fn read(stream: &TcpStream) -> Seen {
         let Some((name, value)) = line.split_once(": ") else { break };
         headers.push((name.to_ascii_lowercase(), value.to_owned()));
     }
-    let mut seen = Seen { method, path, headers, body: Vec::new() };
-    let length = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
-    seen.body = vec![0; length];
-    lines.read_exact(&mut seen.body).unwrap();
-    seen
+    let mut received = ReceivedRequest { method, path, headers, body: Vec::new() };
+    let length = received.header("content-length").map_or(0, |length| length.parse().unwrap());
+    received.body = vec![0; length];
+    lines.read_exact(&mut received.body).unwrap();
+    received
 }
 
 fn write(stream: &mut TcpStream, reply: &Reply) {

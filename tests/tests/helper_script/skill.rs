@@ -155,7 +155,7 @@ fn the_blocks_report_the_transaction_that_the_merchant_names() {
         });
         let folder = tempfile::tempdir().unwrap();
         follow(folder.path(), &wallet.url, &agent, &behavior::shop().url);
-        let reports = wallet.seen().into_iter().filter(|seen| seen.path == "/callback");
+        let reports = wallet.received().into_iter().filter(|seen| seen.path == "/callback");
         let reports: Vec<Value> = reports.map(|seen| seen.json()).collect();
         // The short way reports by itself; the last block reports the payment made by hand.
         assert_eq!(reports.len(), 2);

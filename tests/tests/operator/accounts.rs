@@ -34,9 +34,9 @@ async fn an_agent_is_given_another_policy_or_address() {
     let mut operator = engine.operator();
     operator.must("policy create q --day 1").await;
     operator.must("address create other 1").await;
-    let hired = engine.add_agent("bot", "bearer").await;
+    let bot = engine.add_agent("bot", "bearer").await;
     let url = Some("https://api.example.com/x");
-    engine.post("/sign", &hired.ask(engine.now_s(), &offer(12_000, 1), url)).await;
+    engine.post("/sign", &bot.ask(engine.now_s(), &offer(12_000, 1), url)).await;
     let edited = agent(&engine, "agent edit bot --policy q").await;
     assert_eq!((edited.policy.as_deref(), edited.label.as_deref()), (Some("q"), Some("pay")));
     let edited = agent(&engine, "agent edit bot --address other").await;
@@ -56,15 +56,15 @@ async fn a_deleted_agent_is_rejected_at_once_and_its_history_stays() {
     let engine = engine().await;
     let mut operator = engine.operator();
     for auth in ["hmac", "bearer"] {
-        let hired = engine.add_agent(auth, auth).await;
+        let bot = engine.add_agent(auth, auth).await;
         let url = Some("https://api.example.com/x");
-        let ask = hired.ask(engine.now_s(), &offer(2_000_000, 1), url);
+        let ask = bot.ask(engine.now_s(), &offer(2_000_000, 1), url);
         let (status, held) = engine.post("/sign", &ask).await;
         assert_eq!(status, 202, "{held}");
         let early = operator.outcome(&format!("agent delete {auth}")).await;
         let Err(fault) = early.reply.result else { panic!("{:?}", early.reply.result) };
         assert_eq!(fault.code, Code::InUse);
-        let stop = format!(" To stop it now: `agent suspend {}`.", hired.id);
+        let stop = format!(" To stop it now: `agent suspend {}`.", bot.id);
         let deny = "1 of its requests waits for your decision: deny it first.";
         assert_eq!(fault.message, format!("{deny}{stop}"));
         // The agent is suspended already, so the message no longer suggests it.
@@ -78,10 +78,10 @@ async fn a_deleted_agent_is_rejected_at_once_and_its_history_stays() {
         assert_eq!(deleted.reply.result, Ok(Answer::Deleted { name: auth.into() }));
         assert_eq!(deleted.reply.warnings, []);
         let (status, answer) =
-            engine.post("/sign", &hired.ask(engine.now_s(), &offer(1, 2), url)).await;
+            engine.post("/sign", &bot.ask(engine.now_s(), &offer(1, 2), url)).await;
         assert_eq!((status, &answer["code"]), (401, &json!("AUTH_FAILED")));
         assert_eq!(operator.refused(&format!("agent show {auth}")).await.code, Code::NothingFound);
-        let line = format!("history --agent {}", hired.id);
+        let line = format!("history --agent {}", bot.id);
         let Answer::History(history) = operator.must(&line).await else { panic!() };
         assert_eq!(history.requests.len(), 1);
         let row = &history.requests[0];
@@ -139,11 +139,11 @@ async fn irreversible_commands_need_confirmation() {
 #[tokio::test]
 async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     let engine = engine().await;
-    let hired = engine.add_agent("bot", "bearer").await;
+    let bot = engine.add_agent("bot", "bearer").await;
     let url = Some("https://api.example.com/x");
-    let spent = hired.ask(engine.now_s(), &offer(400_000, 1), url);
+    let spent = bot.ask(engine.now_s(), &offer(400_000, 1), url);
     assert_eq!(engine.post("/sign", &spent).await.0, 200);
-    let held = hired.ask(engine.now_s(), &offer(2_000_000, 2), url);
+    let held = bot.ask(engine.now_s(), &offer(2_000_000, 2), url);
     let (status, held) = engine.post("/sign", &held).await;
     assert_eq!(status, 202, "{held}");
     let mut operator = engine.operator();
@@ -164,7 +164,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     assert!(kept.is_some_and(|kept| kept.message.contains("1 agent and 1 policy")), "{deleted:?}");
     let left = std::fs::read_dir(engine.folder.join("wallets")).unwrap().count();
     assert_eq!(left, 0, "no copy is left");
-    let asked = hired.ask(engine.now_s(), &offer(400_000, 3), url);
+    let asked = bot.ask(engine.now_s(), &offer(400_000, 3), url);
     assert_eq!(engine.post("/sign", &asked).await.0, 503, "there is no wallet");
     for line in ["wallet open", "wallet delete --confirm main"] {
         assert_eq!(operator.refused(line).await.code, Code::NoWallet, "{line}");
@@ -182,7 +182,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     let shown = agent(&engine, "agent show bot").await;
     assert_eq!((shown.status.text(), shown.spent_today.as_str()), ("suspended", "0.40"));
     operator.must("agent resume bot").await;
-    let asked = hired.ask(engine.now_s(), &offer(400_000, 4), url);
+    let asked = bot.ask(engine.now_s(), &offer(400_000, 4), url);
     assert_eq!(engine.post("/sign", &asked).await.0, 200);
     assert_eq!(agent(&engine, "agent show bot").await.spent_today, "0.80");
 }
@@ -191,7 +191,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
 #[tokio::test]
 async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     let engine = engine().await;
-    let hired = engine.add_agent("bot", "hmac").await;
+    let bot = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     let Answer::Addresses { addresses: before } = operator.must("address list").await else {
         panic!()
@@ -221,7 +221,7 @@ async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     assert_eq!(again[0].address, before[0].address);
     let shown = agent(&engine, "agent show bot").await;
     let answer = (shown.agent_id.as_str(), shown.name.as_str(), shown.status.text());
-    assert_eq!(answer, (hired.id.as_str(), "bot", "suspended"));
+    assert_eq!(answer, (bot.id.as_str(), "bot", "suspended"));
 
     // An agent with a different secret counts as a different agent.
     let left = std::fs::read(&file).unwrap();
@@ -237,7 +237,7 @@ async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
 #[tokio::test]
 async fn a_lost_wallet_file_keeps_the_journal_and_its_words_restore_addresses() {
     let engine = engine().await;
-    let hired = engine.add_agent("bot", "hmac").await;
+    let bot = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     let Answer::Addresses { addresses: before } = operator.must("address list").await else {
         panic!()
@@ -264,21 +264,21 @@ async fn a_lost_wallet_file_keeps_the_journal_and_its_words_restore_addresses() 
         panic!()
     };
     assert_eq!(again[0].address, before[0].address);
-    let suspended = hired.ask(engine.now_s(), &offer(400_000, 1), None);
+    let suspended = bot.ask(engine.now_s(), &offer(400_000, 1), None);
     assert_ne!(engine.post("/sign", &suspended).await.0, 200);
 }
 
 #[tokio::test]
 async fn an_address_is_renamed_under_its_agents() {
     let engine = engine().await;
-    let hired = engine.add_agent("bot", "bearer").await;
+    let bot = engine.add_agent("bot", "bearer").await;
     let mut operator = engine.operator();
     let Answer::Address(renamed) = operator.must("address rename pay 'new label'").await else {
         panic!()
     };
     assert_eq!(renamed.label, "new label");
     assert_eq!(agent(&engine, "agent show bot").await.label.as_deref(), Some("new label"));
-    let ask = hired.ask(engine.now_s(), &offer(12_000, 1), Some("https://api.example.com/x"));
+    let ask = bot.ask(engine.now_s(), &offer(12_000, 1), Some("https://api.example.com/x"));
     assert_eq!(engine.post("/sign", &ask).await.0, 200);
     assert_eq!(operator.refused("address delete 'new label'").await.code, Code::InUse);
     assert_eq!(operator.refused("address rename pay x").await.code, Code::NothingFound);
@@ -309,7 +309,11 @@ async fn a_policy_test_returns_its_decision_without_a_request() {
         (format!("policy test p 0.4 {listed} --network 1"), "refuse", Some("NETWORK_DISABLED")),
     ] {
         let rehearsal = rehearse(&engine, &line).await;
-        assert_eq!((rehearsal.verdict.text(), rehearsal.code.as_deref()), (verdict, code), "{line}");
+        assert_eq!(
+            (rehearsal.verdict.text(), rehearsal.code.as_deref()),
+            (verdict, code),
+            "{line}"
+        );
     }
     assert_eq!(operator.refused("policy test none 1").await.code, Code::NothingFound);
     assert_eq!(operator.refused("policy test p 1 --network x").await.code, Code::NothingFound);

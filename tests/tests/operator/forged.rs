@@ -45,7 +45,7 @@ async fn engine_with_store() -> (TestEngine, MemoryStore) {
 }
 
 /// Restarts the engine on the same folder and journal, with its agent server running.
-async fn again(engine: TestEngine, store: &MemoryStore) -> TestEngine {
+async fn restart(engine: TestEngine, store: &MemoryStore) -> TestEngine {
     let setup = Setup {
         store: Some(Box::new(store.clone())),
         settings: ANY_PORT,
@@ -66,7 +66,7 @@ async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
         &store,
         &Event::SettingChanged { from: Setting::AllowLan(false), to: Setting::AllowLan(true) },
     );
-    let engine = again(engine, &store).await;
+    let engine = restart(engine, &store).await;
     let mut operator = engine.operator();
     assert!(!server(&mut operator).await.open_to_network, "nobody has judged it");
     let opened = operator.outcome("wallet open").await.reply;
@@ -94,7 +94,7 @@ async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
 async fn journal_settings_take_effect_once_the_wallet_is_open() {
     let (engine, store) = engine_with_store().await;
     engine.operator().must("config set server.allow_lan true").await;
-    let engine = again(engine, &store).await;
+    let engine = restart(engine, &store).await;
     let mut operator = engine.operator();
     assert!(!server(&mut operator).await.open_to_network);
     operator.must("wallet open").await;

@@ -12,11 +12,11 @@ use bursar_tests::operator::{Expect, Operator};
 async fn a_card_shows_that_its_approval_would_be_refused() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 5 --txn 3").await;
-    let hired = engine.add_agent("bot", "bearer").await;
+    let bot = engine.add_agent("bot", "bearer").await;
     let mut ids = Vec::new();
     for n in 0..2 {
         let offer = header(&challenge(BASE, 2_000_000, &format!("https://a.example/{n}")));
-        let (status, answer) = engine.post("/sign", &hired.ask(engine.now_s(), &offer, None)).await;
+        let (status, answer) = engine.post("/sign", &bot.ask(engine.now_s(), &offer, None)).await;
         assert_eq!(status, 202, "{answer}");
         ids.push(answer["request_id"].as_str().unwrap().to_owned());
     }
@@ -29,7 +29,9 @@ async fn a_card_shows_that_its_approval_would_be_refused() {
     };
     assert_eq!(obstacles_of(&mut operator).await, [None, None]);
     operator.must("freeze").await;
-    assert!(obstacles_of(&mut operator).await.iter().all(|one| one.as_ref().unwrap().contains("thaw")));
+    assert!(
+        obstacles_of(&mut operator).await.iter().all(|one| one.as_ref().unwrap().contains("thaw"))
+    );
     operator.must("thaw").await;
     operator.must("policy edit p --txn 1").await;
     let obstacles = obstacles_of(&mut operator).await;
@@ -51,11 +53,11 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     let long = |n: usize| format!("https://a.example/{n}/{}", "x".repeat(URL_BYTES - 40));
     let mut waiting = 0;
     for agent in 0..25 {
-        let hired = engine.add_agent(&format!("bot{agent}"), "bearer").await;
+        let bot = engine.add_agent(&format!("bot{agent}"), "bearer").await;
         for n in 0..HELD_PER_AGENT {
             engine.clock.advance(300);
             let offer = header(&challenge(BASE, 1000, &long(n)));
-            let ask = hired.ask(engine.now_s(), &offer, Some(&long(n)));
+            let ask = bot.ask(engine.now_s(), &offer, Some(&long(n)));
             let (status, answer) = engine.post("/sign", &ask).await;
             assert_eq!(status, 202, "{answer}");
             waiting += 1;
@@ -93,11 +95,11 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
 async fn a_request_needs_four_characters_or_eight_without_its_card() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 10 --txn 10").await;
-    let hired = engine.add_agent("bot", "bearer").await;
+    let bot = engine.add_agent("bot", "bearer").await;
     let mut waiting = Vec::new();
     for n in 0..3 {
         let offer = header(&challenge(BASE, 2_000_000, &format!("https://a.example/{n}")));
-        let (status, answer) = engine.post("/sign", &hired.ask(engine.now_s(), &offer, None)).await;
+        let (status, answer) = engine.post("/sign", &bot.ask(engine.now_s(), &offer, None)).await;
         assert_eq!(status, 202, "{answer}");
         waiting.push(answer["request_id"].as_str().unwrap().to_owned());
     }

@@ -176,7 +176,8 @@ async fn endpoints_change_at_once_and_keep_their_keys() {
     let engine = engine().await;
     let mut operator = engine.operator();
     let set =
-        setting_after(&engine, "network rpc base https://a.example/v2/KEYKEYKEY https://b.example").await;
+        setting_after(&engine, "network rpc base https://a.example/v2/KEYKEYKEY https://b.example")
+            .await;
     assert_eq!(set.key, "networks.8453.rpc");
     assert_eq!(set.value, json!(["https://a.example:443", "https://b.example:443"]));
     let shown = format!("{:?}", operator.must("config list").await);
@@ -191,7 +192,8 @@ async fn endpoints_change_at_once_and_keep_their_keys() {
 async fn an_explorer_is_turned_off_at_once_and_stays_off_after_a_restart() {
     let engine = engine().await;
     let has = |engine: &TestEngine| engine.engine.ports().explorers.get(&BASE).is_some();
-    let set = setting_after(&engine, "config set networks.base.explorer http://127.0.0.1:9/api/v2").await;
+    let set =
+        setting_after(&engine, "config set networks.base.explorer http://127.0.0.1:9/api/v2").await;
     assert_eq!((set.was, has(&engine)), (Some(json!("https://base.blockscout.com:443")), true));
     let set = setting_after(&engine, "config set networks.base.explorer none").await;
     assert_eq!((&set.value, set.source.as_str(), has(&engine)), (&Value::Null, "file", false));
@@ -213,7 +215,7 @@ async fn submit_rpc_takes_effect_at_once_and_can_be_reset() {
     let offer = async || {
         let chain = engine.engine.ports().chains.get(&BASE).expect("an endpoint");
         let result = chain.send_raw(vec![2, 1].into()).await;
-        assert!(matches!(result, Err(ChainFault::Unavailable { .. })), "{told:?}");
+        assert!(matches!(result, Err(ChainFault::Unavailable { .. })), "{result:?}");
         (node.take_methods(), relay.take_methods())
     };
     let (asked, nothing) = (vec!["eth_chainId".to_owned()], Vec::<String>::new());
@@ -227,7 +229,8 @@ async fn submit_rpc_takes_effect_at_once_and_can_be_reset() {
         let listed = format!("{:?}", engine.operator().must("config list").await);
         assert!(!listed.contains("KEYKEYKEY"), "{listed}");
 
-        let set = setting_after(&engine, &format!("config set networks.base.submit_rpc {back}")).await;
+        let set =
+            setting_after(&engine, &format!("config set networks.base.submit_rpc {back}")).await;
         assert_eq!((set.was, set.value), (Some(json!([relay.url])), Value::Null), "{back}");
         assert_eq!(offer().await, (asked.clone(), nothing.clone()), "{back}");
     }

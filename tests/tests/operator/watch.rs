@@ -15,7 +15,7 @@ use bursar_tui::link::{Link, Received};
 use super::activity::{activity, ask, seqs};
 
 /// Timeout for waits that only a bug makes endless.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client that watches.
 pub(crate) struct Watcher(Link);
@@ -28,7 +28,7 @@ impl Watcher {
         Self(link)
     }
 
-    async fn some(&mut self) -> Vec<ActivityRow> {
+    async fn next_rows(&mut self) -> Vec<ActivityRow> {
         match self.0.receive().await.unwrap() {
             Received::Message(ToClient::Entries { id: 1, entries }) => {
                 assert!((1..=WATCH_ENTRIES).contains(&u64::try_from(entries.len()).unwrap()));
@@ -43,7 +43,7 @@ impl Watcher {
     pub(crate) async fn until(&mut self, fits: impl Fn(&ActivityRow) -> bool) -> Vec<ActivityRow> {
         let mut answer: Vec<ActivityRow> = Vec::new();
         while !answer.iter().any(&fits) {
-            answer.extend(self.some().await);
+            answer.extend(self.next_rows().await);
         }
         answer
     }
@@ -89,7 +89,7 @@ async fn every_watcher_receives_every_entry_once_and_in_order() {
         while !answer.iter().any(last) {
             let seen = answer.last().map_or(begin, |row| row.seq);
             let mut watcher = Watcher::begin(&engine, &since(seen)).await;
-            answer.extend(watcher.some().await);
+            answer.extend(watcher.next_rows().await);
         }
         answer
     };
@@ -146,7 +146,7 @@ async fn a_watch_from_beyond_the_journals_end_is_refused() {
     let mut operator = engine.operator();
     let head = activity(&mut operator, "activity --limit 1").await.entries[0].seq;
     let line = format!("watch --since {}", head + 1);
-    let refused = tokio::time::timeout(PATIENCE, operator.refused(&line)).await.unwrap();
+    let refused = tokio::time::timeout(TIMEOUT, operator.refused(&line)).await.unwrap();
     assert_eq!(refused.code, Code::BadInput);
     let counted = format!("This journal has {head} entries");
     assert!(refused.message.contains(&counted), "{refused}");
@@ -157,8 +157,8 @@ async fn a_cancelled_watch_ends_and_its_connection_stays_open() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 10").await;
     let mut watcher = Watcher::begin(&engine, "watch --since 0").await;
-    watcher.some().await;
+    watcher.next_rows().await;
     watcher.0.send(&ToEngine::Cancel { id: 1 }).await.unwrap();
-    let end = tokio::time::timeout(PATIENCE, watcher.end()).await;
+    let end = tokio::time::timeout(TIMEOUT, watcher.end()).await;
     assert_eq!(end, Ok(Code::Cancelled));
 }

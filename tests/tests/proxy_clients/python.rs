@@ -147,7 +147,11 @@ async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_o
     .into_iter()
     .enumerate()
     {
-        stage.upstream.set_behavior(Behavior::OnceThen(429, REFUSED.to_owned(), Box::new(whole_answer())));
+        stage.upstream.set_behavior(Behavior::OnceThen(
+            429,
+            REFUSED.to_owned(),
+            Box::new(whole_answer()),
+        ));
         let before = stage.earned().await;
         let answer = chat_client.ask(&order("chat", by)).await;
         assert_eq!(answer["content"], "hello world", "{by}: {answer}");

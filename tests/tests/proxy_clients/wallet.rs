@@ -15,7 +15,7 @@ use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 /// At this price a request for 100 tokens costs more than half a dollar, and one for 10 does not.
 const PRICE: &str = "price_per_1k_tokens = \"5\"";
 
-/// A household with money, and the HTTP client of its agent.
+/// An open wallet with money, and the HTTP client of its agent.
 struct Spender {
     wallet: ReadyWallet,
     client: Client,

@@ -65,13 +65,13 @@ impl Wallet {
     }
 
     /// Makes the engine probe the chain again, with the same time on its clock.
-    async fn look_again(&mut self) {
-        let shown = self.engine.now_s();
+    async fn check_again(&mut self) {
+        let engine_time = self.engine.now_s();
         self.engine.clock.advance(CHAIN_TIME_EVERY_MS);
-        self.set_clock(shown);
-        let looked = self.chain.as_ref().expect("a chain").probes();
+        self.set_clock(engine_time);
+        let probes = self.chain.as_ref().expect("a chain").probes();
         self.pay().await;
-        self.chain.as_ref().expect("a chain").until_probed(looked + 1).await;
+        self.chain.as_ref().expect("a chain").until_probed(probes + 1).await;
     }
 
     /// Sends an honest request signed now.
@@ -164,7 +164,7 @@ async fn t_41_a_clock_that_was_ahead_forgets_no_request() {
 async fn t_41_the_operator_recovers_after_a_node_confirmed_a_wrong_clock() {
     let mut wallet = Wallet::with_a_payment(Some(Block::Behind(0))).await;
     wallet.set_clock(NEW_YEAR_S + AHEAD_S);
-    wallet.look_again().await;
+    wallet.check_again().await;
     wallet.two_snapshots(SIGNED, "40 days ahead").await;
     assert_eq!(wallet.reported().await, (None, None), "no date of the future is refused");
 
@@ -187,7 +187,7 @@ async fn t_41_the_operator_recovers_after_a_node_confirmed_a_wrong_clock() {
 
     wallet.engine.operator().must("audit accept").await;
     assert_eq!(wallet.reported().await, (None, None), "corrected");
-    wallet.look_again().await;
+    wallet.check_again().await;
     wallet.assert_signed_once("corrected").await;
     wallet.two_snapshots(SIGNED, "corrected").await;
     wallet.assert_signed_once("after two more snapshots").await;

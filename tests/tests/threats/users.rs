@@ -115,7 +115,7 @@ fn created_or_changed<'a>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_25_no_file_is_accessible_to_others_even_for_a_moment() {
     let home = tempfile::tempdir().unwrap();
-    let (folder, creation_trace) = (home.path().join("data"), home.path().join("births"));
+    let (folder, creation_trace) = (home.path().join("data"), home.path().join("creation_trace"));
     let start = Start {
         umask: Some("000"),
         creation_trace: Some(creation_trace.clone()),

@@ -101,7 +101,7 @@ fn authorized(world: &mut World, n: u8) -> B256 {
 }
 
 fn seen(found: Option<Found>, head: u64) -> Action {
-    input(Input::Seen { id: id(1), asked: 1, found, known: true, head, settled: head })
+    input(Input::LookedUp { id: id(1), asked: 1, found, known: true, head, settled: head })
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
     assert!(!follows(&unsigned, signed(theirs, raw(&theirs))), "of another digest");
     assert!(!follows(&unsigned, signed(ours, raw(&theirs))), "other bytes");
     let call = send(3).call;
-    let (kind, fees) = (Kind::Whole, Fees::Legacy { gas_price: 1 });
+    let (kind, fees) = (Kind::Call, Fees::Legacy { gas_price: 1 });
     for event in [
         OutboxEvent::Opened { id: id(3), call, ceiling: 1, filler: false, until: None },
         OutboxEvent::Reserved { id: id(1), nonce: 5 },
@@ -189,7 +189,7 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
         OutboxEvent::Declined { id: id(1), attempt: 0 },
         OutboxEvent::CancelWanted { id: id(1) },
         OutboxEvent::Finished { id: id(1), outcome: Outcome::Dropped },
-        OutboxEvent::Finished { id: id(1), outcome: Outcome::Displaced },
+        OutboxEvent::Finished { id: id(1), outcome: Outcome::NonceTaken },
         OutboxEvent::Finished {
             id: id(1),
             outcome: Outcome::Reverted { hash: B256::ZERO, block: 1 },

@@ -26,7 +26,7 @@ type Answer<T> = oneshot::Sender<Result<T, Fault>>;
 
 enum Message {
     Do(Box<Action>, Option<Answer<Outcome>>),
-    Look(RequestId, Answer<Option<Arc<Request>>>),
+    Find(RequestId, Answer<Option<Arc<Request>>>),
     Unlocked { keys: Vec<Zeroizing<[u8; 32]>>, note: Option<Head>, answer: Answer<Option<Head>> },
     Accept { key: Zeroizing<[u8; 32]>, answer: Answer<()> },
     Locked(LockCause, Option<u64>, Answer<()>),
@@ -55,13 +55,13 @@ impl std::fmt::Debug for Handle {
 
 impl Handle {
     /// Creates the handle and the loop of a core. The core decides nothing until the loop runs.
-    pub fn new(core: Core, clock: Arc<dyn Clock>) -> (Self, Turns) {
+    pub fn new(core: Core, clock: Arc<dyn Clock>) -> (Self, CoreLoop) {
         let (queue, inbox) = channel();
         let places = Arc::new(Semaphore::new(CORE_QUEUE));
         let reader = core.journal().reader();
         let (publish, view) = watch::channel(Arc::new(core.view()));
-        let seat = Worker { core, publish, clock: Arc::clone(&clock), most: CORE_BATCH };
-        (Self { queue, places, view, reader, clock }, Turns { seat, inbox })
+        let worker = Worker { core, publish, clock: Arc::clone(&clock), most: CORE_BATCH };
+        (Self { queue, places, view, reader, clock }, CoreLoop { worker, inbox })
     }
 
     /// The latest published view.
@@ -115,7 +115,7 @@ impl Handle {
     /// # Errors
     /// `JOURNAL_DAMAGED` if its record cannot be read; `ENGINE_DOWN`.
     pub async fn look(&self, id: RequestId) -> Result<Option<Arc<Request>>, Fault> {
-        self.ask(|answer| Message::Look(id, answer)).await
+        self.ask(|answer| Message::Find(id, answer)).await
     }
 
     /// Reports to the core that the wallet was opened, with the sealing keys and the head that the wallet file noted.
@@ -181,12 +181,12 @@ impl Handle {
 
 /// The core and its inbox, between two batches.
 #[derive(Debug)]
-pub struct Turns {
-    seat: Worker,
+pub struct CoreLoop {
+    worker: Worker,
     inbox: Receiver<Message>,
 }
 
-impl Turns {
+impl CoreLoop {
     /// Runs the core on its own thread.
     ///
     /// # Errors
@@ -199,11 +199,11 @@ impl Turns {
     fn run(mut self) {
         let delay = Duration::from_millis(RECORD_DELAY_MS);
         loop {
-            let first = if self.seat.core.has_pending() {
+            let first = if self.worker.core.has_pending() {
                 match self.inbox.recv_timeout(delay) {
                     Ok(message) => message,
                     Err(RecvTimeoutError::Timeout) => {
-                        self.seat.rest();
+                        self.worker.rest();
                         continue;
                     }
                     Err(RecvTimeoutError::Disconnected) => break,
@@ -214,31 +214,31 @@ impl Turns {
                     Err(_every_handle_is_gone) => break,
                 }
             };
-            match self.seat.turn(first, &self.inbox) {
-                Some(seat) => self.seat = seat,
+            match self.worker.turn(first, &self.inbox) {
+                Some(worker) => self.worker = worker,
                 None => return,
             }
         }
-        self.seat.rest();
+        self.worker.rest();
     }
 
     /// Processes the queued messages. Returns whether there were any, or `None` once the core has stopped.
     pub fn turn(mut self) -> Option<(Self, bool)> {
         let Ok(first) = self.inbox.try_recv() else { return Some((self, false)) };
-        self.seat = self.seat.turn(first, &self.inbox)?;
+        self.worker = self.worker.turn(first, &self.inbox)?;
         Some((self, true))
     }
 
     /// Commits pending entries, as the thread does when the queue stays empty.
     pub fn rest(&mut self) {
-        if self.seat.core.has_pending() {
-            self.seat.rest();
+        if self.worker.core.has_pending() {
+            self.worker.rest();
         }
     }
 
     /// Returns the core, for simulations.
     pub fn core(&self) -> &Core {
-        &self.seat.core
+        &self.worker.core
     }
 }
 
@@ -355,7 +355,7 @@ fn control(
     match message {
         // Handled by `Batch::take` and `Worker::turn`.
         Message::Do(..) | Message::Stop(_) => {}
-        Message::Look(id, answer) => {
+        Message::Find(id, answer) => {
             let _gone = answer.send(core.find(id).map_err(damaged));
         }
         Message::Unlocked { keys, note, answer } => {

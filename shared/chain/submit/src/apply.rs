@@ -1,7 +1,7 @@
 //! `event → state`. Total and deterministic: an event that does not match the state changes nothing.
 
 use crate::event::{Event, Outcome};
-use crate::outbox::{Attempt, Included, Outbox, Place, Submission};
+use crate::outbox::{Attempt, ChainState, Included, Outbox, Submission};
 
 /// Applies an event to an outbox. Nothing else changes an outbox.
 pub fn apply(outbox: &mut Outbox, event: &Event) {
@@ -17,7 +17,7 @@ pub fn apply(outbox: &mut Outbox, event: &Event) {
                 filler: *filler,
                 nonce: None,
                 attempts: Vec::new(),
-                place: Place::Waiting,
+                place: ChainState::Pending,
                 cancel: false,
                 trouble: None,
             });
@@ -43,8 +43,8 @@ pub fn apply(outbox: &mut Outbox, event: &Event) {
         | Event::CancelWanted { .. }
         | Event::Included { .. }
         | Event::Missed { .. }
-        | Event::Bounded { .. }
-        | Event::WaitsAgain { .. }
+        | Event::CeilingLowered { .. }
+        | Event::BackToPending { .. }
         | Event::Troubled { .. } => {}
     }
     let Some(one) = outbox.open.get_mut(&event.submission()) else { return };
@@ -75,13 +75,13 @@ pub fn apply(outbox: &mut Outbox, event: &Event) {
         Event::Included { included, .. } => {
             let Included { attempt, .. } = included;
             if one.attempts.get(*attempt).is_some() {
-                one.place = Place::Included(*included);
+                one.place = ChainState::Included(*included);
                 one.trouble = None;
             }
         }
-        Event::Missed { head, at, .. } => one.place = Place::Missed { head: *head, at: *at },
-        Event::Bounded { ceiling, .. } => one.ceiling = *ceiling,
-        Event::WaitsAgain { .. } => one.place = Place::Waiting,
+        Event::Missed { head, at, .. } => one.place = ChainState::Missed { head: *head, at: *at },
+        Event::CeilingLowered { ceiling, .. } => one.ceiling = *ceiling,
+        Event::BackToPending { .. } => one.place = ChainState::Pending,
         Event::Troubled { trouble, .. } => one.trouble = *trouble,
     }
 }

@@ -57,12 +57,12 @@ pub enum Event {
         at: Utc,
     },
     /// Lowers the ceiling: no more than this is offered from now on.
-    Bounded {
+    CeilingLowered {
         id: SubmissionId,
         ceiling: u128,
     },
     /// It is no longer in a block, or its nonce is unused after all.
-    WaitsAgain {
+    BackToPending {
         id: SubmissionId,
     },
     Troubled {
@@ -87,8 +87,8 @@ impl Event {
             | Self::CancelWanted { id }
             | Self::Included { id, .. }
             | Self::Missed { id, .. }
-            | Self::Bounded { id, .. }
-            | Self::WaitsAgain { id }
+            | Self::CeilingLowered { id, .. }
+            | Self::BackToPending { id }
             | Self::Troubled { id, .. }
             | Self::Finished { id, .. } => *id,
         }
@@ -116,5 +116,5 @@ pub enum Outcome {
     Dropped,
     /// The network reports that another transaction used its nonce. If the network lied, the call may still
     /// happen, so callers must count its money as spent.
-    Displaced,
+    NonceTaken,
 }

@@ -51,11 +51,11 @@ pub enum Input {
     Declined { id: SubmissionId, attempt: usize },
     /// The result of [`Action::Send`].
     Answered { id: SubmissionId, answer: SendAnswer },
-    /// The result of [`Action::Look`]. `head` is the newest block. `settled` is the signer's transaction count
+    /// The result of [`Action::Lookup`]. `head` is the newest block. `settled` is the signer's transaction count
     /// as of the newest block that is final by the rules; a reorganization cannot lower it. `asked` is the
     /// number of hashes whose receipts were requested: a result that did not cover the newest attempt shows
     /// nothing about it.
-    Seen {
+    LookedUp {
         id: SubmissionId,
         asked: usize,
         found: Option<Found>,
@@ -113,7 +113,7 @@ pub enum Action {
     /// Broadcast these bytes.
     Send { id: SubmissionId, raw: Raw },
     /// Query the receipts of these hashes; without any, query whether a node knows the last hash.
-    Look { id: SubmissionId, hashes: Vec<B256> },
+    Lookup { id: SubmissionId, hashes: Vec<B256> },
 }
 
 /// The consequences of an input.

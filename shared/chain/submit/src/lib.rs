@@ -49,9 +49,9 @@ mod event;
 pub mod fees;
 mod input;
 mod nonces;
+mod on_lookup;
+mod on_quote;
 mod outbox;
-mod quoted;
-mod seen;
 mod step;
 
 pub use apply::apply;
@@ -59,6 +59,6 @@ pub use call::{Call, Fees, Raw, Unsigned};
 pub use event::{Event, Outcome};
 pub use input::{Action, Found, Input, Quote, Refusal, Rules, SendAnswer, Step};
 pub use outbox::{
-    Attempt, Included, Kind, Outbox, OutboxKey, Place, Submission, SubmissionId, Trouble,
+    Attempt, ChainState, Included, Kind, Outbox, OutboxKey, Submission, SubmissionId, Trouble,
 };
 pub use step::{resume, step};

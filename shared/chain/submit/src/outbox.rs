@@ -79,7 +79,7 @@ pub struct Submission {
     pub nonce: Option<u64>,
     /// Every transaction whose signature was ever authorized for it, in order.
     pub attempts: Vec<Attempt>,
-    pub place: Place,
+    pub place: ChainState,
     /// The host requested its cancellation.
     pub cancel: bool,
     pub trouble: Option<Trouble>,
@@ -94,7 +94,7 @@ impl Submission {
     /// Returns whether an empty transaction was authorized for its nonce.
     pub fn is_given_up(&self) -> bool {
         let for_nothing =
-            |tried: &Attempt| matches!(tried.kind, Kind::Nothing { .. }) && !tried.declined;
+            |tried: &Attempt| matches!(tried.kind, Kind::Empty { .. }) && !tried.declined;
         self.attempts.iter().any(for_nothing)
     }
 
@@ -102,8 +102,8 @@ impl Submission {
     pub fn may_send(&self, hash: B256, at: Utc) -> bool {
         let of_hash = |tried: &&Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
         match self.attempts.iter().find(of_hash).map(|tried| tried.kind) {
-            Some(Kind::Nothing { .. }) => true,
-            Some(Kind::Whole) => self.may_go(at),
+            Some(Kind::Empty { .. }) => true,
+            Some(Kind::Call) => self.may_go(at),
             None => false,
         }
     }
@@ -111,7 +111,7 @@ impl Submission {
     /// Returns whether the attempt with this hash carries out the call, rather than nothing.
     pub fn is_call(&self, hash: B256) -> bool {
         let of_hash = |tried: &Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
-        self.attempts.iter().any(|tried| of_hash(tried) && tried.kind == Kind::Whole)
+        self.attempts.iter().any(|tried| of_hash(tried) && tried.kind == Kind::Call)
     }
 
     /// Returns the newest signed attempt, with its index and bytes.
@@ -148,8 +148,8 @@ impl Submission {
     /// Returns the transaction for this submission: its call or nothing, with its own nonce.
     pub(crate) fn unsigned(&self, key: &OutboxKey, kind: Kind, fees: Fees) -> Option<Unsigned> {
         let call = match kind {
-            Kind::Whole => self.call.clone(),
-            Kind::Nothing { gas_limit } => Call::nothing(key.signer, gas_limit),
+            Kind::Call => self.call.clone(),
+            Kind::Empty { gas_limit } => Call::nothing(key.signer, gas_limit),
         };
         Some(Unsigned { chain: key.chain, nonce: self.nonce?, call, fees })
     }
@@ -172,17 +172,17 @@ pub struct Attempt {
 /// The effect of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    Whole,
+    Call,
     /// Only uses up the nonce.
-    Nothing {
+    Empty {
         gas_limit: u64,
     },
 }
 
 /// The state of a submission on the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
-    Waiting,
+pub enum ChainState {
+    Pending,
     Included(Included),
     /// Its nonce is used since this block, and by none of our transactions.
     Missed {

@@ -7,9 +7,9 @@ use crate::actions::{resend, sign, troubled};
 use crate::call::Call;
 use crate::event::{Event, Outcome};
 use crate::input::{Action, Input, Refusal, Rules, SendAnswer, Step};
-use crate::outbox::{Kind, Outbox, Place, Submission, SubmissionId, Trouble};
-use crate::seen::Look;
-use crate::{quoted, seen};
+use crate::on_lookup::LookupResult;
+use crate::outbox::{ChainState, Kind, Outbox, Submission, SubmissionId, Trouble};
+use crate::{on_lookup, on_quote};
 
 /// How many open submissions an outbox accepts.
 pub(crate) const OPEN_MAX: usize = 4096;
@@ -24,13 +24,17 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
     match input {
         Input::Open { id, call, ceiling, until } => open(outbox, at, id, call, ceiling, until),
         Input::Cancel { id } => cancel(outbox, id),
-        Input::Quoted(quote) => Ok(quoted::quoted(outbox, rules, at, &quote)),
+        Input::Quoted(quote) => Ok(on_quote::advance(outbox, rules, at, &quote)),
         Input::Signature { id, attempt, signature } => signed(outbox, at, id, attempt, &signature),
         Input::Declined { id, attempt } => Ok(declined(outbox, id, attempt)),
         Input::Answered { id, answer } => Ok(answered(outbox, id, answer)),
-        Input::Seen { id, asked, found, known, head, settled } => {
-            Ok(seen::seen(outbox, rules, at, id, &Look { asked, found, known, head, settled }))
-        }
+        Input::LookedUp { id, asked, found, known, head, settled } => Ok(on_lookup::advance(
+            outbox,
+            rules,
+            at,
+            id,
+            &LookupResult { asked, found, known, head, settled },
+        )),
         Input::Tick => Ok(Step { events: expired(outbox, at), actions: tick(outbox, rules, at) }),
     }
 }
@@ -48,7 +52,7 @@ pub fn resume(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
 }
 
 fn is_mined(one: &Submission) -> bool {
-    matches!(one.place, Place::Included(_))
+    matches!(one.place, ChainState::Included(_))
 }
 
 /// Returns the actions due at each new block.
@@ -56,8 +60,8 @@ fn tick(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
     let wants_a_price = |one: &Submission| {
         one.nonce.is_none()
-            || quoted::is_due(one, rules, at)
-            || quoted::is_stuck(one, rules.patience_ms, at)
+            || on_quote::is_due(one, rules, at)
+            || on_quote::is_stuck(one, rules.patience_ms, at)
     };
     if outbox.open.values().any(wants_a_price) {
         actions.push(Action::Quote);
@@ -131,7 +135,7 @@ fn signed(
     if recover(tried.digest, signature) != Ok(outbox.key.signer) {
         return Err(Refusal::WrongSignature);
     }
-    if tried.raw.is_none() && matches!(tried.kind, Kind::Whole) && !one.may_go(at) {
+    if tried.raw.is_none() && matches!(tried.kind, Kind::Call) && !one.may_go(at) {
         // The signer took too long. These bytes are neither kept nor broadcast.
         let end = if one.is_signed() {
             Event::Declined { id, attempt }
@@ -207,5 +211,5 @@ fn answered(outbox: &Outbox, id: SubmissionId, answer: SendAnswer) -> Step {
 fn look(id: SubmissionId, one: &Submission) -> Option<Action> {
     let hashes: Vec<_> =
         one.attempts.iter().filter_map(|tried| Some(tried.raw.as_ref()?.hash)).collect();
-    (!hashes.is_empty()).then_some(Action::Look { id, hashes })
+    (!hashes.is_empty()).then_some(Action::Lookup { id, hashes })
 }

@@ -103,7 +103,7 @@ fn call(n: u8) -> Call {
 fn seen(n: u8, found: Option<&Raw>, asked: usize, block: u64, head: u64) -> Input {
     let found = found.map(|raw| Found { hash: raw.hash, block, block_hash: B256::ZERO, ok: true });
     let settled = if found.is_some() { head } else { 0 };
-    Input::Seen { id: id(n), asked, found, known: true, head, settled }
+    Input::LookedUp { id: id(n), asked, found, known: true, head, settled }
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn one_lookup_or_a_contradicting_count_is_not_final() {
     // The same node reports that the signer has sent nothing yet.
     let found = Some(Found { hash: raw.hash, block: 4, block_hash: B256::ZERO, ok: false });
     let contradicted =
-        Input::Seen { id: id(1), asked: 1, found, known: true, head: 900, settled: 0 };
+        Input::LookedUp { id: id(1), asked: 1, found, known: true, head: 900, settled: 0 };
     story.tell(contradicted.clone());
     assert_eq!(story.tell(contradicted), (vec![], vec![]));
     // A block above the head has no depth.
@@ -386,7 +386,7 @@ fn a_lagging_node_does_not_undo_an_inclusion() {
     let (events, actions) = story.tell(seen(1, None, 1, 0, 5));
     assert_eq!((events.len(), actions.len()), (0, 1), "the same bytes again, and no news");
     let (events, _) = story.tell(seen(1, None, 1, 0, 7));
-    assert_eq!(events, [Event::WaitsAgain { id: id(1) }]);
+    assert_eq!(events, [Event::BackToPending { id: id(1) }]);
 }
 
 fn open_until(story: &mut Story, n: u8, until: Utc) {
@@ -394,7 +394,7 @@ fn open_until(story: &mut Story, n: u8, until: Utc) {
 }
 
 fn forgotten(n: u8, asked: usize) -> Input {
-    Input::Seen { id: id(n), asked, found: None, known: false, head: 5, settled: 0 }
+    Input::LookedUp { id: id(n), asked, found: None, known: false, head: 5, settled: 0 }
 }
 
 #[test]
@@ -454,7 +454,8 @@ fn an_expired_signed_call_is_replaced_by_an_empty_transaction() {
     let whole = story.signed();
     // While a node knows the call, it remains: it was broadcast in time.
     story.now = until;
-    let known = Input::Seen { id: id(1), asked: 1, found: None, known: true, head: 5, settled: 0 };
+    let known =
+        Input::LookedUp { id: id(1), asked: 1, found: None, known: true, head: 5, settled: 0 };
     assert_eq!(story.tell(known), (vec![], vec![]));
     let (events, actions) = story.tell(forgotten(1, 1));
     assert_eq!(events, [Event::CancelWanted { id: id(1) }]);

@@ -16,8 +16,8 @@ pub(super) fn told(key: &OutboxKey, event: &Event) -> (EntryKind, String) {
         Event::Reserved { nonce, .. } => (EntryKind::TxNonce, format!("nonce {nonce}")),
         Event::Authorized { kind, fees, .. } => {
             let what = match kind {
-                Kind::Whole => "",
-                Kind::Nothing { .. } => " to cancel it",
+                Kind::Call => "",
+                Kind::Empty { .. } => " to cancel it",
             };
             (EntryKind::TxAuthorized, format!("at most {} wei per unit of gas{what}", fees.most()))
         }
@@ -30,10 +30,10 @@ pub(super) fn told(key: &OutboxKey, event: &Event) -> (EntryKind, String) {
         Event::Missed { .. } => {
             (EntryKind::TxMissed, "its nonce seems to be used by another transaction".to_owned())
         }
-        Event::Bounded { .. } => {
+        Event::CeilingLowered { .. } => {
             (EntryKind::TxBounded, "its gas price is not raised further".to_owned())
         }
-        Event::WaitsAgain { .. } => {
+        Event::BackToPending { .. } => {
             (EntryKind::TxWaitsAgain, "it is no longer in a block".to_owned())
         }
         Event::Troubled { trouble, .. } => {
@@ -68,7 +68,7 @@ pub(crate) fn outcome_text(outcome: &Outcome) -> String {
             format!("cancelled: replaced by tx {hash} in block {block}")
         }
         Outcome::Dropped => "dropped: nothing was sent".to_owned(),
-        Outcome::Displaced => {
+        Outcome::NonceTaken => {
             "unknown: the network reports another program's transaction with its nonce".to_owned()
         }
     }

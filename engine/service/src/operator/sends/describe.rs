@@ -6,7 +6,7 @@ use bursar_core::status::SendStatus;
 use bursar_core::text;
 use bursar_domain::State;
 use bursar_domain::outboxes::SendRecord;
-use bursar_submit::{Outcome, Place, Submission};
+use bursar_submit::{ChainState, Outcome, Submission};
 
 use crate::operator::activity::outboxes::{outcome_text, trouble_text};
 
@@ -23,7 +23,7 @@ pub(super) fn send(state: &State, record: &SendRecord) -> SendAnswer {
         Outcome::Succeeded { hash, block }
         | Outcome::Reverted { hash, block }
         | Outcome::Cancelled { hash, block } => Some((*hash, *block)),
-        Outcome::Dropped | Outcome::Displaced => None,
+        Outcome::Dropped | Outcome::NonceTaken => None,
     });
     let newest = open.and_then(Submission::newest).map(|(_at, _tried, raw)| raw.hash);
     let row = by_chain(send.chain);
@@ -56,7 +56,7 @@ fn ended(outcome: &Outcome) -> SendStatus {
         Outcome::Reverted { .. } => SendStatus::Failed,
         Outcome::Cancelled { .. } => SendStatus::Cancelled,
         Outcome::Dropped => SendStatus::Dropped,
-        Outcome::Displaced => SendStatus::Unknown,
+        Outcome::NonceTaken => SendStatus::Unknown,
     }
 }
 
@@ -64,22 +64,22 @@ fn underway(one: &Submission) -> (SendStatus, String) {
     let trouble = one.trouble.map(|trouble| format!(": {}", trouble_text(Some(trouble))));
     let trouble = trouble.unwrap_or_default();
     match &one.place {
-        Place::Included(included) => {
+        ChainState::Included(included) => {
             (SendStatus::Included, format!("in block {}, not final yet", included.block))
         }
-        Place::Missed { .. } => (
+        ChainState::Missed { .. } => (
             SendStatus::Sent,
             "its nonce seems to be used by another transaction; checking again".to_owned(),
         ),
-        Place::Waiting if one.cancel => {
+        ChainState::Pending if one.cancel => {
             (SendStatus::Sent, format!("being cancelled; it can still be mined first{trouble}"))
         }
-        Place::Waiting if one.is_signed() => {
+        ChainState::Pending if one.is_signed() => {
             (SendStatus::Sent, format!("sent, not in a block yet{trouble}"))
         }
-        Place::Waiting if one.nonce.is_some() => {
+        ChainState::Pending if one.nonce.is_some() => {
             (SendStatus::Waiting, format!("being signed{trouble}"))
         }
-        Place::Waiting => (SendStatus::Waiting, format!("reading the price of gas{trouble}")),
+        ChainState::Pending => (SendStatus::Waiting, format!("reading the price of gas{trouble}")),
     }
 }

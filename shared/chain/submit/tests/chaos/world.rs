@@ -226,7 +226,7 @@ impl World {
         let input = match self.below(4) {
             0 => Input::Declined { id, attempt },
             1 => Input::Answered { id, answer },
-            2 => Input::Seen { id, asked: 1, found: Some(made_up), known: true, head, settled },
+            2 => Input::LookedUp { id, asked: 1, found: Some(made_up), known: true, head, settled },
             _any => Input::Signature { id, attempt, signature: sign(&by, digest) },
         };
         if matches!(input, Input::Declined { .. }) {
@@ -300,7 +300,7 @@ impl World {
                     Outcome::Reverted { .. } => "reverted",
                     Outcome::Cancelled { .. } => "cancelled",
                     Outcome::Dropped => "dropped",
-                    Outcome::Displaced => "displaced",
+                    Outcome::NonceTaken => "displaced",
                 });
                 if *outcome == Outcome::Dropped {
                     let value = self.outbox.open[id].call.value;

@@ -24,7 +24,7 @@ impl World {
             Action::Quote => Some(self.quote()),
             Action::Sign { id, attempt, digest } => self.sign(id, attempt, digest),
             Action::Send { id, raw } => self.send(id, &raw.bytes),
-            Action::Look { id, hashes } => Some(self.look(id, &hashes)),
+            Action::Lookup { id, hashes } => Some(self.look(id, &hashes)),
         };
         if let Some(input) = input {
             if !self.calm && self.one_in(6) {
@@ -114,7 +114,7 @@ impl World {
         if self.lies_about_blocks() {
             settled = [0, settled + 5, u64::MAX][self.below(3)];
         }
-        Input::Seen { id, asked: hashes.len(), found, known, head, settled }
+        Input::LookedUp { id, asked: hashes.len(), found, known, head, settled }
     }
 }
 

@@ -10,14 +10,14 @@ use crate::call::{Call, Fees};
 use crate::event::{Event, Outcome};
 use crate::fees;
 use crate::input::{Action, Quote, Rules, Step};
-use crate::outbox::{Kind, Outbox, Place, Submission, SubmissionId, Trouble};
+use crate::outbox::{ChainState, Kind, Outbox, Submission, SubmissionId, Trouble};
 use crate::{apply, nonces};
 
 /// Most attempts of one submission: at an eighth more each time, about forty times the first offer.
 const ATTEMPTS_MAX: usize = 32;
 
 /// Decides on a copy of the outbox, so that each decision sees the previous ones.
-pub(crate) fn quoted(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) -> Step {
+pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) -> Step {
     let mut work = Work { outbox: outbox.clone(), at, step: Step::default() };
     work.first_offers(rules, quote);
     work.higher_offers(rules, quote);
@@ -27,7 +27,7 @@ pub(crate) fn quoted(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) -> 
 
 /// Returns whether a submission needs a quote: to raise its offer, or to be replaced by an empty transaction.
 pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
-    if !matches!(one.place, Place::Waiting) || one.unsigned_attempt().is_some() {
+    if !matches!(one.place, ChainState::Pending) || one.unsigned_attempt().is_some() {
         return false;
     }
     let Some(last) = one.attempts.last() else { return false };
@@ -50,7 +50,7 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
 pub(crate) fn is_stuck(one: &Submission, patience_ms: i64, at: Utc) -> bool {
     let first = one.attempts.first();
     let waited = first.is_some_and(|first| has_passed(patience_ms, first.at, at));
-    waited && one.is_signed() && matches!(one.place, Place::Waiting)
+    waited && one.is_signed() && matches!(one.place, ChainState::Pending)
 }
 
 /// Returns whether `ms` milliseconds have passed since `then`. A clock that was set back must not block
@@ -101,7 +101,7 @@ impl Work {
             }
             if let Some((fees, nonce)) = go {
                 self.happens(Event::Reserved { id, nonce });
-                self.authorize(id, Kind::Whole, fees);
+                self.authorize(id, Kind::Call, fees);
             }
         }
     }
@@ -122,16 +122,16 @@ impl Work {
             let Some(one) = self.outbox.open.get(&id) else { continue };
             let Some((_newest, tried, _raw)) = one.newest() else { continue };
             // After an empty transaction, only further empty ones are offered.
-            let nothing = Kind::Nothing { gas_limit: quote.plain_gas };
+            let nothing = Kind::Empty { gas_limit: quote.plain_gas };
             let kind = if one.cancel || one.filler { nothing } else { tried.kind };
             // An empty transaction is cheap, and must be possible even at the operator's own ceiling.
-            let frees = matches!(kind, Kind::Nothing { .. }) || one.filler;
+            let frees = matches!(kind, Kind::Empty { .. }) || one.filler;
             let ceiling = if frees { one.ceiling.max(rules.ceiling) } else { one.ceiling };
             let most = if frees { ATTEMPTS_MAX.saturating_mul(2) } else { ATTEMPTS_MAX };
             // If the ceiling leaves no room to outbid the call, offer the empty transaction at the current
             // price. It is needed most if no node has the call.
             let first_nothing =
-                !matches!(tried.kind, Kind::Nothing { .. }) && matches!(kind, Kind::Nothing { .. });
+                !matches!(tried.kind, Kind::Empty { .. }) && matches!(kind, Kind::Empty { .. });
             let plain = || fees::within(&quote.fee, ceiling).filter(|_fees| first_nothing);
             let more = fees::bump(&tried.fees, &quote.fee, ceiling)
                 .or_else(plain)
@@ -172,7 +172,7 @@ impl Work {
             let call = Call::nothing(self.outbox.key.signer, quote.plain_gas);
             self.happens(Event::Opened { id, call, ceiling, filler: true, until: None });
             self.happens(Event::Reserved { id, nonce });
-            self.authorize(id, Kind::Whole, fees);
+            self.authorize(id, Kind::Call, fees);
         }
     }
 

@@ -5,15 +5,15 @@ use bursar_core::time::Utc;
 use crate::actions::{resend, sign, withdraw};
 use crate::event::{Event, Outcome};
 use crate::input::{Action, Found, Rules, Step};
-use crate::outbox::{Attempt, Included, Kind, Outbox, Place, Submission, SubmissionId};
-use crate::quoted::{has_passed, is_due};
+use crate::on_quote::{has_passed, is_due};
+use crate::outbox::{Attempt, ChainState, Included, Kind, Outbox, Submission, SubmissionId};
 
 /// How long a nonce must be used by none of our transactions before that is believed, in milliseconds. A number
 /// of blocks alone is too short where a chain makes ten per second.
 const DISPLACED_MS: i64 = 60_000;
 
-/// The result of [`Action::Look`].
-pub(crate) struct Look {
+/// The result of [`Action::Lookup`].
+pub(crate) struct LookupResult {
     pub(crate) asked: usize,
     pub(crate) found: Option<Found>,
     pub(crate) known: bool,
@@ -21,7 +21,13 @@ pub(crate) struct Look {
     pub(crate) settled: u64,
 }
 
-pub(crate) fn seen(outbox: &Outbox, rules: &Rules, at: Utc, id: SubmissionId, look: &Look) -> Step {
+pub(crate) fn advance(
+    outbox: &Outbox,
+    rules: &Rules,
+    at: Utc,
+    id: SubmissionId,
+    look: &LookupResult,
+) -> Step {
     let Some(one) = outbox.open.get(&id).filter(|one| one.is_signed()) else {
         return Step::default();
     };
@@ -47,10 +53,10 @@ fn in_block(
     one: &Submission,
     included: Included,
     tried: &Attempt,
-    look: &Look,
+    look: &LookupResult,
 ) -> Step {
     let mut step = Step::default();
-    if one.place != Place::Included(included) {
+    if one.place != ChainState::Included(included) {
         // Never final at first sight: nodes behind one address may differ, and the next lookup shows that.
         step.events.push(Event::Included { id, included });
         return step;
@@ -64,16 +70,22 @@ fn in_block(
     {
         let (hash, block) = (raw.hash, included.block);
         let outcome = match tried.kind {
-            Kind::Nothing { .. } => Outcome::Cancelled { hash, block },
-            Kind::Whole if included.ok => Outcome::Succeeded { hash, block },
-            Kind::Whole => Outcome::Reverted { hash, block },
+            Kind::Empty { .. } => Outcome::Cancelled { hash, block },
+            Kind::Call if included.ok => Outcome::Succeeded { hash, block },
+            Kind::Call => Outcome::Reverted { hash, block },
         };
         step.events.push(Event::Finished { id, outcome });
     }
     step
 }
 
-fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look: &Look) -> Step {
+fn in_no_block(
+    rules: &Rules,
+    at: Utc,
+    id: SubmissionId,
+    one: &Submission,
+    look: &LookupResult,
+) -> Step {
     let mut step = Step::default();
     let signed = one.attempts.iter().filter(|tried| tried.raw.is_some()).count();
     if look.asked != signed {
@@ -84,23 +96,23 @@ fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look:
     match (&one.place, used) {
         // A node may know the count before it knows each transaction, so a second lookup some blocks later must
         // agree. If its head is below that of the first lookup, it replaces the first.
-        (Place::Missed { head: since, at: then }, true) if head >= *since => {
+        (ChainState::Missed { head: since, at: then }, true) if head >= *since => {
             let long = has_passed(DISPLACED_MS, *then, at);
             if long && head.saturating_sub(*since) >= rules.confirmations {
-                step.events.push(Event::Finished { id, outcome: Outcome::Displaced });
+                step.events.push(Event::Finished { id, outcome: Outcome::NonceTaken });
             }
         }
         (_place, true) => step.events.push(Event::Missed { id, head, at }),
         // A lagging node does not know the block yet. Only a node past that block shows that it is gone.
-        (Place::Included(included), false) if head <= included.block => {
+        (ChainState::Included(included), false) if head <= included.block => {
             step.actions.extend(resend(id, one, at));
         }
-        (Place::Included(_) | Place::Missed { .. }, false) => {
-            step.events.push(Event::WaitsAgain { id });
+        (ChainState::Included(_) | ChainState::Missed { .. }, false) => {
+            step.events.push(Event::BackToPending { id });
             step.actions.extend(sign(id, one));
             step.actions.extend(resend(id, one, at));
         }
-        (Place::Waiting, false) => {
+        (ChainState::Pending, false) => {
             let withdrawn = if look.known { None } else { withdraw(id, one, at) };
             if !look.known {
                 step.actions.extend(resend(id, one, at));
