@@ -1,4 +1,4 @@
-//! Runs the operator's commands. Questions to the operator go through the [`Dialogue`](dialogue::Dialogue), never
+//! Runs the operator's commands. Questions to the operator go through the `Dialogue`, never
 //! through a terminal.
 
 mod activity;

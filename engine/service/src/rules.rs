@@ -8,13 +8,13 @@ use bursar_domain::{Command, Decision, Entry, Refusal, State};
 
 /// Rules with a planted mutation.
 pub trait MutatedRules: Send + Sync + fmt::Debug {
-    /// Stands in for [`bursar_domain::decide`].
+    /// Stands in for [`bursar_domain::decide()`].
     ///
     /// # Errors
     /// The command is refused.
     fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal>;
 
-    /// Stands in for [`bursar_domain::apply`].
+    /// Stands in for [`bursar_domain::apply()`].
     fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord>;
 }
 
