@@ -15,7 +15,7 @@ use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim, running};
-use bursar_tui::console::{self, Connector, Ended, Palette, Setup, Theme};
+use bursar_tui::console::{self, Connector, Palette, QueueAtExit, Setup, Theme};
 use bursar_tui::link::Link;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
@@ -50,7 +50,7 @@ async fn attach_or_become(global: &Global, screen: &Screen) -> Result<u8, Fault>
     crate::process::allow_open_files();
     let exit = with_folder(global, screen, folder).await;
     if let Some(log) = log {
-        say(&log);
+        print_line(&log);
     }
     exit
 }
@@ -68,31 +68,31 @@ async fn with_folder(global: &Global, screen: &Screen, folder: DataFolder) -> Re
     match claim(&folder, ENGINE_WAITS)? {
         Instance::Running(file) => {
             let first = Link::connect(&file, Program::Console).await?;
-            let mut signals = Heard::beside(Signals::listen_on_a_terminal()?);
-            let connector = Attached { folder, first: Some(first) };
+            let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
+            let connector = AttachedEngine { folder, first: Some(first) };
             let ended = console::run(connector, setup, signals.next()).await;
-            signals.left();
-            say(&parting(&ended?));
+            signals.terminal_restored();
+            print_line(&exit_line(&ended?));
             Ok(0)
         }
         Instance::Free(_lock) if screen.observe => Err(Fault::new(Code::EngineDown)),
-        Instance::Free(lock) => own(global, folder, lock, setup).await,
+        Instance::Free(lock) => run_own_engine(global, folder, lock, setup).await,
     }
 }
 
 /// Runs an engine that stops when its console ends.
-async fn own(
+async fn run_own_engine(
     global: &Global,
     folder: DataFolder,
     lock: InstanceLock,
     setup: Setup,
 ) -> Result<u8, Fault> {
-    let mut signals = Heard::beside(Signals::listen_on_a_terminal()?);
+    let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
     let password = crate::engine_command::password(global.password()).await?;
     let settings = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
     let engine = Engine::open(settings).await?;
-    let ended = live(&engine, password, setup, &mut signals).await;
-    signals.left();
+    let ended = run_console(&engine, password, setup, &mut signals).await;
+    signals.terminal_restored();
     // A second signal skips the orderly stop: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
@@ -100,7 +100,7 @@ async fn own(
     }
     let ended = ended?;
     let waiting = ended.waiting.unwrap_or(0);
-    say(&match waiting {
+    print_line(&match waiting {
         0 => "The engine has stopped: agents are refused until it runs again.".to_owned(),
         waiting => format!(
             "The engine has stopped: agents are refused until it runs again. {waiting} waiting, and can \
@@ -110,47 +110,47 @@ async fn own(
     Ok(0)
 }
 
-async fn live(
+async fn run_console(
     engine: &Engine,
     password: Option<secrecy::SecretString>,
     setup: Setup,
-    signals: &mut Heard,
-) -> Result<Ended, Fault> {
-    crate::engine_command::let_in(engine, password).await?;
+    signals: &mut SignalRelay,
+) -> Result<QueueAtExit, Fault> {
+    crate::engine_command::unlock_and_serve(engine, password).await?;
     if engine.autostart() {
         // The console is useful without a server: it shows that none is running and how to start it.
         let _port_taken = engine.start_server().await;
     }
     let setup = Setup { owner: true, ..setup };
-    console::run(Inside(engine), setup, signals.next()).await
+    console::run(InProcess(engine), setup, signals.next()).await
 }
 
-/// How long a console may take to exit after a signal.
+/// How long a console may take to restore the terminal after a signal.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Receives signals in a separate task. A console that is blocked on its terminal cannot receive any.
-struct Heard {
+/// Receives signals in a separate task, because a console that is blocked on its terminal cannot.
+struct SignalRelay {
     signals: mpsc::UnboundedReceiver<Signal>,
-    left: Arc<AtomicBool>,
+    terminal_restored: Arc<AtomicBool>,
 }
 
-impl Heard {
-    fn beside(mut signals: Signals) -> Self {
-        let (tell, heard) = mpsc::unbounded_channel();
-        let left = Arc::new(AtomicBool::new(false));
-        let has_left = Arc::clone(&left);
+impl SignalRelay {
+    fn spawn(mut signals: Signals) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let terminal_restored = Arc::new(AtomicBool::new(false));
+        let is_restored = Arc::clone(&terminal_restored);
         tokio::spawn(async move {
             loop {
                 let signal = signals.next().await;
-                let _gone = tell.send(signal);
+                let _gone = sender.send(signal);
                 tokio::time::sleep(GRACE).await;
-                if !has_left.load(Ordering::SeqCst) {
+                if !is_restored.load(Ordering::SeqCst) {
                     // Answered requests are already on disk.
                     std::process::exit(i32::from(signal.exit()));
                 }
             }
         });
-        Self { signals: heard, left }
+        Self { signals: receiver, terminal_restored }
     }
 
     async fn next(&mut self) {
@@ -158,8 +158,8 @@ impl Heard {
     }
 
     /// Records that the terminal is restored. From here on the process may take longer than [`GRACE`].
-    fn left(&self) {
-        self.left.store(true, Ordering::SeqCst);
+    fn terminal_restored(&self) {
+        self.terminal_restored.store(true, Ordering::SeqCst);
     }
 }
 
@@ -174,8 +174,8 @@ fn folder_option(global: &Global) -> String {
     quoted.map_or_else(|_nul| String::new(), |folder| format!("--data {folder}"))
 }
 
-/// Returns the closing line, which states what continues without this console.
-fn parting(ended: &Ended) -> String {
+/// Returns the last line, which states what continues without this console.
+fn exit_line(ended: &QueueAtExit) -> String {
     match (ended.waiting, ended.next_ms) {
         (None, _) => "Left the console. The engine could not be reached.".to_owned(),
         (Some(waiting @ 1..), Some(next)) => format!(
@@ -189,7 +189,7 @@ fn parting(ended: &Ended) -> String {
     }
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     let _closed = writeln!(io::stdout(), "{line}");
 }
 
@@ -216,13 +216,13 @@ fn locale_is_utf8() -> bool {
     })
 }
 
-/// An engine behind its socket. Reconnects to a new engine on the same folder.
-struct Attached {
+/// Connects the console to the folder's engine by its socket, also after that engine was restarted.
+struct AttachedEngine {
     folder: DataFolder,
     first: Option<Link>,
 }
 
-impl Connector for Attached {
+impl Connector for AttachedEngine {
     async fn connect(&mut self) -> Result<Link, Fault> {
         if let Some(first) = self.first.take() {
             return Ok(first);
@@ -232,10 +232,10 @@ impl Connector for Attached {
     }
 }
 
-/// The engine in this process.
-struct Inside<'a>(&'a Engine);
+/// Connects the console to the engine in this process.
+struct InProcess<'a>(&'a Engine);
 
-impl Connector for Inside<'_> {
+impl Connector for InProcess<'_> {
     async fn connect(&mut self) -> Result<Link, Fault> {
         Ok(Link::over(self.0.connect()?))
     }

@@ -50,7 +50,7 @@ async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Faul
             Ok(server) => {
                 announce(server, global.json);
                 if engine.wallet_exists() && !engine.vault().is_unlocked() {
-                    tell("The wallet is locked, so nothing is paid: open it with `bursar wallet open`.");
+                    print_err("The wallet is locked, so nothing is paid: open it with `bursar wallet open`.");
                 }
                 Ok(signals.next().await)
             }
@@ -74,7 +74,10 @@ async fn open(folder: DataFolder, lock: InstanceLock, args: &EngineArgs) -> Resu
 
 /// Records the start, unlocks the wallet, and then accepts control connections. Without a password or a wallet
 /// there is nothing to unlock.
-pub(crate) async fn let_in(engine: &Engine, password: Option<SecretString>) -> Result<(), Fault> {
+pub(crate) async fn unlock_and_serve(
+    engine: &Engine,
+    password: Option<SecretString>,
+) -> Result<(), Fault> {
     engine.note_started().await;
     if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
         engine.unlock(password).await?;
@@ -88,9 +91,9 @@ async fn start(
     args: &EngineArgs,
 ) -> Result<Option<SocketAddr>, Fault> {
     if password.is_some() && !engine.wallet_exists() {
-        tell("There is no wallet yet, so the given password is not used.");
+        print_err("There is no wallet yet, so the given password is not used.");
     }
-    let_in(engine, password).await?;
+    unlock_and_serve(engine, password).await?;
     // `--listen` asks for a server, whatever the autostart setting is.
     let wanted = !args.no_server && (args.listen.is_some() || engine.autostart());
     if wanted { engine.start_server().await.map(Some) } else { Ok(None) }
@@ -117,13 +120,13 @@ fn announce(server: Option<SocketAddr>, json: bool) {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     if json {
         let data = serde_json::json!({ "url": url });
-        let _nobody_waits = oneshot::succeed("engine", &data, &mut out, &mut err);
+        let _reader_gone = oneshot::succeed("engine", &data, &mut out, &mut err);
         return;
     }
     let line = url.map_or("READY\n".to_owned(), |url| format!("READY {url}\n"));
-    let _nobody_waits = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+    let _reader_gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
-fn tell(message: &str) {
+fn print_err(message: &str) {
     let _closed = writeln!(io::stderr(), "bursar: {message}");
 }

@@ -1,10 +1,10 @@
 //! `bursar`: runs one command, the console, or the engine in the foreground. Composes engine and client; decides
 //! nothing.
 
-mod alone;
 mod cli;
 mod companion;
 mod console;
+mod embedded_engine;
 mod engine_command;
 mod failure;
 mod panics;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
             in_runtime("console", &global, console::run(&global, &screen))
         }
         Ok(Cli { global, command: None, .. }) if !io::stdin().is_terminal() => piped(&global),
-        Ok(Cli { global, command: None, .. }) => usage::nothing_asked(&global),
+        Ok(Cli { global, command: None, .. }) => usage::no_command(&global),
         Err(error) => usage::parse_error(&error, &arguments),
     })
 }
@@ -76,7 +76,7 @@ fn piped(global: &Global) -> u8 {
         }
         exit = Some(ended);
     }
-    exit.unwrap_or_else(|| usage::nothing_asked(global))
+    exit.unwrap_or_else(|| usage::no_command(global))
 }
 
 fn dispatch(global: &Global, command: Command) -> u8 {

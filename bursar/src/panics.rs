@@ -36,18 +36,18 @@ fn is_of_the_store(panic: &PanicHookInfo<'_>) -> bool {
 }
 
 fn message(panic: &PanicHookInfo<'_>, store: bool) -> String {
-    let place = panic
+    let location = panic
         .location()
         .map_or_else(|| "an unknown place".to_owned(), |at| format!("{}:{}", at.file(), at.line()));
     let folder = FOLDER.get().map(|folder| folder.join("journal.redb"));
     match folder.filter(|_known| store) {
         Some(journal) => format!(
-            "bursar: the journal {} is damaged (at {place}). `bursar wallet restore <file>` restores a backup; \
+            "bursar: the journal {} is damaged (at {location}). `bursar wallet restore <file>` restores a backup; \
              without one, move the journal away and run `bursar wallet recover <name>`.",
             journal.display()
         ),
         None => format!(
-            "bursar: stopped by a bug at {place}. No answered request is lost: start it again, and report \
+            "bursar: stopped by a bug at {location}. No answered request is lost: start it again, and report \
              this line."
         ),
     }

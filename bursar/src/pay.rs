@@ -2,11 +2,11 @@
 //! wallet's agent server and signs at most one payment per command. The response body streams to standard output;
 //! messages go to standard error.
 
-mod account;
 mod agent;
 mod offer;
 mod purchase;
 mod receipt;
+mod record;
 mod request;
 mod sink;
 mod wallet;
@@ -19,7 +19,7 @@ use bursar_tui::oneshot::{self, Failure};
 
 use crate::cli::{Global, PayArgs};
 use agent::Agent;
-use offer::Most;
+use offer::PriceLimit;
 use purchase::Purchase;
 use request::Request;
 use wallet::Wallet;
@@ -37,17 +37,17 @@ pub(crate) async fn run(global: &Global, args: &PayArgs) -> u8 {
         Ok(purchase) => purchase,
         Err(failure) => return crate::failure::failed(COMMAND, global, failure),
     };
-    // cancel-safe: the account says how far it came.
+    // cancel-safe: the record shows how far the purchase came.
     let ended = tokio::select! {
-        ended = purchase.make() => Some(ended),
+        ended = purchase.run() => Some(ended),
         () = &mut interrupt => None,
     };
     let failure = match ended {
         Some(ended) => ended.err(),
-        None => Some(purchase.account.interrupted()),
+        None => Some(purchase.record.interrupted()),
     };
     let failure = failure.map(Failure::from);
-    let (data, warnings) = (purchase.account.data(&purchase.sink), &purchase.account.warnings);
+    let (data, warnings) = (purchase.record.data(&purchase.sink), &purchase.record.warnings);
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let streams: (&mut dyn io::Write, &mut dyn io::Write) = (&mut out, &mut err);
     let options = global.options();
@@ -57,12 +57,13 @@ pub(crate) async fn run(global: &Global, args: &PayArgs) -> u8 {
 /// Checks everything that can be wrong before anything is sent.
 async fn prepare(global: &Global, args: &PayArgs) -> Result<Purchase, Failure> {
     if global.data.is_some() {
-        let message = "``bursar pay` does not use --data: to send a body, use -d or --body.";
+        let message = "`bursar pay` does not use --data: to send a body, use -d or --body.";
         return Err(Fault::because(Code::BadInput, message).into());
     }
     let wallet = Wallet::of(Agent::from_environment(|name| std::env::var_os(name))?)?;
-    let most = args.max.as_deref().map(Most::parse).transpose();
-    let most = most.map_err(|error| Fault::because(Code::BadInput, format!("--max: {error}.")))?;
+    let limit = args.max.as_deref().map(PriceLimit::parse).transpose();
+    let limit =
+        limit.map_err(|error| Fault::because(Code::BadInput, format!("--max: {error}.")))?;
     let request = Request::read(args).await?;
-    Ok(Purchase::new(request, wallet, most, global, args)?)
+    Ok(Purchase::new(request, wallet, limit, global, args)?)
 }

@@ -9,7 +9,7 @@ use bursar_engine::redact::Redacting;
 use tracing_subscriber::EnvFilter;
 
 /// The environment variable that selects log lines.
-const CHOICE: &str = "BURSAR_LOG";
+const LOG_VARIABLE: &str = "BURSAR_LOG";
 /// The file in the data folder for a console's log lines.
 const CONSOLE_LOG: &str = "console.log";
 
@@ -62,7 +62,8 @@ pub(crate) fn restrict_access() {}
 
 /// Writes log lines to standard error, with secrets redacted. `BURSAR_LOG` selects them, or else `default`.
 pub(crate) fn log_to_stderr(default: &str) {
-    let filter = EnvFilter::try_from_env(CHOICE).unwrap_or_else(|_unset| EnvFilter::new(default));
+    let filter =
+        EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_unset| EnvFilter::new(default));
     let writer = || Redacting(std::io::stderr());
     // A piped session calls this for each of its commands.
     let _set_already =
@@ -73,7 +74,7 @@ pub(crate) fn log_to_stderr(default: &str) {
 /// folder, or to standard error if that is redirected. Returns the line to print once the terminal is restored, or
 /// `None` if no log was requested or standard error is redirected.
 pub(crate) fn console_log(folder: &Path) -> Option<String> {
-    std::env::var_os(CHOICE).filter(|choice| !choice.is_empty())?;
+    std::env::var_os(LOG_VARIABLE).filter(|choice| !choice.is_empty())?;
     if !io::stderr().is_terminal() {
         log_to_stderr("off");
         return None;
@@ -89,7 +90,8 @@ pub(crate) fn console_log(folder: &Path) -> Option<String> {
 
 fn log_to_file(path: &Path) -> io::Result<()> {
     let file: Arc<File> = Arc::new(open_for_its_owner(path)?);
-    let filter = EnvFilter::try_from_env(CHOICE).unwrap_or_else(|_wrong| EnvFilter::new("off"));
+    let filter =
+        EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_wrong| EnvFilter::new("off"));
     let writer = move || Redacting(Arc::clone(&file));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(writer).init();
     Ok(())

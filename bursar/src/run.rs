@@ -13,13 +13,13 @@ use bursar_engine::service::instance::{COMMAND_WAITS, Instance, InstanceLock, cl
 use bursar_tui::link::Link;
 use bursar_tui::oneshot::{self, Options, Streams};
 
-use crate::alone::{self, Answers};
 use crate::cli::Global;
+use crate::embedded_engine::{self, AnswerSources};
 
 pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
     let command = order.name();
     if order == Order::Doctor {
-        return examine(global, order).await;
+        return run_doctor(global, order).await;
     }
     match attach_or_become(global, order).await {
         Ok(exit) => exit,
@@ -28,8 +28,8 @@ pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
 }
 
 /// Runs `doctor`, even if no engine can be reached or started. Creates nothing that does not exist.
-async fn examine(global: &Global, order: Order) -> u8 {
-    let path = match DataFolder::place(global.data.clone()) {
+async fn run_doctor(global: &Global, order: Order) -> u8 {
+    let path = match DataFolder::locate(global.data.clone()) {
         Ok(path) => path,
         Err(fault) => return crate::failure::failed(order.name(), global, fault),
     };
@@ -46,7 +46,7 @@ async fn examine(global: &Global, order: Order) -> u8 {
     };
     let answer = doctor::without_engine(&path, fault.as_ref());
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    oneshot::tell(command, answer, &global.options(), &mut out, &mut err)
+    oneshot::finish_without_engine(command, answer, &global.options(), &mut out, &mut err)
 }
 
 /// Returns a fault only if there is no session; a session reports its own faults.
@@ -74,7 +74,8 @@ async fn become_engine(
 ) -> Result<u8, Fault> {
     let (near, far) = tokio::net::UnixStream::pair()
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    let serving = tokio::spawn(alone::serve(far, folder, lock, Answers::of(options)));
+    let serving =
+        tokio::spawn(embedded_engine::serve(far, folder, lock, AnswerSources::of(options)));
     let exit = session(Link::over(near), order, options).await;
     // The task ends after the session closes its side of the stream and the engine has stopped.
     let _panicked = serving.await;

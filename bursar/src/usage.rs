@@ -36,7 +36,7 @@ pub(crate) fn reject_console_options(global: &Global) -> u8 {
 }
 
 /// Handles `bursar` alone where there is no terminal for the console.
-pub(crate) fn nothing_asked(global: &Global) -> u8 {
+pub(crate) fn no_command(global: &Global) -> u8 {
     if global.json {
         let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");
         return envelope(fault);
@@ -50,7 +50,7 @@ pub(crate) fn nothing_asked(global: &Global) -> u8 {
 pub(crate) fn parse_error(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && wants_json(arguments) {
-        return envelope(Fault::because(Code::BadInput, words(error)));
+        return envelope(Fault::because(Code::BadInput, plain_message(error)));
     }
     let _closed = error.print();
     if asked { 0 } else { Code::BadInput.exit() }
@@ -66,7 +66,7 @@ fn wants_json(arguments: &[OsString]) -> bool {
 }
 
 /// Returns clap's message without colour and label. The envelope makes the label redundant.
-fn words(error: &clap::Error) -> String {
+fn plain_message(error: &clap::Error) -> String {
     let text = error.render().to_string();
     text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use sha2::Sha256;
 use wallet::Wallet;
 
-pub use wallet::Patience;
+pub use wallet::RetryPolicy;
 
 /// Interval between two polls of a held request.
 const POLL: Duration = Duration::from_millis(300);
@@ -29,7 +29,7 @@ pub struct Agent {
 
 /// The result of paying for a resource.
 #[derive(Debug, Clone)]
-pub struct Paid {
+pub struct Purchase {
     /// The status of the merchant's last answer.
     pub status: u16,
     pub body: Value,
@@ -41,26 +41,26 @@ pub struct Paid {
 
 /// A resource to buy.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct PurchaseRequest<'a> {
     pub url: &'a str,
     /// JSON to post; `None` means a GET request.
     pub body: Option<&'a str>,
 }
 
-impl<'a> From<&'a str> for Wanted<'a> {
+impl<'a> From<&'a str> for PurchaseRequest<'a> {
     fn from(url: &'a str) -> Self {
         Self { url, body: None }
     }
 }
 
-impl<'a> From<&'a String> for Wanted<'a> {
+impl<'a> From<&'a String> for PurchaseRequest<'a> {
     fn from(url: &'a String) -> Self {
         Self { url, body: None }
     }
 }
 
-impl Wanted<'_> {
-    fn request(&self, client: &reqwest::Client) -> reqwest::RequestBuilder {
+impl PurchaseRequest<'_> {
+    fn to_http(self, client: &reqwest::Client) -> reqwest::RequestBuilder {
         match self.body {
             None => client.get(self.url),
             Some(body) => client
@@ -93,8 +93,8 @@ impl Agent {
         let mut message = fields.clone();
         message.insert("agent_id".into(), json!(self.id));
         message.insert("timestamp".into(), json!(timestamp));
-        // The default map of serde_json is sorted.
-        let text = ascii(&Value::Object(message).to_string());
+        // The default map of `serde_json` is sorted.
+        let text = escape_non_ascii(&Value::Object(message).to_string());
         let key = self.token.strip_prefix("AT_").and_then(|digits| hex::decode(digits).ok());
         let digest = Hmac::<Sha256>::new_from_slice(&key.unwrap_or_default())
             .map(|mac| hex::encode(mac.chain_update(text).finalize().into_bytes()));
@@ -112,7 +112,7 @@ impl Agent {
     }
 
     /// Returns a `/sign` body for version 1 of x402, whose offer is an object.
-    pub fn ask_data(&self, timestamp: i64, offer: &Value, request_url: Option<&str>) -> Value {
+    pub fn ask_v1(&self, timestamp: i64, offer: &Value, request_url: Option<&str>) -> Value {
         let mut fields = Map::new();
         fields.insert("x402_data".into(), offer.clone());
         if let Some(url) = request_url {
@@ -123,9 +123,10 @@ impl Agent {
 
     /// Returns a `/callback` body: flat, although its signed message nests the three fields.
     pub fn report(&self, timestamp: i64, id: &str, event: &str, tx_hash: Option<&str>) -> Value {
-        let told = json!({ "transaction_id": id, "event": event, "tx_hash": tx_hash });
-        let signature = self.sign(timestamp, &Map::from_iter([("callback".into(), told.clone())]));
-        let mut body = told;
+        let fields = json!({ "transaction_id": id, "event": event, "tx_hash": tx_hash });
+        let signature =
+            self.sign(timestamp, &Map::from_iter([("callback".into(), fields.clone())]));
+        let mut body = fields;
         body["agent_id"] = json!(self.id);
         body["signature"] = json!(signature);
         body
@@ -150,21 +151,21 @@ impl Agent {
     }
 
     /// Requests a resource, pays for it through the wallet at `wallet`, and requests it again. `tell` receives
-    /// a message for each step. `patience` bounds the wait for a wallet that does not answer.
+    /// a message for each step. `retry` bounds the wait for a wallet that does not answer.
     ///
     /// # Errors
     /// The seller asked for no payment, the wallet refused, or one of them did not answer.
     pub async fn buy(
         &self,
         wallet: &str,
-        wanted: impl Into<Wanted<'_>>,
-        patience: Patience,
+        request: impl Into<PurchaseRequest<'_>>,
+        retry: RetryPolicy,
         tell: &(dyn Fn(&str) + Sync),
-    ) -> anyhow::Result<Paid> {
+    ) -> anyhow::Result<Purchase> {
         let client = reqwest::Client::builder().no_proxy().build()?;
-        let wanted = wanted.into();
-        let url = wanted.url;
-        let first = wanted.request(&client).send().await?;
+        let request = request.into();
+        let url = request.url;
+        let first = request.to_http(&client).send().await?;
         if first.status() != 402 {
             bail!("{url} answered {} and does not ask for a payment", first.status());
         }
@@ -175,7 +176,7 @@ impl Agent {
         let now = jiff::Timestamp::now().as_second();
         let body = self.ask(now, &header, Some(url));
         let mut wallet =
-            Wallet { client: client.clone(), url: wallet, patience, tell, was_away: false };
+            Wallet { client: client.clone(), url: wallet, retry, tell, was_away: false };
         let mut answer = wallet.call("/sign", Some(&body)).await?;
         let waited = answer.1["status"] == "pending";
         if waited {
@@ -191,27 +192,27 @@ impl Agent {
             bail!("the wallet refused: {}", answer.1);
         };
         tell("the wallet signed: repeating the request with the payment");
-        let paid = wanted.request(&client).header(name, value).send().await?;
+        let paid = request.to_http(&client).header(name, value).send().await?;
         let status = paid.status().as_u16();
-        let receipt = paid.headers().get("payment-response").and_then(read_receipt);
-        Ok(Paid { status, body: paid.json().await.unwrap_or(Value::Null), waited, receipt })
+        let receipt = paid.headers().get("payment-response").and_then(decode_receipt);
+        Ok(Purchase { status, body: paid.json().await.unwrap_or(Value::Null), waited, receipt })
     }
 }
 
-/// Decodes base64 JSON.
-fn read_receipt(header: &reqwest::header::HeaderValue) -> Option<Value> {
+/// Decodes a receipt header: base64 JSON.
+fn decode_receipt(header: &reqwest::header::HeaderValue) -> Option<Value> {
     let text = base64::engine::general_purpose::STANDARD.decode(header.as_bytes()).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
 /// Escapes every non-ASCII character of a JSON text.
-fn ascii(text: &str) -> String {
+fn escape_non_ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '\0'..='~' => escaped.push(letter),
-            _beyond => {
-                for unit in letter.encode_utf16(&mut [0; 2]) {
+    for character in text.chars() {
+        match character {
+            '\0'..='~' => escaped.push(character),
+            _non_ascii => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
                     escaped.push_str(&format!("\\u{unit:04x}"));
                 }
             }

@@ -18,12 +18,12 @@ use bursar_tui::link::Link;
 use serde_json::Value;
 use tokio::process::Child;
 
-use crate::market::{Market, SELLER, Ware};
+use crate::market::{Market, Product, SELLER};
 use crate::roles::CHAIN;
 use crate::stage::{Actor, password, role, say, step, wait_for_key};
 
 /// The initial balance of the agent's address, in smallest units: 20 dollars.
-const PURSE: u128 = 20_000_000;
+const INITIAL_BALANCE: u128 = 20_000_000;
 
 /// Runs the whole demonstration.
 pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
@@ -45,34 +45,34 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let control = fs::read_to_string(data.join("control.json"))?;
     let control: ControlFile = serde_json::from_str(&control)?;
     let password = password()?;
-    let mut operator = Operator::at(Link::connect(&control, Program::Command).await?, &password);
+    let mut operator = Operator::new(Link::connect(&control, Program::Command).await?, &password);
 
     step(3, "You, the operator: a wallet, an address, a policy, an agent")?;
-    let paying = furnish(&mut operator).await?;
-    let agent = hire(&mut operator).await?;
+    let paying = set_up_wallet(&mut operator).await?;
+    let agent = add_agent(&mut operator).await?;
 
     step(4, "A seller: a model sold by x402, and a facilitator that settles the payments")?;
     let market = match &chain {
         Some(chain) => {
-            chain.mint(paying, PURSE).await?;
+            chain.mint(paying, INITIAL_BALANCE).await?;
             Market::open(chain, folder.path()).await?
         }
         None => Market::without_chain().await?,
     };
-    balances(chain.as_ref(), paying).await?;
+    print_balances(chain.as_ref(), paying).await?;
 
     let title = &market.small.title;
     step(5, &format!("The agent buys {title}"))?;
     say("  below 0.50 the policy signs without asking you:")?;
     let bought = buy(&agent, &engine.url, &market.small)?;
-    told(bought.wait_with_output().await?.stdout)?;
-    balances(chain.as_ref(), paying).await?;
+    print_result(bought.wait_with_output().await?.stdout)?;
+    print_balances(chain.as_ref(), paying).await?;
 
     let title = &market.large.title;
     step(6, &format!("The agent buys {title}"))?;
     say("  from 0.50 on it is held for your approval:")?;
     let bought = buy(&agent, &engine.url, &market.large)?;
-    let request = held(&mut operator).await?;
+    let request = wait_for_held_request(&mut operator).await?;
     say("")?;
     for line in request.card.as_ref().map(|card| card.lines()).unwrap_or_default() {
         say(&format!("    {line}"))?;
@@ -85,10 +85,10 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     }
     let digest = request.card.map(|card| card.digest).unwrap_or_default();
     must(&mut operator, &format!("approve {} --yes --card {digest}", request.id)).await?;
-    told(bought.wait_with_output().await?.stdout)?;
+    print_result(bought.wait_with_output().await?.stdout)?;
 
     step(7, "What is left")?;
-    curtain(&mut operator, chain.as_ref(), paying).await?;
+    print_summary(&mut operator, chain.as_ref(), paying).await?;
     market.close().await?;
     engine.end().await?;
     say("\nThat was the whole loop. For your own wallet, run `bursar wallet create main` and see \
@@ -120,7 +120,7 @@ async fn local_chain() -> anyhow::Result<Option<Devnet>> {
 }
 
 /// Creates wallet, seed, address and policy; returns the address.
-async fn furnish(operator: &mut Operator) -> anyhow::Result<Address> {
+async fn set_up_wallet(operator: &mut Operator) -> anyhow::Result<Address> {
     must(operator, "wallet create demo").await?;
     must(operator, "seed create").await?;
     say("  bursar wallet create demo; bursar seed create")?;
@@ -141,7 +141,8 @@ struct Credentials {
     token: String,
 }
 
-async fn hire(operator: &mut Operator) -> anyhow::Result<Credentials> {
+/// Registers and commissions the agent.
+async fn add_agent(operator: &mut Operator) -> anyhow::Result<Credentials> {
     let made = operator.run("agent register reader --auth hmac").await?;
     let Answer::Credentials(given) = made.reply.result? else { bail!("no agent was made") };
     let token = made.secret.context("no token was shown")?;
@@ -153,10 +154,10 @@ async fn hire(operator: &mut Operator) -> anyhow::Result<Credentials> {
     Ok(Credentials { id: given.agent_id, token })
 }
 
-/// Starts the agent.
-fn buy(agent: &Credentials, wallet: &str, ware: &Ware) -> anyhow::Result<Child> {
-    let mut arguments = vec!["agent", ware.url.as_str()];
-    if let Some(body) = &ware.body {
+/// Starts the agent, which buys the product.
+fn buy(agent: &Credentials, wallet: &str, product: &Product) -> anyhow::Result<Child> {
+    let mut arguments = vec!["agent", product.url.as_str()];
+    if let Some(body) = &product.body {
         arguments.extend(["--body", body]);
     }
     let mut command = role(&arguments)?;
@@ -170,7 +171,7 @@ fn buy(agent: &Credentials, wallet: &str, ware: &Ware) -> anyhow::Result<Child> 
 }
 
 /// Prints the agent's result.
-fn told(stdout: Vec<u8>) -> anyhow::Result<()> {
+fn print_result(stdout: Vec<u8>) -> anyhow::Result<()> {
     let line = String::from_utf8(stdout)?;
     let answer: Value = serde_json::from_str(line.trim())
         .map_err(|_silent| anyhow!("the agent could not pay; see its output above"))?;
@@ -185,7 +186,7 @@ fn told(stdout: Vec<u8>) -> anyhow::Result<()> {
 }
 
 /// Waits until the request is held for approval.
-async fn held(operator: &mut Operator) -> anyhow::Result<RequestAnswer> {
+async fn wait_for_held_request(operator: &mut Operator) -> anyhow::Result<RequestAnswer> {
     for _try in 0..200 {
         if let Answer::Requests { requests } = must(operator, "requests").await?
             && let Some(first) = requests.into_iter().next()
@@ -197,7 +198,8 @@ async fn held(operator: &mut Operator) -> anyhow::Result<RequestAnswer> {
     bail!("the agent's request did not arrive")
 }
 
-async fn curtain(
+/// Prints what the agent spent, the balances and the audit of the journal.
+async fn print_summary(
     operator: &mut Operator,
     chain: Option<&Devnet>,
     paying: Address,
@@ -209,19 +211,19 @@ async fn curtain(
         let limit = agent.daily_limit.unwrap_or_default();
         say(&format!("  agent {}: spent {} of {limit} USD today", agent.name, agent.spent_today))?;
     }
-    balances(chain, paying).await?;
+    print_balances(chain, paying).await?;
     let Answer::Audit(audit) = must(operator, "audit verify").await? else { bail!("no audit") };
     say(&format!("  journal: {} entries, chain and seal intact", audit.entries))
 }
 
 /// Prints the balances on the chain.
-async fn balances(chain: Option<&Devnet>, paying: Address) -> anyhow::Result<()> {
+async fn print_balances(chain: Option<&Devnet>, paying: Address) -> anyhow::Result<()> {
     let Some(chain) = chain else { return Ok(()) };
     let (agent, seller) = (chain.balance_of(paying).await?, chain.balance_of(SELLER).await?);
     say(&format!(
         "  on the chain: the agent's address has {}, the seller {}",
-        shown(Atoms(agent)),
-        shown(Atoms(seller))
+        format_amount(Atoms(agent)),
+        format_amount(Atoms(seller))
     ))
 }
 
@@ -229,7 +231,7 @@ async fn must(operator: &mut Operator, line: &str) -> anyhow::Result<Answer> {
     operator.run(line).await?.reply.result.map_err(|fault| anyhow!("{line}: {fault}"))
 }
 
-fn shown(atoms: Atoms) -> String {
+fn format_amount(atoms: Atoms) -> String {
     let coin = by_chain(CHAIN).map(|network| network.stablecoin);
     let (decimals, symbol) = coin.map_or((0, ""), |coin| (coin.decimals, coin.symbol));
     format!("{} {symbol}", TokenAmount { atoms, decimals })

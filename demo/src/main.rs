@@ -24,7 +24,7 @@ struct Cli {
     role: Option<Role>,
 }
 
-/// What the program is when the director starts it again.
+/// The role in which the director starts the program again.
 #[derive(Debug, Subcommand)]
 enum Role {
     #[command(hide = true)]

@@ -21,7 +21,7 @@ const PRICE: &str = "0.05";
 
 /// A resource with a price.
 #[derive(Debug)]
-pub(crate) struct Ware {
+pub(crate) struct Product {
     pub(crate) url: String,
     /// The JSON to post.
     pub(crate) body: Option<String>,
@@ -34,14 +34,14 @@ pub(crate) struct Ware {
 pub(crate) struct Market {
     /// In the order in which they are stopped.
     actors: Vec<Actor>,
-    pub(crate) small: Ware,
-    pub(crate) large: Ware,
+    pub(crate) small: Product,
+    pub(crate) large: Product,
 }
 
 impl Market {
     /// Sells the model on this chain.
     pub(crate) async fn open(chain: &Devnet, folder: &Path) -> anyhow::Result<Self> {
-        let facilitator = settle_on(chain, folder).await?;
+        let facilitator = start_facilitator(chain, folder).await?;
         say(&format!(
             "  bursar-facilitator   {:<28}  verifies, settles, pays gas",
             facilitator.url
@@ -49,8 +49,8 @@ impl Market {
         let home = folder.join("proxy");
         fs::create_dir(&home)?;
         let key = home.join("key");
-        write_closed(&key, &password()?)?;
-        let model = Actor::start(&["model", text(&key)?]).await?;
+        write_private(&key, &password()?)?;
+        let model = Actor::start(&["model", path_text(&key)?]).await?;
         say(&format!("  the model's own API  {:<28}  needs an API key", model.url))?;
         let settings = home.join("proxy.toml");
         fs::write(
@@ -64,15 +64,15 @@ impl Market {
                 chain.url()
             ),
         )?;
-        let proxy = Actor::start(&["proxy", text(&settings)?]).await?;
+        let proxy = Actor::start(&["proxy", path_text(&settings)?]).await?;
         say(&format!(
             "  bursar-proxy         {:<28}  sells it for {PRICE} USD per 1000 tokens",
             proxy.url
         ))?;
         let url = format!("{}/v1/chat/completions", proxy.url);
-        let chat = |question: &str, tokens: u32| Ware {
+        let chat = |question: &str, tokens: u32| Product {
             url: url.clone(),
-            body: Some(asks(question, tokens).to_string()),
+            body: Some(chat_request(question, tokens).to_string()),
             title: format!("{question:?}, answered in {tokens} tokens at most"),
         };
         let small = chat("What is x402, in one sentence?", 120);
@@ -84,12 +84,12 @@ impl Market {
     pub(crate) async fn without_chain() -> anyhow::Result<Self> {
         let merchant = Actor::start(&["merchant", &SELLER.to_string()]).await?;
         say(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
-        let ware = |path: &str| Ware {
+        let product = |path: &str| Product {
             url: format!("{}{path}", merchant.url),
             body: None,
             title: format!("what is at {path}"),
         };
-        let (small, large) = (ware("/small"), ware("/large"));
+        let (small, large) = (product("/small"), product("/large"));
         Ok(Self { actors: vec![merchant], small, large })
     }
 
@@ -101,18 +101,18 @@ impl Market {
     }
 }
 
-fn asks(question: &str, tokens: u32) -> Value {
+fn chat_request(question: &str, tokens: u32) -> Value {
     json!({
         "model": NAME, "max_tokens": tokens, "messages": [{ "role": "user", "content": question }],
     })
 }
 
 /// Starts a facilitator on the chain, with a new key that has native coin for gas.
-async fn settle_on(chain: &Devnet, folder: &Path) -> anyhow::Result<Actor> {
+async fn start_facilitator(chain: &Devnet, folder: &Path) -> anyhow::Result<Actor> {
     let folder = folder.join("facilitator");
     fs::create_dir(&folder)?;
     let (key, secret) = (folder.join("gas.json"), folder.join("password"));
-    write_closed(&secret, &password()?)?;
+    write_private(&secret, &password()?)?;
     let signer = tokio::task::spawn_blocking({
         let (key, secret) = (key.clone(), secret.clone());
         move || SigningKey::create_keystore_by_file(&key, &secret)
@@ -126,15 +126,15 @@ async fn settle_on(chain: &Devnet, folder: &Path) -> anyhow::Result<Actor> {
         chain.url()
     );
     fs::write(&settings, lines)?;
-    Actor::start(&["facilitator", text(&settings)?]).await
+    Actor::start(&["facilitator", path_text(&settings)?]).await
 }
 
-fn text(path: &Path) -> anyhow::Result<&str> {
+fn path_text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("the folder's name is no text")
 }
 
 /// Creates a file that only its owner may read.
-fn write_closed(file: &Path, text: &str) -> anyhow::Result<()> {
+fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt;
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;

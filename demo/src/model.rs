@@ -61,50 +61,51 @@ fn is_known(key: &str, headers: &HeaderMap) -> bool {
     headers.get(header::AUTHORIZATION).is_some_and(|value| value.as_bytes() == key.as_bytes())
 }
 
-fn told(status: StatusCode, body: &Value) -> Response {
+fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-fn refused(status: StatusCode, message: &str) -> Response {
+fn error_response(status: StatusCode, message: &str) -> Response {
     let error =
         json!({ "message": message, "type": "invalid_request_error", "param": null, "code": null });
-    told(status, &json!({ "error": error }))
+    json_response(status, &json!({ "error": error }))
 }
 
 async fn models(State(key): Key, headers: HeaderMap) -> Response {
     if !is_known(&key, &headers) {
-        return refused(StatusCode::UNAUTHORIZED, "the key is wrong");
+        return error_response(StatusCode::UNAUTHORIZED, "the key is wrong");
     }
     let one = json!({ "id": NAME, "object": "model", "created": 1_790_000_000, "owned_by": "bursar-demo" });
-    told(StatusCode::OK, &json!({ "object": "list", "data": [one] }))
+    json_response(StatusCode::OK, &json!({ "object": "list", "data": [one] }))
 }
 
 async fn chat(State(key): Key, headers: HeaderMap, body: Bytes) -> Response {
     if !is_known(&key, &headers) {
-        return refused(StatusCode::UNAUTHORIZED, "the key is wrong");
+        return error_response(StatusCode::UNAUTHORIZED, "the key is wrong");
     }
-    let Ok(asked) = serde_json::from_slice::<Value>(&body) else {
-        return refused(StatusCode::BAD_REQUEST, "the body is no JSON");
+    let Ok(request) = serde_json::from_slice::<Value>(&body) else {
+        return error_response(StatusCode::BAD_REQUEST, "the body is no JSON");
     };
-    let messages = asked["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let question = messages.last().and_then(|message| message["content"].as_str());
     let Some(question) = question else {
-        return refused(StatusCode::BAD_REQUEST, "the last message has no text");
+        return error_response(StatusCode::BAD_REQUEST, "the last message has no text");
     };
-    let bound = ["max_completion_tokens", "max_tokens"].iter().find_map(|key| asked[*key].as_u64());
-    let most = usize::try_from(bound.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    let bound =
+        ["max_completion_tokens", "max_tokens"].iter().find_map(|key| request[*key].as_u64());
+    let limit = usize::try_from(bound.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     let words: Vec<String> =
-        answer_to(question).split_inclusive(' ').take(most).map(str::to_owned).collect();
+        answer_to(question).split_inclusive(' ').take(limit).map(str::to_owned).collect();
     let usage = json!({
         "prompt_tokens": question.split_whitespace().count(), "completion_tokens": words.len(),
         "total_tokens": question.split_whitespace().count().saturating_add(words.len()),
     });
-    if asked["stream"] == json!(true) {
-        let tell = asked["stream_options"]["include_usage"] == json!(true);
-        return streamed(&words, tell.then_some(usage));
+    if request["stream"] == json!(true) {
+        let with_usage = request["stream_options"]["include_usage"] == json!(true);
+        return stream_response(&words, with_usage.then_some(usage));
     }
     let message = json!({ "role": "assistant", "content": words.concat() });
-    told(
+    json_response(
         StatusCode::OK,
         &json!({
             "id": "chatcmpl-toy", "object": "chat.completion", "created": 1_790_000_000, "model": NAME,
@@ -114,7 +115,7 @@ async fn chat(State(key): Key, headers: HeaderMap, body: Bytes) -> Response {
     )
 }
 
-fn streamed(words: &[String], usage: Option<Value>) -> Response {
+fn stream_response(words: &[String], usage: Option<Value>) -> Response {
     let frame = |choices: Value, usage: Option<&Value>| {
         let mut frame = json!({
             "id": "chatcmpl-toy", "object": "chat.completion.chunk", "created": 1_790_000_000,
@@ -162,9 +163,9 @@ mod tests {
     async fn ask(body: &Value, key: &str) -> (u16, String) {
         let model = Model::serve("k").await.unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let asked = client.post(format!("{}/chat/completions", model.url())).json(body);
-        let got = asked.bearer_auth(key).send().await.unwrap();
-        (got.status().as_u16(), got.text().await.unwrap())
+        let request = client.post(format!("{}/chat/completions", model.url())).json(body);
+        let response = request.bearer_auth(key).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
     }
 
     #[tokio::test]

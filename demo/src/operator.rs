@@ -40,7 +40,7 @@ pub struct Operator {
 
 impl Operator {
     /// Creates an operator that answers password prompts with `password`.
-    pub fn at(link: Link, password: &str) -> Self {
+    pub fn new(link: Link, password: &str) -> Self {
         Self {
             link,
             next: 1,
@@ -58,11 +58,11 @@ impl Operator {
     pub async fn run(&mut self, line: &str) -> Result<Outcome, Fault> {
         let order = Order::parse_line(line)
             .map_err(|error| Fault::because(Code::BadInput, error.to_string()))?;
-        self.give(order).await
+        self.run_order(order).await
     }
 
     /// Runs a parsed command to its end; see [`Operator::run`].
-    pub async fn give(&mut self, order: Order) -> Result<Outcome, Fault> {
+    pub async fn run_order(&mut self, order: Order) -> Result<Outcome, Fault> {
         let id = self.next;
         self.next = self.next.saturating_add(1);
         let asking = self.asking;
@@ -82,7 +82,7 @@ impl Operator {
                     return Ok(Outcome { reply: *reply, secret, prompts, file, entries });
                 }
                 Received::Message(ToClient::Part { text, .. }) => file.push_str(&text),
-                Received::Message(ToClient::Entries { entries: told, .. }) => entries.extend(told),
+                Received::Message(ToClient::Entries { entries: rows, .. }) => entries.extend(rows),
                 Received::Message(ToClient::Progress { .. }) => {}
                 Received::Message(
                     ToClient::Hello { .. } | ToClient::Refused { .. } | ToClient::Welcome,

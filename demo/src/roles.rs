@@ -10,7 +10,7 @@ use alloy_primitives::{Address, address};
 use anyhow::{Context, bail};
 use bursar_chain::failpoints::NoFailpoints;
 use bursar_core::networks::{ChainId, NETWORKS};
-use bursar_demo::agent::{Agent, Patience, Wanted};
+use bursar_demo::agent::{Agent, PurchaseRequest, RetryPolicy};
 use bursar_demo::model::Model;
 use bursar_devnet::merchant::{Merchant, MerchantConfig};
 use bursar_engine::edition::Edition;
@@ -23,17 +23,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The network of the demonstration.
 pub(crate) const CHAIN: ChainId = ChainId(8453);
-/// Prices in smallest units of a six-decimal stablecoin.
+/// Prices of the merchant, in smallest units of a six-decimal stablecoin.
 pub(crate) const SMALL: u128 = 12_000;
 pub(crate) const LARGE: u128 = 1_500_000;
-/// The address that the merchant of `pay` names as its payee.
-const NOBODY: Address = address!("0x000000000000000000000000000000000000dEaD");
+/// The payee of `pay`: no known key controls this address.
+const UNOWNED_ADDRESS: Address = address!("0x000000000000000000000000000000000000dEaD");
 
 /// Runs the engine of `bursar engine` on a folder of the demonstration.
 pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result<()> {
     let folder = DataFolder::open(folder)?;
     let Instance::Free(lock) = claim(&folder, ENGINE_WAITS)? else { bail!("the folder is taken") };
-    std::fs::write(folder.file("settings.toml"), at_home(chain)?)?;
+    std::fs::write(folder.file("settings.toml"), local_settings(chain)?)?;
     let mut options = Options::new(folder, lock, Edition::full(), Mode::Full);
     options.listen = Some("127.0.0.1:0".to_owned());
     let engine = Engine::open(options).await?;
@@ -41,14 +41,14 @@ pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result
     let address = engine.start_server().await?;
     let term = signal(SignalKind::terminate())?;
     ready(&format!("http://{address}"))?;
-    end_asked(term).await;
+    stop_requested(term).await;
     engine.stop().await;
     Ok(())
 }
 
 /// Returns settings with which the engine queries only the local chain of the demonstration, on every network.
 /// Without them it would query public endpoints.
-fn at_home(chain: Option<&str>) -> anyhow::Result<String> {
+fn local_settings(chain: Option<&str>) -> anyhow::Result<String> {
     let mut settings = String::new();
     for network in NETWORKS {
         let url = chain.filter(|_url| network.chain == CHAIN);
@@ -66,7 +66,7 @@ pub(crate) async fn facilitator(settings: &Path) -> anyhow::Result<()> {
     let running = Running::start(config, keys, Arc::new(NoFailpoints)).await?;
     let term = signal(SignalKind::terminate())?;
     ready(&format!("http://{}", running.address))?;
-    end_asked(term).await;
+    stop_requested(term).await;
     running.stop().await;
     Ok(())
 }
@@ -76,7 +76,7 @@ pub(crate) async fn model(key: &Path) -> anyhow::Result<()> {
     let model = Model::serve(std::fs::read_to_string(key)?.trim()).await?;
     let term = signal(SignalKind::terminate())?;
     ready(model.url())?;
-    end_asked(term).await;
+    stop_requested(term).await;
     Ok(())
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn proxy(settings: &Path) -> anyhow::Result<()> {
     let running = bursar_proxy::service::Running::start(config, Arc::new(NoFailpoints)).await?;
     let term = signal(SignalKind::terminate())?;
     ready(&format!("http://{}", running.address))?;
-    end_asked(term).await;
+    stop_requested(term).await;
     running.stop().await;
     Ok(())
 }
@@ -97,7 +97,7 @@ pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
     let merchant = Merchant::serve(config).await?;
     let term = signal(SignalKind::terminate())?;
     ready(merchant.url())?;
-    end_asked(term).await;
+    stop_requested(term).await;
     merchant.stop().await;
     Ok(())
 }
@@ -107,7 +107,7 @@ pub(crate) async fn agent(url: &str, body: Option<&str>) -> anyhow::Result<()> {
     let wallet = std::env::var("WALLET_URL").context("WALLET_URL is not set")?;
     let agent = Agent::from_environment()?;
     let tell = |step: &str| eprintln!("    agent: {step}");
-    let paid = agent.buy(&wallet, Wanted { url, body }, Patience::NONE, &tell).await?;
+    let paid = agent.buy(&wallet, PurchaseRequest { url, body }, RetryPolicy::NONE, &tell).await?;
     let answer = serde_json::json!({
         "status": paid.status, "body": paid.body, "waited": paid.waited, "receipt": paid.receipt,
     });
@@ -118,19 +118,20 @@ pub(crate) async fn agent(url: &str, body: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets an agent of the user's own wallet pay a merchant in this process.
+/// Pays a merchant in this process from the user's own wallet. The merchant settles nothing.
 pub(crate) async fn pay() -> anyhow::Result<()> {
     const HINT: &str = "run `eval \"$(bursar agent instructions <agent>)\"` first";
     let wallet = std::env::var("WALLET_URL").context(HINT)?;
     let agent = Agent::from_environment().context(HINT)?;
-    // No known key controls this address, and nothing is ever settled.
-    let config = MerchantConfig::new(CHAIN, NOBODY).sell("/small", SMALL).sell("/large", LARGE);
+    let config =
+        MerchantConfig::new(CHAIN, UNOWNED_ADDRESS).sell("/small", SMALL).sell("/large", LARGE);
     let merchant = Merchant::serve(config).await?;
     for (path, price) in [("/small", "0.012"), ("/large", "1.50")] {
         say(&format!("A paywall asks for {price} USDC on Base:"))?;
         let url = format!("{}{path}", merchant.url());
-        let paid =
-            agent.buy(&wallet, &url, Patience::USUAL, &|step| eprintln!("  agent: {step}")).await?;
+        let paid = agent
+            .buy(&wallet, &url, RetryPolicy::USUAL, &|step| eprintln!("  agent: {step}"))
+            .await?;
         say(&format!("  the merchant answered {}: {}", paid.status, paid.body))?;
         if paid.status != 200 {
             bail!("the merchant did not accept the payment");
@@ -148,8 +149,8 @@ fn ready(url: &str) -> anyhow::Result<()> {
 }
 
 /// Waits for SIGTERM, or for the director's end, which closes the pipe to our standard input.
-async fn end_asked(mut term: Signal) {
-    let orphaned = async {
+async fn stop_requested(mut term: Signal) {
+    let pipe_closed = async {
         if std::io::stdin().is_terminal() {
             std::future::pending::<()>().await;
         }
@@ -160,7 +161,7 @@ async fn end_asked(mut term: Signal) {
     };
     tokio::select! {
         _signal = term.recv() => {}
-        () = orphaned => {}
+        () = pipe_closed => {}
     }
 }
 
@@ -174,14 +175,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("settings.toml");
         for chain in [None, Some("http://127.0.0.1:8545/")] {
-            std::fs::write(&file, at_home(chain).unwrap()).unwrap();
+            std::fs::write(&file, local_settings(chain).unwrap()).unwrap();
             let config = Config::load(&file, &|_variable| None, None).unwrap();
             assert!(config.explorer.is_empty());
             for network in NETWORKS {
-                let asked: Vec<&str> =
+                let queried: Vec<&str> =
                     config.rpc[&network.chain].iter().map(|url| url.as_str()).collect();
                 let expected = chain.filter(|_url| network.chain == CHAIN);
-                assert_eq!(asked, expected.as_slice(), "{}", network.title);
+                assert_eq!(queried, expected.as_slice(), "{}", network.title);
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 /// Timeout for the start of a process; the wallet's key derivation is slow on purpose.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process that is asked to end when it is dropped: its standard input closes.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Actor {
         let mut child = role(arguments)?.spawn()?;
         let stdout = child.stdout.take().context("no standard output")?;
         let mut lines = BufReader::new(stdout).lines();
-        let line = timeout(PATIENCE, lines.next_line()).await.context("it took too long")??;
+        let line = timeout(TIMEOUT, lines.next_line()).await.context("it took too long")??;
         let Some(url) = line.as_deref().and_then(|line| line.strip_prefix("READY ")) else {
             bail!("{} did not start", arguments.first().unwrap_or(&"?"));
         };
@@ -47,7 +47,7 @@ impl Actor {
     /// Asks the process to end and waits for it.
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         drop(self.child.stdin.take());
-        timeout(PATIENCE, self.child.wait()).await.context("it did not end")??;
+        timeout(TIMEOUT, self.child.wait()).await.context("it did not end")??;
         Ok(())
     }
 }

@@ -5,13 +5,13 @@ use std::process::Command;
 use bursar_devnet::install::chain_or_skip;
 
 #[expect(clippy::unwrap_used, reason = "a helper stands outside #[test]")]
-fn played(anvil: &str) -> String {
+fn run_demo(anvil: &str) -> String {
     let mut demo = Command::new(env!("CARGO_BIN_EXE_bursar-demo"));
     let output = demo.arg("--yes").env("BURSAR_ANVIL", anvil).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{complaints}");
-    said
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    stdout
 }
 
 /// Expects 6,800 units for the small answer and 1,500,850 for the large one: the bodies alone determine the
@@ -19,8 +19,8 @@ fn played(anvil: &str) -> String {
 #[test]
 fn the_demonstration_pays_once_automatically_and_once_by_approval() {
     let Some(anvil) = chain_or_skip() else { return };
-    let said = played(anvil.to_str().unwrap());
-    let mut rest = said.as_str();
+    let output = run_demo(anvil.to_str().unwrap());
+    let mut rest = output.as_str();
     for line in [
         "the agent's address has 20.000000 USDC, the seller 0.000000 USDC",
         "the model answered: x402 is a way to pay over HTTP",
@@ -35,15 +35,18 @@ fn the_demonstration_pays_once_automatically_and_once_by_approval() {
         "That was the whole loop.",
     ] {
         let at =
-            rest.find(line).unwrap_or_else(|| panic!("{line:?} is not in its place in\n{said}"));
+            rest.find(line).unwrap_or_else(|| panic!("{line:?} is not in its place in\n{output}"));
         rest = rest.get(at..).unwrap_or_default();
     }
 }
 
 #[test]
 fn without_a_chain_the_demonstration_moves_no_money() {
-    let said = played("/nonexistent");
-    assert!(said.contains("no money moves"), "{said}");
-    assert!(said.contains("no money moved") && said.contains("That was the whole loop."), "{said}");
-    assert!(!said.contains("on the chain:"), "{said}");
+    let output = run_demo("/nonexistent");
+    assert!(output.contains("no money moves"), "{output}");
+    assert!(
+        output.contains("no money moved") && output.contains("That was the whole loop."),
+        "{output}"
+    );
+    assert!(!output.contains("on the chain:"), "{output}");
 }

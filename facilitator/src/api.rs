@@ -18,7 +18,7 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bursar_core::{json, text};
-use bursar_serve::http::{Refusal, Refuse};
+use bursar_serve::http::{Refusal, RefusalWriter};
 use bursar_x402::error::X402Error;
 use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 use serde::Deserialize;
@@ -72,8 +72,8 @@ pub fn router(api: Arc<Api>) -> Router {
 }
 
 /// Responses to requests that reach no route.
-pub fn refuse() -> Refuse {
-    Refuse::new(|refused| {
+pub fn refuse() -> RefusalWriter {
+    RefusalWriter::new(|refused| {
         let response = responses::error(refused.why.status(), refused.why.text());
         if refused.why == Refusal::Busy { responses::with_retry_after(response) } else { response }
     })
@@ -101,7 +101,7 @@ async fn verify(
     let started_ms = api.clock.mono_ms();
     let (result, response) = match parse(body, &caller, &headers) {
         Err(error) => error.response(Route::verify),
-        Ok((request, by)) => match api.settlement.verify(&request, by).await {
+        Ok((request, origin)) => match api.settlement.verify(&request, origin).await {
             Ok(payer) => ("good", responses::valid(payer)),
             Err(VerifyError::Rejected(rejection)) => {
                 (rejection.reason.text(), responses::invalid(&rejection))
@@ -143,7 +143,7 @@ async fn settle(
     let started_ms = api.clock.mono_ms();
     let (result, response) = match parse(body, &caller, &headers) {
         Err(error) => error.response(Route::settle),
-        Ok((request, by)) => match api.settlement.settle(&request, by).await {
+        Ok((request, origin)) => match api.settlement.settle(&request, origin).await {
             Ok(mut outcome) => {
                 let mut answer = responses::settled(&request, &outcome);
                 if let SettleOutcome::Settled { right, .. } = &mut outcome
@@ -232,7 +232,7 @@ fn parse(
     caller: &Caller,
     headers: &HeaderMap,
 ) -> Result<(SettlementRequest, RequestOrigin), RequestError> {
-    let by = caller.origin(headers).map_err(RequestError::Key)?;
+    let origin = caller.origin(headers).map_err(RequestError::Key)?;
     let body = body.map_err(RequestError::Body)?;
     let body = json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(RequestError::Json)?;
     let request = SettlementRequest::parse(&body).map_err(|fault| match fault {
@@ -243,7 +243,7 @@ fn parse(
             RequestError::Version { network, short: requirement("extra").is_none() }
         }
     })?;
-    Ok((request, by))
+    Ok((request, origin))
 }
 
 #[derive(Debug, Deserialize)]

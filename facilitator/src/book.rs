@@ -1,4 +1,4 @@
-//! The stored values: accepted payments and the transactions that carry them.
+//! Accepted payments and their transactions: the stored values, the ledger and the store.
 
 pub mod batch;
 pub mod gas;

@@ -8,7 +8,7 @@ use alloy_sol_types::SolCall;
 use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BlockTag, Chain, Clock};
 use bursar_core::networks::{ChainId, MULTICALL3, by_chain};
-use bursar_serve::findings::{Findings, Mark};
+use bursar_serve::findings::{Findings, Severity};
 
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::Payments;
@@ -30,28 +30,28 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     if keys.is_empty() {
         return Err(StartFault::NoNetwork);
     }
-    let mut others = Vec::new();
+    let mut unconfigured = Vec::new();
     for network in config.networks.values() {
         let Some(ring) = keys.get(&network.chain()) else {
-            others.push(network.network.title);
+            unconfigured.push(network.network.title);
             continue;
         };
         let signers: Vec<Address> = ring.addresses().collect();
         check.network(network, &clock, &signers).await?;
     }
     let served: Vec<_> = keys.keys().filter_map(|chain| Some(by_chain(*chain)?.title)).collect();
-    check.found.add(Mark::Good, "configured", served.join(", "));
-    if !others.is_empty() {
-        let text = format!("{}: answered with unsupported_network", others.join(", "));
-        check.found.add(Mark::Good, "not configured", text);
+    check.findings.add(Severity::Good, "configured", served.join(", "));
+    if !unconfigured.is_empty() {
+        let text = format!("{}: answered with unsupported_network", unconfigured.join(", "));
+        check.findings.add(Severity::Good, "not configured", text);
     }
     check.store(config, &keys).await;
-    Ok(check.found)
+    Ok(check.findings)
 }
 
 #[derive(Default)]
 struct Check {
-    found: Findings,
+    findings: Findings,
 }
 
 impl Check {
@@ -62,20 +62,24 @@ impl Check {
         signers: &[Address],
     ) -> Result<(), StartFault> {
         let title = network.network.title;
-        // Each node separately, because a working one would hide one that does not work.
-        let mut alive = false;
+        // Each node separately, because a working node would hide a broken one.
+        let mut any_answers = false;
         for endpoint in &network.rpc {
-            let alone = NetworkConfig { rpc: vec![endpoint.clone()], ..network.clone() };
-            let chain = chain_of(&alone, clock)?;
+            let one_node = NetworkConfig { rpc: vec![endpoint.clone()], ..network.clone() };
+            let chain = chain_of(&one_node, clock)?;
             match chain.chain_id().await {
                 Ok(_ours) => {
-                    alive = true;
-                    self.found.add(Mark::Good, title, format!("{} answers", endpoint.label()));
+                    any_answers = true;
+                    self.findings.add(
+                        Severity::Good,
+                        title,
+                        format!("{} answers", endpoint.label()),
+                    );
                 }
-                Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
+                Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
             }
         }
-        if !alive {
+        if !any_answers {
             return Ok(());
         }
         let chain = chain_of(network, clock)?;
@@ -92,7 +96,11 @@ impl Check {
         let title = "store";
         let path = config.store.display();
         if !config.store.exists() {
-            self.found.add(Mark::Good, title, format!("{path} will be created at the first start"));
+            self.findings.add(
+                Severity::Good,
+                title,
+                format!("{path} will be created at the first start"),
+            );
             return;
         }
         let open = match RedbPayments::open_file(&config.store) {
@@ -104,14 +112,14 @@ impl Check {
             Err(fault) => {
                 let text =
                     format!("{path} cannot be read ({fault}); a running facilitator locks it");
-                self.found.add(Mark::Mind, title, text);
+                self.findings.add(Severity::Warning, title, text);
                 return;
             }
         };
         let text = format!("{path} can be read, and {} payments are in flight", open.records.len());
-        self.found.add(Mark::Good, title, text);
-        let sends = open.batches.iter().filter(|batch| batch.found.is_none());
-        let removed: BTreeSet<(ChainId, Address)> = sends
+        self.findings.add(Severity::Good, title, text);
+        let own_batches = open.batches.iter().filter(|batch| batch.found.is_none());
+        let removed: BTreeSet<(ChainId, Address)> = own_batches
             .map(|batch| (batch.chain, batch.signer))
             .filter(|(chain, signer)| {
                 !keys.get(chain).is_some_and(|ring| ring.addresses().any(|known| known == *signer))
@@ -122,7 +130,7 @@ impl Check {
                 "{signer} has transactions in flight on {chain} but is not in the settings: add it again, \
                  or its payments are left to the chain and their expiry"
             );
-            self.found.add(Mark::Bad, title, text);
+            self.findings.add(Severity::Bad, title, text);
         }
     }
 
@@ -132,30 +140,32 @@ impl Check {
             (
                 network.network.stablecoin.address,
                 "the dollar token",
-                Mark::Bad,
+                Severity::Bad,
                 "no payment can be settled",
             ),
-            (MULTICALL3, "Multicall3", Mark::Bad, "payments cannot share a transaction"),
-            (network.permit2, "Permit2", Mark::Mind, "permit2 payments are refused"),
+            (MULTICALL3, "Multicall3", Severity::Bad, "payments cannot share a transaction"),
+            (network.permit2, "Permit2", Severity::Warning, "permit2 payments are refused"),
             (
                 network.exact_permit2_proxy,
                 "the exact Permit2 proxy",
-                Mark::Mind,
+                Severity::Warning,
                 "permit2 payments are refused",
             ),
-            (network.prism, "Prism", Mark::Mind, "prism payments are refused"),
+            (network.prism, "Prism", Severity::Warning, "prism payments are refused"),
         ];
-        for (address, name, mark, else_what) in wanted {
+        for (address, name, severity, consequence) in wanted {
             match chain.code_at(address, BlockTag::Latest).await {
                 Ok(code) if code.is_empty() => {
-                    self.found.add(
-                        mark,
+                    self.findings.add(
+                        severity,
                         title,
-                        format!("{name} is missing at {address}: {else_what}"),
+                        format!("{name} is missing at {address}: {consequence}"),
                     );
                 }
-                Ok(_code) => self.found.add(Mark::Good, title, format!("{name} is at {address}")),
-                Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
+                Ok(_code) => {
+                    self.findings.add(Severity::Good, title, format!("{name} is at {address}"))
+                }
+                Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
             }
         }
     }
@@ -165,8 +175,8 @@ impl Check {
         let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode();
         match chain.call(coin.address, data.into(), BlockTag::Latest).await {
             Ok(word) if word.as_ref() == coin.domain_separator.as_slice() => {
-                self.found.add(
-                    Mark::Good,
+                self.findings.add(
+                    Severity::Good,
                     title,
                     format!(
                         "{} signs as {} {}",
@@ -179,9 +189,9 @@ impl Check {
                     "{} has an unexpected EIP-712 domain: the signatures of its payers are refused",
                     coin.symbol
                 );
-                self.found.add(Mark::Bad, title, text);
+                self.findings.add(Severity::Bad, title, text);
             }
-            Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
+            Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
         }
     }
 
@@ -191,12 +201,12 @@ impl Check {
         match chain.balance(signer, BlockTag::Latest).await {
             Ok(wei) => {
                 let enough = wei >= network.min_signer_balance;
-                let mark = if enough { Mark::Good } else { Mark::Bad };
+                let severity = if enough { Severity::Good } else { Severity::Bad };
                 let amount = alloy_primitives::utils::format_ether(wei);
                 let less = if enough { "" } else { ", less than min_signer_balance: fund it" };
-                self.found.add(mark, title, format!("{signer} has {amount} {coin}{less}"));
+                self.findings.add(severity, title, format!("{signer} has {amount} {coin}{less}"));
             }
-            Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
+            Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
         }
         // If the contract is missing, `contracts` has reported that already.
         let question = prism::is_facilitator_call(network.prism, signer);
@@ -206,7 +216,7 @@ impl Check {
         {
             let text =
                 format!("{signer} is not a facilitator of Prism: prism payments are refused");
-            self.found.add(Mark::Mind, title, text);
+            self.findings.add(Severity::Warning, title, text);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The state of the service, as `/health`, `/readyz` and `status` report it. It is probed every few seconds, so a
-//! request for it costs nothing.
+//! The state of the service, as `/health`, `/readyz` and `status` report it. A task probes it every few seconds, so a
+//! request only copies the last result.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -36,7 +36,7 @@ impl NetworkHealth {
 struct Snapshot {
     store: Option<bool>,
     /// Whether there is room for more payments.
-    queue: bool,
+    has_room: bool,
     open: usize,
     networks: BTreeMap<ChainId, NetworkHealth>,
 }
@@ -46,58 +46,58 @@ struct Snapshot {
 pub struct ServiceHealth(Mutex<Snapshot>);
 
 impl ServiceHealth {
-    /// Stores the result of a probe. `open` is the number of open payments, `queue` whether there is room for more.
+    /// Stores the result of a probe. `open` is the number of open payments, `has_room` whether more are accepted.
     pub fn update(
         &self,
         store: bool,
-        (open, queue): (usize, bool),
+        (open, has_room): (usize, bool),
         networks: BTreeMap<ChainId, NetworkHealth>,
     ) {
-        *self.snapshot() = Snapshot { store: Some(store), queue, open, networks };
+        *self.snapshot() = Snapshot { store: Some(store), has_room, open, networks };
     }
 
     /// Whether a check fails. `false` before the first probe.
     pub fn is_degraded(&self) -> bool {
         let snapshot = self.snapshot();
         let all = snapshot.networks.values().all(NetworkHealth::serves);
-        snapshot.store.is_some_and(|store| !store || !snapshot.queue || !all)
+        snapshot.store.is_some_and(|store| !store || !snapshot.has_room || !all)
     }
 
     /// Whether payments can be settled on at least one network.
     pub fn is_ready(&self) -> bool {
         let snapshot = self.snapshot();
         let any = snapshot.networks.values().any(NetworkHealth::serves);
-        snapshot.store == Some(true) && snapshot.queue && any
+        snapshot.store == Some(true) && snapshot.has_room && any
     }
 
     /// The checks behind [`ServiceHealth::is_ready`], as JSON.
     pub fn checks(&self) -> Value {
         let snapshot = self.snapshot();
-        let network = |(chain, one): (&ChainId, &NetworkHealth)| {
+        let network = |(chain, health): (&ChainId, &NetworkHealth)| {
             let checks = json!({
-                "node": one.node, "newestBlock": one.block, "blocksCome": one.blocks_advance,
-                "nativeCoin": one.coin,
+                "node": health.node, "newestBlock": health.block,
+                "blocksCome": health.blocks_advance, "nativeCoin": health.coin,
             });
             (format!("eip155:{chain}"), checks)
         };
         let networks: Map<String, Value> = snapshot.networks.iter().map(network).collect();
-        json!({ "store": snapshot.store == Some(true), "queue": snapshot.queue, "networks": networks })
+        json!({ "store": snapshot.store == Some(true), "queue": snapshot.has_room, "networks": networks })
     }
 
-    /// The same checks with what only the operator sees: open payments, balances and the gas spent today.
+    /// The checks, with values for the operator alone: open payments, balances and the gas spent today.
     pub fn report(&self) -> Value {
         let mut report = self.checks();
         let snapshot = self.snapshot();
         report["openPayments"] = json!(snapshot.open);
-        for (chain, one) in &snapshot.networks {
-            let signers: Map<String, Value> = one
+        for (chain, health) in &snapshot.networks {
+            let signers: Map<String, Value> = health
                 .signers
                 .iter()
                 .map(|(signer, wei)| (signer.to_string(), json!(wei.to_string())))
                 .collect();
-            let at = &mut report["networks"][format!("eip155:{chain}")];
-            at["signersWei"] = Value::Object(signers);
-            at["gasSpentTodayWei"] = json!(one.spent_today.to_string());
+            let network = &mut report["networks"][format!("eip155:{chain}")];
+            network["signersWei"] = Value::Object(signers);
+            network["gasSpentTodayWei"] = json!(health.spent_today.to_string());
         }
         report
     }

@@ -5,7 +5,7 @@ mod disk;
 mod fault;
 mod kdf;
 mod keystore;
-mod problem;
+mod keystore_error;
 mod ring;
 mod signing_key;
 

@@ -12,9 +12,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 const EXCHANGES: u32 = 32;
 /// Permits that an exchange with a near node takes. Only four run at a time, and questions that arrive meanwhile are
 /// batched, which costs both sides less.
-const SHARE_NEAR: u32 = 8;
+const NEAR_PERMITS: u32 = 8;
 /// An exchange that takes at least this many milliseconds makes a node distant.
-const FAR_MS: u64 = 5;
+const DISTANT_MS: u64 = 5;
 
 /// How long a batched question waits for others, in milliseconds. A settlement waits for a block anyway.
 const BATCH_WAIT_MS: u64 = 10;
@@ -49,7 +49,7 @@ pub struct NodeBatcher {
 }
 
 impl NodeBatcher {
-    /// Starts the task that asks; it ends with the last clone.
+    /// Starts the task that asks. It ends when the last clone is dropped.
     pub fn new(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>) -> Self {
         let (questions, queue) = mpsc::channel(QUEUE_MAX);
         tokio::spawn(run(chain, clock, queue));
@@ -75,19 +75,21 @@ async fn run(
     mut incoming: mpsc::Receiver<PendingQuestions>,
 ) {
     let exchanges = Arc::new(Semaphore::new(usize::try_from(EXCHANGES).unwrap_or(1)));
-    let far = Arc::new(AtomicBool::new(false));
+    let is_distant = Arc::new(AtomicBool::new(false));
     let mut queue = QuestionQueue::default();
     while queue.fill(&mut incoming, &*clock).await {
-        let share = if far.load(Ordering::Relaxed) { 1 } else { SHARE_NEAR };
-        let Ok(permit) = Arc::clone(&exchanges).acquire_many_owned(share).await else { return };
+        let permits = if is_distant.load(Ordering::Relaxed) { 1 } else { NEAR_PERMITS };
+        let Ok(permit) = Arc::clone(&exchanges).acquire_many_owned(permits).await else { return };
         // Questions that arrived while waiting for the permit join this exchange.
         queue.add(&mut incoming);
         let batch = queue.take();
-        let (chain, clock, far) = (Arc::clone(&chain), Arc::clone(&clock), Arc::clone(&far));
+        let (chain, clock) = (Arc::clone(&chain), Arc::clone(&clock));
+        let is_distant = Arc::clone(&is_distant);
         tokio::spawn(async move {
             let started_ms = clock.mono_ms();
             exchange(&*chain, batch).await;
-            far.store(clock.mono_ms().saturating_sub(started_ms) >= FAR_MS, Ordering::Relaxed);
+            let took_ms = clock.mono_ms().saturating_sub(started_ms);
+            is_distant.store(took_ms >= DISTANT_MS, Ordering::Relaxed);
             drop(permit);
         });
     }
@@ -129,6 +131,7 @@ impl QuestionQueue {
         }
     }
 
+    /// Moves the questions that have arrived into the queue.
     fn add(&mut self, incoming: &mut mpsc::Receiver<PendingQuestions>) {
         while let Ok(next) = incoming.try_recv() {
             self.waiting.push_back(next);

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::keys::SigningKey;
 use crate::service::{self, Running};
 use bursar_chain::failpoints::Failpoints;
-use bursar_outbound::{Client, Plain, Target};
+use bursar_outbound::{Client, PlainHttpHosts, Target};
 use bursar_serve::program::{self, BLOCKING_THREADS};
 use bursar_serve::{logs, signals};
 use clap::{Parser, Subcommand};
@@ -103,7 +103,7 @@ async fn status(config: &Config) -> anyhow::Result<serde_json::Value> {
         anyhow::bail!("metrics_listen is off: set it, because the status is read there");
     };
     let client = Client::new(STATUS_MS).map_err(anyhow::Error::msg)?;
-    let target = Target::parse(&format!("http://{address}/status"), Plain::Anywhere)
+    let target = Target::parse(&format!("http://{address}/status"), PlainHttpHosts::Any)
         .map_err(|fault| anyhow::anyhow!("cannot send a request to {address}: {fault:?}"))?;
     let reply = client.get(&target, STATUS_BYTES_MAX).await.map_err(|fault| {
         anyhow::anyhow!(
@@ -122,7 +122,7 @@ async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Resul
     }
     // cancel-safe: both only wait.
     tokio::select! {
-        () = signals::asked_to_stop() => {}
+        () = signals::stop_requested() => {}
         () = running.broken() => {
             anyhow::bail!(
                 "the store cannot be written: free or repair its disk and start again; accepted \

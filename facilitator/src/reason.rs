@@ -90,7 +90,7 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// Creates a refusal with a message of its own.
+    /// Creates a refusal with its own message.
     pub fn with_message(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), payer: None, settled_in: None }
     }

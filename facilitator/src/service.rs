@@ -9,7 +9,7 @@ use bursar_chain::clock::SystemClock;
 use bursar_chain::failpoints::Failpoints;
 use bursar_chain::follower::Follower;
 use bursar_chain::ports::{Chain, Clock};
-use bursar_chain::rpc::{Plain, RpcChain, RpcConfig};
+use bursar_chain::rpc::{PlainHttpHosts, RpcChain, RpcConfig};
 use bursar_core::networks::{ChainId, Gas};
 use bursar_outbox::redb_store::RedbStore;
 use bursar_outbox::service::{OutboxDeps, ServiceOutbox};
@@ -19,6 +19,7 @@ use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, listen};
 use bursar_serve::program::file_limit;
 use bursar_submit::OutboxKey;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -37,7 +38,7 @@ use crate::settle::intake::SettlementService;
 use crate::settle::queue::Limits;
 use crate::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use crate::settle::success_rights::SuccessRights;
-use crate::upkeep;
+use crate::upkeep::Upkeep;
 
 /// Maximum number of nonces in use per outbox, including transactions that are mined but not final.
 const WINDOW: usize = 256;
@@ -67,23 +68,36 @@ pub enum StartFault {
     NoNetwork,
 }
 
+impl StartFault {
+    fn store(config: &Config, fault: &StoreFault) -> Self {
+        Self::Store { path: config.store.display().to_string(), why: fault.to_string() }
+    }
+}
+
 /// A running facilitator.
 #[derive(Debug)]
 pub struct Running {
     pub address: SocketAddr,
     pub metrics_address: Option<SocketAddr>,
     settlers: Vec<Arc<Settler>>,
-    servers: TaskTracker,
-    deliveries: TaskTracker,
+    lifecycle: Lifecycle,
+    /// Cancelled when the store cannot be written.
+    broken: CancellationToken,
+    drain_ms: u64,
+    clock: Arc<dyn Clock>,
+}
+
+/// The tokens that stop a facilitator, and the tasks that it waits for.
+#[derive(Debug, Default)]
+struct Lifecycle {
     /// Cancelled when no new payments are accepted.
     draining: CancellationToken,
     /// Cancels background work.
     stopping: CancellationToken,
-    /// Cancelled when the store cannot be written.
-    broken: CancellationToken,
-    outboxes: TaskTracker,
-    drain_ms: u64,
-    clock: Arc<dyn Clock>,
+    servers: TaskTracker,
+    deliveries: TaskTracker,
+    /// Outboxes and periodic work.
+    background: TaskTracker,
 }
 
 /// Loads the keys of each configured network. Reads files, and may take a second per file.
@@ -107,31 +121,73 @@ pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, crate::k
 pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcChain, StartFault> {
     let endpoints = network.rpc.iter().map(|endpoint| endpoint.expose().to_owned());
     let mut config = RpcConfig::new(network.chain(), endpoints);
-    config.plain = Plain::allowed(network.allow_plain_http);
+    config.plain_http = PlainHttpHosts::from_setting(network.allow_plain_http);
     RpcChain::new(config, Arc::clone(clock))
         .map_err(|fault| StartFault::Endpoint { chain: network.chain(), why: fault.to_string() })
 }
 
 /// The opened store, with the work that the last run left.
-struct Opened {
+struct Stores {
     payments: Arc<dyn Payments>,
-    outbox_store: RedbStore,
+    outboxes: RedbStore,
+    /// Cancelled when the store cannot be written.
     broken: CancellationToken,
     ledger: Ledger,
     open: OpenWork,
 }
 
-async fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Opened, StartFault> {
-    let unusable = |fault: StoreFault| StartFault::Store {
-        path: config.store.display().to_string(),
-        why: fault.to_string(),
-    };
-    let (payments, outbox_store) = RedbPayments::open_file(&config.store).map_err(unusable)?;
-    let broken = payments.broken();
-    let payments: Arc<dyn Payments> = Arc::new(payments);
-    let (ledger, open) =
-        Ledger::load(Arc::clone(&payments), clock.utc()).await.map_err(unusable)?;
-    Ok(Opened { payments, outbox_store, broken, ledger, open })
+impl Stores {
+    async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Self, StartFault> {
+        let unusable = |fault: StoreFault| StartFault::store(config, &fault);
+        let (payments, outboxes) = RedbPayments::open_file(&config.store).map_err(unusable)?;
+        let broken = payments.broken();
+        let payments: Arc<dyn Payments> = Arc::new(payments);
+        let (ledger, open) =
+            Ledger::load(Arc::clone(&payments), clock.utc()).await.map_err(unusable)?;
+        Ok(Self { payments, outboxes, broken, ledger, open })
+    }
+}
+
+/// The bound listeners, each with its actual address.
+struct Listeners {
+    api: (TcpListener, SocketAddr),
+    /// `None` if metrics are off.
+    metrics: Option<(TcpListener, SocketAddr)>,
+}
+
+impl Listeners {
+    async fn bind(config: &Config) -> Result<Self, ListenFault> {
+        let api = listen(config.listen).await?;
+        let metrics = match config.metrics_listen {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        Ok(Self { api, metrics })
+    }
+
+    /// Serves the API and the metrics until draining begins. Returns the addresses of both.
+    fn serve(
+        self,
+        config: &Config,
+        api: Arc<Api>,
+        lifecycle: &Lifecycle,
+    ) -> (SocketAddr, Option<SocketAddr>) {
+        let Lifecycle { servers, draining, .. } = lifecycle;
+        let clock = Arc::clone(&api.clock);
+        let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
+        let bounds = Bounds {
+            trusted: config.trusted_proxies.clone(),
+            ..Bounds::public(http::slots(file_limit(), OUTBOUND))
+        };
+        let metrics_router = api::metrics_router(Arc::clone(&api.metrics), Arc::clone(&api.health));
+        let (listener, address) = self.api;
+        http::serve([listener], api::router(api), edge(bounds), servers, draining);
+        let metrics_address = self.metrics.map(|(listener, address)| {
+            http::serve([listener], metrics_router, edge(Bounds::metrics()), servers, draining);
+            address
+        });
+        (address, metrics_address)
+    }
 }
 
 impl Running {
@@ -149,92 +205,49 @@ impl Running {
         }
         let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::new(clock);
-        let Opened { payments, outbox_store, broken, ledger, open } =
-            open_store(&config, &clock).await?;
-        let (listener, address) = listen(config.listen).await?;
-        let metrics_listener = match config.metrics_listen {
-            Some(address) => Some(listen(address).await?),
-            None => None,
-        };
-        let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
-        let outboxes = TaskTracker::new();
+        let stores = Stores::open(&config, &clock).await?;
+        let listeners = Listeners::bind(&config).await?;
+        let lifecycle = Lifecycle::default();
         let metrics = Arc::new(Metrics::default());
         let health = Arc::new(ServiceHealth::default());
-        let signers: BTreeMap<ChainId, Vec<Address>> =
-            keys.iter().map(|(chain, ring)| (*chain, ring.addresses().collect())).collect();
-        let catalogue = Catalogue::of(&config, &signers);
+        let catalogue = Catalogue::of(&config, &addresses_of(&keys));
         let builder = SettlerBuilder {
             config: &config,
             clock: &clock,
-            store: &outbox_store,
-            ledger: &ledger,
-            outboxes: &outboxes,
-            stopping: &stopping,
+            stores: &stores,
+            lifecycle: &lifecycle,
             failpoints: &failpoints,
             metrics: &metrics,
         };
-        let settlers = builder.settlers(keys, &open).await?;
-        let all: Vec<_> = settlers.values().cloned().collect();
-        let settlement = SettlementService {
-            settlers,
-            ledger: ledger.clone(),
-            payees: config.pay_to.clone(),
-            wait_ms: config.wait_ms,
-            success_rights: SuccessRights::new(config.repeats),
-            failpoints: Arc::clone(&failpoints),
-        };
-        let access = Access::new(
-            config.api_keys.clone(),
-            config.trusted_proxies.clone(),
-            config.rate_per_minute,
-            Arc::clone(&clock),
-        );
-        let deliveries = TaskTracker::new();
-        let api = Arc::new(Api {
-            settlement,
-            catalogue,
+        let settlers = builder.settlers(keys).await?;
+        let upkeep = Upkeep {
+            settlers: settlers.values().cloned().collect(),
+            ledger: stores.ledger.clone(),
+            payments: stores.payments,
             metrics: Arc::clone(&metrics),
-            access,
-            clock: Arc::clone(&clock),
-            stopping: draining.clone(),
-            deliveries: deliveries.clone(),
             health: Arc::clone(&health),
-        });
-        let servers = TaskTracker::new();
-        let bounds = Bounds {
-            trusted: config.trusted_proxies.clone(),
-            ..Bounds::public(http::slots(file_limit(), OUTBOUND))
-        };
-        let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
-        http::serve([listener], api::router(api), edge(bounds), &servers, &draining);
-        let metrics_address = match metrics_listener {
-            Some((listener, address)) => {
-                let app = api::metrics_router(Arc::clone(&metrics), Arc::clone(&health));
-                http::serve([listener], app, edge(Bounds::metrics()), &servers, &draining);
-                Some(address)
-            }
-            None => None,
-        };
-        let upkeep = upkeep::Upkeep {
-            settlers: all.clone(),
-            ledger,
-            payments,
-            metrics,
-            health,
             clock: Arc::clone(&clock),
             retention_days: config.retention_days,
         };
-        outboxes.spawn(upkeep.run(stopping.clone()));
+        let all_settlers = upkeep.settlers.clone();
+        let api = Api {
+            settlement: settlement_service(&config, settlers, stores.ledger, failpoints),
+            catalogue,
+            metrics,
+            access: access(&config, &clock),
+            clock: Arc::clone(&clock),
+            stopping: lifecycle.draining.clone(),
+            deliveries: lifecycle.deliveries.clone(),
+            health,
+        };
+        let (address, metrics_address) = listeners.serve(&config, Arc::new(api), &lifecycle);
+        lifecycle.background.spawn(upkeep.run(lifecycle.stopping.clone()));
         Ok(Self {
             address,
             metrics_address,
-            settlers: all,
-            servers,
-            deliveries,
-            draining,
-            stopping,
-            broken,
-            outboxes,
+            settlers: all_settlers,
+            lifecycle,
+            broken: stores.broken,
             drain_ms: config.drain_ms,
             clock,
         })
@@ -247,45 +260,75 @@ impl Running {
 
     /// Accepts nothing new, waits for answers that are due, and stops. Unfinished work resumes at the next start.
     pub async fn stop(self) {
-        self.draining.cancel();
-        self.servers.close();
+        let Lifecycle { draining, stopping, servers, deliveries, background } = self.lifecycle;
+        draining.cancel();
+        servers.close();
         let end = self.clock.mono_ms().saturating_add(self.drain_ms);
-        self.deliveries.close();
-        let all = async {
-            self.servers.wait().await;
-            self.deliveries.wait().await;
+        deliveries.close();
+        let answered = async {
+            servers.wait().await;
+            deliveries.wait().await;
         };
         // cancel-safe: both only wait.
         tokio::select! {
-            () = all => {}
+            () = answered => {}
             () = self.clock.sleep_until(end) => {
                 tracing::warn!("some callers were not answered in time; their payments resume at the next start");
             }
         }
-        self.stopping.cancel();
+        stopping.cancel();
         for settler in &self.settlers {
             settler.tasks.close();
             settler.tasks.wait().await;
         }
-        self.outboxes.close();
-        self.outboxes.wait().await;
+        background.close();
+        background.wait().await;
     }
 }
 
+/// The addresses of the signers of each network.
+fn addresses_of(keys: &BTreeMap<ChainId, KeyRing>) -> BTreeMap<ChainId, Vec<Address>> {
+    keys.iter().map(|(chain, ring)| (*chain, ring.addresses().collect())).collect()
+}
+
+fn settlement_service(
+    config: &Config,
+    settlers: BTreeMap<ChainId, Arc<Settler>>,
+    ledger: Ledger,
+    failpoints: Arc<dyn Failpoints>,
+) -> SettlementService {
+    SettlementService {
+        settlers,
+        ledger,
+        payees: config.pay_to.clone(),
+        wait_ms: config.wait_ms,
+        success_rights: SuccessRights::new(config.repeats),
+        failpoints,
+    }
+}
+
+fn access(config: &Config, clock: &Arc<dyn Clock>) -> Access {
+    Access::new(
+        config.api_keys.clone(),
+        config.trusted_proxies.clone(),
+        config.rate_per_minute,
+        Arc::clone(clock),
+    )
+}
+
+/// The open payments and transactions of one network.
 fn open_work_on(open: &OpenWork, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {
     let records = open.records.iter().filter(|record| record.payment.chain == chain);
     let batches = open.batches.iter().filter(|batch| batch.chain == chain);
     (records.cloned().collect(), batches.cloned().collect())
 }
 
-/// What a network's settler is built from.
+/// Builds the settlers of all networks.
 struct SettlerBuilder<'a> {
     config: &'a Config,
     clock: &'a Arc<dyn Clock>,
-    store: &'a RedbStore,
-    ledger: &'a Ledger,
-    outboxes: &'a TaskTracker,
-    stopping: &'a CancellationToken,
+    stores: &'a Stores,
+    lifecycle: &'a Lifecycle,
     failpoints: &'a Arc<dyn Failpoints>,
     metrics: &'a Arc<Metrics>,
 }
@@ -295,12 +338,12 @@ impl SettlerBuilder<'_> {
     async fn settlers(
         &self,
         keys: BTreeMap<ChainId, KeyRing>,
-        open: &OpenWork,
     ) -> Result<BTreeMap<ChainId, Arc<Settler>>, StartFault> {
         let mut settlers = BTreeMap::new();
         for (chain, ring) in keys {
             let Some(network) = self.config.networks.get(&chain) else { continue };
-            let settler = self.settler(network, ring, open_work_on(open, chain)).await?;
+            let open = open_work_on(&self.stores.open, chain);
+            let settler = self.settler(network, ring, open).await?;
             settlers.insert(chain, settler);
         }
         Ok(settlers)
@@ -313,20 +356,46 @@ impl SettlerBuilder<'_> {
         open: (Vec<Record>, Vec<Batch>),
     ) -> Result<Arc<Settler>, StartFault> {
         let chain: Arc<dyn Chain> = Arc::new(chain_of(network, self.clock)?);
-        let signers: Vec<Address> = ring.addresses().collect();
         let network_context = NetworkContext::new(
             network.clone(),
             Arc::clone(&chain),
             Arc::clone(self.clock),
-            signers.clone(),
+            ring.addresses().collect(),
         );
+        let limits = Limits {
+            batch_max: self.config.batch_calls,
+            window_ms: self.config.batch_window_ms,
+            in_flight: self.config.in_flight,
+            gas: u64::MAX,
+            data_gas: 0,
+        };
+        let deps = SettlerDeps {
+            network: Arc::new(network_context),
+            ledger: self.stores.ledger.clone(),
+            signer_slots: self.open_outboxes(network, &chain, ring).await?,
+            limits,
+            metrics: Arc::clone(self.metrics),
+            failpoints: Arc::clone(self.failpoints),
+            stopping: self.lifecycle.stopping.clone(),
+        };
+        Ok(Settler::start(deps, open))
+    }
+
+    /// Opens the outbox of each signer and resumes its transactions.
+    async fn open_outboxes(
+        &self,
+        network: &NetworkConfig,
+        chain: &Arc<dyn Chain>,
+        ring: KeyRing,
+    ) -> Result<BTreeMap<Address, SignerSlot>, StartFault> {
+        let signers: Vec<Address> = ring.addresses().collect();
         let ring = Arc::new(ring);
         let follower = Arc::new(Follower::default());
         let mut signer_slots = BTreeMap::new();
         for signer in signers {
             let deps = OutboxDeps {
-                store: Arc::new(self.store.clone()) as Arc<dyn Store>,
-                chain: Arc::clone(&chain),
+                store: Arc::new(self.stores.outboxes.clone()) as Arc<dyn Store>,
+                chain: Arc::clone(chain),
                 signer: Arc::clone(&ring) as _,
                 clock: Arc::clone(self.clock),
                 // A no-op transaction may outbid the call that it withdraws.
@@ -339,32 +408,14 @@ impl SettlerBuilder<'_> {
                 failpoints: Arc::clone(self.failpoints),
             };
             let key = OutboxKey { chain: network.chain(), signer };
-            let opened =
-                ServiceOutbox::open(key, deps, self.outboxes.clone(), self.stopping.clone()).await;
-            let outbox = opened.map_err(|fault| StartFault::Store {
-                path: self.config.store.display().to_string(),
-                why: fault.to_string(),
-            })?;
-            outbox.go_on();
+            let (tasks, stopping) =
+                (self.lifecycle.background.clone(), self.lifecycle.stopping.clone());
+            let outbox = ServiceOutbox::open(key, deps, tasks, stopping)
+                .await
+                .map_err(|fault| StartFault::store(self.config, &fault))?;
+            outbox.ensure_running();
             signer_slots.insert(signer, SignerSlot { outbox });
         }
-        let limits = Limits {
-            batch_max: self.config.batch_calls,
-            window_ms: self.config.batch_window_ms,
-            in_flight: self.config.in_flight,
-            gas: u64::MAX,
-            data_gas: 0,
-        };
-
-        let deps = SettlerDeps {
-            network: Arc::new(network_context),
-            ledger: self.ledger.clone(),
-            signer_slots,
-            limits,
-            metrics: Arc::clone(self.metrics),
-            failpoints: Arc::clone(self.failpoints),
-            stopping: self.stopping.clone(),
-        };
-        Ok(Settler::start(deps, open))
+        Ok(signer_slots)
     }
 }

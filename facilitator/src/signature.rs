@@ -1,4 +1,4 @@
-//! Signatures: who signed a digest, and the deployment data of a wrapper (EIP-6492).
+//! Signatures: recovers the signer of a digest, and reads the deployment data of a wrapper (EIP-6492).
 
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use alloy_sol_types::SolValue;
@@ -39,7 +39,7 @@ pub fn unwrap(signature: &Bytes) -> Option<Unwrapped> {
 
 /// Splits a signature of 65 bytes into `v`, `r` and `s`, with `v` as contracts expect it, 27 or 28. `None` for any
 /// other signature.
-pub fn parts(signature: &[u8]) -> Option<(u8, B256, B256)> {
+pub fn split(signature: &[u8]) -> Option<(u8, B256, B256)> {
     let (r, rest) = signature.split_first_chunk::<32>()?;
     let (s, v) = rest.split_first_chunk::<32>()?;
     let v = match v {
@@ -53,7 +53,7 @@ pub fn parts(signature: &[u8]) -> Option<(u8, B256, B256)> {
 /// The address whose key signed a digest. `None` for what tokens reject: not 65 bytes, scalars out of range, or the
 /// higher of the two possible values of `s` (EIP-2).
 pub fn signer(digest: &B256, signature: &[u8]) -> Option<Address> {
-    let (v, _r, _s) = parts(signature)?;
+    let (v, _r, _s) = split(signature)?;
     let id = if v == 28 { RecoveryId::One } else { RecoveryId::Zero };
     let signature = RecoverableSignature::from_compact(signature.get(..64)?, id).ok()?;
     let plain = signature.to_standard();
@@ -87,7 +87,7 @@ mod tests {
         let mut bare = SIGNED;
         bare[64] = 1;
         assert_eq!(signer(&DIGEST, &bare), Some(PAYER));
-        assert_eq!(parts(&bare).unwrap().0, 28);
+        assert_eq!(split(&bare).unwrap().0, 28);
         for v in [2, 26, 29, 255] {
             bare[64] = v;
             assert_eq!(signer(&DIGEST, &bare), None);
@@ -99,7 +99,7 @@ mod tests {
     fn signatures_that_tokens_reject_have_no_signer() {
         const ORDER: U256 =
             uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
-        let (_v, r, s) = parts(&SIGNED).unwrap();
+        let (_v, r, s) = split(&SIGNED).unwrap();
         let high = ORDER - U256::from_be_bytes(s.0);
         let of = |r: U256, s: U256, v: u8| {
             let mut bytes = r.to_be_bytes::<32>().to_vec();

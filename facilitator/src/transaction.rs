@@ -38,10 +38,10 @@ pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool 
 
 /// Whether two payments may share the same transaction: its events must distinguish them.
 pub fn are_distinguishable(one: &Payment, other: &Payment) -> bool {
-    let apart = |method, one: &Payment, other: &Payment| {
+    let distinguishes = |method, one: &Payment, other: &Payment| {
         registry::method(method).are_distinguishable(&one.terms, &other.terms)
     };
-    apart(one.method, one, other) && apart(other.method, one, other)
+    distinguishes(one.method, one, other) && distinguishes(other.method, one, other)
 }
 
 /// Gas limit of a transaction with these payments. `None` if it exceeds [`GAS_MAX`]. Never from `eth_estimateGas`,
@@ -76,7 +76,7 @@ pub fn least_gas(method: &dyn Method) -> u64 {
 }
 
 /// The gas that a payment adds to a shared transaction.
-pub fn share(payment: &Payment) -> u64 {
+pub fn gas_share(payment: &Payment) -> u64 {
     let most = registry::method(payment.method).gas();
     most.saturating_add(most / 63).saturating_add(SHARED_GAS)
 }
@@ -105,15 +105,15 @@ pub fn call(contracts: &Contracts, payments: &[&Payment], gas_limit: u64) -> Cal
                 let deploys =
                     ContractCall { to: deployment.factory, data: deployment.data.clone() };
                 // It may be deployed already; only the transfer decides.
-                together(contracts, [(deploys, true), (transfer(only), false)])
+                multicall(contracts, [(deploys, true), (transfer(only), false)])
             }
         },
-        several => together(contracts, several.iter().map(|payment| (transfer(payment), true))),
+        several => multicall(contracts, several.iter().map(|payment| (transfer(payment), true))),
     };
     Call { to, value: U256::ZERO, data, gas_limit }
 }
 
-fn together(
+fn multicall(
     contracts: &Contracts,
     calls: impl IntoIterator<Item = (ContractCall, bool)>,
 ) -> ContractCall {
@@ -215,7 +215,7 @@ mod tests {
     fn sum_of_gas_shares_covers_the_batch_gas_limit() {
         let some: Vec<Payment> = (0..30).map(|_one| payment(MethodId::Eip3009, 65)).collect();
         let all: Vec<&Payment> = some.iter().collect();
-        let sum: u64 = all.iter().map(|payment| share(payment)).sum();
+        let sum: u64 = all.iter().map(|payment| gas_share(payment)).sum();
         assert!(sum + 2 * BASE_GAS >= gas_of(&all).unwrap());
     }
 

@@ -89,7 +89,7 @@ impl Upkeep {
             let outbox = slot.outbox.outbox();
             let unmined = outbox.open.values().filter(|one| one.newest().is_some());
             let waiting =
-                unmined.filter(|one| matches!(one.place, bursar_submit::ChainState::Pending));
+                unmined.filter(|one| matches!(one.chain_state, bursar_submit::ChainState::Pending));
             let oldest = waiting.filter_map(|one| Some(one.attempts.first()?.at)).min();
             let age = oldest.map_or(0.0, |then| seconds(now, then));
             self.metrics.oldest_unmined.get_or_create(&signer_labels(settler, *signer)).set(age);

@@ -109,8 +109,9 @@ pub fn admit(network: &NetworkContext, parsed: &ParsedPayment) -> Result<(), Rej
         // It would cost the signer gas and move nothing.
         return Err(reject(Reason::TooLittle));
     }
-    let least = network.config.min_amount.get(&parsed.terms.token).copied().unwrap_or_default();
-    if parsed.terms.amount < least {
+    let min_amount =
+        network.config.min_amount.get(&parsed.terms.token).copied().unwrap_or_default();
+    if parsed.terms.amount < min_amount {
         return Err(reject(Reason::BelowMinimum));
     }
     check_time(&parsed.terms, network.now_seconds()).map_err(reject)?;
@@ -137,9 +138,9 @@ pub fn parse(
     let requirements = &request.requirements;
     let matches = |method: &&&'static dyn Method| method.matches(&request.payload, requirements);
     let method = METHODS.iter().find(matches).ok_or(Reason::UnsupportedPayload)?;
-    // With both members, another reader might take this for a different payment.
-    let both = ["authorization", "permit2Authorization"];
-    if both.iter().all(|key| request.payload.get(key).is_some()) {
+    // With both members, another parser might read a different payment.
+    let members = ["authorization", "permit2Authorization"];
+    if members.iter().all(|key| request.payload.get(key).is_some()) {
         return Err(Reason::UnsupportedPayload.into());
     }
     let signed = payload::signature(&request.payload)?;
@@ -166,7 +167,7 @@ pub async fn signed_payment(
 /// Whether a request contains exactly this payment: the same terms, signed. Asks no node.
 pub fn is_same_payment(parsed: &ParsedPayment, known: &Payment) -> bool {
     let inner = &parsed.signature.inner;
-    // Another signature over the same terms is as good, if it can be verified without a node.
+    // Another signature over the same terms is accepted if it can be verified without a node.
     let is_signed = *inner == known.signature
         || signature::signer(&known.digest, inner) == Some(known.terms.payer);
     parsed.terms == known.terms && is_signed
@@ -197,7 +198,7 @@ pub async fn check(
     priority: Priority,
 ) -> Result<Verified, VerifyError> {
     let separator = domain_separator(network, parsed).await?;
-    let (mut payment, by_key) = compose_payment(network, parsed, separator)?;
+    let (mut payment, signed_by_key) = compose_payment(network, parsed, separator)?;
     let mut answer = question::ask(network, &payment, priority).await?;
     if payment.deployment.is_some() && !answer.has_code {
         // This payment may deploy the wallet. Later signatures then have no deployment data, and a cached "no code"
@@ -213,7 +214,7 @@ pub async fn check(
         payment.deployment = None;
         answer = question::ask(network, &payment, priority).await?;
     }
-    let payment = judge(network, parsed, payment, (separator, by_key), &answer)?;
+    let payment = check_answer(network, parsed, payment, (separator, signed_by_key), &answer)?;
     let cap = network.config.gas_cap_contract;
     let Some(gas) = transaction::gas(&network.contracts, &[&payment], cap) else {
         return Err(Rejection::from(Reason::Simulation).for_payer(payment.terms.payer).into());
@@ -230,12 +231,12 @@ pub async fn check_again(network: &NetworkContext, payment: &Payment) -> Result<
     let answer = question::ask(network, payment, Priority::Batched).await?;
     let method = registry::method(payment.method);
     if answer.has_code && !payment.contract_payer {
-        // The account has got code since. A new request for the payment is judged as a contract's.
+        // The account has got code since. A new request for the payment is verified as a contract's.
         return Err(Rejection::from(Reason::TransactionFailed)
             .for_payer(payment.terms.payer)
             .into());
     }
-    judge_transfer(method, payment, &answer).map_err(VerifyError::from)
+    check_transfer(method, payment, &answer).map_err(VerifyError::from)
 }
 
 /// The payment, and whether the payer's key certainly signed it. Fails if the signature is certainly not the payer's.
@@ -246,11 +247,11 @@ fn compose_payment(
 ) -> Result<(Payment, bool), VerifyError> {
     let ParsedPayment { method, terms, signature, .. } = parsed;
     let digest = domain::digest(separator, method.struct_hash(&network.contracts, terms));
-    let by_key = signature::signer(&digest, &signature.inner) == Some(terms.payer);
+    let signed_by_key = signature::signer(&digest, &signature.inner) == Some(terms.payer);
     let has_code = network.codes.get(&terms.payer, network.clock.mono_ms());
     let may_be_a_contract = method.allows_contract_payers()
         && (signature.deployment.is_some() || has_code != Some(false));
-    if !by_key && !may_be_a_contract {
+    if !signed_by_key && !may_be_a_contract {
         return Err(signature_rejection(parsed, separator).into());
     }
     let payment = Payment {
@@ -261,18 +262,19 @@ fn compose_payment(
         signature: signature.inner.clone(),
         // A wallet that is known to be deployed is not deployed again.
         deployment: signature.deployment.clone().filter(|_planned| has_code != Some(true)),
-        contract_payer: !by_key || has_code == Some(true),
+        contract_payer: !signed_by_key || has_code == Some(true),
     };
-    Ok((payment, by_key))
+    Ok((payment, signed_by_key))
 }
 
 /// The likely reason for a wrong signature of a payer without code. It is another domain, or a wallet that is not
 /// deployed, because a key's signature has at most 65 bytes.
 fn signature_rejection(parsed: &ParsedPayment, separator: B256) -> Rejection {
-    let elsewhere = parsed.method.id() == MethodId::Eip3009
+    let is_other_domain = parsed.method.id() == MethodId::Eip3009
         && parsed.claimed.is_some_and(|claimed| claimed != separator);
-    let of_a_wallet = parsed.method.allows_contract_payers() && parsed.signature.inner.len() > 65;
-    let reason = match (of_a_wallet, elsewhere) {
+    let is_wallet_signature =
+        parsed.method.allows_contract_payers() && parsed.signature.inner.len() > 65;
+    let reason = match (is_wallet_signature, is_other_domain) {
         (true, _any) => Reason::Undeployed,
         (false, true) => Reason::NameMismatch,
         (false, false) => Reason::InvalidSignature,
@@ -280,16 +282,16 @@ fn signature_rejection(parsed: &ParsedPayment, separator: B256) -> Rejection {
     Rejection::from(reason).for_payer(parsed.terms.payer)
 }
 
-/// Judges a payment by the chain's answers.
-fn judge(
+/// Decides by the chain's answers whether a payment is valid.
+fn check_answer(
     network: &NetworkContext,
     parsed: &ParsedPayment,
     mut payment: Payment,
-    (separator, by_key): (B256, bool),
+    (separator, signed_by_key): (B256, bool),
     answer: &question::Answer,
 ) -> Result<Payment, VerifyError> {
     let payer = payment.terms.payer;
-    payment.contract_payer = answer.has_code || payment.deployment.is_some() && !by_key;
+    payment.contract_payer = answer.has_code || payment.deployment.is_some() && !signed_by_key;
     let has_code = payment.contract_payer;
     if let Some(reported) = answer.separator
         && parsed.method.domain(&network.contracts) == Domain::Token
@@ -299,24 +301,24 @@ fn judge(
         network.domains.insert(payment.terms.token, reported, network.clock.mono_ms());
         return Err(Rejection::from(Reason::NameMismatch).for_payer(payer).into());
     }
-    if !by_key && !has_code {
+    if !signed_by_key && !has_code {
         return Err(signature_rejection(parsed, separator).into());
     }
-    match judge_transfer(parsed.method, &payment, answer) {
+    match check_transfer(parsed.method, &payment, answer) {
         Ok(()) => Ok(payment),
         Err(rejection) => {
             // A contract wallet decides itself whether it has signed. A caller without a valid signature may learn
             // about the token and the network. It must not learn about the payment, in particular not that it was
             // settled.
-            let unsigned = !by_key && answer.signature_confirmed != Some(true);
-            let open = [
+            let is_unsigned = !signed_by_key && answer.signature_confirmed != Some(true);
+            let public_reasons = [
                 Reason::NotDeployed,
                 Reason::NotEip3009,
                 Reason::NotMoved,
                 Reason::Permit2Proxy,
                 Reason::PrismUnavailable,
             ];
-            if unsigned && !open.contains(&rejection.reason) {
+            if is_unsigned && !public_reasons.contains(&rejection.reason) {
                 return Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into());
             }
             Err(rejection.into())
@@ -324,7 +326,8 @@ fn judge(
     }
 }
 
-fn judge_transfer(
+/// Decides by the simulated transfer whether a payment is valid.
+fn check_transfer(
     method: &dyn Method,
     payment: &Payment,
     answer: &question::Answer,
@@ -386,7 +389,7 @@ async fn domain_separator(
         network.domains.insert(token, reported, now);
         return Ok(reported);
     }
-    // A claim of a request counts for that request alone. Cached, it would let a stranger decide about later requests.
+    // A claim of a request counts for that request alone. If it were cached, any caller could affect later requests.
     match parsed.claimed {
         Some(claimed) => Ok(claimed),
         None => Err(Rejection::from(Reason::MissingDomain).for_payer(parsed.terms.payer).into()),

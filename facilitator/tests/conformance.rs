@@ -59,8 +59,8 @@ fn failed(at: i64) -> State {
     State::Failed { reason: Reason::Simulation, message: "no".to_owned(), at: Utc(at) }
 }
 
-fn judged(n: u8, state: State) -> Change {
-    Change::Judged { key: key(n), state, attempts: 0 }
+fn outcome_set(n: u8, state: State) -> Change {
+    Change::OutcomeSet { key: key(n), state, attempts: 0 }
 }
 
 fn batch(id: u8, payments: &[u8]) -> Batch {
@@ -143,8 +143,8 @@ async fn conforms_too(store: &dyn Payments) {
     // Stores that a success was returned, and to which request; the state is unchanged.
     let by =
         RequestOrigin { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
-    store.commit(vec![judged(2, settled(10))]).await.unwrap();
-    store.commit(vec![Change::Answered { key: key(2), by, at: Utc(11) }]).await.unwrap();
+    store.commit(vec![outcome_set(2, settled(10))]).await.unwrap();
+    store.commit(vec![Change::Answered { key: key(2), origin: by, at: Utc(11) }]).await.unwrap();
     let answered = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((answered.asked, answered.answered), (by, Some(Utc(11))));
     assert_eq!(answered.state, settled(10));
@@ -156,7 +156,7 @@ async fn conforms_too(store: &dyn Payments) {
     assert_eq!((&waits.state, waits.asked, waits.answered), (&queued, by, Some(Utc(11))));
     assert_eq!(answers, [ChangeResult::Merged(Box::new(waits.clone()))], "as it is on disk");
     assert_eq!(store.commit(vec![reopened]).await.unwrap(), [conflict(waits)], "not settled");
-    store.commit(vec![judged(2, failed(12))]).await.unwrap();
+    store.commit(vec![outcome_set(2, failed(12))]).await.unwrap();
     let answers = store.commit(vec![Change::Accepted(Box::new(again))]).await.unwrap();
     let taken = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((&taken.state, taken.asked, taken.answered), (&queued, by, Some(Utc(11))));
@@ -216,7 +216,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     assert!(of_batch.iter().all(|record| record.state == sent));
 
     // A settled payment blocks its key permanently, a failed one does not.
-    store.commit(vec![judged(1, settled(10)), judged(2, failed(20))]).await.unwrap();
+    store.commit(vec![outcome_set(1, settled(10)), outcome_set(2, failed(20))]).await.unwrap();
     let known = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!(known.state, settled(10));
     let answers = store.commit(vec![accepted(1), accepted(2)]).await.unwrap();
@@ -238,7 +238,10 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     assert_eq!(store.open().await.unwrap().records.len(), 2);
 
     // The oldest ended payments are pruned first, up to the given number, and open ones never.
-    store.commit(vec![judged(1, settled(30)), judged(2, failed(-5)), accepted(3)]).await.unwrap();
+    store
+        .commit(vec![outcome_set(1, settled(30)), outcome_set(2, failed(-5)), accepted(3)])
+        .await
+        .unwrap();
     assert_eq!(store.prune(Utc(-5), 10).await.unwrap(), 0);
     assert_eq!(store.prune(Utc(31), 1).await.unwrap(), 1);
     assert_eq!(store.get(key(2)).await.unwrap(), None, "before 1970 is before");

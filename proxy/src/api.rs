@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bursar_chain::ports::Clock;
 use bursar_serve::access::Access;
-use bursar_serve::http::Refuse;
+use bursar_serve::http::RefusalWriter;
 use bursar_x402::Version;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -74,9 +74,9 @@ impl Api {
         access: Access,
         stopping: CancellationToken,
     ) -> Self {
-        let parts = seller.parts();
-        let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
-        let models = ModelsList::new(Arc::clone(&clock), parts.tasks.clone());
+        let deps = seller.deps();
+        let (metrics, clock) = (Arc::clone(&deps.metrics), Arc::clone(&deps.clock));
+        let models = ModelsList::new(Arc::clone(&clock), deps.tasks.clone());
         let payment_permits = pricing.config().in_flight.saturating_mul(WAITING_PER_SALE);
         let payment_permits = Arc::new(Semaphore::new(payment_permits));
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -116,8 +116,8 @@ pub fn router(api: Arc<Api>) -> Router {
 }
 
 /// Returns the responses to requests that reach no route.
-pub fn refuse() -> Refuse {
-    Refuse::new(|refused| responses::edge(refused.why))
+pub fn refuse() -> RefusalWriter {
+    RefusalWriter::new(|refused| responses::edge(refused.why))
 }
 
 /// Returns the metrics route. It has its own listener, because metrics show the revenue.
@@ -172,10 +172,10 @@ async fn answer(
     }
     let quote = price(api, body, resource).await?;
     let now = u64::try_from(api.clock.utc().0).unwrap_or(0) / 1_000;
-    let longest = api.pricing.config().upstream_ms.div_ceil(1_000);
-    let until = now.saturating_add(longest).saturating_add(SPARE_SECONDS);
+    let longest_seconds = api.pricing.config().upstream_ms.div_ceil(1_000);
+    let earliest_expiry = now.saturating_add(longest_seconds).saturating_add(SPARE_SECONDS);
     // No payment needs to last longer, and its record must be stored until it expires.
-    let span = until..=now.saturating_add(EXPIRY_AHEAD_SECONDS_MAX);
+    let span = earliest_expiry..=now.saturating_add(EXPIRY_AHEAD_SECONDS_MAX);
     let payment = match Payment::read(text, version, &quote.offers, &span) {
         Ok(payment) => payment,
         Err(PaymentError::Unreadable(fault)) => return Err(fault),
@@ -183,8 +183,8 @@ async fn answer(
             return Ok(reject_payment(api, &quote, &rejection));
         }
     };
-    let named = PaymentIdentity { id: payment.id, digest: payment.digest };
-    serve(api, Order { quote, named, payment: Some(payment) }, version).await
+    let identity = PaymentIdentity { id: payment.id, digest: payment.digest };
+    serve(api, Order { quote, identity, payment: Some(payment) }, version).await
 }
 
 /// Returns the order if the payment came with this body and may have been charged.
@@ -194,11 +194,11 @@ async fn repeated_order(
     body: &Bytes,
 ) -> Result<Option<Order>, Fault> {
     // An unreadable payment is refused later, when the price is known.
-    let Ok(named) = PaymentIdentity::read(text, version, api.pricing.terms()) else {
+    let Ok(identity) = PaymentIdentity::read(text, version, api.pricing.terms()) else {
         return Ok(None);
     };
     let quote = unpriced_quote(body).await?;
-    let known = api.seller.known(named, &quote.digest).await;
+    let known = api.seller.known(identity, &quote.digest).await;
     let known = known.map_err(|fault| {
         tracing::error!(%fault, "the store failed");
         Fault::of(Code::StoreFailed)
@@ -209,7 +209,7 @@ async fn repeated_order(
         Stage::Owed | Stage::Streaming => owed_quote(api, body.clone(), record).await?,
         Stage::Taken | Stage::Answered | Stage::Paid | Stage::Broken => quote,
     };
-    Ok(Some(Order { quote, named, payment: None }))
+    Ok(Some(Order { quote, identity, payment: None }))
 }
 
 /// Returns a quote without a price. Hashing a long body takes milliseconds, so it runs on a blocking thread.
@@ -231,15 +231,15 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
     let permit = Arc::clone(&api.payment_permits).try_acquire_owned();
     let permit = permit.map_err(|_none| Fault::of(Code::Busy))?;
     let quote = order.quote.clone();
-    // A separate task, so the sale continues if this request expires_at: the payment may be in flight.
+    // A separate task, so the sale continues if this request ends: the payment may be in flight.
     let seller = api.seller.clone();
-    let sale = seller.parts().tasks.clone().spawn(async move {
-        let sold = seller.sell(order).await;
+    let sale = seller.deps().tasks.clone().spawn(async move {
+        let outcome = seller.sell(order).await;
         drop(permit);
-        sold
+        outcome
     });
-    let sold = sale.await.map_err(|_ended| Fault::of(Code::Stopping))?;
-    Ok(match sold {
+    let outcome = sale.await.map_err(|_ended| Fault::of(Code::Stopping))?;
+    Ok(match outcome {
         SaleOutcome::Whole { head, body, delete_when_sent } => {
             let before_end = delete_when_sent.map(|id| {
                 let seller = api.seller.clone();
@@ -363,7 +363,7 @@ async fn models(State(api): State<Arc<Api>>) -> Response {
         return responses::error(&Fault::of(Code::Busy));
     };
     let seller = api.seller.clone();
-    let fetch = || async move { seller.parts().upstream.models().await };
+    let fetch = || async move { seller.deps().upstream.models().await };
     match api.models.get(fetch).await {
         Ok(list) => responses::passthrough(list),
         Err(fault) => responses::error(&fault),

@@ -70,7 +70,7 @@ pub enum Settlement {
     /// No settlement was requested.
     Open,
     /// Settlement was requested and the outcome is unknown: the money may have moved.
-    Asked,
+    Requested,
     /// The facilitator settled the payment. The receipt is its answer as JSON.
     Settled { receipt: String },
     /// The transaction is in flight.
@@ -83,7 +83,7 @@ impl Settlement {
     /// Returns the facilitator's receipt as JSON, if there is one.
     pub fn receipt(&self) -> Option<&str> {
         match self {
-            Self::Open | Self::Asked => None,
+            Self::Open | Self::Requested => None,
             Self::Settled { receipt } | Self::Pending { receipt } | Self::Failed { receipt } => {
                 Some(receipt)
             }
@@ -121,7 +121,7 @@ impl Settlement {
                 Self::Pending { receipt: receipt.clone() }
             }
             (
-                this @ (Self::Pending { .. } | Self::Asked),
+                this @ (Self::Pending { .. } | Self::Requested),
                 SettleOutcome::Failed { receipt, reason },
             ) => {
                 if is_used(reason) {
@@ -137,13 +137,13 @@ impl Settlement {
             (this, SettleOutcome::NotProcessed(_) | SettleOutcome::Declined(_)) => this,
             // A pending settlement without a transaction may still be broadcast.
             (_, SettleOutcome::Unknown(_) | SettleOutcome::Pending { hash: None, .. }) => {
-                Self::Asked
+                Self::Requested
             }
         }
     }
 }
 
-/// CoreLoop the receipt of another request's settlement into a failure.
+/// Turns the receipt of another request's settlement into a failure.
 fn as_duplicate(receipt: &str) -> String {
     const TEXT: &str = "The payment was already settled for another request: sign a new one.";
     let mut receipt: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
@@ -171,7 +171,7 @@ pub struct Usage {
     pub prompt: u64,
     pub completion: u64,
     /// Whether the upstream reported the counts.
-    pub told: bool,
+    pub reported: bool,
 }
 
 /// The stored state of a payment and its sale.
@@ -254,7 +254,7 @@ impl Record {
 
     /// Whether the record can be deleted. Answers are stored for `retention_ms`, payments until they expire, and
     /// pending settlements until they end. Both arguments are in milliseconds.
-    pub fn is_over(&self, now_ms: i64, retention_ms: i64) -> bool {
+    pub fn is_deletable(&self, now_ms: i64, retention_ms: i64) -> bool {
         let expires_at_ms =
             i64::try_from(self.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000);
         let is_pending = matches!(self.settlement, Settlement::Pending { .. });
@@ -339,7 +339,7 @@ mod tests {
         let declined = SettleOutcome::Declined(text("facilitator_out_of_gas"));
         let settled_for_other = SettleOutcome::SettledForOther { receipt: text("f") };
         let open = Settlement::Open;
-        let asked = Settlement::Asked;
+        let asked = Settlement::Requested;
         let (s, p, f) = (
             Settlement::Settled { receipt: text("s") },
             Settlement::Pending { receipt: text("p") },
@@ -424,7 +424,7 @@ mod tests {
         let receipt = || "r".to_owned();
         for (settlement, permits, expected) in [
             (Settlement::Open, false, None),
-            (Settlement::Asked, false, None),
+            (Settlement::Requested, false, None),
             (Settlement::Settled { receipt: receipt() }, true, Some("r")),
             (Settlement::Pending { receipt: receipt() }, true, Some("r")),
             (Settlement::Failed { receipt: receipt() }, false, Some("r")),
@@ -447,12 +447,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_over_when_its_answer_and_payment_expired() {
+    fn a_record_is_deletable_when_its_answer_and_payment_expired() {
         let mut record = record(Stage::Paid, true);
-        assert!(!record.is_over(2_999, 1_000) && !record.is_over(4_999, 1_000));
-        assert!(record.is_over(5_000, 1_000));
-        assert!(!record.is_over(5_000, 4_001) && record.is_over(5_001, 4_001));
+        assert!(!record.is_deletable(2_999, 1_000) && !record.is_deletable(4_999, 1_000));
+        assert!(record.is_deletable(5_000, 1_000));
+        assert!(!record.is_deletable(5_000, 4_001) && record.is_deletable(5_001, 4_001));
         record.settlement = Settlement::Pending { receipt: "{}".to_owned() };
-        assert!(!record.is_over(i64::MAX, 0));
+        assert!(!record.is_deletable(i64::MAX, 0));
     }
 }

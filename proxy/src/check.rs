@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Number, Value};
 use bursar_core::networks::by_text;
-use bursar_serve::findings::{Findings, Mark};
+use bursar_serve::findings::{Findings, Severity};
 
 use crate::book::redb_store::RedbStore;
 use crate::config::Config;
@@ -32,7 +32,7 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
         Err(why) => {
             let text =
                 format!("{} does not answer ({why}): no payment is taken", facilitator.label());
-            findings.add(Mark::Bad, "facilitator", text);
+            findings.add(Severity::Bad, "facilitator", text);
         }
     }
     let upstream = upstream_of(config, &clock)?;
@@ -42,21 +42,21 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
         }
         Ok(list) => {
             let text = format!("{} answers {} to GET /models", upstream.label(), list.status);
-            findings.add(Mark::Mind, "upstream", text);
+            findings.add(Severity::Warning, "upstream", text);
         }
         Err(fault) if fault.code == Code::UpstreamKey => {
             let text =
                 format!("{} refuses UPSTREAM_API_KEY: no answer can be sold", upstream.label());
-            findings.add(Mark::Bad, "upstream", text);
+            findings.add(Severity::Bad, "upstream", text);
         }
         Err(fault) => {
             let text = format!("{}: {}", upstream.label(), fault.code.text());
-            findings.add(Mark::Bad, "upstream", text);
+            findings.add(Severity::Bad, "upstream", text);
         }
     }
     if config.upstream_key.is_none() {
         findings.add(
-            Mark::Mind,
+            Severity::Warning,
             "upstream",
             "it is called without a key: UPSTREAM_API_KEY is not set",
         );
@@ -73,22 +73,22 @@ async fn nodes(
     let nodes = nodes_of(config, clock)?;
     for network in &config.networks {
         let title = network.title;
-        let (mark, text) = match nodes.of(network.chain) {
+        let (severity, text) = match nodes.of(network.chain) {
             None => (
-                Mark::Mind,
+                Severity::Warning,
                 format!(
                     "{title} has no node, so pending settlements are not accepted: set RPC_URL"
                 ),
             ),
             Some(node) => match node.chain_id().await {
-                Ok(_id) => (Mark::Good, format!("a node of {title} answers")),
+                Ok(_id) => (Severity::Good, format!("a node of {title} answers")),
                 Err(fault) => (
-                    Mark::Mind,
+                    Severity::Warning,
                     format!("pending settlements on {title} are not accepted: {fault}"),
                 ),
             },
         };
-        findings.add(mark, "node", text);
+        findings.add(severity, "node", text);
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ fn unpaid_limits(config: &Config, findings: &mut Findings) {
                  refused: raise max_unpaid_usd_per_payer and max_unpaid_usd, or lower \
                  max_prompt_tokens or max_completion_tokens"
             );
-            findings.add(Mark::Mind, "prices", text);
+            findings.add(Severity::Warning, "prices", text);
         }
     }
 }
@@ -118,12 +118,12 @@ fn prices(config: &Config, findings: &mut Findings) {
     let free = |rate: Rate| rate.0 == 0;
     if config.model(None).is_some() && free(config.price) {
         let text = "PRICE_PER_1K_TOKENS is 0: every answer costs the smallest unit";
-        findings.add(Mark::Mind, "prices", text);
+        findings.add(Severity::Warning, "prices", text);
     }
     for (name, model) in &config.models {
         if free(model.rates.input) && free(model.rates.output) {
             findings.add(
-                Mark::Mind,
+                Severity::Warning,
                 "prices",
                 format!("{name} has price 0: every answer costs the smallest unit"),
             );
@@ -132,25 +132,25 @@ fn prices(config: &Config, findings: &mut Findings) {
     if config.models.is_empty() {
         let text = "every model of the upstream, expensive ones too, is sold at PRICE_PER_1K_TOKENS: set \
              prices in a table of models";
-        findings.add(Mark::Mind, "prices", text);
+        findings.add(Severity::Warning, "prices", text);
     }
     if config.default_model.is_none() {
         let text = "requests without a model go upstream without one, or are refused if there is a table: \
              set PROXY_DEFAULT_MODEL";
-        findings.add(Mark::Mind, "prices", text);
+        findings.add(Severity::Warning, "prices", text);
     }
     for file in [&config.upstream_key_file, &config.facilitator_key_file].into_iter().flatten() {
         if is_open_to_others(file) {
             let text = format!("{} can be read by other accounts: chmod 600", file.display());
-            findings.add(Mark::Mind, "keys", text);
+            findings.add(Severity::Warning, "keys", text);
         }
     }
     if config.public_url.is_none() && !config.listen.ip().is_loopback() {
         let text = "offers name http and the host of the request: set PROXY_PUBLIC_URL";
-        findings.add(Mark::Mind, "proxy", text);
+        findings.add(Severity::Warning, "proxy", text);
     }
     if let Some(pay_to) = config.wallet_address {
-        findings.add(Mark::Good, "prices", format!("payments go to {pay_to}"));
+        findings.add(Severity::Good, "prices", format!("payments go to {pay_to}"));
     }
 }
 
@@ -170,16 +170,16 @@ fn store(config: &Config, findings: &mut Findings) {
     let path = config.store.display();
     // The check does not create the store: it may run as another user than the service.
     if !config.store.exists() {
-        findings.add(Mark::Good, "store", format!("{path} will be created at the first start"));
+        findings.add(Severity::Good, "store", format!("{path} will be created at the first start"));
         return;
     }
     match RedbStore::open_file(&config.store) {
-        Ok(_store) => findings.add(Mark::Good, "store", format!("{path} can be used")),
+        Ok(_store) => findings.add(Severity::Good, "store", format!("{path} can be used")),
         Err(fault) => {
             let text = format!(
                 "{path} cannot be used now ({fault}): a running proxy locks it, or it is damaged"
             );
-            findings.add(Mark::Mind, "store", text);
+            findings.add(Severity::Warning, "store", text);
         }
     }
 }
@@ -199,14 +199,14 @@ fn supported_kinds(config: &Config, supported: &Value, label: &str, findings: &m
             if kinds.iter().any(fits) {
                 let text =
                     format!("{label} settles exact on {} in version {version}", network.title);
-                findings.add(Mark::Good, "facilitator", text);
+                findings.add(Severity::Good, "facilitator", text);
             } else {
-                let mark = if version == 2 { Mark::Bad } else { Mark::Mind };
+                let severity = if version == 2 { Severity::Bad } else { Severity::Warning };
                 let text = format!(
                     "{label} does not settle exact on {} in version {version}: such payments are refused",
                     network.title
                 );
-                findings.add(mark, "facilitator", text);
+                findings.add(severity, "facilitator", text);
             }
         }
     }
@@ -217,19 +217,23 @@ fn models(config: &Config, body: &[u8], label: &str, findings: &mut Findings) {
     let rows = list.as_ref().and_then(|list| list.get("data")).and_then(Value::as_array);
     let Some(rows) = rows else {
         findings.add(
-            Mark::Mind,
+            Severity::Warning,
             "upstream",
             format!("{label} answers, but without a list of models"),
         );
         return;
     };
-    findings.add(Mark::Good, "upstream", format!("{label} answers, with {} models", rows.len()));
+    findings.add(
+        Severity::Good,
+        "upstream",
+        format!("{label} answers, with {} models", rows.len()),
+    );
     let listed_models: BTreeSet<&str> =
         rows.iter().filter_map(|row| row.get("id").and_then(Value::as_str)).collect();
     let priced = config.models.keys().chain(&config.default_model);
     for name in priced.filter(|name| !listed_models.contains(name.as_str())) {
         let text = format!("{name} is sold here, but is not in the list of {label}");
-        findings.add(Mark::Mind, "upstream", text);
+        findings.add(Severity::Warning, "upstream", text);
     }
 }
 

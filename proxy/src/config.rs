@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use bursar_chain::rpc::{ENDPOINTS_MAX, RpcConfig};
 use bursar_core::networks::{ChainId, Network};
-use bursar_outbound::{HeaderValue, Plain, Target, TargetFault};
+use bursar_outbound::{HeaderValue, PlainHttpHosts, Target, TargetFault};
 use bursar_serve::settings::{
-    ConfigFault, Environment, Wrong, filled_in, read_file, secret_text_of, set_from_environment,
-    set_from_table,
+    ConfigFault, Environment, InvalidKey, non_blank, read_file, read_secret_text,
+    set_from_environment, set_from_table,
 };
 use secrecy::SecretString;
 use toml::Value;
@@ -52,16 +52,16 @@ impl Config {
     fn apply_file(&mut self, file: &Path) -> Result<(), ConfigFault> {
         let mut keys = read_file(file)?;
         let models = keys.remove("models");
-        set_from_table(table::SERVICE, self, "", &keys).map_err(|wrong| wrong.within(file))?;
+        set_from_table(table::SERVICE, self, "", &keys).map_err(|wrong| wrong.in_file(file))?;
         match models {
             None => Ok(()),
             Some(Value::Table(models)) => {
-                self.models = models::read(&models).map_err(|wrong| wrong.within(file))?;
+                self.models = models::read(&models).map_err(|wrong| wrong.in_file(file))?;
                 Ok(())
             }
             Some(_other) => {
                 let why = "write a table for each model, like [models.\"gpt-4o-mini\"]".to_owned();
-                Err(Wrong { key: "models".to_owned(), why }.within(file))
+                Err(InvalidKey { key: "models".to_owned(), why }.in_file(file))
             }
         }
     }
@@ -178,14 +178,14 @@ impl Config {
                 return wrong("a network has too many nodes: list at most 8");
             }
             if !urls.is_empty() {
-                all.push(RpcConfig::new(network.chain, urls).over(self.plain()));
+                all.push(RpcConfig::new(network.chain, urls).with_plain_http(self.plain()));
             }
         }
         Ok(all)
     }
 
-    fn plain(&self) -> Plain {
-        Plain::allowed(self.allow_plain_http)
+    fn plain(&self) -> PlainHttpHosts {
+        PlainHttpHosts::from_setting(self.allow_plain_http)
     }
 
     /// Returns the terms that all offers of a network share, one entry per network.
@@ -278,7 +278,7 @@ fn bearer(
     Ok(Some(value))
 }
 
-fn target(key: &'static str, url: &str, plain: Plain) -> Result<Target, SettingsFault> {
+fn target(key: &'static str, url: &str, plain: PlainHttpHosts) -> Result<Target, SettingsFault> {
     Target::parse(url, plain).map_err(|fault| {
         let why = match fault {
             TargetFault::NotAUrl => "it is not a valid URL: write it in full".to_owned(),
@@ -299,9 +299,9 @@ fn secret(
     variable: &'static str,
     file: Option<&Path>,
 ) -> Result<Option<SecretString>, SettingsFault> {
-    let text = match (filled_in(env, variable), file) {
+    let text = match (non_blank(env, variable), file) {
         (Some(text), _) => text,
-        (None, Some(file)) => secret_text_of(file)?,
+        (None, Some(file)) => read_secret_text(file)?,
         (None, None) => return Ok(None),
     };
     let text = text.trim();

@@ -7,7 +7,9 @@ use alloy_primitives::{Address, B256};
 use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Object, Value};
 use bursar_core::networks::{Network, by_text};
-use bursar_outbound::{Asked, Bytes, Client, HeaderMap, HeaderValue, Method, Target, Unanswered};
+use bursar_outbound::{
+    Bytes, Client, HeaderMap, HeaderValue, Method, NoReply, OutboundRequest, Target,
+};
 use bursar_x402::settlement::REPEATED_HEADER;
 
 use crate::book::sale_key::SaleKey;
@@ -118,7 +120,7 @@ impl Facilitator {
         match self.send((Method::POST, "verify"), facilitator_request, context.key, VERIFY_MS).await
         {
             Ok(answer) => verdict(answer.status, &answer.body, context),
-            Err(Unanswered::Unreached(why) | Unanswered::Lost(why)) => Verdict::Unavailable(why),
+            Err(NoReply::NotSent(why) | NoReply::Lost(why)) => Verdict::Unavailable(why),
         }
     }
 
@@ -127,8 +129,8 @@ impl Facilitator {
         match self.send((Method::POST, "settle"), facilitator_request, context.key, SETTLE_MS).await
         {
             Ok(answer) => outcome(&answer, context),
-            Err(Unanswered::Unreached(why)) => SettleOutcome::NotProcessed(why),
-            Err(Unanswered::Lost(why)) => SettleOutcome::Unknown(why),
+            Err(NoReply::NotSent(why)) => SettleOutcome::NotProcessed(why),
+            Err(NoReply::Lost(why)) => SettleOutcome::Unknown(why),
         }
     }
 
@@ -155,33 +157,33 @@ impl Facilitator {
         facilitator_request: &str,
         key: Option<SaleKey>,
         wait_ms: u64,
-    ) -> Result<FacilitatorAnswer, Unanswered> {
+    ) -> Result<FacilitatorAnswer, NoReply> {
         let target = self.base.below(&[path]);
         let body = Bytes::copy_from_slice(facilitator_request.as_bytes());
         let mut headers = self.headers.clone();
         if let Some(key) = key.and_then(|key| HeaderValue::from_str(&key.text()).ok()) {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
-        let request = Asked { method, target: &target, headers, body };
+        let request = OutboundRequest { method, target: &target, headers, body };
         let exchange = async {
             let response = self.client.open(request).await?;
             let status = response.status.as_u16();
             // Status 429 means that the request was not processed, whatever the body contains.
             if status == 429 {
                 let why = "it answers 429: too many requests";
-                return Err(Unanswered::Unreached(why.to_owned()));
+                return Err(NoReply::NotSent(why.to_owned()));
             }
             let repeated = response.headers.contains_key(REPEATED_HEADER);
-            let body = response.whole(ANSWER_BYTES_MAX).await.map_err(Unanswered::Lost)?;
+            let body = response.read_to_end(ANSWER_BYTES_MAX).await.map_err(NoReply::Lost)?;
             let value = json::parse_few(&body, DEPTH_MAX, 4_096);
             let value = value.map_err(|fault| {
-                Unanswered::Lost(format!("HTTP {status} with an invalid answer: {fault}"))
+                NoReply::Lost(format!("HTTP {status} with an invalid answer: {fault}"))
             })?;
             Ok(FacilitatorAnswer { status, body: value, repeated })
         };
         match within(&*self.clock, wait_ms, exchange).await {
             Some(answer) => answer,
-            None => Err(Unanswered::Lost("no answer in time".to_owned())),
+            None => Err(NoReply::Lost("no answer in time".to_owned())),
         }
     }
 }

@@ -45,7 +45,7 @@ impl Nodes {
                 let wake = self.clock.mono_ms().saturating_add(PAUSE_MS);
                 self.clock.sleep_until(wake).await;
             }
-            match within(&*self.clock, LOOKUP_MS, chain.has_heard_of(hash)).await {
+            match within(&*self.clock, LOOKUP_MS, chain.is_known(hash)).await {
                 Some(Ok(true)) => return true,
                 Some(Ok(false)) => {}
                 Some(Err(fault)) => {

@@ -203,10 +203,12 @@ const PERMIT2: [&str; 6] = ["from", "permitted", "spender", "nonce", "deadline",
 
 /// Refuses members that are not signed. A facilitator might use such a member as the payment, and one payment could
 /// have any number of digests.
-fn only_known_members(object: &Object, place: &str, known: &[&str]) -> Result<(), X402Error> {
+fn only_known_members(object: &Object, prefix: &str, known: &[&str]) -> Result<(), X402Error> {
     match object.iter().find(|(key, _value)| !known.contains(key)) {
         None => Ok(()),
-        Some(_other) => Err(Fields::new(object, place).error("", "has a field that is not signed")),
+        Some(_other) => {
+            Err(Fields::new(object, prefix).error("", "has a field that is not signed"))
+        }
     }
 }
 
@@ -232,8 +234,7 @@ impl Signed {
         Ok(match method {
             Method::Eip3009 => {
                 only_known_members(object, "payload.authorization.", &EIP3009)?;
-                let signed = object;
-                let signed = Fields::new(signed, "payload.authorization.");
+                let signed = Fields::new(object, "payload.authorization.");
                 let nonce = signed.required("nonce", signed.word("nonce")?)?;
                 Self {
                     from: signed.address("from")?,
@@ -246,8 +247,7 @@ impl Signed {
             }
             Method::Permit2 => {
                 only_known_members(object, "payload.permit2Authorization.", &PERMIT2)?;
-                let signed = object;
-                let signed = Fields::new(signed, "payload.permit2Authorization.");
+                let signed = Fields::new(object, "payload.permit2Authorization.");
                 let permitted = signed.required("permitted", signed.object("permitted")?)?;
                 let permitted = Fields::new(permitted, "payload.permit2Authorization.permitted.");
                 let witness = signed.required("witness", signed.object("witness")?)?;

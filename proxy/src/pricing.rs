@@ -86,10 +86,10 @@ impl Pricing {
         let config = &self.config;
         let ParsedRequest { chat, model } = request;
         let name = chat.model.as_deref().or(config.default_model.as_deref());
-        let most = self.max_bound(Some(&model));
+        let max_bound = self.max_bound(Some(&model));
         let bound = chat.bound.unwrap_or_else(|| self.default_bound(Some(&model)));
-        if bound > most {
-            let why = format!("an answer can have at most {most} tokens");
+        if bound > max_bound {
+            let why = format!("an answer can have at most {max_bound} tokens");
             return Err(Fault::of(Code::TooManyTokens)
                 .with_detail(why)
                 .with_param("max_completion_tokens"));

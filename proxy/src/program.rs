@@ -76,7 +76,7 @@ async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Resul
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }
-    signals::asked_to_stop().await;
+    signals::stop_requested().await;
     tracing::info!("stopping");
     running.stop().await;
     Ok(())

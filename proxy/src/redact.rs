@@ -88,13 +88,13 @@ struct PartialMatch {
     /// Its start in `held`.
     start: usize,
     /// Number of bytes of the secret that were matched.
-    read: usize,
-    part: Part,
+    matched: usize,
+    state: SpellingState,
 }
 
 /// Position within the spelling of one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum SpellingState {
     /// Before the first character.
     Begin,
     /// After `\`.
@@ -125,7 +125,7 @@ impl StreamFilter {
     /// Returns the held bytes at the end of the stream. If they contain half of the secret or more, returns the
     /// replacement instead: the rest could be guessed.
     pub fn end(&mut self) -> Bytes {
-        let most = self.matches.iter().map(|partial| partial.read).max().unwrap_or(0);
+        let most = self.matches.iter().map(|partial| partial.matched).max().unwrap_or(0);
         let reveals_secret = most > 0 && most >= self.redactor.bytes().len().div_ceil(2);
         self.matches.clear();
         let held = std::mem::take(&mut self.held);
@@ -155,13 +155,14 @@ impl StreamFilter {
     }
 
     fn step(&mut self, byte: u8, secret: &[u8]) {
-        let fresh = PartialMatch { start: self.held.len(), read: 0, part: Part::Begin };
+        let fresh =
+            PartialMatch { start: self.held.len(), matched: 0, state: SpellingState::Begin };
         self.held.push(byte);
         let mut next = std::mem::take(&mut self.spare);
         for partial in self.matches.drain(..).chain([fresh]) {
             partial.step(byte, secret, &mut next);
         }
-        let complete = next.iter().filter(|partial| partial.read == secret.len());
+        let complete = next.iter().filter(|partial| partial.matched == secret.len());
         if let Some(start) = complete.map(|partial| partial.start).min() {
             self.clean.extend(self.held.drain(..start.min(self.held.len())));
             self.clean.extend_from_slice(MARK);
@@ -189,33 +190,35 @@ impl StreamFilter {
 impl PartialMatch {
     /// Adds the partial matches that follow this one after the next byte: none if it cannot match any longer.
     fn step(self, byte: u8, secret: &[u8], next: &mut Vec<Self>) {
-        let Some(expected) = secret.get(self.read).copied() else { return };
-        let done = Self { read: self.read.saturating_add(1), part: Part::Begin, ..self };
-        let within = |part| Self { part, ..self };
-        match self.part {
-            Part::Begin => {
+        let Some(expected) = secret.get(self.matched).copied() else { return };
+        let done =
+            Self { matched: self.matched.saturating_add(1), state: SpellingState::Begin, ..self };
+        let within = |state| Self { state, ..self };
+        match self.state {
+            SpellingState::Begin => {
                 if byte == expected {
                     next.push(done);
                 }
                 match byte {
-                    b'\\' => next.push(within(Part::Backslash)),
-                    b'%' => next.push(within(Part::Hex { left: 2, value: 0 })),
+                    b'\\' => next.push(within(SpellingState::Backslash)),
+                    b'%' => next.push(within(SpellingState::Hex { left: 2, value: 0 })),
                     _other => {}
                 }
             }
-            Part::Backslash => match byte {
-                b'u' => next.push(within(Part::Hex { left: 4, value: 0 })),
+            SpellingState::Backslash => match byte {
+                b'u' => next.push(within(SpellingState::Hex { left: 4, value: 0 })),
                 // `\"`, `\\` and `\/` stand for the second character.
                 b'"' | b'\\' | b'/' if byte == expected => next.push(done),
                 _other => {}
             },
-            Part::Hex { left, value } => {
+            SpellingState::Hex { left, value } => {
                 let Some(digit) = hex_digit(byte) else { return };
                 let value = (value << 4) | digit;
                 match left {
                     0 | 1 if value == u16::from(expected) => next.push(done),
                     0 | 1 => {}
-                    _more => next.push(within(Part::Hex { left: left.saturating_sub(1), value })),
+                    _more => next
+                        .push(within(SpellingState::Hex { left: left.saturating_sub(1), value })),
                 }
             }
         }

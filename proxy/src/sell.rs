@@ -48,7 +48,7 @@ pub struct SellerDeps {
     pub facilitator: Facilitator,
     /// Nodes that must know the transaction of a pending settlement.
     pub nodes: Nodes,
-    /// UnpaidSales sales: delivered with a pending settlement, or in progress.
+    /// Sales that are delivered with a pending settlement, or in progress.
     pub unpaid: UnpaidSales,
     pub upstream: Upstream,
     pub metrics: Arc<Metrics>,
@@ -68,7 +68,7 @@ pub struct SellerDeps {
 #[derive(Debug, Clone)]
 pub struct Order {
     pub quote: Quote,
-    pub named: PaymentIdentity,
+    pub identity: PaymentIdentity,
     /// The payment for this body at current prices. `None` for a repeat, which can only receive what was paid before.
     pub payment: Option<Payment>,
 }
@@ -173,7 +173,7 @@ impl PaymentRefusal {
         let charged = match &record.settlement {
             Settlement::Settled { .. } | Settlement::Pending { .. } => Charged::Yes,
             Settlement::Open | Settlement::Failed { .. } => Charged::No,
-            Settlement::Asked => Charged::Unknown,
+            Settlement::Requested => Charged::Unknown,
         };
         let receipt = record.settlement.receipt().map(str::to_owned);
         Self { fault: Fault::of(code), charged, receipt }
@@ -189,18 +189,18 @@ impl From<PaymentRefusal> for SaleOutcome {
 /// Result of a step. The error ends the sale early with the customer's result.
 type Step<T> = Result<T, Box<SaleOutcome>>;
 
-fn end<T>(sold: impl Into<SaleOutcome>) -> Step<T> {
-    Err(Box::new(sold.into()))
+fn end<T>(outcome: impl Into<SaleOutcome>) -> Step<T> {
+    Err(Box::new(outcome.into()))
 }
 
 impl Seller {
     /// Creates a seller.
-    pub fn new(parts: SellerDeps) -> Self {
-        Self(Arc::new(parts))
+    pub fn new(deps: SellerDeps) -> Self {
+        Self(Arc::new(deps))
     }
 
     /// Returns the dependencies.
-    pub fn parts(&self) -> &SellerDeps {
+    pub fn deps(&self) -> &SellerDeps {
         &self.0
     }
 
@@ -210,23 +210,27 @@ impl Seller {
     /// The store failed.
     pub async fn known(
         &self,
-        named: PaymentIdentity,
+        identity: PaymentIdentity,
         body: &Digest,
     ) -> Result<Option<Record>, StoreError> {
-        let record = self.0.ledger.find(named.id).await?;
+        let record = self.0.ledger.find(identity.id).await?;
         Ok(record.filter(|record| {
-            record.stage != Stage::Taken && record.next_step(body, &named.digest) != NextStep::Spent
+            record.stage != Stage::Taken
+                && record.next_step(body, &identity.digest) != NextStep::Spent
         }))
     }
 
     /// Sells an answer: once per payment, however often it is requested.
     pub async fn sell(&self, order: Order) -> SaleOutcome {
-        let id = order.named.id;
+        let id = order.identity.id;
         let started_ms = self.0.clock.mono_ms();
         loop {
             match self.0.ledger.claim(id, &order.quote.digest) {
                 Claim::Held(guard) => {
-                    return self.continue_sale(&order, guard).await.unwrap_or_else(|sold| *sold);
+                    return self
+                        .continue_sale(&order, guard)
+                        .await
+                        .unwrap_or_else(|outcome| *outcome);
                 }
                 Claim::OtherBody => {
                     return PaymentRefusal::uncharged(Fault::of(Code::PaymentSpent)).into();
@@ -263,10 +267,10 @@ impl Seller {
 
     /// Continues a sale whose payment this task holds.
     async fn continue_sale(&self, order: &Order, guard: PaymentGuard) -> Step<SaleOutcome> {
-        let id = order.named.id;
+        let id = order.identity.id;
         let known = self.stored(self.0.ledger.find(id).await)?;
         let Some(record) = known else { return self.sell_new(order, None, guard).await };
-        match record.next_step(&order.quote.digest, &order.named.digest) {
+        match record.next_step(&order.quote.digest, &order.identity.digest) {
             NextStep::Serve => self.sell_new(order, record.key, guard).await,
             NextStep::Settle => {
                 let answer = self.stored(self.0.ledger.answer(id).await)?;

@@ -87,7 +87,7 @@ pub fn clock() -> Result<Arc<dyn Clock>, StartFault> {
 /// # Errors
 /// The settings are invalid, or the HTTP client cannot be created.
 pub fn facilitator_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Facilitator, StartFault> {
-    let client = Client::lasting(CONNECT_MS).map_err(StartFault::Client)?;
+    let client = Client::for_streaming(CONNECT_MS).map_err(StartFault::Client)?;
     let (target, key) = (config.facilitator()?, config.facilitator_authorization()?);
     Ok(Facilitator::new(client, target, key, Arc::clone(clock)))
 }
@@ -113,7 +113,7 @@ pub fn nodes_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Nodes, StartF
 /// # Errors
 /// The settings are invalid, or the HTTP client cannot be created.
 pub fn upstream_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Upstream, StartFault> {
-    let client = Client::lasting(CONNECT_MS).map_err(StartFault::Client)?;
+    let client = Client::for_streaming(CONNECT_MS).map_err(StartFault::Client)?;
     let timeouts = (config.upstream_ms, config.upstream_idle_ms);
     let key = (config.upstream_key.clone(), config.upstream_authorization()?);
     Ok(Upstream::new(client, config.upstream()?, key, Arc::clone(clock), timeouts))

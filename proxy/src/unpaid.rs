@@ -34,11 +34,12 @@ pub enum OverLimit {
 pub struct UnpaidSales {
     limits: UnpaidLimits,
     // Held for a single update.
-    open: Arc<Mutex<Open>>,
+    open: Arc<Mutex<OpenSales>>,
 }
 
+/// The unpaid sales, and their sums.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenSales {
     sales: HashMap<PaymentId, (Address, Dollars)>,
     payers: HashMap<Address, Dollars>,
     total: Dollars,
@@ -125,12 +126,12 @@ impl UnpaidSales {
         self.lock().total
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenSales> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
+impl OpenSales {
     fn add(&mut self, id: PaymentId, payer: Address, amount: Dollars) {
         if self.sales.contains_key(&id) {
             return;

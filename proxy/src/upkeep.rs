@@ -23,18 +23,18 @@ const LATE_SECONDS: u64 = 3_600;
 /// Looks up pending settlements until the service stops.
 pub(crate) async fn reconcile_pending(seller: Seller, stopping: CancellationToken) {
     loop {
-        let parts = seller.parts();
+        let deps = seller.deps();
         // Each payment is claimed before it is written, so a record has one writer.
-        let lookups = stream::iter(parts.ledger.pending())
+        let lookups = stream::iter(deps.ledger.pending())
             .for_each_concurrent(CONCURRENCY, |id| reconcile(&seller, id));
         // cancel-safe: unfinished work is on disk, or starts again at the next interval.
         tokio::select! {
             () = stopping.cancelled() => return,
             () = lookups => {}
         }
-        parts.metrics.busy.set(i64::try_from(parts.ledger.busy()).unwrap_or(i64::MAX));
-        let pending = parts.ledger.pending().len();
-        parts.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
+        deps.metrics.busy.set(i64::try_from(deps.ledger.busy()).unwrap_or(i64::MAX));
+        let pending = deps.ledger.pending().len();
+        deps.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
         if !sleep_unless_stopping(&seller, RECONCILE_MS, &stopping).await {
             return;
         }
@@ -57,7 +57,7 @@ pub(crate) async fn delete_old(seller: Seller, stopping: CancellationToken) {
 
 /// Waits for `ms`. Returns false if the service stops.
 async fn sleep_unless_stopping(seller: &Seller, ms: u64, stopping: &CancellationToken) -> bool {
-    let clock = &seller.parts().clock;
+    let clock = &seller.deps().clock;
     let wake = clock.mono_ms().saturating_add(ms);
     // cancel-safe: both only wait.
     tokio::select! {
@@ -67,21 +67,21 @@ async fn sleep_unless_stopping(seller: &Seller, ms: u64, stopping: &Cancellation
 }
 
 async fn reconcile(seller: &Seller, id: PaymentId) {
-    let parts = seller.parts();
-    let Ok(Some(record)) = parts.ledger.find(id).await else { return };
+    let deps = seller.deps();
+    let Ok(Some(record)) = deps.ledger.find(id).await else { return };
     // The task that holds the payment writes it. Retry at the next interval.
-    let Claim::Held(_held) = parts.ledger.claim(id, &record.body) else { return };
-    let Ok(Some(record)) = parts.ledger.find(id).await else { return };
-    let now = u64::try_from(parts.clock.utc().0).unwrap_or(0) / 1_000;
+    let Claim::Held(_held) = deps.ledger.claim(id, &record.body) else { return };
+    let Ok(Some(record)) = deps.ledger.find(id).await else { return };
+    let now = u64::try_from(deps.clock.utc().0).unwrap_or(0) / 1_000;
     let expired = now > record.expires_at.saturating_add(LATE_SECONDS);
     seller.reconcile(record, expired).await;
 }
 
 async fn sweep(seller: &Seller) {
-    let parts = seller.parts();
-    let now = parts.clock.utc().0;
+    let deps = seller.deps();
+    let now = deps.clock.utc().0;
     loop {
-        match parts.ledger.sweep(now, RETENTION_MS, SWEEP_MAX).await {
+        match deps.ledger.sweep(now, RETENTION_MS, SWEEP_MAX).await {
             // The rest is recent, or still needed.
             Ok(deleted) if deleted < SWEEP_MAX => return,
             Ok(_many) => {}

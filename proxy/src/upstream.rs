@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bursar_chain::ports::Clock;
 use bursar_outbound::{
-    Answered, Asked, Bytes, Client, HeaderMap, HeaderValue, Method, Target, Unanswered,
+    Bytes, Client, HeaderMap, HeaderValue, Method, NoReply, OutboundRequest, ReplyStream, Target,
 };
 use secrecy::SecretString;
 
@@ -53,7 +53,7 @@ pub struct UpstreamResponse {
     pub is_stream: bool,
     /// The bytes received so far: at least the first event of a stream, otherwise empty.
     pub first: Bytes,
-    pub rest: Answered,
+    pub rest: ReplyStream,
     /// Deadline of an answer that is not a stream, on the monotonic clock.
     deadline_ms: u64,
 }
@@ -100,8 +100,12 @@ impl Upstream {
     pub async fn chat(&self, body: Bytes, stream: bool) -> Result<UpstreamReply, Fault> {
         let target = self.base.below(&["chat", "completions"]);
         let accept = if stream { "text/event-stream" } else { "application/json" };
-        let request =
-            Asked { method: Method::POST, target: &target, headers: self.headers(accept), body };
+        let request = OutboundRequest {
+            method: Method::POST,
+            target: &target,
+            headers: self.headers(accept),
+            body,
+        };
         let deadline_ms = self.clock.mono_ms().saturating_add(self.answer_ms);
         let exchange = async {
             let mut rest = self.client.open(request).await.map_err(no_answer)?;
@@ -134,7 +138,7 @@ impl Upstream {
     ///
     /// # Errors
     /// The stream broke, or no chunk came in time.
-    pub async fn next_chunk(&self, rest: &mut Answered) -> Result<Option<Bytes>, Fault> {
+    pub async fn next_chunk(&self, rest: &mut ReplyStream) -> Result<Option<Bytes>, Fault> {
         within(&*self.clock, self.idle_ms, async { rest.chunk().await.map_err(broken) })
             .await
             .unwrap_or_else(timed_out)
@@ -172,7 +176,8 @@ impl Upstream {
     pub async fn models(&self) -> Result<Passthrough, Fault> {
         let target = self.base.below(&["models"]);
         let headers = self.headers("application/json");
-        let request = Asked { method: Method::GET, target: &target, headers, body: Bytes::new() };
+        let request =
+            OutboundRequest { method: Method::GET, target: &target, headers, body: Bytes::new() };
         let exchange = async {
             let response = self.client.open(request).await.map_err(no_answer)?;
             if response.status.is_redirection() {
@@ -183,7 +188,7 @@ impl Upstream {
         within(&*self.clock, MODELS_MS, exchange).await.unwrap_or_else(timed_out)
     }
 
-    async fn read_passthrough(&self, response: Answered) -> Result<Passthrough, Fault> {
+    async fn read_passthrough(&self, response: ReplyStream) -> Result<Passthrough, Fault> {
         let status = response.status.as_u16();
         // These statuses concern us: our key or our credit.
         if matches!(status, 401..=403) {
@@ -192,7 +197,7 @@ impl Upstream {
         }
         let content_type = self.passthrough_header(&response.headers, "content-type");
         let retry_after = self.passthrough_header(&response.headers, "retry-after");
-        let body = response.whole(PASSTHROUGH_BYTES_MAX).await.map_err(broken)?;
+        let body = response.read_to_end(PASSTHROUGH_BYTES_MAX).await.map_err(broken)?;
         let body = Bytes::from(self.redactor.redact(body));
         Ok(Passthrough { status, content_type, retry_after, body })
     }
@@ -219,7 +224,7 @@ impl Upstream {
 
 /// Reads until the first event is complete. Nothing is sold before it, because it may be an error. Comments that keep
 /// the connection open are held until then.
-async fn first_event(rest: &mut Answered) -> Result<Bytes, Fault> {
+async fn first_event(rest: &mut ReplyStream) -> Result<Bytes, Fault> {
     let mut frames = Vec::new();
     loop {
         let Some(chunk) = rest.chunk().await.map_err(broken)? else {
@@ -245,10 +250,10 @@ fn is_event_stream(kind: &str) -> bool {
     kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
-fn no_answer(fault: Unanswered) -> Fault {
+fn no_answer(fault: NoReply) -> Fault {
     let code = match fault {
-        Unanswered::Unreached(_) => Code::UpstreamUnavailable,
-        Unanswered::Lost(_) => Code::UpstreamBroken,
+        NoReply::NotSent(_) => Code::UpstreamUnavailable,
+        NoReply::Lost(_) => Code::UpstreamBroken,
     };
     tracing::warn!(%fault, "the upstream gave no answer");
     Fault::of(code)

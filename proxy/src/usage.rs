@@ -82,7 +82,7 @@ fn reported(answer: &Value) -> Option<Usage> {
     Some(Usage {
         prompt: tokens("prompt_tokens")?,
         completion: tokens("completion_tokens")?,
-        told: true,
+        reported: true,
     })
 }
 
@@ -103,7 +103,7 @@ fn count(answers: &mut dyn Iterator<Item = &Value>, prompt: u64, vocabulary: Voc
         }
     }
     let completion = texts.iter().map(|(_index, text)| vocabulary.count(text)).sum();
-    Usage { prompt, completion, told: false }
+    Usage { prompt, completion, reported: false }
 }
 
 /// Appends what a model wrote: text, reasoning, and tool calls.
@@ -130,10 +130,10 @@ mod tests {
         let body = br#"{"choices":[{"index":0,"message":{"content":"hello world"}}],
             "usage":{"prompt_tokens":7,"completion_tokens":9}}"#;
         let usage = of_whole(body, 5, VOCABULARY).unwrap();
-        assert_eq!(usage, Usage { prompt: 7, completion: 9, told: true });
+        assert_eq!(usage, Usage { prompt: 7, completion: 9, reported: true });
         let body = br#"{"choices":[{"index":0,"message":{"content":"hello world"}}]}"#;
         let usage = of_whole(body, 5, VOCABULARY).unwrap();
-        assert_eq!(usage, Usage { prompt: 5, completion: 2, told: false });
+        assert_eq!(usage, Usage { prompt: 5, completion: 2, reported: false });
         assert_eq!(of_whole(b"<html>", 5, VOCABULARY), None);
     }
 
@@ -170,12 +170,12 @@ mod tests {
             data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"hello\"}}]}\r\n\r\n\
             data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"}}],\"usage\":null}\n\ndata: [DONE]\n\n";
         let usage = of_stream(frames.as_bytes(), true, 5, VOCABULARY).unwrap();
-        assert_eq!(usage, Usage { prompt: 5, completion: 2, told: false });
+        assert_eq!(usage, Usage { prompt: 5, completion: 2, reported: false });
         assert_eq!(of_stream(frames.as_bytes(), false, 5, VOCABULARY), None);
         let reported = format!(
             "{frames}data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":3,\"completion_tokens\":4}}}}\n\n"
         );
         let usage = of_stream(reported.as_bytes(), false, 5, VOCABULARY).unwrap();
-        assert_eq!(usage, Usage { prompt: 3, completion: 4, told: true });
+        assert_eq!(usage, Usage { prompt: 3, completion: 4, reported: true });
     }
 }

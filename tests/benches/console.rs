@@ -88,7 +88,7 @@ async fn main() {
     for _turn in 0..50 {
         let started = Instant::now();
         let link = engine.link(Program::Command).await;
-        Operator::at(link, PASSWORD).must("status").await;
+        Operator::new(link, PASSWORD).must("status").await;
         command.push(started.elapsed());
         let started = Instant::now();
         let mut screen = Offscreen::new(Look::default(), SIZE, out.clone());

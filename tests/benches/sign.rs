@@ -126,7 +126,7 @@ async fn engine(path: &Path) -> Engine {
 }
 
 async fn add_agent(engine: &Engine) -> Agent {
-    let mut operator = Operator::at(Link::over(engine.attach()), PASSWORD);
+    let mut operator = Operator::new(Link::over(engine.attach()), PASSWORD);
     for line in [
         "wallet create bench",
         "seed create",

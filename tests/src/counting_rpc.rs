@@ -59,12 +59,12 @@ impl ProxyState {
 
 async fn answer(State(state): State<ProxyState>, body: String) -> Response {
     state.methods_seen().push(methods(&body));
-    let methods_seen =
+    let request =
         state.client.post(&state.node).header("content-type", "application/json").body(body);
-    let answer_bytes = async { methods_seen.send().await?.bytes().await };
-    match answer_bytes.await {
-        Ok(answer_bytes) => ([("content-type", "application/json")], answer_bytes).into_response(),
-        Err(_dead) => StatusCode::BAD_GATEWAY.into_response(),
+    let answer = async { request.send().await?.bytes().await };
+    match answer.await {
+        Ok(bytes) => ([("content-type", "application/json")], bytes).into_response(),
+        Err(_unreachable) => StatusCode::BAD_GATEWAY.into_response(),
     }
 }
 
@@ -73,6 +73,6 @@ fn methods(body: &str) -> String {
     match serde_json::from_str(body) {
         Ok(Value::Array(calls)) => calls.iter().map(method).collect::<Vec<_>>().join(","),
         Ok(call) => method(&call),
-        Err(_broken) => "?".to_owned(),
+        Err(_not_json) => "?".to_owned(),
     }
 }

@@ -67,7 +67,7 @@ impl Clock for SkewedClock {
 
 /// Kills the process or fails the disk when a named fault point is reached for the nth time.
 #[derive(Debug)]
-pub struct FaultAt {
+pub struct InjectedFault {
     point: String,
     nth: usize,
     kind: FaultKind,
@@ -84,7 +84,7 @@ enum FaultKind {
     FailOnce,
 }
 
-impl FaultAt {
+impl InjectedFault {
     /// Parses `kill:<point>:<n>`, `fail:<point>:<n>` or `once:<point>:<n>`.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;
@@ -104,22 +104,22 @@ impl FaultAt {
     }
 }
 
-impl Failpoints for FaultAt {
+impl Failpoints for InjectedFault {
     fn hit(&self, point: &'static str) -> io::Result<()> {
         if point != self.point {
             return Ok(());
         }
-        let time = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
+        let hit = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
         match self.kind {
-            FaultKind::FailOnce if time != self.nth => return Ok(()),
-            FaultKind::Kill | FaultKind::Fail if time < self.nth => return Ok(()),
+            FaultKind::FailOnce if hit != self.nth => return Ok(()),
+            FaultKind::Kill | FaultKind::Fail if hit < self.nth => return Ok(()),
             FaultKind::Fail | FaultKind::FailOnce => {
                 return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
             }
             FaultKind::Kill => {}
         }
-        let me = rustix::process::getpid();
-        rustix::process::kill_process(me, rustix::process::Signal::KILL)?;
+        let pid = rustix::process::getpid();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
         // The signal may reach another thread first, so this thread must not continue.
         loop {
             std::thread::park();
@@ -130,14 +130,14 @@ impl Failpoints for FaultAt {
 /// Several faults at once, and optionally a file that records every fault point in the order it is reached.
 #[derive(Debug, Default)]
 pub struct FaultPlan {
-    faults: Vec<FaultAt>,
+    faults: Vec<InjectedFault>,
     reached: Option<Mutex<std::fs::File>>,
 }
 
 impl FaultPlan {
     /// Parses faults separated by commas.
     pub fn parse(text: &str) -> Option<Self> {
-        let faults = text.split(',').map(FaultAt::parse).collect::<Option<Vec<_>>>()?;
+        let faults = text.split(',').map(InjectedFault::parse).collect::<Option<Vec<_>>>()?;
         Some(Self { faults, reached: None })
     }
 
@@ -230,7 +230,7 @@ pub struct ScriptedRandom {
 
 impl ScriptedRandom {
     /// Adds the next piece.
-    pub fn then(&self, bytes: &[u8]) {
+    pub fn push(&self, bytes: &[u8]) {
         self.pieces.lock().unwrap().push_back(bytes.to_vec());
     }
 
@@ -247,8 +247,8 @@ impl ScriptedRandom {
         ]
         .into_iter()
         .fold(0u64, |rest, (at, size, first)| rest * size + digit(at, first));
-        self.then(&number.to_le_bytes());
-        self.then(secret);
+        self.push(&number.to_le_bytes());
+        self.push(secret);
     }
 }
 

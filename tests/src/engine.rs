@@ -158,9 +158,9 @@ impl TestEngine {
         let (path, home) = (self.folder.clone(), self.home);
         drop(self.http);
         self.engine.stop().await;
-        let mut again = Self::open(path, setup).await;
-        again.home = home;
-        again
+        let mut reopened = Self::open(path, setup).await;
+        reopened.home = home;
+        reopened
     }
 
     /// Takes the temporary folder, so that it outlives the engine.
@@ -170,12 +170,12 @@ impl TestEngine {
 
     /// Returns an operator attached in this process.
     pub fn operator(&self) -> Operator {
-        Operator::at(Link::over(self.engine.attach()), PASSWORD)
+        Operator::new(Link::over(self.engine.attach()), PASSWORD)
     }
 
     /// Connects an operator to the control socket, which the engine must serve.
     pub async fn operator_at_the_socket(&self, program: Program) -> Operator {
-        Operator::at(self.link(program).await, PASSWORD)
+        Operator::new(self.link(program).await, PASSWORD)
     }
 
     /// Connects to the control socket, which the engine must serve.

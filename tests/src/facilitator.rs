@@ -18,13 +18,13 @@ use crate::service_key::ServiceKey;
 
 /// A facilitator's folder: settings, keys and store.
 #[derive(Debug)]
-pub struct Home {
+pub struct FacilitatorHome {
     folder: TempDir,
     /// The addresses that pay gas.
     pub signers: Vec<Address>,
 }
 
-impl Home {
+impl FacilitatorHome {
     /// Writes settings for one network with one endpoint.
     ///
     /// `more` is added to the network's table, `general` before all tables.
@@ -76,12 +76,12 @@ impl Home {
 
     /// Starts the facilitator after the previous one has released the store.
     pub async fn start_again(&self) -> Facilitator {
-        self.until_free().await;
+        self.wait_for_store().await;
         self.start().await
     }
 
     /// Returns once no facilitator holds the store.
-    pub async fn until_free(&self) {
+    pub async fn wait_for_store(&self) {
         let config = self.config();
         loop {
             match bursar_facilitator::book::redb_store::RedbPayments::open_file(&config.store) {
@@ -102,7 +102,7 @@ fn client() -> reqwest::Client {
 }
 
 /// The `Idempotency-Key` of a merchant that repeats its requests: equal for equal bodies.
-pub fn key_of(body: &Value) -> String {
+pub fn idempotency_key(body: &Value) -> String {
     alloy_primitives::keccak256(body.to_string()).to_string()
 }
 
@@ -110,7 +110,8 @@ pub fn key_of(body: &Value) -> String {
 ///
 /// Returns `None` if the facilitator is not reachable or dies during the request.
 pub async fn ask(url: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
-    let request = client().post(format!("{url}{path}")).header("idempotency-key", key_of(body));
+    let request =
+        client().post(format!("{url}{path}")).header("idempotency-key", idempotency_key(body));
     let answer = request.json(body).send().await.ok()?;
     let status = answer.status().as_u16();
     Some((status, answer.json().await.ok()?))
@@ -131,7 +132,7 @@ impl Facilitator {
     }
 
     /// Like [`Self::post`], with this idempotency key.
-    pub async fn post_by(&self, path: &str, body: &Value, key: &str) -> (u16, Value) {
+    pub async fn post_with_key(&self, path: &str, body: &Value, key: &str) -> (u16, Value) {
         let request = self.client.post(format!("{}{path}", self.url));
         status_and_json(request.header("idempotency-key", key).json(body)).await
     }

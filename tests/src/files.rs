@@ -29,12 +29,12 @@ pub enum Content {
 /// Lists everything in `folder`, itself included, by relative path.
 pub fn inventory(folder: &Path) -> Inventory {
     let mut found = Inventory::new();
-    let mut waiting = vec![folder.to_owned()];
-    while let Some(path) = waiting.pop() {
-        let meta = std::fs::symlink_metadata(&path).expect("it is there");
+    let mut pending = vec![folder.to_owned()];
+    while let Some(path) = pending.pop() {
+        let meta = std::fs::symlink_metadata(&path).expect("it exists");
         let content = if meta.is_dir() {
             let entries = std::fs::read_dir(&path).expect("a folder");
-            waiting.extend(entries.map(|entry| entry.expect("an entry").path()));
+            pending.extend(entries.map(|entry| entry.expect("an entry").path()));
             Content::Folder
         } else if meta.is_symlink() {
             Content::Link(std::fs::read_link(&path).expect("a link"))

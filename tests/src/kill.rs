@@ -29,8 +29,8 @@ impl Failpoints for KillAtPoint {
         if point != self.point || self.reached.fetch_add(1, Ordering::SeqCst) + 1 != self.at {
             return Ok(());
         }
-        let ourselves = rustix::process::getpid();
-        rustix::process::kill_process(ourselves, rustix::process::Signal::KILL).expect("killed");
+        let pid = rustix::process::getpid();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
         // The signal may reach another thread first, so this thread must not continue.
         loop {
             std::thread::park();

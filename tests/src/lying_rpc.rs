@@ -112,7 +112,7 @@ impl Claim {
             (Claim::GasPrice(wei), "eth_getBlockByNumber") if answer["result"].is_object() => {
                 changed["result"]["baseFeePerGas"] = hex_number(wei);
             }
-            _other => return None,
+            _unaffected => return None,
         }
         Some(changed)
     }
@@ -129,7 +129,7 @@ struct PendingClaim {
     honest: usize,
 }
 
-/// A proxy that tells the lies it was given, and is honest afterwards.
+/// A proxy that tells the queued lies, and is honest afterwards.
 #[derive(Debug)]
 pub struct LyingRpc {
     pub url: String,
@@ -141,7 +141,7 @@ pub struct LyingRpc {
 struct ProxyState {
     node: String,
     client: reqwest::Client,
-    state: Arc<Mutex<Lies>>,
+    lies: Arc<Mutex<Lies>>,
 }
 
 #[derive(Debug, Default)]
@@ -161,7 +161,7 @@ impl LyingRpc {
     /// Starts a proxy in front of a node, honest until the test adds lies.
     pub async fn in_front_of(node: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let state = ProxyState { node: node.to_owned(), client, state: Arc::default() };
+        let state = ProxyState { node: node.to_owned(), client, lies: Arc::default() };
         let router = Router::new().route("/", post(answer)).with_state(state.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -215,7 +215,7 @@ impl Drop for LyingRpc {
 
 impl ProxyState {
     fn lies(&self) -> MutexGuard<'_, Lies> {
-        self.state.lock().expect("not poisoned")
+        self.lies.lock().expect("not poisoned")
     }
 
     /// Takes the next queued lie if it concerns this method.
@@ -228,7 +228,7 @@ impl ProxyState {
     }
 
     /// Returns the node's answer, changed by the claims.
-    fn changed(&self, method: &str, mut answer: Value) -> Value {
+    fn apply_claims(&self, method: &str, mut answer: Value) -> Value {
         let mut lies = self.lies();
         let mut claims_made = 0;
         for pending in &mut lies.claims {
@@ -245,19 +245,19 @@ impl ProxyState {
         answer
     }
 
-    async fn pass_on(&self, call: &Value) -> Value {
+    async fn forward(&self, call: &Value) -> Value {
         let answer = self.client.post(&self.node).json(call).send().await;
         answer.expect("the chain answers").json().await.expect("JSON")
     }
 
-    async fn ask(&self, method: &str, params: Value) -> Value {
+    async fn call_node(&self, method: &str, params: Value) -> Value {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        self.pass_on(&call).await["result"].clone()
+        self.forward(&call).await["result"].clone()
     }
 }
 
-/// A body that breaks off before its first byte: the caller sees a dead connection.
-fn broken() -> Response {
+/// Returns a response whose body breaks off before its first byte: the caller sees a dead connection.
+fn broken_response() -> Response {
     let gone = async { Err::<Vec<u8>, _>(std::io::Error::other("gone")) };
     let body = Body::from_stream(futures::stream::once(gone));
     Response::builder().status(StatusCode::OK).body(body).expect("a response")
@@ -291,7 +291,7 @@ async fn answer(State(state): State<ProxyState>, body: String) -> Response {
     }
 }
 
-/// Returns one answer, or a connection that breaks.
+/// Answers one call. Fails with a response whose connection breaks.
 async fn answer_one(state: &ProxyState, call: &Value) -> Result<Value, Response> {
     let method = call["method"].as_str().unwrap_or_default().to_owned();
     if method == "eth_sendRawTransaction" {
@@ -299,13 +299,13 @@ async fn answer_one(state: &ProxyState, call: &Value) -> Result<Value, Response>
         state.lies().broadcast.push(raw);
     }
     let result = |value: Value| json!({"jsonrpc": "2.0", "id": call["id"], "result": value});
-    let refused = |message: &str| {
+    let rejected = |message: &str| {
         let error = json!({"code": -32000, "message": message});
         json!({"jsonrpc": "2.0", "id": call["id"], "error": error})
     };
     let Some(lie) = state.next(&method) else {
-        let answer = state.pass_on(call).await;
-        return Ok(state.changed(&method, answer));
+        let answer = state.forward(call).await;
+        return Ok(state.apply_claims(&method, answer));
     };
     let hash = || {
         let raw = call["params"][0].as_str().expect("bytes");
@@ -315,7 +315,7 @@ async fn answer_one(state: &ProxyState, call: &Value) -> Result<Value, Response>
     Ok(match lie {
         Lie::Drop => result(hash()),
         Lie::Delay => {
-            let answer = state.pass_on(call).await;
+            let answer = state.forward(call).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             answer
         }
@@ -324,42 +324,42 @@ async fn answer_one(state: &ProxyState, call: &Value) -> Result<Value, Response>
             // Forwarded even if the caller no longer waits for the answer.
             let late = tokio::spawn(async move {
                 tokio::time::sleep(LATE).await;
-                state.pass_on(&call).await
+                state.forward(&call).await
             });
-            late.await.expect("passed on")
+            late.await.expect("forwarded")
         }
         Lie::Duplicate => {
-            let _first = state.pass_on(call).await;
-            state.pass_on(call).await
+            let _first = state.forward(call).await;
+            state.forward(call).await
         }
         Lie::WrongChainId => result(json!("0x1")),
         Lie::WrongReceipt => result(receipt(&json!(format!("0x{}", "ab".repeat(32))))),
         Lie::InventedReceipt => {
-            let head = state.ask("eth_blockNumber", json!([])).await;
+            let head = state.call_node("eth_blockNumber", json!([])).await;
             let mut invented = receipt(&call["params"][0]);
             invented["blockNumber"] = head;
             result(invented)
         }
-        Lie::AlreadyKnown => refused("already known"),
-        Lie::NonceTooLow => refused("nonce too low"),
-        Lie::Underpriced => refused("replacement transaction underpriced"),
+        Lie::AlreadyKnown => rejected("already known"),
+        Lie::NonceTooLow => rejected("nonce too low"),
+        Lie::Underpriced => rejected("replacement transaction underpriced"),
         Lie::TimeoutAfterAccept => {
-            let _taken = state.pass_on(call).await;
-            return Err(broken());
+            let _taken = state.forward(call).await;
+            return Err(broken_response());
         }
         Lie::Forget => {
-            let answer = state.pass_on(call).await;
-            state.ask("anvil_dropTransaction", json!([answer["result"]])).await;
+            let answer = state.forward(call).await;
+            state.call_node("anvil_dropTransaction", json!([answer["result"]])).await;
             answer
         }
         Lie::Reorg => {
-            let answer = state.pass_on(call).await;
-            state.ask("anvil_mine", json!(["0x1"])).await;
-            state.ask("anvil_reorg", json!([1, []])).await;
+            let answer = state.forward(call).await;
+            state.call_node("anvil_mine", json!(["0x1"])).await;
+            state.call_node("anvil_reorg", json!([1, []])).await;
             answer
         }
         Lie::CountBehind => result(json!("0x0")),
-        Lie::NoSimulation => refused("the method eth_simulateV1 does not exist"),
+        Lie::NoSimulation => rejected("the method eth_simulateV1 does not exist"),
     })
 }
 

@@ -48,11 +48,11 @@ impl Drop for FakeNode {
 impl FakeNode {
     /// Starts a node of Base.
     pub async fn serve() -> Self {
-        Self::of(8453).await
+        Self::on_chain(8453).await
     }
 
     /// Starts a node of another chain.
-    pub async fn of(chain: u64) -> Self {
+    pub async fn on_chain(chain: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let known = Mutex::new(KnownTransactions::Everything);

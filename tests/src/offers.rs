@@ -41,7 +41,7 @@ pub fn offer(atoms: u64, n: u64) -> String {
 }
 
 /// Decodes the JSON inside a payment header.
-pub fn opened(header_value: &str) -> Value {
+pub fn decode_header(header_value: &str) -> Value {
     let bytes = STANDARD.decode(header_value).expect("base64");
     serde_json::from_slice(&bytes).expect("JSON")
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bursar_core::client::Program;
 use bursar_core::wire::ControlFile;
-use bursar_engine::journal::Carry;
+use bursar_engine::journal::Checkpoints;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
 use bursar_tui::link::Link;
@@ -35,7 +35,7 @@ pub fn allow_open_files(count: u64) {
 }
 
 /// Returns the resident memory of a process, current and peak, in MiB.
-pub fn memory(pid: u32) -> (f64, f64) {
+pub fn memory_mib(pid: u32) -> (f64, f64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("Linux");
     let of = |name: &str| {
         let line = status.lines().find(|line| line.starts_with(name)).expect("a line");
@@ -74,7 +74,7 @@ pub struct Start {
     /// The umask of the process, in octal; by default that of the test.
     pub umask: Option<&'static str>,
     /// When the journal carries rows over to the history file; by default as in the product.
-    pub carry: Option<Carry>,
+    pub carry: Option<Checkpoints>,
     /// A file that receives the full trace log and all of standard error.
     pub log: Option<PathBuf>,
 }
@@ -144,8 +144,8 @@ impl EngineProcess {
         if let Some(fault) = &start.fault {
             command.env("BURSAR_TEST_FAULT", fault);
         }
-        if let Some(Carry { after_bytes, beside }) = start.carry {
-            let how = if beside { "beside" } else { "inline" };
+        if let Some(Checkpoints { after_bytes, in_background }) = start.carry {
+            let how = if in_background { "beside" } else { "inline" };
             command.env("BURSAR_TEST_CARRY", format!("{how}:{after_bytes}"));
         }
         if start.unlock {
@@ -246,7 +246,7 @@ impl EngineProcess {
     pub async fn operator(&self) -> Operator {
         let link =
             Link::connect(&self.control(), Program::Command).await.expect("the engine lets us in");
-        Operator::at(link, PASSWORD)
+        Operator::new(link, PASSWORD)
     }
 
     /// Reads the control file of the running engine.

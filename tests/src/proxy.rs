@@ -27,11 +27,11 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A proxy's folder: settings and store.
 #[derive(Debug)]
-pub struct Home {
+pub struct ProxyHome {
     folder: TempDir,
 }
 
-impl Home {
+impl ProxyHome {
     /// Writes settings and adds `more` to them. Unless `more` sets `rpc`, no node is used.
     pub fn new(upstream: &str, facilitator: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -101,8 +101,8 @@ impl Proxy {
     /// Returns the metrics as text.
     pub async fn metrics(&self) -> String {
         let address = self.running.metrics_address.expect("metrics");
-        let challenge = client().get(format!("http://{address}/metrics"));
-        challenge.send().await.expect("answered").text().await.expect("text")
+        let request = client().get(format!("http://{address}/metrics"));
+        request.send().await.expect("answered").text().await.expect("text")
     }
 }
 
@@ -181,7 +181,7 @@ impl Customer {
     /// Asks for the price and signs the offer, in an x402 version.
     pub async fn sign(&self, version: u64, body: &Value) -> PaymentHeader {
         let challenge = self.ask(body).await;
-        self.sign_with(version, &challenge, |_due| {})
+        self.sign_with(version, &challenge, |_terms| {})
     }
 
     /// Signs the offer of a 402 response, with terms that the test changes before signing.

@@ -43,7 +43,7 @@ pub enum FacilitatorReply {
 struct Shared {
     verify: Mutex<FacilitatorReply>,
     settle: Mutex<FacilitatorReply>,
-    verified: AtomicUsize,
+    verify_calls: AtomicUsize,
     /// Nonces of the settled payments, each once.
     settled: Mutex<Vec<Value>>,
     settle_calls: AtomicUsize,
@@ -74,7 +74,7 @@ impl ScriptedFacilitator {
         let shared = Arc::new(Shared {
             verify: Mutex::new(FacilitatorReply::Good),
             settle: Mutex::new(FacilitatorReply::Good),
-            verified: AtomicUsize::new(0),
+            verify_calls: AtomicUsize::new(0),
             settled: Mutex::default(),
             settle_calls: AtomicUsize::new(0),
             keys: Mutex::default(),
@@ -102,8 +102,8 @@ impl ScriptedFacilitator {
     }
 
     /// Returns the number of `/verify` requests.
-    pub fn verified(&self) -> usize {
-        self.shared.verified.load(Ordering::SeqCst)
+    pub fn verify_calls(&self) -> usize {
+        self.shared.verify_calls.load(Ordering::SeqCst)
     }
 
     /// Returns the number of `/settle` requests.
@@ -112,7 +112,7 @@ impl ScriptedFacilitator {
     }
 
     /// Returns the endpoint and `Idempotency-Key` of each request, in order.
-    pub fn keys(&self) -> Vec<(&'static str, Option<String>)> {
+    pub fn idempotency_keys(&self) -> Vec<(&'static str, Option<String>)> {
         self.shared.keys.lock().expect("held for a moment").clone()
     }
 
@@ -122,7 +122,7 @@ impl ScriptedFacilitator {
     }
 
     /// Lets this many [`FacilitatorReply::Late`] responses go out.
-    pub fn open(&self, permits: usize) {
+    pub fn open_gate(&self, permits: usize) {
         self.shared.gate.add_permits(permits);
     }
 }
@@ -138,7 +138,7 @@ fn payer(request: &Value) -> Value {
 }
 
 impl Shared {
-    fn keep_key(&self, endpoint: &'static str, headers: &HeaderMap) {
+    fn record_key(&self, endpoint: &'static str, headers: &HeaderMap) {
         let mut all = headers.get_all("idempotency-key").iter();
         let key = all.next().map(|key| key.to_str().expect("text").to_owned());
         assert!(all.next().is_none(), "one key");
@@ -147,8 +147,8 @@ impl Shared {
 }
 
 async fn verify(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
-    shared.keep_key("verify", &headers);
-    shared.verified.fetch_add(1, Ordering::SeqCst);
+    shared.record_key("verify", &headers);
+    shared.verify_calls.fetch_add(1, Ordering::SeqCst);
     let request: Value = serde_json::from_slice(&body).expect("JSON");
     let reply = shared.verify.lock().expect("held for a moment").clone();
     match reply {
@@ -172,7 +172,7 @@ async fn verify(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Byt
 }
 
 async fn settle(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
-    shared.keep_key("settle", &headers);
+    shared.record_key("settle", &headers);
     shared.settle_calls.fetch_add(1, Ordering::SeqCst);
     let request: Value = serde_json::from_slice(&body).expect("JSON");
     let network = request["paymentRequirements"]["network"].clone();

@@ -78,7 +78,8 @@ impl Script {
         let ready = String::new();
         let mut script = Self { ready, lines, stdin, _child: child, _home: home };
         let line = script.line().await;
-        let ready = line.strip_prefix("READY").unwrap_or_else(|| panic!("it says {line}"));
+        let ready =
+            line.strip_prefix("READY").unwrap_or_else(|| panic!("the script printed {line}"));
         script.ready = ready.trim().to_owned();
         script
     }

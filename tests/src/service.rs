@@ -16,23 +16,23 @@ pub struct ServiceProcess {
 impl ServiceProcess {
     /// Starts a program of this package with its settings and waits until it is ready.
     ///
-    /// It kills itself at `fault`, written `<point>:<n>`. Its log, filtered by `lines`, goes to the file `log` next to
-    /// the settings.
-    pub fn start(program: &str, settings: &Path, lines: &str, fault: Option<&str>) -> Self {
-        Self::spawn(Command::new(program_path(program)), settings, lines, fault)
+    /// It kills itself at `fault`, written `<point>:<n>`. Its log, filtered by `log_filter`, goes to the file `log`
+    /// next to the settings.
+    pub fn start(program: &str, settings: &Path, log_filter: &str, fault: Option<&str>) -> Self {
+        Self::spawn(Command::new(program_path(program)), settings, log_filter, fault)
     }
 
     /// Starts a program with the open-file limits `soft` and `hard`.
-    pub fn start_with_files(program: &str, settings: &Path, soft: u32, hard: u32) -> Self {
+    pub fn start_with_file_limits(program: &str, settings: &Path, soft: u32, hard: u32) -> Self {
         let mut command = Command::new("sh");
         let limits = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$@\"");
         command.args(["-c", &limits, "sh"]).arg(program_path(program));
         Self::spawn(command, settings, "warn", None)
     }
 
-    fn spawn(mut command: Command, settings: &Path, lines: &str, fault: Option<&str>) -> Self {
+    fn spawn(mut command: Command, settings: &Path, log_filter: &str, fault: Option<&str>) -> Self {
         command.arg("--config").arg(settings);
-        command.env("RUST_LOG", lines).env("BURSAR_FAULT", fault.unwrap_or_default());
+        command.env("RUST_LOG", log_filter).env("BURSAR_FAULT", fault.unwrap_or_default());
         let log = settings.with_file_name("log");
         let log = std::fs::File::options().append(true).create(true).open(log).expect("a log");
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("started");
@@ -72,7 +72,7 @@ impl Drop for ServiceProcess {
     }
 }
 
-/// Cargo puts this package's programs into the folder above its test programs.
+/// Returns the path of a program of this package: Cargo puts it into the folder above the test programs.
 pub(crate) fn program_path(program: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test program");
     let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, keccak256};
 use bursar_chain::ports::BoxFuture;
-use bursar_chain::tx_driver::SignEnd;
+use bursar_chain::tx_driver::SignOutcome;
 use bursar_outbox::service::Signer;
 use bursar_submit::OutboxKey;
 use bursar_x402::signature::Signature65;
@@ -32,11 +32,11 @@ impl ServiceKey {
 }
 
 impl Signer for ServiceKey {
-    fn sign(&self, _key: OutboxKey, digest: B256) -> BoxFuture<'_, SignEnd> {
+    fn sign(&self, _key: OutboxKey, digest: B256) -> BoxFuture<'_, SignOutcome> {
         let (scalars, id) = self.0.sign_prehash_recoverable(digest.as_slice()).expect("signed");
         let (r, s) = scalars.split_bytes();
         let (r, s) = (B256::from_slice(&r), B256::from_slice(&s));
         let signature = Signature65::new(r, s, id.to_byte()).expect("a signature");
-        Box::pin(async move { SignEnd::Signed(signature) })
+        Box::pin(async move { SignOutcome::Signed(signature) })
     }
 }

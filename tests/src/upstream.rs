@@ -133,29 +133,29 @@ impl Upstream {
     }
 
     /// Returns the number of requests for the list of models.
-    pub fn models(&self) -> usize {
+    pub fn model_list_calls(&self) -> usize {
         self.shared.models.load(Ordering::SeqCst)
     }
 
     /// Returns the number of responses that the client did not read to the end.
-    pub fn abandoned(&self) -> usize {
+    pub fn abandoned_responses(&self) -> usize {
         self.shared.abandoned.load(Ordering::SeqCst)
     }
 
     /// Returns headers and JSON body of the last chat request.
-    pub fn last(&self) -> (HeaderMap, Value) {
+    pub fn last_request(&self) -> (HeaderMap, Value) {
         let requests = self.shared.requests.lock().expect("held for a moment");
         let (headers, body) = requests.last().expect("a request").clone();
         (headers, serde_json::from_slice(&body).expect("JSON"))
     }
 
     /// Returns the body of the last chat request as bytes.
-    pub fn last_bytes(&self) -> Bytes {
+    pub fn last_body(&self) -> Bytes {
         self.shared.requests.lock().expect("held for a moment").last().expect("a request").1.clone()
     }
 
     /// Lets this many pieces through the gate.
-    pub fn open(&self, permits: usize) {
+    pub fn open_gate(&self, permits: usize) {
         self.shared.gate.add_permits(permits);
     }
 }

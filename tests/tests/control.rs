@@ -85,7 +85,7 @@ fn only_the_token_opens_the_channel() {
 }
 
 #[test]
-fn nothing_is_run_before_the_proof() {
+fn no_command_runs_before_the_proof() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
     let mut client = RawClient::at(&engine.control());
@@ -170,7 +170,7 @@ async fn each_wrong_password_delays_the_next_attempt_longer() {
     let mut attempt = async |engine: &TestEngine, password: &str, wait_s: u64| {
         let mut operator = engine.operator();
         operator.passwords.push_back(password.to_owned());
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut ended = pin!(operator.outcome("wallet open"));
         if wait_s > 0 {
             let early = tokio::time::timeout(10 * quick, &mut ended).await;
@@ -182,7 +182,7 @@ async fn each_wrong_password_delays_the_next_attempt_longer() {
         }
         let ended = ended.await;
         if wait_s == 0 {
-            quick = begun.elapsed();
+            quick = started.elapsed();
         }
         ended.reply.result.err().map(|fault| fault.code)
     };
@@ -253,7 +253,7 @@ async fn a_program_on_the_engines_socket_without_its_token_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn a_new_engine_has_a_new_token_and_files_of_its_owner_alone() {
+async fn a_new_engine_has_a_new_token_and_files_only_for_its_owner() {
     let (_home, data) = home();
     let mut engine = EngineProcess::start(&data, &Start::default());
     let old = engine.control();
@@ -274,7 +274,7 @@ async fn a_new_engine_has_a_new_token_and_files_of_its_owner_alone() {
 
 /// With real processes, over the socket: a watcher receives the reason before the engine is gone.
 #[test]
-fn a_watching_program_is_told_that_the_engine_stops() {
+fn a_watching_program_is_notified_when_the_engine_stops() {
     let (_home, data) = home();
     let mut engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();

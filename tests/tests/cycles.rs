@@ -289,7 +289,7 @@ fn way_back(imports: &Imports, from: &Module) -> Option<Vec<Module>> {
     None
 }
 
-fn shown(way: &[Module]) -> String {
+fn format_cycle(way: &[Module]) -> String {
     let names = way.iter().map(|module| match module.as_slice() {
         [] => "lib".to_owned(),
         parts => parts.join("/"),
@@ -303,7 +303,7 @@ fn no_file_imports_itself_over_others() {
     let mut found = Vec::new();
     for name in CRATES {
         let imports = imports(&sources(&root.join(name).join("src")));
-        found.extend(cycle(&imports).map(|way| format!("{name}: {}", shown(&way))));
+        found.extend(cycle(&imports).map(|way| format!("{name}: {}", format_cycle(&way))));
     }
     assert!(found.is_empty(), "import cycles:\n{}", found.join("\n"));
 }
@@ -313,7 +313,7 @@ fn cycle_of(files: &[(&str, &str)]) -> Option<String> {
         .iter()
         .map(|(file, text)| (module(Path::new(file)), (*text).to_owned()))
         .collect::<Sources>();
-    cycle(&imports(&sources)).map(|way| shown(&way))
+    cycle(&imports(&sources)).map(|way| format_cycle(&way))
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 const BASE_SEPOLIA: ChainId = ChainId(84532);
 
 /// Longest wait for a line, or for the end of a program. It fires only on failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The only program with secrets to pass that the shell agent starts.
 const CURL: &str = "curl";
@@ -80,7 +80,7 @@ struct Ended {
 }
 
 impl Stage {
-    async fn set(case: Case) -> Option<Self> {
+    async fn set_up(case: Case) -> Option<Self> {
         let needed = found_or_skip(case)?;
         let mut wallet = ReadyWallet::start().await;
         let made =
@@ -148,33 +148,33 @@ impl Stage {
         self.end(self.start(path, more), String::new()).await
     }
 
-    /// Waits for the end. `said` is the part of standard error that was already read.
-    async fn end(&self, mut child: Child, mut said: String) -> Ended {
+    /// Waits for the end. `stderr` is the part of standard error that was already read.
+    async fn end(&self, mut child: Child, mut stderr: String) -> Ended {
         let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take());
         let mut text = String::new();
-        let ended = timeout(PATIENCE, async {
+        let ended = timeout(TIMEOUT, async {
             if let Some(err) = &mut err {
-                err.read_to_string(&mut said).await.expect("text");
+                err.read_to_string(&mut stderr).await.expect("text");
             }
             out.read_to_string(&mut text).await.expect("text");
             child.wait().await.expect("a child of ours")
         });
         let exit = ended.await.expect("it ends").code();
         let secret = &self.agent.token[3..];
-        assert!(!text.contains(secret) && !said.contains(secret), "{text}{said}");
-        Ended { exit, out: text, err: said }
+        assert!(!text.contains(secret) && !stderr.contains(secret), "{text}{stderr}");
+        Ended { exit, out: text, err: stderr }
     }
 
     /// Starts the example and returns after the wallet has held its request, with the request's id.
     async fn held(&self, path: &str) -> (Child, String, String) {
         let mut child = self.start(path, &[]);
         let mut lines = BufReader::with_capacity(1, child.stderr.take().expect("piped"));
-        let mut said = String::new();
-        timeout(PATIENCE, lines.read_line(&mut said)).await.expect("in time").expect("text");
-        let id = said.split("held: request ").nth(1).and_then(|rest| rest.split(' ').next());
-        let id = id.unwrap_or_else(|| panic!("not held: {said}")).to_owned();
+        let mut stderr = String::new();
+        timeout(TIMEOUT, lines.read_line(&mut stderr)).await.expect("in time").expect("text");
+        let id = stderr.split("held: request ").nth(1).and_then(|rest| rest.split(' ').next());
+        let id = id.unwrap_or_else(|| panic!("not held: {stderr}")).to_owned();
         child.stderr = Some(lines.into_inner());
-        (child, said, id)
+        (child, stderr, id)
     }
 
     /// Returns the requests of the wallet, newest first.
@@ -196,7 +196,7 @@ impl Stage {
 }
 
 async fn pays_waits_and_reports_refusals(case: Case) {
-    let Some(mut stage) = Stage::set(case).await else { return };
+    let Some(mut stage) = Stage::set_up(case).await else { return };
     let hash = format!("0x{}", "ab".repeat(32));
 
     // Each run is a new purchase, even of the same item.
@@ -208,15 +208,15 @@ async fn pays_waits_and_reports_refusals(case: Case) {
         assert_eq!(stage.history().await[0].tx_hash.as_deref(), Some(hash.as_str()));
     }
 
-    let (child, said, id) = stage.held("/large").await;
+    let (child, stderr, id) = stage.held("/large").await;
     assert_eq!(stage.merchant.payments().len(), 2);
     stage.wallet.operator.must(&format!("approve {id}")).await;
-    let ended = stage.end(child, said).await;
+    let ended = stage.end(child, stderr).await;
     stage.assert_goods(&ended, "/large", 3);
 
-    let (child, said, id) = stage.held("/large").await;
+    let (child, stderr, id) = stage.held("/large").await;
     stage.wallet.operator.must(&format!("deny {id} \"too dear\"")).await;
-    let ended = stage.end(child, said).await;
+    let ended = stage.end(child, stderr).await;
     assert_eq!((ended.exit, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
     assert!(ended.err.contains("not paid: REQUEST_DENIED: too dear"), "{}", ended.err);
 
@@ -256,7 +256,7 @@ async fn node_agent_pays_waits_and_reports_refusals() {
 /// Other users of a machine can read the arguments of processes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shell_agent_names_its_purchase_and_hides_token_and_payment_from_arguments() {
-    let Some(mut stage) = Stage::set(SHELL).await else { return };
+    let Some(mut stage) = Stage::set_up(SHELL).await else { return };
     // The same name is the same payment, and a settled payment is not signed again.
     let ended = stage.run("/small", &["report-7"]).await;
     stage.assert_goods(&ended, "/small", 1);

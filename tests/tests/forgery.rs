@@ -285,9 +285,9 @@ async fn an_older_wallet_file_next_to_a_newer_journal_is_reported() {
     for old in &olds {
         copy(old, &file);
         let opened = operator.outcome("wallet open").await.reply;
-        let told =
+        let reported =
             |message: &str| opened.warnings.iter().any(|known| known.message.contains(message));
-        assert!(told("the wallet file is older than the journal"), "{opened:?}");
+        assert!(reported("the wallet file is older than the journal"), "{opened:?}");
         operator.must("wallet lock").await;
     }
     copy(&newest, &file);

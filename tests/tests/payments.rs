@@ -13,7 +13,7 @@ use bursar_engine::journal::{FaultyStore, MemoryStore};
 use bursar_engine::ports::Signer;
 use bursar_tests::doubles::SlowSigner;
 use bursar_tests::engine::{Setup, TestEngine};
-use bursar_tests::offers::{self, BASE, PAY_TO, offer, opened};
+use bursar_tests::offers::{self, BASE, PAY_TO, decode_header, offer};
 use bursar_tests::operator::{Expect, Operator, PASSWORD};
 use bursar_x402::authorization::Authorization;
 use bursar_x402::signature::{Signature65, recover};
@@ -38,7 +38,7 @@ async fn paying_address(operator: &mut Operator) -> String {
 
 /// Returns the authorization in a header, and its signer.
 fn signed_terms(header: &str) -> (Authorization, String) {
-    let payload = opened(header);
+    let payload = decode_header(header);
     let terms = &payload["payload"]["authorization"];
     let text = |name: &str| terms[name].as_str().expect("a string").to_owned();
     let authorization = Authorization {
@@ -74,8 +74,8 @@ async fn a_payment_below_the_threshold_is_signed_at_once() {
         assert_eq!(terms.valid_after, 0);
         assert_eq!(i64::try_from(terms.valid_before).unwrap(), engine.now_s() + 60);
         let wanted = offers::challenge(BASE, 12_000, "https://api.example.com/1");
-        assert_eq!(opened(header)["accepted"], wanted["accepts"][0]);
-        assert_eq!(opened(header)["resource"], wanted["resource"]);
+        assert_eq!(decode_header(header)["accepted"], wanted["accepts"][0]);
+        assert_eq!(decode_header(header)["resource"], wanted["resource"]);
         let polled = engine
             .get(&format!("/sign/status/{}", answer["transaction_id"].as_str().unwrap()))
             .await;
@@ -147,7 +147,7 @@ async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
 }
 
 #[tokio::test]
-async fn the_status_counts_what_was_signed_and_what_was_refused() {
+async fn the_status_counts_signed_and_refused_payments() {
     let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
     let counted = async || {
@@ -195,7 +195,7 @@ async fn sixteen_copies_of_one_body_are_one_authorization() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn eight_operators_who_approve_at_once_approve_once() {
+async fn eight_simultaneous_approvals_approve_once() {
     let engine = Arc::new(engine_with_wallet().await);
     let agent = engine.add_agent("bot", "hmac").await;
     let id = hold(&engine, &agent, 1).await;
@@ -234,7 +234,7 @@ async fn the_same_ask_gives_the_same_header_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
+async fn a_freeze_between_commit_and_signature_returns_no_signature() {
     let (signer, mut sign_requests) = SlowSigner::machine();
     let engine =
         Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
@@ -337,7 +337,7 @@ async fn an_expired_request_is_neither_listed_nor_reported_as_pending() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_does_not_prolong_the_memory_of_a_denial() {
+async fn a_clock_that_is_set_back_does_not_prolong_a_denial() {
     let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
@@ -384,7 +384,7 @@ async fn a_full_disk_refuses_before_it_fails() {
 }
 
 #[tokio::test]
-async fn after_a_failed_commit_nothing_is_decided_and_reads_go_on() {
+async fn after_a_failed_commit_nothing_is_decided_and_reads_continue() {
     let memory = MemoryStore::default();
     // Room for these commits: wallet, its seal, seed, address, policy, agent, commission, one payment and its record.
     let store = FaultyStore::new(memory.clone(), 9);
@@ -436,7 +436,7 @@ async fn approval_requires_the_amount_and_the_shown_card() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_opens_nothing_and_a_new_one_everything() {
+async fn after_a_password_change_only_the_new_password_opens_the_wallet() {
     let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{
-    BlockTag, BoxFuture, Chain, ChainReply, Clock, Explorer, ExplorerFault, Receipt, TokenHeld,
+    BlockTag, BoxFuture, Chain, ChainReply, Clock, Explorer, ExplorerFault, Receipt, TokenBalance,
 };
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
@@ -85,7 +85,7 @@ impl Chain for Recorder {
 }
 
 impl Explorer for Recorder {
-    fn tokens(&self, _address: Address) -> BoxFuture<'_, Result<Vec<TokenHeld>, ExplorerFault>> {
+    fn tokens(&self, _address: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>> {
         self.note("tokens", Ok(Vec::new()))
     }
 }
@@ -99,7 +99,7 @@ async fn calls_since(recorder: &Recorder) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
+async fn each_request_queries_only_the_counterparties_that_it_needs() {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
     let recorder = Arc::new(Recorder { calls: Mutex::default(), clock: Arc::clone(&clock) });
     let engine = TestEngine::start(Setup {
@@ -169,8 +169,8 @@ async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
 struct SpamExplorer(u8);
 
 impl Explorer for SpamExplorer {
-    fn tokens(&self, _owner: Address) -> BoxFuture<'_, Result<Vec<TokenHeld>, ExplorerFault>> {
-        let held = |number: u16| TokenHeld {
+    fn tokens(&self, _owner: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>> {
+        let held = |number: u16| TokenBalance {
             address: Address::left_padding_from(&[&[self.0], &number.to_be_bytes()[..]].concat()),
             symbol: format!("T{number}"),
             decimals: Some(6),
@@ -181,7 +181,7 @@ impl Explorer for SpamExplorer {
 }
 
 #[tokio::test]
-async fn t_21_an_agent_is_told_five_hundred_unverified_tokens_and_how_many_more_there_are() {
+async fn t_21_an_agent_receives_five_hundred_unverified_tokens_and_the_number_omitted() {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
     let chain = Arc::new(Recorder { calls: Mutex::default(), clock: Arc::clone(&clock) });
     let networks = [(BASE, 1), (ChainId(4663), 2)];

@@ -112,7 +112,7 @@ async fn t_08_every_accepted_message_has_its_canonical_text_and_digest() {
 }
 
 #[tokio::test]
-async fn t_08_every_edge_of_authentication_is_decided_as_written() {
+async fn t_08_every_edge_case_of_authentication_is_decided_as_specified() {
     let file = read("hmac-requests.json");
     let edges = cases(&file, "refused_or_edge", 51);
     let engine = engine_with("ABC123", text(&file["tokens"], "t1"), 1_767_225_600).await;

@@ -18,7 +18,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use app::{Connector, Ended, run};
+pub use app::{Connector, QueueAtExit, run};
 pub use model::Setup;
 pub use offscreen::Offscreen;
 pub use theme::{Palette, Theme};

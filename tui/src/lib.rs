@@ -1,6 +1,25 @@
 //! The operator's side of an engine: the framed link, the commands that run once, and the console. Knows frames and
 //! no engine type; decides nothing about money. The program around it determines where secrets come from and
 //! whether an engine runs.
+//!
+//! # Examples
+//!
+//! ```
+//! use bursar_core::wire::ToEngine;
+//! use bursar_tui::console::{Offscreen, Setup};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! // A console without a terminal: its caller passes on frames and receives its output.
+//! let mut output = Vec::<u8>::new();
+//! let mut console = Offscreen::new(Setup::default(), (80, 24), &mut output);
+//! let frames = console.connected();
+//! assert!(frames.iter().any(|frame| matches!(frame, ToEngine::Run { .. })));
+//! console.show()?;
+//! drop(console);
+//! assert!(!output.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod console;
 pub mod link;

@@ -79,8 +79,8 @@ impl Link {
         if bytes.len() > FRAME_BYTES {
             return Err(Fault::because(Code::BadInput, "The command is longer than 1 MiB."));
         }
-        self.stream.write_all(&bytes).await.map_err(lost)?;
-        self.stream.flush().await.map_err(lost)
+        self.stream.write_all(&bytes).await.map_err(connection_lost)?;
+        self.stream.flush().await.map_err(connection_lost)
     }
 
     /// Returns the next frame. Cancel-safe: a partial frame stays in the reader.
@@ -89,17 +89,20 @@ impl Link {
     /// Fails if the connection is lost or the frame is not valid.
     pub async fn receive(&mut self) -> Result<Received, Fault> {
         loop {
-            let count = self.stream.read(self.reader.space()).await.map_err(lost)?;
+            let count = self.stream.read(self.reader.space()).await.map_err(connection_lost)?;
             if count == 0 {
-                return Err(lost("end of stream"));
+                return Err(connection_lost("end of stream"));
             }
-            match self.reader.advance(count).map_err(|_malformed| strange())? {
+            match self.reader.advance(count).map_err(|_malformed| not_understood())? {
                 None => {}
                 Some(Frame::Secret { id, bytes }) => {
                     return Ok(Received::Secret { id, secret: Secret(bytes) });
                 }
                 Some(json @ Frame::Json(_)) => {
-                    return json.message().map(Received::Message).map_err(|_unknown| strange());
+                    return json
+                        .message()
+                        .map(Received::Message)
+                        .map_err(|_unknown| not_understood());
                 }
             }
         }
@@ -108,13 +111,13 @@ impl Link {
 
 /// Returns the fault of a connection that ended before the answer. Whether the command ran is then unknown, and
 /// that matters more than the cause.
-fn lost(cause: impl fmt::Display) -> Fault {
+fn connection_lost(cause: impl fmt::Display) -> Fault {
     let message = "The connection to the engine was lost before it answered, so the command may have run: \
          check with `bursar status`.";
     Fault::because(Code::EngineDown, message).with_detail(cause)
 }
 
-fn strange() -> Fault {
+fn not_understood() -> Fault {
     let message = "This program does not understand the engine's answer: restart the engine, so that both \
          have the same version.";
     Fault::because(Code::VersionMismatch, message)

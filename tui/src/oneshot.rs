@@ -1,6 +1,7 @@
 //! Commands that run once. This module refuses what must not start; the conversation, the prompts and the report
 //! are in its submodules. Never stops an engine and never repeats a command that ran.
 
+mod conversation;
 mod export;
 mod failure;
 mod interrupt;
@@ -10,7 +11,6 @@ mod outcome;
 mod prompt;
 mod report;
 mod sheet;
-mod talk;
 mod terminal;
 mod text;
 mod watch;
@@ -26,43 +26,48 @@ use bursar_core::grammar::{AddressOrder, Order, SeedOrder};
 pub use failure::Failure;
 pub use interrupt::{Interrupt, ctrl_c};
 pub use options::{Options, Streams, out_is_terminal};
-pub use report::{conclude, fail, succeed, tell};
+pub use report::{conclude, fail, finish_without_engine, succeed};
 pub use terminal::{ControllingTerminal, Terminal};
 
 use crate::link::{Link, Secret};
-use outcome::{Handed, Outcome};
+use conversation::Conversation;
+use outcome::{Outcome, ReturnedSecret};
 use prompt::Prompter;
-use talk::Talk;
 use zeroize::Zeroizing;
 
 /// Formats an answer for output other than standard output. The text contains the secret that came with the answer.
-pub(crate) fn told(
+pub(crate) fn answer_text(
     command: &str,
     answer: &Answer,
     warnings: &[Warning],
     field: Option<SecretField>,
     secret: Option<Secret>,
 ) -> Zeroizing<String> {
-    let handed = field.map(|field| Handed::new(field, secret));
-    let context = text::context::Context { command, handed: handed.as_ref(), engine_running: true };
+    let returned_secret = field.map(|field| ReturnedSecret::new(field, secret));
+    let context = text::context::Context {
+        command,
+        returned_secret: returned_secret.as_ref(),
+        engine_running: true,
+    };
     let sheet = text::sheet(answer, context);
-    let mut told = Zeroizing::new(String::with_capacity(sheet.as_str().len().saturating_add(1024)));
+    let mut output =
+        Zeroizing::new(String::with_capacity(sheet.as_str().len().saturating_add(1024)));
     for warning in warnings {
-        told.push_str("! ");
-        told.push_str(&sheet::plain(&warning.message));
-        told.push('\n');
+        output.push_str("! ");
+        output.push_str(&sheet::plain(&warning.message));
+        output.push('\n');
     }
     for line in sheet.as_str().lines() {
         // Our own hints are for a shell; in the console a colon replaces the program's name. Lines with foreign
         // text, which is in quotes, stay as they are.
         if line.contains(": bursar ") && !line.contains('"') {
-            told.push_str(&line.replace("bursar ", ":"));
+            output.push_str(&line.replace("bursar ", ":"));
         } else {
-            told.push_str(line);
+            output.push_str(line);
         }
-        told.push('\n');
+        output.push('\n');
     }
-    told
+    output
 }
 
 /// Runs one command over a link that is ready for it, and returns the exit code.
@@ -76,7 +81,10 @@ pub async fn run(link: Link, mut order: Order, options: &Options, streams: Strea
     let outcome = match prepared {
         Ok(export) => {
             let prompter = Prompter::new(options, err, terminal, interrupt, stdin);
-            Talk::new(link, prompter, export).about(&order).await.unwrap_or_else(Outcome::from)
+            Conversation::new(link, prompter, export)
+                .run(&order)
+                .await
+                .unwrap_or_else(Outcome::from)
         }
         Err(failure) => Outcome::from(failure),
     };

@@ -14,7 +14,7 @@ use bursar_core::fault::Fault;
 use self::line::{first_line, unreadable, unusable};
 use crate::link::Secret;
 
-/// One place that may hold a secret.
+/// Where a secret is read from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SecretSource {
     /// The terminal, if there is one.
@@ -31,7 +31,7 @@ pub enum SecretSource {
 }
 
 impl SecretSource {
-    /// Returns the source of the password that the environment names. `variable` returns the value of one variable.
+    /// Returns the password source that the environment names. `variable` returns the value of one variable.
     pub fn of_environment(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(file) = path("BURSAR_PASSWORD_FILE") {
@@ -51,8 +51,8 @@ impl SecretSource {
     pub fn read(&self, stdin: &mut dyn Read) -> Result<Option<Secret>, Fault> {
         let bytes = match self {
             SecretSource::Terminal => return Ok(None),
-            SecretSource::File(path) => file::whole(path, file::Owner::User)?,
-            SecretSource::Credential(path) => file::whole(path, file::Owner::ServiceManager)?,
+            SecretSource::File(path) => file::read_whole(path, file::Owner::User)?,
+            SecretSource::Credential(path) => file::read_whole(path, file::Owner::ServiceManager)?,
             SecretSource::Descriptor(number) => first_line(&mut descriptor(*number)?)?,
             SecretSource::Stdin => first_line(stdin)?,
         };

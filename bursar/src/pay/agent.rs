@@ -6,7 +6,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::AgentId;
 use bursar_core::json::{Object, Value};
-use bursar_outbound::{Plain, Target};
+use bursar_outbound::{PlainHttpHosts, Target};
 use bursar_tui::oneshot::Failure;
 use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
@@ -36,23 +36,23 @@ impl Agent {
         let found = |name: &'static str| {
             let value = read(name).filter(|value| !value.is_empty());
             let value = value.ok_or_else(|| {
-                without(format!("`bursar pay` pays as an agent, and {name} is not set."))
+                misconfigured(format!("`bursar pay` pays as an agent, and {name} is not set."))
             })?;
-            value.into_string().map_err(|_not_utf8| without(format!("{name} is not text.")))
+            value.into_string().map_err(|_not_utf8| misconfigured(format!("{name} is not text.")))
         };
-        let id = found(ID)?.parse().map_err(|error| without(format!("{ID}: {error}.")))?;
+        let id = found(ID)?.parse().map_err(|error| misconfigured(format!("{ID}: {error}.")))?;
         let token = SecretString::from(found(TOKEN)?);
         let bearer = match found(MODE)?.as_str() {
             "hmac" => false,
             "bearer" => true,
-            _other => return Err(without(format!("{MODE} must be hmac or bearer."))),
+            _other => return Err(misconfigured(format!("{MODE} must be hmac or bearer."))),
         };
         if key(&token).is_none() {
-            return Err(without(format!("{TOKEN} must be AT_ and 64 hex digits.")));
+            return Err(misconfigured(format!("{TOKEN} must be AT_ and 64 hex digits.")));
         }
         // The operator chose this URL and with it the network in between, as in the wallet's own LAN mode.
-        let wallet = Target::parse(&found(URL)?, Plain::Anywhere)
-            .map_err(|_fault| without(format!("{URL} is not a valid wallet URL.")))?;
+        let wallet = Target::parse(&found(URL)?, PlainHttpHosts::Any)
+            .map_err(|_fault| misconfigured(format!("{URL} is not a valid wallet URL.")))?;
         Ok(Self { id, token, bearer, wallet })
     }
 
@@ -117,7 +117,7 @@ fn key(token: &SecretString) -> Option<Zeroizing<[u8; 32]>> {
     Some(key)
 }
 
-fn without(message: String) -> Failure {
+fn misconfigured(message: String) -> Failure {
     let fault = Fault::because(
         Code::BadInput,
         format!("{message}\nThe operator can show an agent's four variables: {INSTRUCTIONS}"),

@@ -13,19 +13,19 @@ use bursar_outbound::HeaderMap;
 use bursar_x402::fields::Fields;
 use bursar_x402::{Offer, PaymentRequired, Version, X402Error, header};
 
-/// Decimals of [`Most`], more than any token has.
+/// Decimals of [`PriceLimit`], more than any token has.
 const SCALE: u8 = 30;
 /// Characters of a server's text shown on one line.
 const WIDTH: usize = 80;
 
 /// The value of `--max`: whole units of the offered token, stored in units of 10^-30.
 #[derive(Debug, Clone)]
-pub(super) struct Most {
+pub(super) struct PriceLimit {
     units: U256,
     text: String,
 }
 
-impl Most {
+impl PriceLimit {
     pub(super) fn parse(text: &str) -> Result<Self, MoneyError> {
         Ok(Self { units: parse_decimal(text, SCALE)?, text: text.to_owned() })
     }
@@ -38,14 +38,14 @@ impl Most {
     }
 }
 
-/// The offer as received, which is how it is passed to the wallet.
-pub(super) enum Asked {
+/// The offer as received; the wallet gets it unchanged.
+pub(super) enum RawOffer {
     Header(String),
     Body(Value),
 }
 
 pub(super) struct Challenge {
-    pub(super) asked: Asked,
+    pub(super) raw: RawOffer,
     required: PaymentRequired,
     /// The server's error text. After a payment it explains why the payment was not accepted.
     pub(super) error: Option<String>,
@@ -59,19 +59,19 @@ impl Challenge {
         // With two headers, two readers could each take another one. "?" makes the decoder reject both.
         let text = if all.next().is_none() { first.to_str().unwrap_or("?") } else { "?" };
         let value = header::decode(text);
-        Some(value.and_then(|value| Self::read(Asked::Header(text.to_owned()), &value)))
+        Some(value.and_then(|value| Self::read(RawOffer::Header(text.to_owned()), &value)))
     }
 
     /// Reads the version 1 offer, which is the body.
     pub(super) fn in_body(body: &[u8]) -> Result<Self, X402Error> {
         let value = json::parse_few(body, PAYMENT_HEADER_DEPTH, BODY_VALUES)
             .map_err(|fault| X402Error::InvalidFormat(fault.to_string().into()))?;
-        Self::read(Asked::Body(value.clone()), &value)
+        Self::read(RawOffer::Body(value.clone()), &value)
     }
 
-    fn read(asked: Asked, value: &Value) -> Result<Self, X402Error> {
+    fn read(raw: RawOffer, value: &Value) -> Result<Self, X402Error> {
         let error = value.get("error").and_then(Value::as_str).map(str::to_owned);
-        Ok(Self { asked, required: PaymentRequired::parse(value)?, error })
+        Ok(Self { raw, required: PaymentRequired::parse(value)?, error })
     }
 
     /// Returns the offers that the wallet may choose from.
@@ -80,26 +80,30 @@ impl Challenge {
         exact.filter_map(|offer| offer.network.map(|network| (offer, network)))
     }
 
-    /// Rejects the challenge if a payable offer is above `most` or not comparable.
-    pub(super) fn within(&self, most: &Most) -> Result<(), Fault> {
+    /// Rejects the challenge if a payable offer is above `limit` or cannot be compared with it.
+    pub(super) fn within(&self, limit: &PriceLimit) -> Result<(), Fault> {
         for (offer, network) in self.payable() {
             let price = Price::of(offer, network);
             let refused = match price.amount() {
-                Some(amount) if most.covers(amount) => continue,
-                Some(_above) => format!("the server asks for {}", price.told()),
+                Some(amount) if limit.covers(amount) => continue,
+                Some(_above) => format!("the server asks for {}", price.describe()),
                 None => {
-                    format!("the server asks for {}, a token with unknown decimals", price.told())
+                    format!(
+                        "the server asks for {}, a token with unknown decimals",
+                        price.describe()
+                    )
                 }
             };
             let message =
-                format!("{refused}, , which is over --max {}: nothing was signed.", most.text);
+                format!("{refused}, which is over --max {}: nothing was signed.", limit.text);
             return Err(Fault::because(Code::OfferAboveMax, message));
         }
         Ok(())
     }
 
-    pub(super) fn told(&self) -> String {
-        let mut offers = self.payable().map(|(offer, network)| Price::of(offer, network).told());
+    pub(super) fn describe(&self) -> String {
+        let mut offers =
+            self.payable().map(|(offer, network)| Price::of(offer, network).describe());
         match (offers.next(), offers.count()) {
             (None, _) => "no token that this wallet knows".to_owned(),
             (Some(only), 0) => only,
@@ -171,7 +175,7 @@ impl Price {
         self.token.map(|(symbol, _)| symbol)
     }
 
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let what = match (self.amount(), self.symbol()) {
             (Some(amount), Some(symbol)) => format!("{} {symbol}", amount.plain()),
             _unknown => format!("{} smallest units of the token {}", self.atoms, self.asset),
@@ -206,8 +210,8 @@ mod tests {
 
     #[test]
     fn max_price_is_exact_and_applies_to_every_payable_offer() {
-        let within = |offers: &[_], most: &str| {
-            challenge(offers).within(&Most::parse(most).unwrap()).map_err(|fault| fault.code)
+        let within = |offers: &[_], limit: &str| {
+            challenge(offers).within(&PriceLimit::parse(limit).unwrap()).map_err(|fault| fault.code)
         };
         let above = Err(Code::OfferAboveMax);
         assert_eq!(within(&[("base", "10000", None)], "0.01"), Ok(()));
@@ -223,7 +227,7 @@ mod tests {
         let huge = U256::MAX.to_string();
         assert_eq!(within(&[("base", &huge, None)], "9999999999999999999999999999999"), above);
         for bad in ["", "-1", "1e3", ".5", "1,5", "many"] {
-            assert!(Most::parse(bad).is_err(), "{bad}");
+            assert!(PriceLimit::parse(bad).is_err(), "{bad}");
         }
     }
 
@@ -246,7 +250,7 @@ mod tests {
 
     #[test]
     fn text_of_an_offer_is_quoted() {
-        let told = challenge(&[("base", "1", Some("a\\u001b[2J"))]).told();
+        let told = challenge(&[("base", "1", Some("a\\u001b[2J"))]).describe();
         assert!(told.contains("\"a\\u{1b}[2J\""), "{told}");
     }
 }

@@ -1,7 +1,7 @@
 //! One purchase: send the request, read the offer, have it signed once, repeat the identical request with the
 //! payment, pass the response on. If the connection is lost, the same payment is sent again.
 
-mod words;
+mod messages;
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use bursar_core::ids::RequestId;
 use bursar_core::json::{self, Value};
 use bursar_core::limits::{BODY_DEPTH, HOLD_MS, PAYMENT_HEADER_BYTES};
 use bursar_core::text::quoted;
-use bursar_outbound::{Answered, Client, HeaderMap, StatusCode};
+use bursar_outbound::{Client, HeaderMap, ReplyStream, StatusCode};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::account::Account;
 use super::agent::now_s;
-use super::offer::{Challenge, Most};
+use super::offer::{Challenge, PriceLimit};
 use super::receipt::Receipt;
-use super::request::{Missed, Request};
-use super::sink::{Broken, Sink};
-use super::wallet::{Payment, Standing, Wallet};
+use super::record::PurchaseRecord;
+use super::request::{NoResponse, Request};
+use super::sink::{BodyError, Sink};
+use super::wallet::{Payment, SignStatus, Wallet};
 use crate::cli::{Global, PayArgs};
 
 /// Longest time to establish a connection.
@@ -43,38 +43,38 @@ pub(super) struct Purchase {
     request: Request,
     client: Client,
     pub(super) wallet: Wallet,
-    most: Option<Most>,
+    limit: Option<PriceLimit>,
     wait: Option<Duration>,
     include: bool,
     quiet: bool,
     pub(super) sink: Sink,
-    pub(super) account: Account,
+    pub(super) record: PurchaseRecord,
 }
 
 impl Purchase {
     pub(super) fn new(
         request: Request,
         wallet: Wallet,
-        most: Option<Most>,
+        limit: Option<PriceLimit>,
         global: &Global,
         args: &PayArgs,
     ) -> Result<Self, Fault> {
-        let client = Client::lasting(CONNECT_MS)
+        let client = Client::for_streaming(CONNECT_MS)
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         Ok(Self {
             request,
             client,
             wallet,
-            most,
+            limit,
             wait: args.wait.map(|seconds| Duration::from_secs(seconds.into())),
             include: args.include,
             quiet: global.quiet,
             sink: Sink::new(global.json),
-            account: Account::default(),
+            record: PurchaseRecord::default(),
         })
     }
 
-    pub(super) async fn make(&mut self) -> Result<(), Fault> {
+    pub(super) async fn run(&mut self) -> Result<(), Fault> {
         let mut first = self.request.send(&self.client, None).await.map_err(|why| {
             let label = self.request.target.label();
             let message = format!("{label} did not answer: {why}. Nothing was paid.");
@@ -83,14 +83,14 @@ impl Purchase {
         self.record_response(&first);
         if first.status != StatusCode::PAYMENT_REQUIRED {
             return match self.sink.fill(&mut first).await {
-                Ok(()) => self.judge(first.status),
-                Err(broken) => Err(self.broke_off(broken)),
+                Ok(()) => self.verdict(first.status),
+                Err(error) => Err(self.incomplete_body(error)),
             };
         }
         let challenge = self.challenge(first).await?;
-        self.progress(&format!("402: the server asks for {}", challenge.told()));
-        if let Some(most) = &self.most {
-            challenge.within(most)?;
+        self.progress(&format!("402: the server asks for {}", challenge.describe()));
+        if let Some(limit) = &self.limit {
+            challenge.within(limit)?;
         }
         let payment = self.signed(&challenge).await?;
         // The wallet is trusted with the money, but it does not know where this connection leads. What it signed
@@ -102,14 +102,14 @@ impl Purchase {
         };
         self.progress(&format!(
             "signed as {}: repeating the request with the payment",
-            self.account.id()
+            self.record.id()
         ));
-        self.account.paid = Some((price, challenge.version()));
+        self.record.paid = Some((price, challenge.version()));
         self.redeem(&payment).await
     }
 
     /// Reads the offer of a 402 response. An invalid body is passed on, because it may explain what is wanted.
-    async fn challenge(&mut self, answer: Answered) -> Result<Challenge, Fault> {
+    async fn challenge(&mut self, answer: ReplyStream) -> Result<Challenge, Fault> {
         let not_x402 = |why: String| {
             Fault::because(
                 Code::NotX402,
@@ -131,19 +131,19 @@ impl Purchase {
 
     /// Obtains one signature, at once or after the operator's approval.
     async fn signed(&mut self, challenge: &Challenge) -> Result<Payment, Fault> {
-        self.account.asked = true;
-        let payment = match self.wallet.sign(&challenge.asked, &self.request.url).await? {
-            Standing::Signed(payment) => payment,
-            Standing::Held(id) => self.decided(id).await?,
-            Standing::Refused(fault) => return Err(fault),
-            Standing::Unknown(_) => return Err(Fault::new(Code::Busy)),
+        self.record.sign_requested = true;
+        let payment = match self.wallet.sign(&challenge.raw, &self.request.url).await? {
+            SignStatus::Signed(payment) => payment,
+            SignStatus::Held(id) => self.decided(id).await?,
+            SignStatus::Refused(fault) => return Err(fault),
+            SignStatus::Unknown(_) => return Err(Fault::new(Code::Busy)),
         };
-        self.account.request = Some(payment.id);
+        self.record.request = Some(payment.id);
         Ok(payment)
     }
 
     async fn decided(&mut self, id: RequestId) -> Result<Payment, Fault> {
-        self.account.request = Some(id);
+        self.record.request = Some(id);
         let short = id.short();
         self.tell(&format!(
             "held: request {short} needs the operator's approval (bursar approve {short})"
@@ -156,16 +156,17 @@ impl Purchase {
             if left.is_zero() {
                 let waited = !wait.is_zero();
                 let code = if waited { Code::WaitRanOut } else { Code::ApprovalRequired };
-                let message = format!("The operator has not decided yet. {}", self.account.waits());
+                let message =
+                    format!("The operator has not decided yet. {}", self.record.still_pending());
                 return Err(Fault::because(code, message));
             }
             sleep(pause.min(left)).await;
             pause = POLL;
             match timeout_at(end, self.wallet.poll(id)).await {
-                Ok(Standing::Signed(payment)) => return Ok(payment),
-                Ok(Standing::Refused(fault)) => return Err(fault),
-                Ok(Standing::Unknown(longer)) => pause = pause.max(longer),
-                Ok(Standing::Held(_)) | Err(_) => {}
+                Ok(SignStatus::Signed(payment)) => return Ok(payment),
+                Ok(SignStatus::Refused(fault)) => return Err(fault),
+                Ok(SignStatus::Unknown(longer)) => pause = pause.max(longer),
+                Ok(SignStatus::Held(_)) | Err(_) => {}
             }
         }
     }
@@ -182,16 +183,16 @@ impl Purchase {
                 sleep(pause).await;
             }
             // Counted before sending: after an interruption the payment may be on its way.
-            self.account.sent = self.account.sent.saturating_add(1);
+            self.record.sent = self.record.sent.saturating_add(1);
             match self.request.send(&self.client, Some(payment)).await {
                 Ok(answer) => {
                     self.record_response(&answer);
-                    match self.end_of(answer, payment, tries.len()).await? {
-                        Redeemed::Yes(status) => return self.judge(status),
+                    match self.interpret(answer, payment, tries.len()).await? {
+                        Redeemed::Answered(status) => return self.verdict(status),
                         Redeemed::InUse { after, body } => {
                             if Instant::now() + after >= end {
                                 self.sink.take(&body).await?;
-                                return self.judge(StatusCode::CONFLICT);
+                                return self.verdict(StatusCode::CONFLICT);
                             }
                             lost = "the server is still processing this payment".to_owned();
                             pause = after;
@@ -201,14 +202,14 @@ impl Purchase {
                         Redeemed::Lost(why) => lost = why,
                     }
                 }
-                Err(missed) => {
-                    lost = missed.to_string();
-                    match missed {
-                        Missed::Unreached(_) => {
-                            self.account.sent = self.account.sent.saturating_sub(1);
+                Err(failure) => {
+                    lost = failure.to_string();
+                    match failure {
+                        NoResponse::Unreached(_) => {
+                            self.record.sent = self.record.sent.saturating_sub(1);
                         }
-                        Missed::Lost(_) => {}
-                        Missed::Late => break,
+                        NoResponse::Lost(_) => {}
+                        NoResponse::Late => break,
                     }
                 }
             }
@@ -216,24 +217,24 @@ impl Purchase {
             pause = *next;
         }
         let label = self.request.target.label();
-        Err(if self.account.sent == 0 {
+        Err(if self.record.sent == 0 {
             let message = format!(
                 "The payment {} was signed, but {label} could no longer be reached ({lost}): it was not \
                  sent, and expires unused.",
-                self.account.id()
+                self.record.id()
             );
             Fault::because(Code::ResourceUnreachable, message)
         } else {
             let message =
-                format!("{label} gave no complete answer: {lost}. {}", self.account.taken());
+                format!("{label} gave no complete answer: {lost}. {}", self.record.maybe_paid());
             Fault::because(Code::PaymentUnanswered, message)
         })
     }
 
     /// Interprets a response to the payment.
-    async fn end_of(
+    async fn interpret(
         &mut self,
-        answer: Answered,
+        answer: ReplyStream,
         payment: &Payment,
         tries_left: usize,
     ) -> Result<Redeemed, Fault> {
@@ -242,26 +243,30 @@ impl Purchase {
             // Passed on as the response only after the last attempt.
             status @ 502..=504 if tries_left > 0 => Ok(Redeemed::Lost(format!("HTTP {status}"))),
             409 => self.conflict(answer, payment).await,
-            _final => self.taken(answer, payment).await,
+            _final => self.deliver(answer, payment).await,
         }
     }
 
-    async fn taken(&mut self, answer: Answered, payment: &Payment) -> Result<Redeemed, Fault> {
-        match self.take(answer, payment).await {
-            Err(Broken::There(why)) if self.sink.begin_again() => Ok(Redeemed::Lost(why)),
-            Err(broken) => Err(self.broke_off(broken)),
-            Ok(status) => Ok(Redeemed::Yes(status)),
+    async fn deliver(&mut self, answer: ReplyStream, payment: &Payment) -> Result<Redeemed, Fault> {
+        match self.pass_on_and_report(answer, payment).await {
+            Err(BodyError::Connection(why)) if self.sink.discard() => Ok(Redeemed::Lost(why)),
+            Err(error) => Err(self.incomplete_body(error)),
+            Ok(status) => Ok(Redeemed::Answered(status)),
         }
     }
 
     /// Handles a 409. The server is still processing this payment, or refuses it.
-    async fn conflict(&mut self, answer: Answered, payment: &Payment) -> Result<Redeemed, Fault> {
+    async fn conflict(
+        &mut self,
+        answer: ReplyStream,
+        payment: &Payment,
+    ) -> Result<Redeemed, Fault> {
         let after = retry_after(&answer.headers);
         let is_short = answer.headers.get("content-length").and_then(|value| value.to_str().ok());
         let is_short = is_short.and_then(|text| text.parse::<usize>().ok());
         // Only a short response with a length is treated as a refusal; any other is streamed.
         if is_short.is_none_or(|bytes| bytes > PAYMENT_HEADER_BYTES) {
-            return self.taken(answer, payment).await;
+            return self.deliver(answer, payment).await;
         }
         let headers = answer.headers.clone();
         let body = match offer_body(answer).await {
@@ -277,15 +282,15 @@ impl Purchase {
         }
         self.receipt(&headers);
         self.reporting(payment, async |sink| sink.take(&body).await).await?;
-        Ok(Redeemed::Yes(StatusCode::CONFLICT))
+        Ok(Redeemed::Answered(StatusCode::CONFLICT))
     }
 
     /// Handles the response to a payment. Reads its receipt, passes its body on and reports to the wallet.
-    async fn take(
+    async fn pass_on_and_report(
         &mut self,
-        mut answer: Answered,
+        mut answer: ReplyStream,
         payment: &Payment,
-    ) -> Result<StatusCode, Broken> {
+    ) -> Result<StatusCode, BodyError> {
         self.receipt(&answer.headers);
         let filled = self.reporting(payment, async |sink| sink.fill(&mut answer).await).await;
         filled.map(|()| answer.status)
@@ -297,8 +302,8 @@ impl Purchase {
         payment: &Payment,
         pass_on: impl AsyncFnOnce(&mut Sink) -> T,
     ) -> T {
-        let settled = self.account.receipt.as_ref().and_then(Receipt::settled_by);
-        let settled = settled.filter(|_| self.account.reported.is_none());
+        let settled = self.record.receipt.as_ref().and_then(Receipt::settled_by);
+        let settled = settled.filter(|_| self.record.reported.is_none());
         let report = async {
             match settled {
                 Some(transaction) => Some(self.wallet.settled(payment.id, transaction).await),
@@ -307,20 +312,20 @@ impl Purchase {
         };
         let (passed, reported) = tokio::join!(pass_on(&mut self.sink), report);
         if let Some(reported) = reported {
-            self.account.reported = Some(reported.is_ok());
+            self.record.reported = Some(reported.is_ok());
             if let Err(why) = reported {
                 let message = format!("The settlement could not be reported to the wallet: {why}");
-                self.account.warn("NOT_REPORTED", message);
+                self.record.warn("NOT_REPORTED", message);
             }
         }
         passed
     }
 
     /// Handles a second 402: reports the server's reason and signs nothing else.
-    async fn refused(&mut self, answer: Answered) -> Fault {
+    async fn refused(&mut self, answer: ReplyStream) -> Fault {
         let receipt = Receipt::read(&answer.headers).and_then(Result::ok);
         let mut reason = receipt.as_ref().and_then(Receipt::why);
-        self.account.receipt = receipt;
+        self.record.receipt = receipt;
         let offered = Challenge::in_header(&answer.headers).and_then(Result::ok);
         let body = offer_body(answer).await.unwrap_or_default();
         let offered = offered.or_else(|| Challenge::in_body(&body).ok());
@@ -331,10 +336,10 @@ impl Purchase {
             return fault;
         }
         let reason = reason.unwrap_or_else(|| "without a reason".to_owned());
-        let id = self.account.id();
-        let end = if self.account.sent > 1 {
+        let id = self.record.id();
+        let end = if self.record.sent > 1 {
             // An earlier attempt may have been accepted.
-            self.account.taken()
+            self.record.maybe_paid()
         } else {
             format!("The payment {id} stays signed until it expires; nothing else was signed.")
         };
@@ -346,7 +351,7 @@ impl Purchase {
 /// The outcome of sending the payment once.
 enum Redeemed {
     /// The server's final response.
-    Yes(StatusCode),
+    Answered(StatusCode),
     /// The server is still processing this payment: repeat it after `after`.
     InUse { after: Duration, body: Vec<u8> },
     /// There is no final response, and why.
@@ -368,7 +373,7 @@ fn is_in_use(body: &[u8]) -> bool {
 }
 
 /// Reads a body that may hold an offer, with bounds on size and time.
-async fn offer_body(answer: Answered) -> Result<Vec<u8>, String> {
-    let whole = timeout(OFFER_WAIT, answer.whole(PAYMENT_HEADER_BYTES)).await;
+async fn offer_body(answer: ReplyStream) -> Result<Vec<u8>, String> {
+    let whole = timeout(OFFER_WAIT, answer.read_to_end(PAYMENT_HEADER_BYTES)).await;
     whole.map_err(|_elapsed| "it did not end within 60 seconds".to_owned())?
 }

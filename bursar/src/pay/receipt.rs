@@ -64,7 +64,7 @@ impl Receipt {
     }
 
     /// Returns one line. Server text is quoted, so that it cannot break out of it.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let network = self.network.as_ref();
         let network =
             network.map(|name| format!(" on {}", quoted(name, WIDTH))).unwrap_or_default();
@@ -115,7 +115,7 @@ mod tests {
             "{{\"success\":false,\"transaction\":\"{evil}\",\"network\":\"{evil}\",\"payer\":\"{evil}\",\
              \"errorReason\":\"{evil}\",\"errorMessage\":\"{evil}\"}}"
         );
-        let told = read("payment-response", &json).unwrap().unwrap().told();
+        let told = read("payment-response", &json).unwrap().unwrap().describe();
         assert!(!told.chars().any(|c| c.is_control() || c == '\u{202e}'), "{told:?}");
         assert!(
             told.contains("\\u{1b}[2J") && told.starts_with("the server reports: not settled"),

@@ -10,8 +10,8 @@ use bursar_core::json;
 use bursar_core::limits::{BODY_DEPTH, URL_BYTES};
 use bursar_core::text::quoted;
 use bursar_outbound::{
-    Answered, Asked, Bytes, Client, HeaderMap, HeaderName, HeaderValue, Method, Plain, Target,
-    TargetFault, Unanswered,
+    Bytes, Client, HeaderMap, HeaderName, HeaderValue, Method, NoReply, OutboundRequest,
+    PlainHttpHosts, ReplyStream, Target, TargetFault,
 };
 
 use super::wallet::Payment;
@@ -47,7 +47,7 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Why there is no response.
-pub(super) enum Missed {
+pub(super) enum NoResponse {
     /// Nothing was sent.
     Unreached(String),
     /// The connection ended, and the server may have received the request.
@@ -56,7 +56,7 @@ pub(super) enum Missed {
     Late,
 }
 
-impl fmt::Display for Missed {
+impl fmt::Display for NoResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreached(why) | Self::Lost(why) => f.write_str(why),
@@ -99,18 +99,18 @@ impl Request {
         &self,
         client: &Client,
         payment: Option<&Payment>,
-    ) -> Result<Answered, Missed> {
+    ) -> Result<ReplyStream, NoResponse> {
         let mut headers = self.headers.clone();
         if let Some(payment) = payment {
             headers.insert(payment.name.clone(), payment.value.clone());
         }
         let (method, body) = (self.method.clone(), self.body.clone());
-        let asked = Asked { method, target: &self.target, headers, body };
+        let asked = OutboundRequest { method, target: &self.target, headers, body };
         match tokio::time::timeout(HEAD_WAIT, client.open(asked)).await {
             Ok(Ok(answered)) => Ok(answered),
-            Ok(Err(Unanswered::Unreached(why))) => Err(Missed::Unreached(why)),
-            Ok(Err(Unanswered::Lost(why))) => Err(Missed::Lost(why)),
-            Err(_elapsed) => Err(Missed::Late),
+            Ok(Err(NoReply::NotSent(why))) => Err(NoResponse::Unreached(why)),
+            Ok(Err(NoReply::Lost(why))) => Err(NoResponse::Lost(why)),
+            Err(_elapsed) => Err(NoResponse::Late),
         }
     }
 }
@@ -128,7 +128,7 @@ fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
     {
         return Err(bad("A URL can have at most 4 KiB, and no spaces or backslashes."));
     }
-    let plain = if args.allow_http { Plain::Anywhere } else { Plain::Here };
+    let plain = if args.allow_http { PlainHttpHosts::Any } else { PlainHttpHosts::ThisMachine };
     let target = Target::parse(url, plain).map_err(|fault| {
         bad(match fault {
             TargetFault::NotAUrl => "This is not a URL: write it in full, https://…".to_owned(),

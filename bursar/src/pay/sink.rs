@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_outbound::Answered;
+use bursar_outbound::ReplyStream;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncWriteExt, Stdout};
 
@@ -19,7 +19,7 @@ pub(super) enum Sink {
         /// Some output was written and cannot be taken back.
         begun: bool,
         /// Set if standard output is a terminal, which control characters must not reach.
-        shown: Option<Shown>,
+        shown: Option<TerminalFilter>,
     },
     Memory {
         body: Vec<u8>,
@@ -28,15 +28,15 @@ pub(super) enum Sink {
     },
 }
 
-/// Replaces control characters other than line ends and tabs with question marks. This includes those of two bytes
+/// Replaces control characters other than line ends and tabs with question marks. Includes those of two bytes
 /// (U+0080 to U+009F), even if they arrive in two pieces.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct TerminalFilter {
     /// The last byte was the first of such a pair and is held back.
     half: bool,
 }
 
-impl Shown {
+impl TerminalFilter {
     fn plain(&mut self, chunk: &[u8]) -> Vec<u8> {
         let mut plain = Vec::with_capacity(chunk.len().saturating_add(1));
         for &byte in chunk {
@@ -59,11 +59,11 @@ impl Shown {
 }
 
 /// Why a body is incomplete.
-pub(super) enum Broken {
+pub(super) enum BodyError {
     /// The connection ended too early.
-    There(String),
+    Connection(String),
     /// The body could not be written or kept.
-    Here(Fault),
+    Output(Fault),
 }
 
 impl Sink {
@@ -72,15 +72,15 @@ impl Sink {
             Self::Memory { body: Vec::new(), over: false }
         } else {
             // Asynchronous: a reader that has stopped must not block Ctrl-C.
-            let shown = std::io::stdout().is_terminal().then(Shown::default);
+            let shown = std::io::stdout().is_terminal().then(TerminalFilter::default);
             Self::Stdout { out: tokio::io::stdout(), begun: false, shown }
         }
     }
 
     /// Passes the body of a response on, piece by piece.
-    pub(super) async fn fill(&mut self, answer: &mut Answered) -> Result<(), Broken> {
-        while let Some(chunk) = answer.chunk().await.map_err(Broken::There)? {
-            self.take(&chunk).await.map_err(Broken::Here)?;
+    pub(super) async fn fill(&mut self, answer: &mut ReplyStream) -> Result<(), BodyError> {
+        while let Some(chunk) = answer.chunk().await.map_err(BodyError::Connection)? {
+            self.take(&chunk).await.map_err(BodyError::Output)?;
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Sink {
     }
 
     /// Discards a truncated body. Returns `false` if some of it was already written.
-    pub(super) fn begin_again(&mut self) -> bool {
+    pub(super) fn discard(&mut self) -> bool {
         match self {
             Self::Stdout { begun, .. } => !*begun,
             Self::Memory { body, .. } => {
@@ -150,7 +150,7 @@ mod tests {
         let text = "a\u{1b}[2Jb\u{9b}1mc\r\n\tä¢\u{7f}d".as_bytes();
         let wanted = "a?[2Jb?1mc?\n\tä¢?d";
         for cut in 0..=text.len() {
-            let mut shown = Shown::default();
+            let mut shown = TerminalFilter::default();
             let (first, second) = text.split_at(cut);
             let plain = [shown.plain(first), shown.plain(second)].concat();
             assert_eq!(String::from_utf8(plain).unwrap(), wanted, "{cut}");

@@ -13,7 +13,7 @@ use bursar_outbound::{Client, HeaderName, HeaderValue, Reply};
 use bursar_x402::header;
 
 use super::agent::Agent;
-use super::offer::Asked;
+use super::offer::RawOffer;
 
 /// Timeout of a call. The wallet itself ends a call after [`HANDLER_MS`].
 const CALL_MS: u64 = HANDLER_MS + 5_000;
@@ -44,8 +44,8 @@ impl Payment {
     }
 }
 
-/// The status of a request.
-pub(super) enum Standing {
+/// The wallet's answer about a request to sign.
+pub(super) enum SignStatus {
     Signed(Payment),
     /// The operator is deciding, or has approved and the wallet is signing.
     Held(RequestId),
@@ -68,25 +68,25 @@ impl Wallet {
     }
 
     /// Asks the wallet to pay an offer made at `url`.
-    pub(super) async fn sign(&self, asked: &Asked, url: &str) -> Result<Standing, Fault> {
-        let content = match asked {
-            Asked::Header(text) => Object::new().with("payment_required", text.as_str()),
-            Asked::Body(json) => Object::new().with("x402_data", json.clone()),
+    pub(super) async fn sign(&self, offer: &RawOffer, url: &str) -> Result<SignStatus, Fault> {
+        let content = match offer {
+            RawOffer::Header(text) => Object::new().with("payment_required", text.as_str()),
+            RawOffer::Body(json) => Object::new().with("x402_data", json.clone()),
         };
         let body = self.agent.purchase(content, url)?;
         let mut pauses = PAUSES_MS.iter();
         loop {
             let reply = self.post("sign", &body).await;
-            let standing = reply.as_ref().map(|reply| self.standing(reply));
-            let again = matches!(standing, Err(_) | Ok(Standing::Unknown(_)));
-            match (pauses.next(), standing) {
+            let status = reply.as_ref().map(|reply| self.status(reply));
+            let again = matches!(status, Err(_) | Ok(SignStatus::Unknown(_)));
+            match (pauses.next(), status) {
                 (Some(pause), _) if again => {
                     tokio::time::sleep(Duration::from_millis(*pause)).await
                 }
-                (_, Ok(Standing::Unknown(_))) => {
+                (_, Ok(SignStatus::Unknown(_))) => {
                     return Ok(self.unpaid(reply.as_ref().ok()));
                 }
-                (_, Ok(standing)) => return Ok(standing),
+                (_, Ok(status)) => return Ok(status),
                 (_, Err(why)) => {
                     let message = format!(
                         "The wallet at {} does not answer: {why}. Nothing was sent to the server.",
@@ -99,11 +99,11 @@ impl Wallet {
     }
 
     /// Returns the status of a held request. If the wallet does not answer, the request stays held.
-    pub(super) async fn poll(&self, id: RequestId) -> Standing {
+    pub(super) async fn poll(&self, id: RequestId) -> SignStatus {
         let at = self.agent.wallet.below(&["sign", "status", &id.to_string()]);
         match self.client.get(&at, REPLY_BYTES).await {
-            Ok(reply) => self.standing(&reply),
-            Err(_away) => Standing::Unknown(Duration::ZERO),
+            Ok(reply) => self.status(&reply),
+            Err(_away) => SignStatus::Unknown(Duration::ZERO),
         }
     }
 
@@ -123,36 +123,36 @@ impl Wallet {
         self.client.post(&at, body.as_bytes().to_vec(), REPLY_BYTES).await
     }
 
-    fn standing(&self, reply: &Reply) -> Standing {
+    fn status(&self, reply: &Reply) -> SignStatus {
         let answer = read(reply);
         let text = |key: &str| answer.get(key).and_then(Value::as_str);
         let id = |key: &str| text(key).and_then(|id| id.parse::<RequestId>().ok());
         match (reply.status.as_u16(), text("status")) {
             (200, Some("success")) => match payment(&answer) {
-                Some(payment) => Standing::Signed(payment),
+                Some(payment) => SignStatus::Signed(payment),
                 // The payment was signed earlier, and its header has expired.
                 None if text("code") == Some(Code::AlreadySigned.text()) => {
-                    Standing::Refused(Fault::new(Code::PaymentExpired))
+                    SignStatus::Refused(Fault::new(Code::PaymentExpired))
                 }
                 None => self.unpaid(Some(reply)),
             },
             (202, Some("pending" | "executing")) => match id("request_id") {
-                Some(id) => Standing::Held(id),
+                Some(id) => SignStatus::Held(id),
                 None => self.unpaid(Some(reply)),
             },
             (429 | 503, _) if is_transient(text("code")) => {
                 let seconds = answer.get("retry_after").and_then(Value::as_number);
                 let seconds = seconds.and_then(json::Number::as_u64).unwrap_or(5).min(60);
-                Standing::Unknown(Duration::from_secs(seconds))
+                SignStatus::Unknown(Duration::from_secs(seconds))
             }
             _refused => self.unpaid(Some(reply)),
         }
     }
 
     /// Returns the refusal of a request that was not paid.
-    fn unpaid(&self, reply: Option<&Reply>) -> Standing {
+    fn unpaid(&self, reply: Option<&Reply>) -> SignStatus {
         let fault = self.refusal(reply);
-        Standing::Refused(Fault {
+        SignStatus::Refused(Fault {
             message: format!("{} Nothing was paid.", fault.message),
             ..fault
         })

@@ -124,7 +124,7 @@ impl Stage {
             write!(stdin, "{PASSWORD}\n{PASSWORD}\n").unwrap();
         }
         let output = child.wait_with_output().unwrap();
-        judge(name, &output, wanted).err().map(|why| format!("{asked}: {why}"))
+        check_envelope(name, &output, wanted).err().map(|why| format!("{asked}: {why}"))
     }
 
     /// Runs each command with an open wallet: once to succeed and once to fail.
@@ -163,27 +163,27 @@ impl Stage {
 }
 
 /// Checks the rules of the envelope.
-pub(crate) fn judge(name: &str, output: &Output, wanted: &str) -> Result<(), String> {
+pub(crate) fn check_envelope(name: &str, output: &Output, wanted: &str) -> Result<(), String> {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     let exit = output.status.code().ok_or("ended by a signal")?;
-    let told: Value = match serde_json::from_str(&out) {
-        Ok(told) if out.lines().count() == 1 && out.ends_with('\n') => told,
+    let document: Value = match serde_json::from_str(&out) {
+        Ok(document) if out.lines().count() == 1 && out.ends_with('\n') => document,
         _other => return Err(format!("not one document: {out:?} {err}")),
     };
     let rule = |holds: bool, rule: &str| {
-        if holds { Ok(()) } else { Err(format!("{rule}, exit {exit}: {told} {err}")) }
+        if holds { Ok(()) } else { Err(format!("{rule}, exit {exit}: {document} {err}")) }
     };
     let fields: BTreeSet<&str> =
-        told.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        document.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let envelope = BTreeSet::from(["v", "ok", "command", "data", "warnings", "error"]);
-    rule(fields == envelope && told["v"] == 1, "the envelope")?;
+    rule(fields == envelope && document["v"] == 1, "the envelope")?;
     // Arguments that could not be parsed name no command.
-    let nameless = told["error"]["exit"] == 2 && told["command"].is_null();
-    rule(told["command"] == name || nameless, "the name")?;
-    rule(told["warnings"].is_array(), "the warnings")?;
+    let nameless = document["error"]["exit"] == 2 && document["command"].is_null();
+    rule(document["command"] == name || nameless, "the name")?;
+    rule(document["warnings"].is_array(), "the warnings")?;
     rule(serde_json::from_str::<Value>(&err).is_err() && !err.contains("{\""), "no JSON beside")?;
-    if told["ok"] == true {
-        rule(told["error"].is_null() && !told["data"].is_null(), "success")?;
+    if document["ok"] == true {
+        rule(document["error"].is_null() && !document["data"].is_null(), "success")?;
         rule(wanted.is_empty(), "should fail")?;
         // Commands that report a state also report it by their exit code.
         let tells = match name {
@@ -193,8 +193,8 @@ pub(crate) fn judge(name: &str, output: &Output, wanted: &str) -> Result<(), Str
         };
         return rule(tells, "exit of a success");
     }
-    rule(told["ok"] == false && told["data"].is_null(), "failure")?;
-    let error = &told["error"];
+    rule(document["ok"] == false && document["data"].is_null(), "failure")?;
+    let error = &document["error"];
     rule(error["code"] == wanted, "another end was expected")?;
     rule(error["exit"] == exit && EXITS.contains(&(wanted, exit)), "the exit code of the fault")?;
     rule(error["message"].as_str().is_some_and(|text| !text.is_empty()), "a message")?;
@@ -238,7 +238,7 @@ fn unknown_option_returns_one_envelope_and_creates_nothing() {
     for name in grammar {
         let line = format!("{} --no-such-option --json", name.replace('.', " "));
         let output = home.command(&home.data(), &line).output().unwrap();
-        judge(&name, &output, "BAD_INPUT").unwrap();
+        check_envelope(&name, &output, "BAD_INPUT").unwrap();
         assert_eq!(
             (output.status.code(), text(&output.stderr)),
             (Some(2), String::new()),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use bursar_core::grammar::Order;
 use serde_json::Value;
 
-use crate::commands::{judge, text};
+use crate::commands::{check_envelope, text};
 use crate::stage::{Engine, Home};
 
 /// Entries of `--help` that are not valid console lines.
@@ -24,21 +24,21 @@ fn programs_outside_the_grammar_return_an_envelope_too() {
     known.extend(["engine", "pay", "demo", "completions", "help"]);
     assert_eq!(listed, known);
 
-    let told = |line: &str| home.command(&data, &format!("{line} --json")).output().unwrap();
-    judge("completions", &told("completions bash"), "").unwrap();
-    judge("completions", &told("completions cmd"), "BAD_INPUT").unwrap();
+    let run_json = |line: &str| home.command(&data, &format!("{line} --json")).output().unwrap();
+    check_envelope("completions", &run_json("completions bash"), "").unwrap();
+    check_envelope("completions", &run_json("completions cmd"), "BAD_INPUT").unwrap();
     let alone = home.dir.path().join("bursar");
     std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &alone).unwrap();
     let mut demo = Command::new(alone);
     demo.args(["--json", "demo"]).env("PATH", home.dir.path());
-    judge("demo", &demo.output().unwrap(), "NOTHING_FOUND").unwrap();
+    check_envelope("demo", &demo.output().unwrap(), "NOTHING_FOUND").unwrap();
 
     let (engine, ready) = Engine::spawn(home.command(&data, "engine --json"));
     let ready: Value = serde_json::from_str(&ready).unwrap();
     assert_eq!((&ready["command"], &ready["ok"]), (&Value::from("engine"), &Value::Bool(true)));
     let url = ready["data"]["url"].as_str().unwrap();
     assert!(url.starts_with("http://127.0.0.1:"), "{ready}");
-    judge("engine", &told("engine"), "ENGINE_RUNNING").unwrap();
+    check_envelope("engine", &run_json("engine"), "ENGINE_RUNNING").unwrap();
     let (exit, rest) = engine.end(rustix::process::Signal::INT);
     assert_eq!((exit, rest.as_str()), (Some(130), ""), "one document, and no other");
 }
@@ -71,9 +71,9 @@ fn watch_writes_one_object_a_line_and_nothing_else() {
         let entry: Value = serde_json::from_str(line).unwrap();
         assert!(entry["seq"].is_u64() && entry["kind"].is_string(), "{line}");
     }
-    for told in [&down.stderr, &too_far.stderr, &ended.stderr] {
-        let told = text(told);
-        assert!(!told.is_empty() && !told.contains("{\""), "{told}");
+    for stderr in [&down.stderr, &too_far.stderr, &ended.stderr] {
+        let stderr = text(stderr);
+        assert!(!stderr.is_empty() && !stderr.contains("{\""), "{stderr}");
     }
 }
 
@@ -87,10 +87,10 @@ fn doctor_examines_a_folder_with_an_unreadable_journal() {
     };
     assert_eq!(run("wallet create main").0, Some(0));
     std::fs::write(home.data().join("journal.redb"), "this was a journal once").unwrap();
-    let (code, told) = run("doctor");
-    assert_eq!(code, Some(1), "{told}");
+    let (code, report) = run("doctor");
+    assert_eq!(code, Some(1), "{report}");
     for line in ["disk space", "wallet", "journal", "wallet restore <file>"] {
-        assert!(told.contains(line), "{line}: {told}");
+        assert!(report.contains(line), "{line}: {report}");
     }
 }
 
@@ -107,6 +107,6 @@ fn missing_certificates_are_a_finding_and_the_wallet_works() {
     };
     assert_eq!(run("wallet create main").0, Some(0));
     assert_eq!(run("seed create --reveal").0, Some(0));
-    let (_code, told) = run("doctor");
-    assert!(told.contains("ca-certificates"), "{told}");
+    let (_code, report) = run("doctor");
+    assert!(report.contains("ca-certificates"), "{report}");
 }

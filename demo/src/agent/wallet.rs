@@ -8,19 +8,19 @@ use serde_json::Value;
 
 /// How long to wait for a wallet that does not answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct RetryPolicy {
     pub(super) pause: Duration,
     pub(super) tries: u32,
 }
 
-impl Patience {
+impl RetryPolicy {
     /// Two minutes: enough to start an engine and type a password.
     pub const USUAL: Self = Self { pause: Duration::from_millis(500), tries: 240 };
 
     /// For callers that retry by themselves.
     pub const NONE: Self = Self { pause: Duration::ZERO, tries: 1 };
 
-    fn words(self) -> String {
+    fn time_limit(self) -> String {
         format!("{} s at most", self.pause.saturating_mul(self.tries).as_secs())
     }
 }
@@ -29,7 +29,7 @@ impl Patience {
 pub(super) struct Wallet<'a> {
     pub(super) client: reqwest::Client,
     pub(super) url: &'a str,
-    pub(super) patience: Patience,
+    pub(super) retry: RetryPolicy,
     pub(super) tell: &'a (dyn Fn(&str) + Sync),
     /// Whether the wallet was away, so that it may be locked now.
     pub(super) was_away: bool,
@@ -43,44 +43,44 @@ impl Wallet<'_> {
         body: Option<&Value>,
     ) -> anyhow::Result<(u16, Value)> {
         let url = format!("{}{path}", self.url);
-        let (mut said_away, mut said_locked) = (false, false);
+        let (mut reported_away, mut reported_locked) = (false, false);
         let mut tried = 0u32;
         loop {
             let request = match body {
                 Some(body) => self.client.post(&url).json(body),
                 None => self.client.get(&url),
             };
-            let last = match answer_of(request).await {
+            let last = match send(request).await {
                 Ok(answer) if self.was_away && may_be_locked(&answer) => {
-                    if !said_locked {
+                    if !reported_locked {
                         (self.tell)("the wallet may be locked: waiting until `bursar wallet open`");
-                        said_locked = true;
+                        reported_locked = true;
                     }
                     Ok(answer)
                 }
                 Ok(answer) => {
-                    if said_away || said_locked {
+                    if reported_away || reported_locked {
                         (self.tell)("the wallet answers again: continuing");
                     }
                     return Ok(answer);
                 }
                 Err(error) => {
                     self.was_away = true;
-                    if !said_away && self.patience.tries > 1 {
-                        let most = self.patience.words();
-                        (self.tell)(&format!("the wallet does not answer: waiting, {most}"));
-                        said_away = true;
+                    if !reported_away && self.retry.tries > 1 {
+                        let limit = self.retry.time_limit();
+                        (self.tell)(&format!("the wallet does not answer: waiting, {limit}"));
+                        reported_away = true;
                     }
                     Err(error)
                 }
             };
             tried = tried.saturating_add(1);
-            if tried >= self.patience.tries {
+            if tried >= self.retry.tries {
                 return last.with_context(|| {
                     format!("the wallet at {} does not answer: is an engine running?", self.url)
                 });
             }
-            tokio::time::sleep(self.patience.pause).await;
+            tokio::time::sleep(self.retry.pause).await;
         }
     }
 }
@@ -90,7 +90,7 @@ fn may_be_locked((status, answer): &(u16, Value)) -> bool {
     matches!((status, answer["code"].as_str()), (503, _) | (401, Some("AUTH_FAILED")))
 }
 
-async fn answer_of(request: reqwest::RequestBuilder) -> reqwest::Result<(u16, Value)> {
+async fn send(request: reqwest::RequestBuilder) -> reqwest::Result<(u16, Value)> {
     let response = request.send().await?;
     let status = response.status().as_u16();
     // A partial answer counts as none: the engine went away while writing it.
@@ -108,18 +108,22 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use tokio::net::TcpListener;
 
-    const QUICK: Patience = Patience { pause: Duration::from_millis(20), tries: 500 };
+    const QUICK: RetryPolicy = RetryPolicy { pause: Duration::from_millis(20), tries: 500 };
 
-    fn at<'a>(url: &'a str, patience: Patience, tell: &'a (dyn Fn(&str) + Sync)) -> Wallet<'a> {
+    fn wallet_at<'a>(
+        url: &'a str,
+        retry: RetryPolicy,
+        tell: &'a (dyn Fn(&str) + Sync),
+    ) -> Wallet<'a> {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        Wallet { client, url, patience, tell, was_away: false }
+        Wallet { client, url, retry, tell, was_away: false }
     }
 
     /// Serves a wallet that is locked for its first answers.
     async fn serve(listener: TcpListener, locked: u32) {
-        let asked = AtomicU32::new(0);
+        let calls = AtomicU32::new(0);
         let answer = move |body: String| {
-            if asked.fetch_add(1, Ordering::SeqCst) < locked {
+            if calls.fetch_add(1, Ordering::SeqCst) < locked {
                 (StatusCode::UNAUTHORIZED, json!({ "code": "AUTH_FAILED" }).to_string())
             } else {
                 (StatusCode::OK, body)
@@ -137,24 +141,24 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let url = format!("http://{address}");
-        let said = Mutex::new(Vec::new());
-        let tell = |step: &str| said.lock().unwrap().push(step.to_owned());
+        let steps = Mutex::new(Vec::new());
+        let tell = |step: &str| steps.lock().unwrap().push(step.to_owned());
         let body = json!({ "ask": 1 });
-        let mut wallet = at(&url, QUICK, &tell);
-        let again = async {
-            while said.lock().unwrap().is_empty() {
+        let mut wallet = wallet_at(&url, QUICK, &tell);
+        let restarted = async {
+            while steps.lock().unwrap().is_empty() {
                 tokio::time::sleep(QUICK.pause).await;
             }
             serve(TcpListener::bind(address).await.unwrap(), 3).await;
         };
         let answer = tokio::select! {
             answer = wallet.call("/sign", Some(&body)) => answer.unwrap(),
-            () = again => panic!("the server ended"),
+            () = restarted => panic!("the server ended"),
         };
         assert_eq!(answer, (200, body));
-        let said = said.lock().unwrap();
-        assert_eq!(said.len(), 3, "each once: {said:?}");
-        assert!(said[0].contains("waiting, 10 s at most") && said[1].contains("wallet open"));
+        let steps = steps.lock().unwrap();
+        assert_eq!(steps.len(), 3, "each once: {steps:?}");
+        assert!(steps[0].contains("waiting, 10 s at most") && steps[1].contains("wallet open"));
     }
 
     #[tokio::test]
@@ -162,7 +166,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let body = json!({});
-        let mut wallet = at(&url, QUICK, &|step| panic!("{step}"));
+        let mut wallet = wallet_at(&url, QUICK, &|step| panic!("{step}"));
         let answer = tokio::select! {
             answer = wallet.call("/sign", Some(&body)) => answer.unwrap(),
             () = serve(listener, u32::MAX) => panic!("the server ended"),
@@ -175,13 +179,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
-        for patience in [Patience { tries: 3, ..QUICK }, Patience::NONE] {
-            let said = Mutex::new(0);
-            let tell = |_step: &str| *said.lock().unwrap() += 1;
-            let mut wallet = at(&url, patience, &tell);
+        for retry in [RetryPolicy { tries: 3, ..QUICK }, RetryPolicy::NONE] {
+            let steps = Mutex::new(0);
+            let tell = |_step: &str| *steps.lock().unwrap() += 1;
+            let mut wallet = wallet_at(&url, retry, &tell);
             let error = wallet.call("/sign", None).await.unwrap_err();
             assert!(format!("{error:#}").contains("is an engine running?"), "{error:#}");
-            assert_eq!(*said.lock().unwrap(), u32::from(patience.tries > 1), "{patience:?}");
+            assert_eq!(*steps.lock().unwrap(), u32::from(retry.tries > 1), "{retry:?}");
         }
     }
 }

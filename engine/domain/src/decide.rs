@@ -1,4 +1,4 @@
-//! CoreLoop a command into events, effects and a reply. This file lists every case; the files below implement them.
+//! Turns a command into events, effects and a reply. This file lists every case; the files below implement them.
 
 mod agents;
 mod outboxes;

@@ -4,6 +4,38 @@
 //!
 //! `decide` turns a command into events and a reply, `apply` is the only writer of [`State`], and `check` verifies
 //! the invariants after every step.
+//!
+//! # Examples
+//!
+//! ```
+//! use bursar_chain::{clock::manual::ManualClock, ports::Clock};
+//! use bursar_core::{codes::Code, networks::ChainId, time::Utc};
+//! use bursar_domain::{Action, Command, Entry, Refusal, State, apply, check, decide};
+//!
+//! # fn main() -> Result<(), Refusal> {
+//! let clock = ManualClock::new(Utc::from_seconds(1_767_225_600));
+//! let mut state = State::new([]);
+//! let enable_base = |unlocked| Command {
+//!     moment: clock.now(),
+//!     unlocked,
+//!     trusted: true,
+//!     action: Action::SetNetwork { chain: ChainId(8453), enabled: true },
+//! };
+//! // A command that loosens a rule needs an unlocked wallet.
+//! let refused = decide(&state, &enable_base(false));
+//! assert_eq!(refused, Err(Refusal::new(Code::WalletLocked)));
+//!
+//! let decision = decide(&state, &enable_base(true))?;
+//! for event in decision.events {
+//!     // The journal stores the entry before it is applied.
+//!     let entry = Entry { seq: state.seq + 1, at: clock.utc(), event };
+//!     apply(&mut state, &entry);
+//! }
+//! assert!(state.network_enabled(ChainId(8453)));
+//! assert_eq!(check::check(&state), Ok(()));
+//! # Ok(())
+//! # }
+//! ```
 
 // Money is counted here: an overflow is an error, and a new event must be handled everywhere.
 #![cfg_attr(

@@ -52,7 +52,7 @@ impl Send {
 
     /// Formats the amount, like `1.500000 USDC` or `0.25 ETH`.
     pub fn amount_text(&self) -> String {
-        format!("{} {}", self.amount.told(), self.symbol)
+        format!("{} {}", self.amount.to_column_text(), self.symbol)
     }
 }
 
@@ -160,7 +160,7 @@ impl Outboxes {
                 );
                 // The stored ceiling may be forged: the highest fee that was signed becomes the ceiling.
                 let offered = one.attempts.iter().filter(|tried| tried.raw.is_some());
-                let ceiling = offered.map(|tried| tried.fees.most()).max().unwrap_or(0);
+                let ceiling = offered.map(|tried| tried.fees.max_price()).max().unwrap_or(0);
                 events.push(OutboxEvent::CeilingLowered { id: *id, ceiling });
             }
             for event in &events {

@@ -17,12 +17,12 @@ pub struct HintedClock {
     machine: Arc<dyn Clock>,
     // A mutex instead of an owning task: every reading of the clock takes it, and it is never held across an
     // await.
-    chains: Arc<Mutex<BTreeMap<ChainId, Seen>>>,
+    chains: Arc<Mutex<BTreeMap<ChainId, Probe>>>,
 }
 
 /// The latest probe of one chain.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Probe {
     /// The time of the probe, on the clock of [`age_clock_ms`].
     asked_ms: u64,
     /// The time of the newest block, and when we saw it, on the clock of [`age_clock_ms`].
@@ -51,7 +51,7 @@ impl HintedClock {
             known.is_none_or(|seen| now_ms.saturating_sub(seen.asked_ms) >= CHAIN_TIME_EVERY_MS);
         if due {
             let block = known.and_then(|seen| seen.block);
-            chains.insert(chain, Seen { asked_ms: now_ms, block });
+            chains.insert(chain, Probe { asked_ms: now_ms, block });
         }
         due
     }

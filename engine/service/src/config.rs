@@ -10,4 +10,4 @@ mod values;
 
 pub(crate) use edit::Value;
 pub use effective::{Config, Environment, Source};
-pub(crate) use live::Live;
+pub(crate) use live::LiveConfig;

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent_api::Server;
 use crate::chain_time::HintedClock;
-use crate::config::Live;
+use crate::config::LiveConfig;
 use crate::core::handle::Handle;
 use crate::edition::Edition;
 use crate::funds::Funds;
@@ -36,7 +36,7 @@ pub enum Mode {
 pub(crate) struct EngineContext {
     pub(crate) folder: DataFolder,
     pub(crate) edition: Edition,
-    pub(crate) settings: Arc<Live>,
+    pub(crate) settings: Arc<LiveConfig>,
     pub(crate) mode: Mode,
     pub(crate) ports: Ports,
     pub(crate) core: Handle,

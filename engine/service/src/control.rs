@@ -2,8 +2,8 @@
 //! programs send orders through it. Web pages and other accounts cannot reach it.
 
 mod channel;
+mod connection_limits;
 mod dialogue;
-mod entrance;
 mod handshake;
 mod listen;
 mod session;

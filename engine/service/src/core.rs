@@ -39,7 +39,7 @@ use crate::vault::gate::Gate;
 /// The result of one accepted action.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    pub answer: Answered,
+    pub answer: ActionAnswer,
     /// The slips of the signatures that the action allows, issued after its commit.
     pub slips: Vec<Slip>,
     /// The work for outboxes, released after the commit.
@@ -56,7 +56,7 @@ pub struct Work {
 
 /// The answer to an accepted action.
 #[derive(Debug, Clone)]
-pub enum Answered {
+pub enum ActionAnswer {
     Done,
     /// The request in its new state.
     Request(Arc<Request>),
@@ -189,7 +189,7 @@ impl Core {
         }
         // The record of a signature can be rebuilt after a crash, so it waits for the next commit.
         let durable =
-            drafts.iter().any(|draft| matches!(draft, Ok(draft) if draft.must_be_durable));
+            drafts.iter().filter_map(Drafted::accepted).any(|draft| draft.must_be_durable);
         let proof = if durable {
             Some(self.commit(moment).map_err(|damage| self.fail(&damage))?)
         } else {
@@ -207,13 +207,10 @@ impl Core {
     }
 
     /// Returns the proof for slips of requests that were authorized earlier: their entries are already on disk.
-    fn reissue_proof(
-        &self,
-        drafts: &[Result<Draft, Refusal>],
-    ) -> Result<Option<Committed>, JournalError> {
+    fn reissue_proof(&self, drafts: &[Drafted]) -> Result<Option<Committed>, JournalError> {
         let wanted = drafts
             .iter()
-            .flatten()
+            .filter_map(Drafted::accepted)
             .any(|draft| !draft.slips.is_empty() || draft.signs_at_an_outbox());
         if !wanted {
             return Ok(None);
@@ -232,11 +229,7 @@ impl Core {
     }
 
     /// Decides one action and applies its events in memory.
-    fn draft(
-        &mut self,
-        moment: &Moment,
-        action: Action,
-    ) -> Result<Result<Draft, Refusal>, JournalError> {
+    fn draft(&mut self, moment: &Moment, action: Action) -> Result<Drafted, JournalError> {
         let action = self.with_history(action)?;
         let command = Command {
             moment: moment.clone(),
@@ -246,7 +239,7 @@ impl Core {
         };
         let Decision { events, effects, reply } = match self.rules.decide(&self.state, &command) {
             Ok(decision) => decision,
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(refusal) => return Ok(Drafted::Refused(refusal)),
         };
         let must_be_durable = !events.is_empty();
         let stops = |event: &Event| {
@@ -265,7 +258,7 @@ impl Core {
         if must_be_durable {
             self.sound()?;
         }
-        Ok(Ok(Draft {
+        Ok(Drafted::Accepted(Draft {
             answer: self.answer(reply, &touched)?,
             slips: effects
                 .iter()
@@ -347,28 +340,23 @@ impl Core {
         Ok(touched)
     }
 
-    fn answer(
-        &self,
-        reply: Reply,
-        touched: &[Arc<Request>],
-    ) -> Result<Result<Answered, Refusal>, JournalError> {
-        Ok(match reply {
-            Reply::Done => Ok(Answered::Done),
-            Reply::Refused(refusal) => Err(refusal),
-            Reply::Earlier(request) => Ok(Answered::Earlier(Arc::from(request))),
-            Reply::Settled(request) => Ok(Answered::Settled(Arc::from(request))),
-            Reply::Reported(stage) => Ok(Answered::Reported(stage)),
+    /// Completes a reply with the request that it names.
+    fn answer(&self, reply: Reply, touched: &[Arc<Request>]) -> Result<DraftAnswer, JournalError> {
+        let answer = match reply {
+            Reply::Done => ActionAnswer::Done,
+            Reply::Refused(refusal) => return Ok(DraftAnswer::Refused(refusal)),
+            Reply::Earlier(request) => ActionAnswer::Earlier(Arc::from(request)),
+            Reply::Settled(request) => ActionAnswer::Settled(Arc::from(request)),
+            Reply::Reported(stage) => ActionAnswer::Reported(stage),
             Reply::Request(id) => match touched.iter().rev().find(|request| request.id == id) {
-                Some(request) => Ok(Answered::Request(Arc::clone(request))),
-                None => {
-                    let request = self.find(id)?.ok_or_else(|| JournalError::Damaged {
-                        seq: self.state.seq,
-                        reason: "a decided request has no record".to_owned(),
-                    })?;
-                    Ok(Answered::Request(request))
-                }
+                Some(request) => ActionAnswer::Request(Arc::clone(request)),
+                None => ActionAnswer::Request(self.find(id)?.ok_or_else(|| {
+                    let reason = "a decided request has no record".to_owned();
+                    JournalError::Damaged { seq: self.state.seq, reason }
+                })?),
             },
-        })
+        };
+        Ok(DraftAnswer::Answer(answer))
     }
 
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
@@ -388,15 +376,15 @@ impl Core {
         self.journal.commit()
     }
 
-    /// CoreLoop drafts into answers. Reads the epoch only after a freeze in the same batch has raised it.
+    /// Converts drafts to outcomes. Reads the epoch only after a freeze in the same batch has raised it.
     fn settle(
         &self,
-        drafts: Vec<Result<Draft, Refusal>>,
+        drafts: Vec<Drafted>,
         proof: Option<&Committed>,
     ) -> Vec<Result<Outcome, Fault>> {
         // Raise it also if the batch thaws again. Once per stop, not while a freeze lasts: `issue` gives frozen
         // agents no slips, and the operator's slips must stay valid.
-        if drafts.iter().flatten().any(|draft| draft.stops_agents) {
+        if drafts.iter().filter_map(Drafted::accepted).any(|draft| draft.stops_agents) {
             self.gate.raise();
         }
         let epoch = self.gate.epoch();
@@ -417,25 +405,29 @@ impl Core {
             };
             Work { action, slip }
         };
-        let outcome = |draft: Result<Draft, Refusal>| {
-            let draft = draft?;
+        let outcome = |drafted: Drafted| {
+            let draft = match drafted {
+                Drafted::Accepted(draft) => draft,
+                Drafted::Refused(refusal) => return Err(fault(&refusal)),
+            };
+            let answer = match draft.answer {
+                DraftAnswer::Answer(answer) => answer,
+                DraftAnswer::Refused(refusal) => return Err(fault(&refusal)),
+            };
             Ok(Outcome {
-                answer: draft.answer?,
+                answer,
                 slips: draft.slips.iter().filter_map(issue).collect(),
                 work: draft.work.into_iter().map(work).collect(),
             })
         };
-        drafts
-            .into_iter()
-            .map(|draft| outcome(draft).map_err(|refusal: Refusal| fault(&refusal)))
-            .collect()
+        drafts.into_iter().map(outcome).collect()
     }
 
     /// Stops all decisions. The waiting callers and all later ones receive the error.
     fn fail(&mut self, damage: &JournalError) -> Fault {
         self.gate.raise();
         self.failed = Some(damage.to_string());
-        tracing::error!(%damage, "the journal could not be written: nothing is decided any more");
+        tracing::error!(%damage, "the journal could not be written: decisions have stopped");
         Fault::new(Code::JournalFailed).with_detail(damage)
     }
 
@@ -495,10 +487,36 @@ impl Core {
     }
 }
 
+/// A decided action, before its commit.
+#[derive(Debug)]
+enum Drafted {
+    /// The events of the action are applied.
+    Accepted(Draft),
+    /// The action was refused without an event.
+    Refused(Refusal),
+}
+
+impl Drafted {
+    fn accepted(&self) -> Option<&Draft> {
+        match self {
+            Self::Accepted(draft) => Some(draft),
+            Self::Refused(_) => None,
+        }
+    }
+}
+
+/// The answer to send after the commit.
+#[derive(Debug)]
+enum DraftAnswer {
+    Answer(ActionAnswer),
+    /// The action was refused, but has events.
+    Refused(Refusal),
+}
+
 /// An action that is decided and applied but not yet on disk.
 #[derive(Debug)]
 struct Draft {
-    answer: Result<Answered, Refusal>,
+    answer: DraftAnswer,
     slips: Vec<RequestId>,
     work: Vec<(OutboxKey, OutboxAction)>,
     must_be_durable: bool,

@@ -4,7 +4,7 @@ use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
 use bursar_core::networks::ChainId;
 use bursar_domain::State;
 
-use crate::journal::Carry;
+use crate::journal::Checkpoints;
 use crate::vault::kdf::{KdfBounds, KdfParams};
 
 /// One edition of the wallet.
@@ -21,7 +21,7 @@ pub struct Edition {
     /// The parameters that an opened wallet file may have.
     pub kdf_bounds: KdfBounds,
     /// When the journal moves rows to its history.
-    pub carry: Carry,
+    pub checkpoints: Checkpoints,
     pub retention: Retention,
 }
 
@@ -50,7 +50,7 @@ impl Edition {
             networks_on: State::default_networks().collect(),
             kdf: KdfParams::FULL,
             kdf_bounds: KdfBounds::PRODUCTION,
-            carry: Carry::PRODUCTION,
+            checkpoints: Checkpoints::PRODUCTION,
             retention: Retention::PRODUCTION,
         }
     }

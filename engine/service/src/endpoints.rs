@@ -30,8 +30,8 @@ pub(crate) fn chain(
         let made =
             RpcChain::new(RpcConfig::new(chain, endpoints.iter().cloned()), Arc::clone(clock));
         made.map_err(|error| match error {
-            ConfigError::Client(why) => Broken::Here(why),
-            wrong => Broken::Setting(format!("networks.{chain}.{key}: {wrong}.")),
+            ConfigError::Client(why) => Unusable::Machine(why),
+            wrong => Unusable::Setting(format!("networks.{chain}.{key}: {wrong}.")),
         })
     };
     let submit = config.submit_rpc.get(&chain).map(|urls| made("submit_rpc", urls)).transpose();
@@ -40,19 +40,19 @@ pub(crate) fn chain(
         Ok((rpc, None)) => Ok(Some(Arc::new(rpc))),
         Ok((rpc, Some(submit))) => Ok(Some(Arc::new(rpc.submitting_to(submit)))),
         // Payments need no network, so the wallet also opens on a machine without certificates.
-        Err(Broken::Here(why)) => {
+        Err(Unusable::Machine(why)) => {
             tracing::warn!(network = %chain, why, "the network cannot be queried from this machine");
             let endpoint = endpoints.first().map(EndpointLabel::of);
             Ok(endpoint.map(|endpoint| Arc::new(Unreachable { endpoint, why }) as Arc<dyn Chain>))
         }
-        Err(Broken::Setting(why)) => Err(Fault::because(Code::BadInput, why)),
+        Err(Unusable::Setting(why)) => Err(Fault::because(Code::BadInput, why)),
     }
 }
 
 /// Why a chain cannot be created: a wrong setting, or this machine, which cannot make connections.
-enum Broken {
+enum Unusable {
     Setting(String),
-    Here(String),
+    Machine(String),
 }
 
 /// Returns the explorer of one network; `None` if it has no default or the operator turned it off. Opens no

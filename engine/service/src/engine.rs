@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::agent_api::Api;
 use crate::backup::replace;
 use crate::chain_time::HintedClock;
-use crate::config::{Config, Live};
+use crate::config::{Config, LiveConfig};
 use crate::context::EngineContext;
 pub use crate::context::Mode;
 use crate::control::{ControlServer, serve_attached};
@@ -30,7 +30,10 @@ use crate::core::handle::{CoreLoop, Handle};
 use crate::edition::Edition;
 use crate::endpoints;
 use crate::funds::Funds;
-use crate::journal::{Carry, JournalError, RedbStore, Store, StoreError, create_owner_only};
+use crate::journal::{
+    Checkpoints, JournalError, RedbStore, Store, StoreError, check_closed_journal,
+    create_owner_only,
+};
 use crate::lanes::payments::{self, Execution};
 use crate::lanes::tx_driver::{self, TxDriver};
 use crate::operator::wallet::lock::lock;
@@ -83,8 +86,8 @@ impl Engine {
     /// # Errors
     /// `JOURNAL_DAMAGED`, an invalid setting, or an unusable data folder.
     pub async fn open(options: Options) -> Result<Self, Fault> {
-        let (engine, turns) = Self::open_by_hand(options).await?;
-        turns.start().map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        let (engine, core_loop) = Self::open_by_hand(options).await?;
+        core_loop.start().map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         Ok(engine)
     }
 
@@ -95,7 +98,7 @@ impl Engine {
     pub async fn open_by_hand(options: Options) -> Result<(Self, CoreLoop), Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store, begin_journal } = options;
         complete_restore(&folder)?;
-        let settings = Arc::new(Live::open(folder.file("settings.toml"), listen)?);
+        let settings = Arc::new(LiveConfig::open(folder.file("settings.toml"), listen)?);
         let ports = match ports {
             Some(ports) => ports,
             None => system_ports(&settings.get())?,
@@ -106,9 +109,12 @@ impl Engine {
         let core = tokio::task::spawn_blocking(move || {
             let store = match store {
                 Some(store) => store,
-                None => {
-                    open_journal(&opening_folder, &opening_ports, opening.carry, begin_journal)?
-                }
+                None => open_journal(
+                    &opening_folder,
+                    &opening_ports,
+                    opening.checkpoints,
+                    begin_journal,
+                )?,
             };
             Core::open(store, &opening, opening_gate, opening_ports.rules)
                 .map_err(|error| unusable(&opening_folder, &error))
@@ -118,7 +124,7 @@ impl Engine {
         // From here on every part uses the clock with the chains' time.
         let chain_time = HintedClock::new(Arc::clone(&ports.clock));
         let ports = Ports { clock: Arc::new(chain_time.clone()), ..ports };
-        let (core, turns) = Handle::new(core, Arc::clone(&ports.clock));
+        let (core, core_loop) = Handle::new(core, Arc::clone(&ports.clock));
         let files =
             WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.failpoints));
         let vault = Arc::new(Vault::new(files, edition.kdf, gate));
@@ -164,7 +170,7 @@ impl Engine {
             let (execution, stopping) = (context.execution.clone(), context.stopping.clone());
             context.tasks.spawn(tx_driver::run(TxDriver { execution, ports, stopping }));
         }
-        Ok((Self { context, control: tokio::sync::Mutex::new(None), _lock: lock }, turns))
+        Ok((Self { context, control: tokio::sync::Mutex::new(None), _lock: lock }, core_loop))
     }
 
     /// Returns whether the journal has a wallet.
@@ -314,7 +320,7 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
 fn open_journal(
     folder: &DataFolder,
     ports: &Ports,
-    carry: Carry,
+    checkpoints: Checkpoints,
     begin: bool,
 ) -> Result<Box<dyn Store>, Fault> {
     let path = folder.file("journal.redb");
@@ -329,11 +335,11 @@ fn open_journal(
     create_owner_only(&path).map_err(failed)?;
     ports.failpoints.hit("journal.created").map_err(failed)?;
     // Opening for writing repairs the file. A damaged file must be rejected unchanged, so check it read-only first.
-    crate::journal::look(&path).map_err(|error| unusable(folder, &error))?;
+    check_closed_journal(&path).map_err(|error| unusable(folder, &error))?;
     let store = RedbStore::open(&path, Arc::clone(&ports.failpoints))
         .map_err(|error| unusable(folder, &error.into()))?;
     ports.failpoints.hit("journal.opened").map_err(failed)?;
-    Ok(Box::new(store.carrying(carry)))
+    Ok(Box::new(store.with_checkpoints(checkpoints)))
 }
 
 /// Renames the history of a journal whose newest entries are lost: a new journal must not continue it.

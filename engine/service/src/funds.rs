@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use alloy_primitives::Address;
 use bursar_chain::multicall::{Holdings, holdings};
-use bursar_chain::ports::{Clock, ExplorerFault, TokenHeld};
-use bursar_core::limits::{FUNDS_FRESH_MS, FUNDS_KEPT, FUNDS_WAIT_MS};
+use bursar_chain::ports::{Clock, ExplorerFault, TokenBalance};
+use bursar_core::limits::{FUNDS_CACHED, FUNDS_FRESH_MS, FUNDS_WAIT_MS};
 use bursar_core::networks::{ChainId, Network};
 use futures::future::{join, join_all};
 use tokio::time::{Instant, timeout_at};
 
 use self::balance_cache::BalanceCache;
 pub use self::balance_cache::{AccountKey, CachedBalance};
-use self::holding::Discovery;
+use self::holding::DiscoveryFailure;
 pub use self::holding::{Held, Kind, NetworkFunds, Unknown};
 use self::merge::{known_tokens, merge, unknown};
 use crate::ports::{Chains, Explorers, Ports};
@@ -75,7 +75,7 @@ impl Funds {
         {
             return Arc::clone(funds);
         }
-        let funds = Arc::new(self.look(owner, network, deadline).await);
+        let funds = Arc::new(self.query(owner, network, deadline).await);
         let now = self.clock.now();
         *latest = Some((now.mono_ms, Arc::clone(&funds)));
         if funds.failure().is_none() {
@@ -87,14 +87,15 @@ impl Funds {
     fn slot(&self, owner: Address, chain: ChainId) -> Arc<Slot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (owner, chain);
-        if slots.len() >= FUNDS_KEPT && !slots.contains_key(&key) {
+        if slots.len() >= FUNDS_CACHED && !slots.contains_key(&key) {
             // Slots in use stay: a second slot would query at the same time.
             slots.retain(|_key, slot| Arc::strong_count(slot) > 1);
         }
         Arc::clone(slots.entry(key).or_default())
     }
 
-    async fn look(
+    /// Queries the chain and the explorer at once.
+    async fn query(
         &self,
         owner: Address,
         network: &'static Network,
@@ -130,20 +131,20 @@ impl Funds {
         owner: Address,
         network: &'static Network,
         deadline: Instant,
-    ) -> Option<Result<Vec<TokenHeld>, Discovery>> {
+    ) -> Option<Result<Vec<TokenBalance>, DiscoveryFailure>> {
         let explorer = self.explorers.get(&network.chain)?;
         Some(match timeout_at(deadline, explorer.tokens(owner)).await {
             Ok(Ok(tokens)) => Ok(tokens),
             Ok(Err(failure)) => {
                 tracing::warn!(network = %network.chain, %failure, "no tokens from the explorer");
                 Err(match failure {
-                    ExplorerFault::Status { status: 500, .. } => Discovery::Status500,
+                    ExplorerFault::Status { status: 500, .. } => DiscoveryFailure::Status500,
                     ExplorerFault::Status { .. }
                     | ExplorerFault::Unreachable { .. }
-                    | ExplorerFault::Malformed { .. } => Discovery::Failed,
+                    | ExplorerFault::Malformed { .. } => DiscoveryFailure::Failed,
                 })
             }
-            Err(_elapsed) => Err(Discovery::Failed),
+            Err(_elapsed) => Err(DiscoveryFailure::Failed),
         })
     }
 }

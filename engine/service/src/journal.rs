@@ -22,12 +22,14 @@ mod store;
 mod tables;
 
 pub(crate) use chain::walk_chain;
-pub use chain::{Committed, Journal, verify_chain};
+pub use chain::{Committed, Journal, SealCheck, verify_chain};
 pub use error::{JournalError, read_fault};
 pub use head::{Hash, Head, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
-pub(crate) use page::{page, rest};
+pub(crate) use page::{visit_after, visit_range};
 pub(crate) use payees::rows_equal;
-pub use redb_store::{Carry, RedbStore, copy_owner_only, create_owner_only, look};
+pub use redb_store::{
+    Checkpoints, RedbStore, check_closed_journal, copy_owner_only, create_owner_only,
+};
 pub use slip::{Slip, Subject};
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest};

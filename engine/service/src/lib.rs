@@ -1,5 +1,5 @@
 //! The engine of the Bursar wallet: journal, vault, lanes, agent server and control channel around the
-//! pure rules of `bursar-domain`. See ARCHITECTURE.md for who may use whom.
+//! pure rules of `bursar-domain`. ARCHITECTURE.md states which module may use which.
 
 pub mod agent_api;
 pub mod backup;

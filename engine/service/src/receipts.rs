@@ -26,8 +26,8 @@ pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>
         receipt.insert("rejection", Object::new().with("reason", reason));
     }
     if let Some(known) = settlement.filter(|known| known.status() == SettlementStatus::Failed) {
-        let said = known.error.as_deref().or(known.check.detail());
-        let reason = said.unwrap_or("the agent reported a failure");
+        let reported = known.error.as_deref().or(known.check.detail());
+        let reason = reported.unwrap_or("the agent reported a failure");
         receipt.insert("failure", Object::new().with("reason", reason));
     }
     receipt

@@ -9,7 +9,7 @@ use bip39::Language;
 /// The number of consecutive BIP-39 words that count as a seed phrase. Shorter runs may be English.
 const PHRASE_WORDS: usize = 12;
 /// The replacement for a secret.
-const GONE: &str = "[redacted]";
+const REDACTED: &str = "[redacted]";
 
 /// Redacts whole lines and passes them to another writer.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
             (Some((from, _to, count)), true) => Some((from, end, count.saturating_add(1))),
             (None, true) => Some((start, end, 1)),
             (Some((from, to, count)), false) if count >= PHRASE_WORDS => {
-                replace(text, &mut out, &mut kept, from, to, GONE);
+                replace(text, &mut out, &mut kept, from, to, REDACTED);
                 None
             }
             (_, false) => None,
@@ -48,7 +48,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
         if start < kept {
             continue;
         }
-        if let Some(shown) = stands_for(word, names_secret) {
+        if let Some(shown) = replacement(word, names_secret) {
             replace(text, &mut out, &mut kept, start, end, &shown);
         }
         let lower = word.to_ascii_lowercase();
@@ -59,7 +59,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     if let Some((from, to, count)) = phrase
         && count >= PHRASE_WORDS
     {
-        replace(text, &mut out, &mut kept, from, to, GONE);
+        replace(text, &mut out, &mut kept, from, to, REDACTED);
     }
     if kept == 0 {
         return Cow::Borrowed(text);
@@ -88,16 +88,16 @@ fn words(text: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-fn stands_for(word: &str, names_secret: bool) -> Option<String> {
+fn replacement(word: &str, names_secret: bool) -> Option<String> {
     let hex = |text: &str, digits: usize| {
         text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit())
     };
     if word.strip_prefix("AT_").is_some_and(|token| hex(token, 64)) {
-        return Some(format!("AT_{GONE}"));
+        return Some(format!("AT_{REDACTED}"));
     }
     // 32 bytes in hex are a key or a proof, unless `0x` marks them as a hash or nonce.
     if hex(word, 64) || (names_secret && word.strip_prefix("0x").is_some_and(|key| hex(key, 64))) {
-        return Some(GONE.to_owned());
+        return Some(REDACTED.to_owned());
     }
     let groups: Vec<&str> = word.split('-').collect();
     let id = groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])

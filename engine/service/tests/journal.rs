@@ -19,7 +19,7 @@ use bursar_domain::{Action, Event, PaymentAsk, Request, State, Status};
 use bursar_engine::core::Core;
 use bursar_engine::edition::{Edition, Retention};
 use bursar_engine::journal::{
-    Batch, Carry, Head, Journal, MemoryStore, RedbStore, Seal, Snapshot, Store, verify_chain,
+    Batch, Checkpoints, Head, Journal, MemoryStore, RedbStore, Seal, Snapshot, Store, verify_chain,
 };
 use bursar_engine::ports::NoFailpoints;
 use bursar_engine::rules::Rules;
@@ -332,17 +332,18 @@ fn accepting_the_journal_restores_identities_that_a_fast_clock_forgot() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
     let gate = open_gate(folder.path());
-    for carry in [Carry::PRODUCTION, Carry { after_bytes: 1, beside: false }] {
+    for carry in [Checkpoints::PRODUCTION, Checkpoints { after_bytes: 1, in_background: false }] {
         let _new = std::fs::remove_file(&path);
         let _new = std::fs::remove_file(folder.path().join("journal-history.redb"));
         let open = || {
-            let store = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap().carrying(carry);
+            let store =
+                RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap().with_checkpoints(carry);
             Core::open(Box::new(store), &edition, Arc::clone(&gate), Rules::default()).unwrap()
         };
         let today = u32::try_from(moment(1_000 * DAY).utc.seconds() / DAY).unwrap();
         let signed = |back: u32| Identity::Hmac { day: today - back, digest: [7; 32] };
         // One ask that was signed today, and one that was signed too long ago.
-        let store = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap().carrying(carry);
+        let store = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap().with_checkpoints(carry);
         let mut journal = Journal::open(Box::new(store)).unwrap();
         for (seq, identity) in [(1, signed(0)), (2, signed(31))] {
             let request: Request = postcard::from_bytes(&request(seq, 1)).unwrap();

@@ -8,7 +8,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use bursar_serve::access::Refusal;
+use bursar_serve::access::AccessRefusal;
 
 use crate::api::responses;
 use crate::api::state::Api;
@@ -53,12 +53,12 @@ pub(super) async fn guard(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(Refusal::NoKey) => {
+        Err(AccessRefusal::NoKey) => {
             let text =
                 "Send an API key of this facilitator, as Authorization: Bearer or as X-API-Key.";
             responses::error(StatusCode::UNAUTHORIZED, text)
         }
-        Err(Refusal::TooMany) => {
+        Err(AccessRefusal::TooMany) => {
             let text = "Too many requests: wait for Retry-After seconds.";
             responses::with_retry_after(responses::error(StatusCode::TOO_MANY_REQUESTS, text))
         }

@@ -28,12 +28,12 @@ impl Catalogue {
             .values()
             .filter(|network| signers.contains_key(&network.chain()))
             .collect();
-        let kinds = |version: u64, network: String| json!({ "x402Version": version, "scheme": SCHEME, "network": network });
-        let mut all = Vec::new();
+        let kind = |version: u64, network: String| json!({ "x402Version": version, "scheme": SCHEME, "network": network });
+        let mut kinds = Vec::new();
         for network in &served {
-            all.push(kinds(2, network.network.caip2()));
+            kinds.push(kind(2, network.network.caip2()));
             let first = network.network.v1_names.first();
-            all.extend(first.map(|name| kinds(1, (*name).to_owned())));
+            kinds.extend(first.map(|name| kind(1, (*name).to_owned())));
         }
         let by_chain: Map<String, Value> = signers
             .iter()
@@ -62,7 +62,7 @@ impl Catalogue {
                 "prism": network.prism, "permit2": network.permit2,
                 "exactPermit2Proxy": network.exact_permit2_proxy, "multicall3": MULTICALL3,
             });
-            // Older clients look up either name.
+            // Older clients use either name.
             contracts.insert(network.network.caip2(), addresses.clone());
             if let Some(name) = network.network.v1_names.first() {
                 contracts.insert((*name).to_owned(), addresses);
@@ -70,7 +70,7 @@ impl Catalogue {
         }
         Self {
             supported: json!({
-                "kinds": all, "extensions": [], "signers": signers_of,
+                "kinds": kinds, "extensions": [], "signers": signers_of,
                 "x402Version": 2, "schemes": [SCHEME], "capabilities": capabilities,
             }),
             // Exactly the table of the specification.

@@ -22,7 +22,9 @@ pub(super) fn record(api: &Arc<Api>, right: SuccessRight, response: &mut Respons
         }
         shared.settlement.failpoints.pass("settle.before answered");
         let at = shared.clock.utc();
-        if let Err(fault) = shared.settlement.ledger.mark_answered(right.key, right.by, at).await {
+        if let Err(fault) =
+            shared.settlement.ledger.mark_answered(right.key, right.origin, at).await
+        {
             tracing::error!(%fault, "could not store that a success was returned");
         }
         shared.settlement.failpoints.pass("settle.after answered");

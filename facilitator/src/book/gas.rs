@@ -10,7 +10,7 @@ use crate::book::reservation::GasReservation;
 use crate::book::store::GasSpent;
 use crate::payment::PaymentKey;
 
-/// The account of all callers of a network together.
+/// The account of all callers of a network. No caller's digest is zero.
 const ALL: B256 = B256::ZERO;
 
 /// The gas and the spending that count against a new payment.
@@ -125,7 +125,7 @@ impl GasBook {
         }
     }
 
-    /// The same, without the hold that this payment already has, perhaps for another request.
+    /// The usage without the hold that this payment already has, perhaps for another request.
     pub(super) fn usage_except(
         &mut self,
         key: &PaymentKey,
@@ -160,7 +160,7 @@ impl GasBook {
         }
     }
 
-    /// Starts a new day. A clock that was set back does not reopen an old one.
+    /// Starts a new day. A clock that is set back does not reopen an old day.
     fn roll_day(&mut self, day: i64) {
         if day > self.day {
             self.day = day;
@@ -169,15 +169,16 @@ impl GasBook {
     }
 }
 
+/// Subtracts from one sum, and removes it at zero.
 fn subtract<K: Eq + std::hash::Hash>(
     sums: &mut HashMap<K, GasReservation>,
-    of: K,
-    by: GasReservation,
+    key: K,
+    reservation: GasReservation,
 ) {
-    if let Some(sum) = sums.get_mut(&of) {
-        sum.sub(by);
+    if let Some(sum) = sums.get_mut(&key) {
+        sum.sub(reservation);
         if *sum == GasReservation::default() {
-            sums.remove(&of);
+            sums.remove(&key);
         }
     }
 }

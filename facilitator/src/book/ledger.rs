@@ -32,7 +32,7 @@ pub enum Progress {
     Ended(State),
 }
 
-/// A payment found in the ledger.
+/// A payment in the ledger.
 #[derive(Debug, Clone)]
 pub enum Lookup {
     /// Not ended, with a receiver of its progress.
@@ -144,8 +144,8 @@ impl Drop for Claim {
 }
 
 impl OpenPayments {
-    /// Count of a payer's open and claimed payments except `but`, and their sum in a token.
-    fn usage_of_payer(&self, but: &PaymentKey, payer: Address, token: Address) -> (usize, U256) {
+    /// Count of a payer's open and claimed payments except `except`, and their sum in a token.
+    fn usage_of_payer(&self, except: &PaymentKey, payer: Address, token: Address) -> (usize, U256) {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
             if let Some(entry) = self.by_key.get(key) {
@@ -156,7 +156,7 @@ impl OpenPayments {
         for (key, claimed) in self.claimed.get(&payer).into_iter().flatten() {
             all.insert(*key, (claimed.token, claimed.amount));
         }
-        all.remove(but);
+        all.remove(except);
         let of_token = all.values().filter(|(of, _amount)| *of == token);
         let sum = of_token.fold(U256::ZERO, |sum, (_token, amount)| sum.saturating_add(*amount));
         (all.len(), sum)
@@ -306,8 +306,8 @@ impl Ledger {
         Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
-    /// Stores a payment that another sender's transaction settled, and that this transaction is watched. Returns the
-    /// record that is in its way, if there is one; nothing is stored then.
+    /// Stores a payment that another sender's transaction settled, and the transaction to watch. Returns the conflicting
+    /// record, if there is one; nothing is stored then.
     ///
     /// # Errors
     /// A failure of the store; nothing was stored.
@@ -355,10 +355,10 @@ impl Ledger {
     pub async fn mark_answered(
         &self,
         key: PaymentKey,
-        by: RequestOrigin,
+        origin: RequestOrigin,
         at: Utc,
     ) -> Result<(), StoreFault> {
-        self.commit(vec![Change::Answered { key, by, at }]).await.map(|_none| ())
+        self.commit(vec![Change::Answered { key, origin, at }]).await.map(|_none| ())
     }
 
     /// Stores the outcome of payments, each with its number of attempts.
@@ -369,7 +369,7 @@ impl Ledger {
         &self,
         outcomes: Vec<(PaymentKey, State, u8)>,
     ) -> Result<(), StoreFault> {
-        let change = |(key, state, attempts)| Change::Judged { key, state, attempts };
+        let change = |(key, state, attempts)| Change::OutcomeSet { key, state, attempts };
         self.commit(outcomes.into_iter().map(change).collect()).await.map(|_none| ())
     }
 
@@ -411,7 +411,7 @@ impl Ledger {
         self.shared.open().by_key.len()
     }
 
-    /// Claims room for a payment and its gas, if `fits` accepts it next to what already counts against it.
+    /// Claims room for a payment and its gas, if `fits` accepts it given what already counts.
     ///
     /// # Errors
     /// The error of `fits`; nothing is claimed.
@@ -435,7 +435,7 @@ impl Ledger {
         Ok(Claim { shared: Arc::clone(&self.shared), payer: terms.payer, key })
     }
 
-    /// What counts against the gas of a caller's next payment, and of all callers together.
+    /// The gas that counts against a caller's next payment, for the caller and for all callers.
     pub fn gas_usage(&self, chain: ChainId, caller: B256, now: Utc) -> GasUsage {
         self.shared.open().gas.usage(chain, caller, day_of(now))
     }
@@ -516,10 +516,10 @@ impl Shared {
                 Change::Found { .. } => {
                     let _outcome = outcomes.next();
                 }
-                Change::Answered { key, by, at } => {
+                Change::Answered { key, origin, at } => {
                     if let Some(entry) = open.by_key.get_mut(key) {
                         let record = Arc::make_mut(&mut entry.record);
-                        (record.asked, record.answered) = (*by, Some(*at));
+                        (record.asked, record.answered) = (*origin, Some(*at));
                     }
                 }
                 Change::Batched { batch, .. } => {
@@ -539,7 +539,9 @@ impl Shared {
                         open.apply_state(key, state, *attempts);
                     }
                 }
-                Change::Judged { key, state, attempts } => open.apply_state(key, state, *attempts),
+                Change::OutcomeSet { key, state, attempts } => {
+                    open.apply_state(key, state, *attempts)
+                }
                 Change::Closed { batch, spent } => open.gas.close(*batch, spent),
                 Change::Watched(_) => {}
             }

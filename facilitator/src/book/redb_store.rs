@@ -21,9 +21,9 @@ use crate::payment::PaymentKey;
 const PAYMENTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payments");
 /// Keys of payments that have not ended.
 const OPEN: TableDefinition<'_, &[u8], ()> = TableDefinition::new("open payments");
-/// By id: transactions that still need work.
+/// Transactions that still need work, by id.
 const BATCHES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("batches");
-/// By the time of the end and the key.
+/// Ended payments by the time of their end, then by key.
 const ENDED: TableDefinition<'_, &[u8], ()> = TableDefinition::new("ended payments");
 
 /// Gas paid, in wei, by day, network and caller.
@@ -211,12 +211,12 @@ fn apply_changes(
                 }
                 results.push(result_of(other));
             }
-            Change::Answered { key, by, at } => {
+            Change::Answered { key, origin, at } => {
                 if let Some(known) = tables.record(*key)? {
-                    tables.put(&Record { asked: *by, answered: Some(*at), ..known })?;
+                    tables.put(&Record { asked: *origin, answered: Some(*at), ..known })?;
                 }
             }
-            Change::Judged { key, state, attempts } => {
+            Change::OutcomeSet { key, state, attempts } => {
                 if let Some(known) = tables.record(*key)? {
                     let (state, attempts) = (state.clone(), *attempts);
                     tables.put(&Record { state, attempts, ..known })?;
@@ -252,7 +252,7 @@ impl<'a> Tables<'a> {
         record(&self.payments, key.0.as_slice())
     }
 
-    /// Stores a new payment unless a record is in its way.
+    /// Stores a new payment unless another record conflicts with it.
     fn insert_new(&mut self, new: &Record) -> Result<ChangeResult, StoreError> {
         match self.record(new.payment.key())? {
             // A failed payment may be tried again, and another with its nonce may replace it. If the success of this
@@ -293,7 +293,7 @@ impl<'a> Tables<'a> {
         self.unlist(key)?;
         let row = key.0.as_slice();
         match new.state.ended_at() {
-            Some(at) => self.ended.insert(by_end(at, key).as_slice(), ())?,
+            Some(at) => self.ended.insert(ended_row(at, key).as_slice(), ())?,
             None => self.open.insert(row, ())?,
         };
         self.payments.insert(row, encode(new)?.as_slice())?;
@@ -305,7 +305,7 @@ impl<'a> Tables<'a> {
         let Some(known) = self.record(key)? else { return Ok(()) };
         self.open.remove(key.0.as_slice())?;
         if let Some(at) = known.state.ended_at() {
-            self.ended.remove(by_end(at, key).as_slice())?;
+            self.ended.remove(ended_row(at, key).as_slice())?;
         }
         Ok(())
     }
@@ -313,7 +313,7 @@ impl<'a> Tables<'a> {
 
 fn prune_rows(write: &WriteTransaction, before: Utc, most: usize) -> Result<usize, StoreError> {
     let mut tables = Tables::of(write)?;
-    let end = by_end(before, PaymentKey(B256::ZERO));
+    let end = ended_row(before, PaymentKey(B256::ZERO));
     let mut due = Vec::new();
     for row in tables.ended.range::<&[u8]>(..end.as_slice())?.take(most) {
         let (row, _nothing) = row?;
@@ -369,8 +369,8 @@ fn ordered(number: i64) -> [u8; 8] {
     (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
-/// The row of an ended payment. Times before 1970 sort first.
-fn by_end(at: Utc, key: PaymentKey) -> Vec<u8> {
+/// The row of an ended payment in its table. Times before 1970 sort first.
+fn ended_row(at: Utc, key: PaymentKey) -> Vec<u8> {
     [&ordered(at.0)[..], key.0.as_slice()].concat()
 }
 

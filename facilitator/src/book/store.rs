@@ -27,9 +27,9 @@ pub enum Change {
     /// payment with the same nonce and another digest.
     Moved { key: PaymentKey, digest: B256, from: State, state: State, attempts: u8 },
     /// The success of a payment was written to the connection of this request.
-    Answered { key: PaymentKey, by: RequestOrigin, at: Utc },
+    Answered { key: PaymentKey, origin: RequestOrigin, at: Utc },
     /// Sets the state and the attempts of a payment, whatever its state is.
-    Judged { key: PaymentKey, state: State, attempts: u8 },
+    OutcomeSet { key: PaymentKey, state: State, attempts: u8 },
     /// Queues a settled payment again after a reorganisation removed its block. Rejected if it is no longer settled.
     /// The record keeps whether its success was returned.
     Reopened(Box<Record>),
@@ -66,7 +66,7 @@ impl Change {
             | Self::Reopened(_) => true,
             Self::Watched(_)
             | Self::Answered { .. }
-            | Self::Judged { .. }
+            | Self::OutcomeSet { .. }
             | Self::Closed { .. } => false,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bursar_core::networks::{ChainId, by_text};
-use bursar_serve::settings::{ConfigFault, Wrong, read_file, set_from_table};
+use bursar_serve::settings::{ConfigFault, InvalidKey, read_file, set_from_table};
 use toml::{Table, Value};
 
 use crate::config::network::SERVED;
@@ -16,23 +16,23 @@ use crate::config::table::service::SERVICE;
 pub(super) fn apply(config: &mut Config, file: &Path) -> Result<(), ConfigFault> {
     let mut keys = read_file(file)?;
     let networks = keys.remove("networks");
-    set_from_table(SERVICE, config, "", &keys).map_err(|wrong| wrong.within(file))?;
+    set_from_table(SERVICE, config, "", &keys).map_err(|wrong| wrong.in_file(file))?;
     match networks {
         None => Ok(()),
         Some(Value::Table(networks)) => {
-            apply_networks(config, &networks).map_err(|wrong| wrong.within(file))
+            apply_networks(config, &networks).map_err(|wrong| wrong.in_file(file))
         }
         Some(_other) => {
             let why = "write a table for each network, like [networks.base]".to_owned();
-            Err(Wrong { key: "networks".to_owned(), why }.within(file))
+            Err(InvalidKey { key: "networks".to_owned(), why }.in_file(file))
         }
     }
 }
 
-fn apply_networks(config: &mut Config, networks: &Table) -> Result<(), Wrong> {
+fn apply_networks(config: &mut Config, networks: &Table) -> Result<(), InvalidKey> {
     let mut seen: BTreeMap<ChainId, &str> = BTreeMap::new();
     for (name, value) in networks {
-        let wrong = |why| Wrong { key: format!("networks.{name}"), why };
+        let wrong = |why| InvalidKey { key: format!("networks.{name}"), why };
         let chain = by_text(name).map(|row| row.chain);
         let known = chain.and_then(|chain| config.networks.get_mut(&chain));
         let Some(network) = known else {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bursar_serve::access::add_file;
-use bursar_serve::settings::{ConfigFault, Environment, filled_in, set_from_environment};
+use bursar_serve::access::add_key_file;
+use bursar_serve::settings::{ConfigFault, Environment, non_blank, set_from_environment};
 
 use crate::config::file;
 use crate::config::settings::Config;
@@ -33,7 +33,7 @@ impl Config {
 
     fn apply_environment(&mut self, env: Environment<'_>) -> Result<(), ConfigFault> {
         let variable = "DATABASE_URL".to_owned();
-        if filled_in(env, &variable).is_some() {
+        if non_blank(env, &variable).is_some() {
             let why = "PostgreSQL is not supported: unset it, and set FACILITATOR_STORE to a file";
             return Err(ConfigFault::Variable { variable, why: why.to_owned() });
         }
@@ -72,7 +72,7 @@ impl Config {
 
     fn read_api_keys_file(&mut self) -> Result<(), ConfigFault> {
         match &self.api_keys_file {
-            Some(file) => add_file(&mut self.api_keys, file),
+            Some(file) => add_key_file(&mut self.api_keys, file),
             None => Ok(()),
         }
     }

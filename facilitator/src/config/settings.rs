@@ -52,11 +52,11 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let localhost = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let rows = SERVED.iter().filter_map(|chain| by_chain(*chain));
         Self {
-            listen: here(4402),
-            metrics_listen: Some(here(4403)),
+            listen: localhost(4402),
+            metrics_listen: Some(localhost(4403)),
             store: PathBuf::from("facilitator.redb"),
             wait_ms: 8_000,
             retention_days: 400,

@@ -5,7 +5,7 @@ pub(super) mod network;
 pub(super) mod service;
 
 use bursar_core::networks::ChainId;
-use bursar_serve::settings::{HEAD, rows};
+use bursar_serve::settings::{TABLE_HEAD, table_rows};
 
 use network::NETWORK;
 use service::SERVICE;
@@ -17,5 +17,6 @@ pub(super) fn suffix(chain: ChainId) -> String {
 
 /// The manual of the settings, in Markdown: every key with its variable, default and meaning.
 pub fn reference() -> String {
-    [HEAD, &rows(SERVICE, "", ""), &rows(NETWORK, "networks.<id>.", "_<id>")].concat()
+    [TABLE_HEAD, &table_rows(SERVICE, "", ""), &table_rows(NETWORK, "networks.<id>.", "_<id>")]
+        .concat()
 }

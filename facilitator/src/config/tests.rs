@@ -5,7 +5,7 @@ mod values;
 use std::path::PathBuf;
 
 use bursar_core::networks::{ChainId, Gas};
-use bursar_serve::settings::{ConfigFault, Given};
+use bursar_serve::settings::{ConfigFault, RawSetting};
 use tempfile::TempDir;
 
 use super::*;
@@ -130,12 +130,12 @@ fn settings_table_states_the_real_defaults() {
     let skipped = |name| words.contains(&name) || no_list.contains(&name);
     let mut config = Config::default();
     for key in table::service::SERVICE.iter().filter(|key| !skipped(key.name)) {
-        (key.set)(&mut config, Given::Text(key.default)).unwrap();
+        (key.set)(&mut config, RawSetting::Text(key.default)).unwrap();
         assert_eq!(config, Config::default(), "{}", key.name);
     }
     let mut network = Config::default().networks[&BASE].clone();
     for key in table::network::NETWORK.iter().filter(|key| !skipped(key.name)) {
-        (key.set)(&mut network, Given::Text(key.default)).unwrap();
+        (key.set)(&mut network, RawSetting::Text(key.default)).unwrap();
         assert_eq!(network, Config::default().networks[&BASE], "{}", key.name);
     }
 }

@@ -28,7 +28,7 @@ alloy_sol_types::sol! {
     }
 
     #[derive(Debug)]
-    interface IParts {
+    interface ISplitSignature {
         function transferWithAuthorization(
             address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
             bytes32 nonce, uint8 v, bytes32 r, bytes32 s
@@ -36,7 +36,7 @@ alloy_sol_types::sol! {
     }
 
     #[derive(Debug)]
-    interface IBytes {
+    interface IWholeSignature {
         function transferWithAuthorization(
             address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
             bytes32 nonce, bytes signature
@@ -71,7 +71,7 @@ impl Method for Eip3009 {
 
     fn parse_terms(
         &self,
-        _place: &Contracts,
+        _contracts: &Contracts,
         payload: &Object,
         requirements: &Requirements,
     ) -> Result<Terms, ReadError> {
@@ -80,11 +80,11 @@ impl Method for Eip3009 {
         })
     }
 
-    fn domain(&self, _place: &Contracts) -> Domain {
+    fn domain(&self, _contracts: &Contracts) -> Domain {
         Domain::Token
     }
 
-    fn struct_hash(&self, _place: &Contracts, terms: &Terms) -> B256 {
+    fn struct_hash(&self, _contracts: &Contracts, terms: &Terms) -> B256 {
         TransferWithAuthorization {
             from: terms.payer,
             to: terms.payee,
@@ -104,12 +104,12 @@ impl Method for Eip3009 {
         true
     }
 
-    fn transfer(&self, _place: &Contracts, payment: &Payment) -> ContractCall {
+    fn transfer(&self, _contracts: &Contracts, payment: &Payment) -> ContractCall {
         let Terms { token, payer, payee, amount, nonce, valid_after, valid_before } =
             &payment.terms;
-        // Signatures of 65 bytes are passed in parts, because not every token supports the other form.
-        let data = match signature::parts(&payment.signature) {
-            Some((v, r, s)) => IParts::transferWithAuthorizationCall {
+        // Signatures of 65 bytes are split, because not every token supports the other form.
+        let data = match signature::split(&payment.signature) {
+            Some((v, r, s)) => ISplitSignature::transferWithAuthorizationCall {
                 from: *payer,
                 to: *payee,
                 value: *amount,
@@ -121,7 +121,7 @@ impl Method for Eip3009 {
                 s,
             }
             .abi_encode(),
-            None => IBytes::transferWithAuthorizationCall {
+            None => IWholeSignature::transferWithAuthorizationCall {
                 from: *payer,
                 to: *payee,
                 value: *amount,
@@ -135,7 +135,7 @@ impl Method for Eip3009 {
         ContractCall { to: *token, data: data.into() }
     }
 
-    fn facts(&self, _place: &Contracts, terms: &Terms) -> Vec<ContractCall> {
+    fn facts(&self, _contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
         let used = IEip3009::authorizationStateCall { authorizer: terms.payer, nonce: terms.nonce };
         vec![ContractCall { to: terms.token, data: used.abi_encode().into() }]
     }
@@ -158,7 +158,12 @@ impl Method for Eip3009 {
         }
     }
 
-    fn is_proven(&self, _place: &Contracts, terms: &Terms, mined: &MinedTransaction<'_>) -> bool {
+    fn is_proven(
+        &self,
+        _contracts: &Contracts,
+        terms: &Terms,
+        mined: &MinedTransaction<'_>,
+    ) -> bool {
         let signed = [
             terms.payer.into_word(),
             terms.payee.into_word(),
@@ -175,22 +180,22 @@ impl Method for Eip3009 {
         let used = [event, terms.payer.into_word(), terms.nonce];
         let is_a_use = |log: &Log| log.address == terms.token && log.topics.first() == Some(&event);
         let is_own_use = |log: &Log| is_a_use(log) && log.topics == used;
-        let Some(at) = logs.iter().position(is_own_use) else { return false };
+        let Some(own_use) = logs.iter().position(is_own_use) else { return false };
         // Known tokens emit the use first, and then the transfer before the next use. If a transaction has only one
         // use, the transfer may come before it.
-        let (before, after) = logs.split_at(at);
+        let (before, after) = logs.split_at(own_use);
         let next_use = after.iter().skip(1).position(is_a_use);
         let until = next_use.map_or(after.len(), |next| next.saturating_add(1));
-        let own = after.get(..until).unwrap_or(after);
-        let alone = next_use.is_none() && !before.iter().any(is_a_use);
+        let own_logs = after.get(..until).unwrap_or(after);
+        let is_only_use = next_use.is_none() && !before.iter().any(is_a_use);
         // Other transfers of the payer are not this payment. A payer can sign a nonce twice, use it for another payee,
         // and pay this payee for another reason in the same transaction.
-        let first = own.iter().find(|log| is_transfer_from_payer(terms, log));
+        let first = own_logs.iter().find(|log| is_transfer_from_payer(terms, log));
         match first {
             Some(log) => is_transfer_of(terms, log),
             None => {
                 let last = before.iter().rfind(|log| is_transfer_from_payer(terms, log));
-                alone && last.is_some_and(|log| is_transfer_of(terms, log))
+                is_only_use && last.is_some_and(|log| is_transfer_of(terms, log))
             }
         }
     }
@@ -200,7 +205,7 @@ impl Method for Eip3009 {
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }
 
-    fn settlement_event(&self, _place: &Contracts, terms: &Terms) -> SettlementEvent {
+    fn settlement_event(&self, _contracts: &Contracts, terms: &Terms) -> SettlementEvent {
         SettlementEvent {
             contract: terms.token,
             event: IEip3009::AuthorizationUsed::SIGNATURE_HASH,

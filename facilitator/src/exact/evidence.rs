@@ -1,10 +1,10 @@
-//! What was read from the chain about a payment.
+//! The facts that a node returned about a payment.
 
 use alloy_primitives::{Bytes, U256};
 
 use crate::payment::Terms;
 
-/// What was read about a payment. A fact whose call failed is `None`.
+/// The facts that a node returned about a payment. A fact is `None` if its call failed.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     /// The payer's balance of the token.
@@ -17,8 +17,8 @@ pub struct Evidence<'a> {
 
 impl Evidence<'_> {
     /// A fact that is a number; `None` if it is missing or does not have 32 bytes.
-    pub fn number(&self, at: usize) -> Option<U256> {
-        let word = self.facts.get(at)?.as_ref()?;
+    pub fn number(&self, index: usize) -> Option<U256> {
+        let word = self.facts.get(index)?.as_ref()?;
         (word.len() == 32).then(|| U256::from_be_slice(word))
     }
 

@@ -212,12 +212,12 @@ impl Method for Permit2 {
         if !tried.iter().any(|permit| permit == terms) {
             return false;
         }
-        let ends = mined.logs.iter().filter(|log| is_settled_event(contracts, log)).count();
         if mined.sent_by_us {
             return has_settled_transfer(contracts, terms, mined.logs);
         }
+        let settled = mined.logs.iter().filter(|log| is_settled_event(contracts, log)).count();
         let moved = mined.logs.iter().any(|log| is_transfer_of(terms, log));
-        moved && tried.len() == calls.len() && ends == calls.len()
+        moved && tried.len() == calls.len() && settled == calls.len()
     }
 
     fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool {
@@ -226,7 +226,7 @@ impl Method for Permit2 {
         movement(one) != movement(other)
     }
 
-    fn settlement_event(&self, _place: &Contracts, terms: &Terms) -> SettlementEvent {
+    fn settlement_event(&self, _contracts: &Contracts, terms: &Terms) -> SettlementEvent {
         SettlementEvent {
             contract: terms.token,
             event: IErc20::Transfer::SIGNATURE_HASH,
@@ -260,10 +260,10 @@ fn permit_of(contracts: &Contracts, call: &ContractCall) -> Option<Terms> {
 
 /// Whether an event is the proxy's report that a permit was settled.
 fn is_settled_event(contracts: &Contracts, log: &Log) -> bool {
-    let ends =
+    let settled_events =
         [IExactProxy::Settled::SIGNATURE_HASH, IExactProxy::SettledWithPermit::SIGNATURE_HASH];
     log.address == contracts.exact_permit2_proxy
-        && log.topics.first().is_some_and(|event| ends.contains(event))
+        && log.topics.first().is_some_and(|event| settled_events.contains(event))
 }
 
 /// Whether a transfer of these terms is the last one before an event of the proxy.
@@ -286,7 +286,7 @@ fn permit2_signature(payment: &Payment) -> alloy_primitives::Bytes {
     if payment.contract_payer {
         return payment.signature.clone();
     }
-    match crate::signature::parts(&payment.signature) {
+    match crate::signature::split(&payment.signature) {
         Some((v, r, s)) => [r.as_slice(), s.as_slice(), &[v]].concat().into(),
         None => payment.signature.clone(),
     }

@@ -47,7 +47,7 @@ mod contract {
                 uint256 validAfter, uint256 validBefore, uint8 v, bytes32 r, bytes32 s
             ) external;
             function feePercentage() external view returns (uint256);
-            function isFacilitator(address who) external view returns (bool);
+            function isFacilitator(address account) external view returns (bool);
             function getNonce(address user, address token) external view returns (uint256);
         }
     }
@@ -60,8 +60,8 @@ use contract::{ERC20Payment, IPrism};
 pub struct Prism;
 
 /// The call that asks the contract whether an account is a facilitator. The answer is a number, 1 or 0.
-pub fn is_facilitator_call(prism: Address, who: Address) -> ContractCall {
-    let data = IPrism::isFacilitatorCall { who }.abi_encode();
+pub fn is_facilitator_call(prism: Address, account: Address) -> ContractCall {
+    let data = IPrism::isFacilitatorCall { account }.abi_encode();
     ContractCall { to: prism, data: data.into() }
 }
 
@@ -80,7 +80,7 @@ impl Method for Prism {
 
     fn parse_terms(
         &self,
-        _place: &Contracts,
+        _contracts: &Contracts,
         payload: &Object,
         requirements: &Requirements,
     ) -> Result<Terms, ReadError> {
@@ -100,7 +100,7 @@ impl Method for Prism {
         Domain::Known(domain.separator())
     }
 
-    fn struct_hash(&self, _place: &Contracts, terms: &Terms) -> B256 {
+    fn struct_hash(&self, _contracts: &Contracts, terms: &Terms) -> B256 {
         ERC20Payment {
             token: terms.token,
             from: terms.payer,
@@ -123,7 +123,7 @@ impl Method for Prism {
 
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
         let terms = &payment.terms;
-        let (v, r, s) = signature::parts(&payment.signature).unwrap_or_default();
+        let (v, r, s) = signature::split(&payment.signature).unwrap_or_default();
         let data = IPrism::settleERC20Call {
             token: terms.token,
             from: terms.payer,
@@ -202,13 +202,13 @@ impl Method for Prism {
         ];
         let mut signed_data = terms.amount.to_be_bytes::<32>().to_vec();
         signed_data.extend(terms.nonce);
-        let settled = logs.iter().find(|log| {
+        let settlement = logs.iter().find(|log| {
             log.address == contracts.prism
                 && log.topics == topics
                 && log.data.starts_with(&signed_data)
         });
         // Prism's event contains what it requested from the token, not what the token did.
-        let Some(fee) = settled.and_then(|log| log.data.get(64..96)) else { return false };
+        let Some(fee) = settlement.and_then(|log| log.data.get(64..96)) else { return false };
         let received = terms.amount.saturating_sub(U256::from_be_slice(fee));
         logs.iter().any(|log| is_transfer_of_amount(terms, received, log))
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use crate::keys::problem::Problem;
+use crate::keys::keystore_error::KeystoreError;
 
 /// Half for the cipher, half for the MAC.
 const KEY_BYTES: usize = 32;
@@ -39,28 +39,32 @@ impl Kdf {
     }
 
     /// Derives the key of a password, after all parameters are within bounds.
-    pub(super) fn derive(&self, password: &[u8]) -> Result<Zeroizing<[u8; KEY_BYTES]>, Problem> {
+    pub(super) fn derive(
+        &self,
+        password: &[u8],
+    ) -> Result<Zeroizing<[u8; KEY_BYTES]>, KeystoreError> {
         let (dklen, salt) = match self {
             Kdf::Scrypt { dklen, salt, .. } | Kdf::Pbkdf2 { dklen, salt, .. } => (*dklen, salt),
         };
-        let salt = hex::decode(salt).map_err(|_digits| Problem::Format("its salt is not hex"))?;
+        let salt =
+            hex::decode(salt).map_err(|_digits| KeystoreError::Format("its salt is not hex"))?;
         if dklen != KEY_BYTES || salt.len() > SALT_BYTES_MAX {
-            return Err(Problem::Format("its key or salt has an unusual length"));
+            return Err(KeystoreError::Format("its key or salt has an unusual length"));
         }
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         match self {
             Kdf::Scrypt { n, p, r, .. } => {
                 // Its working memory is freed without being wiped. It is derived from the password and useless without
                 // it.
-                scrypt::scrypt(password, &salt, &within_bounds(*n, *r, *p)?, key.as_mut_slice())
-                    .map_err(|_length| Problem::KDF_OUT_OF_BOUNDS)?;
+                scrypt::scrypt(password, &salt, &checked_params(*n, *r, *p)?, key.as_mut_slice())
+                    .map_err(|_length| KeystoreError::KDF_OUT_OF_BOUNDS)?;
             }
             Kdf::Pbkdf2 { c, prf, .. } => {
                 if prf != "hmac-sha256" {
-                    return Err(Problem::Format("its prf is not hmac-sha256"));
+                    return Err(KeystoreError::Format("its prf is not hmac-sha256"));
                 }
                 if !(1..=ROUNDS_MAX).contains(c) {
-                    return Err(Problem::KDF_OUT_OF_BOUNDS);
+                    return Err(KeystoreError::KDF_OUT_OF_BOUNDS);
                 }
                 pbkdf2::pbkdf2_hmac::<Sha256>(password, &salt, *c, key.as_mut_slice());
             }
@@ -69,21 +73,22 @@ impl Kdf {
     }
 }
 
-fn within_bounds(n: u64, r: u32, p: u32) -> Result<Params, Problem> {
+/// The parameters of scrypt, unless they need too much memory or time.
+fn checked_params(n: u64, r: u32, p: u32) -> Result<Params, KeystoreError> {
     let (wide_r, wide_p) = (u64::from(r), u64::from(p));
     let product = |factors: &[u64]| {
         factors.iter().try_fold(1_u64, |so_far, factor| so_far.checked_mul(*factor))
     };
     // scrypt needs a table of n blocks of 128 * r bytes, and p initial blocks.
-    let memory = n.checked_add(wide_p).and_then(|blocks| product(&[128, wide_r, blocks]));
+    let memory_bytes = n.checked_add(wide_p).and_then(|blocks| product(&[128, wide_r, blocks]));
     let work = product(&[n, wide_r, wide_p]);
-    let fits = memory.is_some_and(|bytes| bytes <= MEMORY_MAX)
+    let fits = memory_bytes.is_some_and(|bytes| bytes <= MEMORY_MAX)
         && work.is_some_and(|work| work <= WORK_MAX);
     if !fits || n < 2 || !n.is_power_of_two() {
-        return Err(Problem::KDF_OUT_OF_BOUNDS);
+        return Err(KeystoreError::KDF_OUT_OF_BOUNDS);
     }
-    let log_n = u8::try_from(n.ilog2()).map_err(|_wide| Problem::KDF_OUT_OF_BOUNDS)?;
-    Params::new(log_n, r, p).map_err(|_zero| Problem::KDF_OUT_OF_BOUNDS)
+    let log_n = u8::try_from(n.ilog2()).map_err(|_wide| KeystoreError::KDF_OUT_OF_BOUNDS)?;
+    Params::new(log_n, r, p).map_err(|_zero| KeystoreError::KDF_OUT_OF_BOUNDS)
 }
 
 #[cfg(test)]
@@ -93,7 +98,7 @@ mod tests {
     #[test]
     fn excessive_scrypt_parameters_are_rejected_before_allocation() {
         for (n, r, p) in [(262_144, 8, 1), (262_144, 1, 8), (2, 1, 1), (524_287 + 1, 4, 1)] {
-            assert!(within_bounds(n, r, p).is_ok(), "{n} {r} {p}");
+            assert!(checked_params(n, r, p).is_ok(), "{n} {r} {p}");
         }
         for (n, r, p) in [
             (0, 8, 1),
@@ -109,7 +114,7 @@ mod tests {
             (1 << 63, 8, 1),
             (u64::MAX, u32::MAX, u32::MAX),
         ] {
-            assert!(within_bounds(n, r, p).is_err(), "{n} {r} {p}");
+            assert!(checked_params(n, r, p).is_err(), "{n} {r} {p}");
         }
     }
 

@@ -11,7 +11,7 @@ use uuid::Builder;
 use zeroize::Zeroizing;
 
 use crate::keys::kdf::Kdf;
-use crate::keys::problem::Problem;
+use crate::keys::keystore_error::KeystoreError;
 
 const VERSION: u64 = 3;
 const CIPHER: &str = "aes-128-ctr";
@@ -46,18 +46,19 @@ struct CipherParams {
 
 impl Keystore {
     /// Parses a keystore. Errors omit the parser's message, which may quote the file.
-    pub(super) fn from_json(json: &[u8]) -> Result<Self, Problem> {
+    pub(super) fn from_json(json: &[u8]) -> Result<Self, KeystoreError> {
         let read: Self = serde_json::from_slice(json).map_err(|_form| {
-            Problem::Format("it is not a Web3 Secret Storage file with scrypt or pbkdf2")
+            KeystoreError::Format("it is not a Web3 Secret Storage file with scrypt or pbkdf2")
         })?;
         if read.version != VERSION || read.crypto.cipher != CIPHER {
-            return Err(Problem::Format("its version must be 3 and its cipher aes-128-ctr"));
+            return Err(KeystoreError::Format("its version must be 3 and its cipher aes-128-ctr"));
         }
         Ok(read)
     }
 
-    pub(super) fn to_json(&self) -> Result<String, Problem> {
-        serde_json::to_string_pretty(self).map_err(|_never| Problem::Format("it cannot be written"))
+    pub(super) fn to_json(&self) -> Result<String, KeystoreError> {
+        serde_json::to_string_pretty(self)
+            .map_err(|_never| KeystoreError::Format("it cannot be written"))
     }
 
     /// The address of the key according to the file.
@@ -75,7 +76,7 @@ impl Keystore {
         kdf: Kdf,
         iv: &[u8; 16],
         id: [u8; 16],
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, KeystoreError> {
         let key = kdf.derive(password)?;
         let (cipher_key, mac_key) = halves(&key)?;
         let mut text = Zeroizing::new(*secret);
@@ -96,14 +97,14 @@ impl Keystore {
     }
 
     /// Decrypts the key.
-    pub(super) fn open(&self, password: &[u8]) -> Result<Zeroizing<[u8; 32]>, Problem> {
+    pub(super) fn open(&self, password: &[u8]) -> Result<Zeroizing<[u8; 32]>, KeystoreError> {
         let iv: [u8; 16] = bytes(&self.crypto.cipherparams.iv)?;
         let wanted: [u8; 32] = bytes(&self.crypto.mac)?;
         let mut text = Zeroizing::new(bytes::<32>(&self.crypto.ciphertext)?);
         let key = self.crypto.kdf.derive(password)?;
         let (cipher_key, mac_key) = halves(&key)?;
         if !bool::from(mac(mac_key, &text).ct_eq(&wanted)) {
-            return Err(Problem::WrongPassword);
+            return Err(KeystoreError::WrongPassword);
         }
         Ctr128BE::<Aes128>::new(cipher_key.into(), (&iv).into())
             .apply_keystream(text.as_mut_slice());
@@ -112,9 +113,9 @@ impl Keystore {
 }
 
 /// Splits the derived key: one half encrypts, the other authenticates.
-fn halves(key: &[u8; 32]) -> Result<(&[u8; 16], &[u8; 16]), Problem> {
-    let (cipher, rest) = key.split_first_chunk().ok_or(Problem::KDF_OUT_OF_BOUNDS)?;
-    let mac = rest.try_into().map_err(|_length| Problem::KDF_OUT_OF_BOUNDS)?;
+fn halves(key: &[u8; 32]) -> Result<(&[u8; 16], &[u8; 16]), KeystoreError> {
+    let (cipher, rest) = key.split_first_chunk().ok_or(KeystoreError::KDF_OUT_OF_BOUNDS)?;
+    let mac = rest.try_into().map_err(|_length| KeystoreError::KDF_OUT_OF_BOUNDS)?;
     Ok((cipher, mac))
 }
 
@@ -126,9 +127,10 @@ fn mac(key: &[u8; 16], ciphertext: &[u8; 32]) -> [u8; 32] {
     keccak256(input.as_slice()).0
 }
 
-fn bytes<const N: usize>(text: &str) -> Result<[u8; N], Problem> {
+fn bytes<const N: usize>(text: &str) -> Result<[u8; N], KeystoreError> {
     let mut bytes = [0; N];
-    hex::decode_to_slice(text, &mut bytes)
-        .map_err(|_digits| Problem::Format("one of its values is not hex of the right length"))?;
+    hex::decode_to_slice(text, &mut bytes).map_err(|_digits| {
+        KeystoreError::Format("one of its values is not hex of the right length")
+    })?;
     Ok(bytes)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::BoxFuture;
-use bursar_chain::tx_driver::SignEnd;
+use bursar_chain::tx_driver::SignOutcome;
 use bursar_outbox::service::Signer;
 use bursar_submit::OutboxKey;
 
@@ -60,12 +60,12 @@ impl fmt::Debug for KeyRing {
 }
 
 impl Signer for KeyRing {
-    fn sign(&self, key: OutboxKey, digest: B256) -> BoxFuture<'_, SignEnd> {
+    fn sign(&self, key: OutboxKey, digest: B256) -> BoxFuture<'_, SignOutcome> {
         // Takes about fifty microseconds, so a separate thread is not worth it.
         let signed = self.get(key.signer).map(|key| key.sign(digest));
         let end = match signed {
-            Some(Ok(signature)) => SignEnd::Signed(signature),
-            Some(Err(_)) | None => SignEnd::Declined,
+            Some(Ok(signature)) => SignOutcome::Signed(signature),
+            Some(Err(_)) | None => SignOutcome::Declined,
         };
         Box::pin(std::future::ready(end))
     }

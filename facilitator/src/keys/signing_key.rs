@@ -88,7 +88,7 @@ impl SigningKey {
         let keystore = Keystore::seal(&secret, key.address, password, kdf(&salt), &iv, *id);
         let text = keystore.and_then(|keystore| keystore.to_json());
         zeroize_stack::<STACK_BYTES>();
-        let text = text.map_err(|problem| problem.into_fault(file))?;
+        let text = text.map_err(|error| error.into_fault(file))?;
         disk::create(file, text.as_bytes())?;
         Ok(key)
     }
@@ -144,7 +144,7 @@ impl SigningKey {
     }
 
     fn open(file: &Path, json: &[u8], password_file: Option<&Path>) -> Result<Self, KeyFault> {
-        let keystore = Keystore::from_json(json).map_err(|problem| problem.into_fault(file))?;
+        let keystore = Keystore::from_json(json).map_err(|error| error.into_fault(file))?;
         let password_file =
             password_file.ok_or_else(|| KeyFault::NoPassword { file: file.to_owned() })?;
         let password = disk::read(password_file)?;
@@ -153,7 +153,7 @@ impl SigningKey {
         if password.is_empty() {
             return Err(KeyFault::EmptyPassword);
         }
-        let secret = keystore.open(password).map_err(|problem| problem.into_fault(file))?;
+        let secret = keystore.open(password).map_err(|error| error.into_fault(file))?;
         let key = Self::from_bytes(&secret).ok();
         // A file whose address does not match its key was changed.
         key.filter(|key| keystore.address().is_none_or(|stated| stated == key.address))

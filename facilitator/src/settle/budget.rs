@@ -13,7 +13,7 @@ use crate::settle::price::{Need, Price};
 /// Wei per coin.
 const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-/// Whether a payment may be accepted, given its need and what already counts.
+/// Checks whether a payment may be accepted, given its need and the gas that already counts.
 ///
 /// # Errors
 /// [`Reason::OutOfGas`], [`Reason::GasTooHigh`], [`Reason::GasBudget`].
@@ -42,18 +42,19 @@ pub(super) fn check_affordable(
 pub(super) fn is_within_budgets(
     config: &NetworkConfig,
     price: &Price,
-    one: GasReservation,
+    reservation: GasReservation,
     usage: &GasUsage,
 ) -> bool {
-    let within = |percent: u8, held: GasReservation, spent: U256| {
-        // The signers' coin at the start of the day: what they have now plus what they have spent.
-        let coin = price.coin().saturating_add(usage.spent_total);
+    let is_within = |percent: u8, held: GasReservation, spent: U256| {
+        // The signers' coin at the start of the day: their balances plus what they have spent since.
+        let coin = price.total_balance().saturating_add(usage.spent_total);
         let budget = percent_of(coin, percent);
-        let cost = price.cost(held).and_then(|held| held.checked_add(price.cost(one)?));
+        let held_cost = price.cost(held);
+        let cost = held_cost.and_then(|held| held.checked_add(price.cost(reservation)?));
         cost.is_some_and(|cost| cost.is_zero() || spent.saturating_add(cost) <= budget)
     };
-    within(config.gas_budget_caller_percent, usage.caller, usage.spent_caller)
-        && within(config.gas_budget_percent, usage.total, usage.spent_total)
+    is_within(config.gas_budget_caller_percent, usage.caller, usage.spent_caller)
+        && is_within(config.gas_budget_percent, usage.total, usage.spent_total)
 }
 
 /// Whether a payment's gas costs no more than the permitted share of its value. Only the network's dollar token has a
@@ -62,7 +63,7 @@ fn is_worth_its_gas(
     config: &NetworkConfig,
     price: &Price,
     payment: &Payment,
-    one: GasReservation,
+    reservation: GasReservation,
 ) -> bool {
     let (Some(share), Some(native_usd)) = (config.max_gas_share_percent, config.native_micro_usd)
     else {
@@ -74,7 +75,8 @@ fn is_worth_its_gas(
     } else {
         U256::ZERO
     };
-    let cost = price.next_block_cost(one).and_then(|wei| wei.checked_mul(U256::from(native_usd)));
+    let cost =
+        price.next_block_cost(reservation).and_then(|wei| wei.checked_mul(U256::from(native_usd)));
     let Some(cost) = cost.map(|cost| cost.div_ceil(COIN)) else { return false };
     cost <= percent_of(value, share)
 }
@@ -89,10 +91,12 @@ fn percent_of(value: U256, percent: impl Into<u64>) -> U256 {
 fn micro_usd(amount: U256, decimals: u8) -> U256 {
     let ten = U256::from(10);
     match decimals.checked_sub(6) {
-        Some(more) => amount.checked_div(ten.saturating_pow(U256::from(more))).unwrap_or_default(),
+        Some(surplus) => {
+            amount.checked_div(ten.saturating_pow(U256::from(surplus))).unwrap_or_default()
+        }
         None => {
-            let less = 6_u8.saturating_sub(decimals);
-            amount.saturating_mul(ten.saturating_pow(U256::from(less)))
+            let missing = 6_u8.saturating_sub(decimals);
+            amount.saturating_mul(ten.saturating_pow(U256::from(missing)))
         }
     }
 }

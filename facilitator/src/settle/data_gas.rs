@@ -50,7 +50,7 @@ impl Settler {
 
     /// Gas for a [`KILOBYTE`] of incompressible data. The same errors.
     pub(super) async fn data_gas_of_kilobyte(&self) -> Result<u64, ChainFault> {
-        self.data_gas(self.network.contracts.multicall3, noise(KILOBYTE)).await
+        self.data_gas(self.network.contracts.multicall3, incompressible_bytes(KILOBYTE)).await
     }
 
     /// Whether the chain has ArbSys, a precompile of every Arbitrum chain.
@@ -66,7 +66,7 @@ fn with_reserve(gas: u64) -> u64 {
 }
 
 /// Incompressible bytes: hashes of a counter.
-fn noise(bytes: usize) -> Bytes {
+fn incompressible_bytes(bytes: usize) -> Bytes {
     let hashes = (0_u64..).flat_map(|n| alloy_primitives::keccak256(n.to_be_bytes()).0);
     hashes.take(bytes).collect()
 }
@@ -83,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn noise_has_the_requested_length_and_no_repetition() {
-        let bytes = noise(1_000);
+    fn incompressible_bytes_have_the_requested_length_and_no_repetition() {
+        let bytes = incompressible_bytes(1_000);
         assert_eq!(bytes.len(), 1_000);
         assert!(bytes.chunks(32).collect::<std::collections::BTreeSet<_>>().len() == 32);
     }

@@ -92,12 +92,12 @@ impl Settler {
         self.submission_locks.register(batch.id, signer);
         self.failpoints.pass("settle.before batch");
         let digests = payments.iter().map(|payment| payment.digest).collect();
-        let kept = self.ledger.assign(batch.clone(), digests).await;
-        if !matches!(kept, Ok(true)) {
+        let assigned = self.ledger.assign(batch.clone(), digests).await;
+        if !matches!(assigned, Ok(true)) {
             self.submission_locks.remove(batch.id);
         }
         self.failpoints.pass("settle.after batch");
-        Ok(kept?.then_some(batch))
+        Ok(assigned?.then_some(batch))
     }
 
     /// Returns the payments that are still queued; the others were withdrawn meanwhile.
@@ -178,7 +178,7 @@ impl<'a> SignerPicker<'a> {
         let only = self.settler.network.only_sender(record.payment.method);
         let reservation = record.reservation();
         let reservation = GasReservation {
-            gas: reservation.gas.max(transaction::share(&record.payment)),
+            gas: reservation.gas.max(transaction::gas_share(&record.payment)),
             ..reservation
         };
         let signers = self.settler.signer_slots.keys().copied();
@@ -193,10 +193,10 @@ impl<'a> SignerPicker<'a> {
     /// Whether a signer can pay for this in addition to what it has in flight. True before the first price is known.
     fn can_pay(&self, signer: Address, reservation: GasReservation) -> bool {
         let Some(price) = &self.price else { return true };
-        let mut all = self.load(signer).reservation;
-        all.add(reservation);
-        price.cost(all).is_some_and(|wei| {
-            wei.is_zero() || price.balances.get(&signer).is_some_and(|has| *has >= wei)
+        let mut total = self.load(signer).reservation;
+        total.add(reservation);
+        price.cost(total).is_some_and(|wei| {
+            wei.is_zero() || price.balances.get(&signer).is_some_and(|balance| *balance >= wei)
         })
     }
 }
@@ -215,15 +215,16 @@ enum ComposeError {
 /// Delay before a failed attempt is repeated, in milliseconds.
 const PAUSE_MS: u64 = 500;
 
+/// Assigns queued payments to signers until the facilitator stops.
 async fn dispatch(
     settler: Arc<Settler>,
     mut events: mpsc::UnboundedReceiver<DispatchEvent>,
     mut loads: Loads,
 ) {
     let clock = Arc::clone(&settler.network.clock);
-    let coin = settler.network.spec().stablecoin.address;
-    let known = settler.network.config.tokens.iter().copied().chain([coin]);
-    let mut queue = Queue::new(known.collect());
+    let dollar_token = settler.network.spec().stablecoin.address;
+    let known_tokens = settler.network.config.tokens.iter().copied().chain([dollar_token]);
+    let mut queue = Queue::new(known_tokens.collect());
     loop {
         while let Ok(event) = events.try_recv() {
             handle(&mut queue, &mut loads, event, clock.mono_ms());
@@ -266,7 +267,7 @@ async fn dispatch(
 fn handle(queue: &mut Queue, loads: &mut Loads, event: DispatchEvent, now_ms: u64) {
     match event {
         DispatchEvent::Queued(record) => queue.push(record, now_ms),
-        DispatchEvent::Freed(signer, reservation) => {
+        DispatchEvent::Released(signer, reservation) => {
             loads.entry(signer).or_default().remove(reservation)
         }
     }
@@ -282,7 +283,7 @@ async fn compose_and_follow(
     let mut records = settler.drop_expired(records).await;
     let error = loop {
         if records.is_empty() {
-            settler.freed(signer, reservation);
+            settler.release(signer, reservation);
             return;
         }
         match settler.compose_batch(signer, &records).await {
@@ -304,7 +305,7 @@ async fn compose_and_follow(
         "could not compose a transaction; its payments are queued again"
     );
     settler.pause(PAUSE_MS).await;
-    settler.freed(signer, reservation);
+    settler.release(signer, reservation);
     for record in records {
         settler.enqueue(record);
     }

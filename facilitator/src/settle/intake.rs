@@ -105,7 +105,7 @@ pub struct SettlementService {
 /// A request for a payment, and what it may receive.
 struct RequestContext<'a> {
     parsed: &'a ParsedPayment,
-    by: RequestOrigin,
+    origin: RequestOrigin,
     /// Present if this request had the payment accepted.
     right: Option<SuccessRight>,
     /// Whether a payment that failed before may be settled again for this request.
@@ -132,7 +132,7 @@ impl SettlementService {
         &self,
         settler: &Settler,
         parsed: &ParsedPayment,
-        by: RequestOrigin,
+        origin: RequestOrigin,
         price: &Price,
     ) -> Result<(), Rejection> {
         let reject = |reason: Reason| Rejection::from(reason).for_payer(parsed.terms.payer);
@@ -141,7 +141,7 @@ impl SettlementService {
         }
         let network = &settler.network;
         let now = network.clock.utc();
-        let usage = self.ledger.gas_usage(network.contracts.chain, by.caller, now);
+        let usage = self.ledger.gas_usage(network.contracts.chain, origin.caller, now);
         let reservation = price.with_data(transaction::least_gas(parsed.method), 1);
         let need = Need { reservation, sender: network.only_sender(parsed.method.id()) };
         if !price.can_pay(need, usage.open) {
@@ -161,14 +161,14 @@ impl SettlementService {
     pub async fn verify(
         &self,
         request: &SettlementRequest,
-        by: RequestOrigin,
+        origin: RequestOrigin,
     ) -> Result<Address, VerifyError> {
         let settler = self.settler(request)?;
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(ANSWER_MS);
         // cancel-safe: it changes nothing.
         tokio::select! {
-            verified = self.verify_at(settler, request, by) => verified,
+            verified = self.verify_at(settler, request, origin) => verified,
             () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timed_out())),
         }
     }
@@ -177,7 +177,7 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         request: &SettlementRequest,
-        by: RequestOrigin,
+        origin: RequestOrigin,
     ) -> Result<Address, VerifyError> {
         let network = &settler.network;
         let parsed = verify::parse(network, request)?;
@@ -188,7 +188,7 @@ impl SettlementService {
             let record = known.record();
             if !matches!(record.state, State::Failed { .. }) {
                 let shares = verify::is_same_payment(&parsed, &record.payment)
-                    && self.success_rights.would_share(record, by);
+                    && self.success_rights.would_share(record, origin);
                 if !shares {
                     return Err(duplicate(&parsed, record).into());
                 }
@@ -200,10 +200,11 @@ impl SettlementService {
         }
         self.admit(network, &parsed)?;
         let price = settler.price().await?;
-        self.check_cheapest_affordable(settler, &parsed, by, &price)?;
+        self.check_cheapest_affordable(settler, &parsed, origin, &price)?;
         let verified = verify::check(network, &parsed, Priority::Now).await?;
         let need = settler.need_of(&verified.payment, verified.gas);
-        let usage = self.ledger.gas_usage(network.contracts.chain, by.caller, network.clock.utc());
+        let usage =
+            self.ledger.gas_usage(network.contracts.chain, origin.caller, network.clock.utc());
         budget::check_affordable(&network.config, &price, &verified.payment, need, &usage)?;
         Ok(payer)
     }
@@ -215,7 +216,7 @@ impl SettlementService {
     pub async fn settle(
         &self,
         request: &SettlementRequest,
-        by: RequestOrigin,
+        origin: RequestOrigin,
     ) -> Result<SettleOutcome, SettleError> {
         let settler = match self.settler(request) {
             Ok(settler) => settler,
@@ -226,7 +227,7 @@ impl SettlementService {
         // Only read here, not admitted: a payment that has expired since, or is no longer accepted, may have been
         // settled.
         let outcome = match verify::parse(&settler.network, request) {
-            Ok(parsed) => self.settle_until(settler, &parsed, by, deadline).await,
+            Ok(parsed) => self.settle_until(settler, &parsed, origin, deadline).await,
             Err(fault) => Err(fault.into()),
         };
         match outcome {
@@ -249,11 +250,11 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         parsed: &ParsedPayment,
-        by: RequestOrigin,
+        origin: RequestOrigin,
         deadline: u64,
     ) -> Result<SettleOutcome, EarlyExit> {
         let key = parsed.key(settler.network.contracts.chain);
-        let repeat = || RequestContext { parsed, by, right: None, may_try_again: true };
+        let repeat = || RequestContext { parsed, origin, right: None, may_try_again: true };
         let (mut attempts, mut uncertain) = (0, false);
         if let Some(known) = self.ledger.find(key).await.map_err(SettleError::from)? {
             if let Some(outcome) = self.known_outcome(settler, repeat(), &known, deadline).await? {
@@ -262,7 +263,7 @@ impl SettlementService {
             attempts = known.record().attempts;
             uncertain = is_uncertain(known.record());
         }
-        let outcome = self.settle_new(settler, parsed, by, attempts, deadline).await;
+        let outcome = self.settle_new(settler, parsed, origin, attempts, deadline).await;
         let is_refusal = matches!(
             outcome,
             Ok(SettleOutcome::Rejected(_))
@@ -292,7 +293,7 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         parsed: &ParsedPayment,
-        by: RequestOrigin,
+        origin: RequestOrigin,
         attempts: u8,
         deadline: u64,
     ) -> Result<SettleOutcome, EarlyExit> {
@@ -303,7 +304,8 @@ impl SettlementService {
             price = settler.price() => price.map_err(VerifyError::Chain)?,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
         };
-        self.check_cheapest_affordable(settler, parsed, by, &price).map_err(VerifyError::from)?;
+        self.check_cheapest_affordable(settler, parsed, origin, &price)
+            .map_err(VerifyError::from)?;
         // cancel-safe: nothing is accepted before it is verified.
         let verified = tokio::select! {
             verified = self.check_in_nonce_order(settler, parsed, deadline) => verified,
@@ -317,7 +319,7 @@ impl SettlementService {
                 let failed = |known: Lookup| matches!(known.record().state, State::Failed { .. });
                 if known.is_none_or(failed) {
                     return self
-                        .settled_by_another(settler, parsed, by, (rejection, deadline))
+                        .settled_by_another(settler, parsed, origin, (rejection, deadline))
                         .await;
                 }
                 // A concurrent request was faster, and the settlement of its payment used the nonce.
@@ -326,14 +328,14 @@ impl SettlementService {
             Err(stop) => return Err(stop),
         };
         let payer = payment.terms.payer;
-        if settler.wasteful.get(&payer, network.clock.mono_ms()).is_some() {
+        if settler.wasteful_payers.get(&payer, network.clock.mono_ms()).is_some() {
             let why = "The payer's last payment cost gas and moved no money: wait a minute.";
             return Ok(Rejection::with_message(Reason::TransactionFailed, why)
                 .for_payer(payer)
                 .into());
         }
         let need = settler.need_of(&payment, gas);
-        let claim = self.claim_room(settler, &payment, balance, (by.caller, need), &price)?;
+        let claim = self.claim_room(settler, &payment, balance, (origin.caller, need), &price)?;
         let record = Record {
             payment,
             accepted_at: network.clock.utc(),
@@ -341,12 +343,12 @@ impl SettlementService {
             attempts,
             state: State::Queued,
             gas: need.reservation.gas,
-            gas_of: by.caller,
-            asked: by,
+            gas_of: origin.caller,
+            asked: origin,
             answered: None,
         };
         let (accepted, right) = self.accept_and_enqueue(settler, record, claim).await?;
-        let context = RequestContext { parsed, by, right, may_try_again: false };
+        let context = RequestContext { parsed, origin, right, may_try_again: false };
         let outcome = self.known_outcome(settler, context, &accepted.lookup, deadline).await?;
         let requeued =
             || SettleError::Unavailable("the payment was queued again by another task".to_owned());
@@ -393,7 +395,7 @@ impl SettlementService {
         claim: Claim,
     ) -> Result<(Accepted, Option<SuccessRight>), EarlyExit> {
         let (ledger, settler) = (self.ledger.clone(), Arc::clone(settler));
-        let (success_rights, by, key) =
+        let (success_rights, origin, key) =
             (self.success_rights.clone(), record.asked, record.payment.key());
         let tasks = settler.tasks.clone();
         let accepting = tasks.spawn(async move {
@@ -402,7 +404,7 @@ impl SettlementService {
             // From here on the ledger counts it as open.
             drop(claim);
             settler.failpoints.pass("settle.after accept");
-            let right = if accepted.new { success_rights.take(key, by) } else { None };
+            let right = if accepted.new { success_rights.take(key, origin) } else { None };
             if accepted.new
                 && let Lookup::Open(record, _progress) = &accepted.lookup
             {
@@ -498,10 +500,10 @@ impl SettlementService {
                 };
                 let share = match context.right {
                     Some(right) => Share::Own(right),
-                    None => self.success_rights.share(record, context.by),
+                    None => self.success_rights.share(record, context.origin),
                 };
                 // The request that held the right before may have had its answer written after the record was read.
-                let another_has_it = self.was_returned_to_another(record, context.by).await?;
+                let another_has_it = self.was_returned_to_another(record, context.origin).await?;
                 Some(match share {
                     Share::Own(right) if !another_has_it => settled(false, Some(right)),
                     Share::WithHolder(right) if !another_has_it => settled(true, Some(right)),
@@ -532,12 +534,12 @@ impl SettlementService {
     async fn was_returned_to_another(
         &self,
         record: &Record,
-        by: RequestOrigin,
+        origin: RequestOrigin,
     ) -> Result<bool, StoreFault> {
         let known = self.ledger.find(record.payment.key()).await?;
         Ok(known.is_some_and(|known| {
             let record = known.record();
-            record.answered.is_some() && !by.repeats(&record.asked)
+            record.answered.is_some() && !origin.repeats(&record.asked)
         }))
     }
 
@@ -572,7 +574,7 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         parsed: &ParsedPayment,
-        by: RequestOrigin,
+        origin: RequestOrigin,
         (rejection, deadline): (Rejection, u64),
     ) -> Result<SettleOutcome, EarlyExit> {
         let used = [Reason::NonceUsed, Reason::Permit2Nonce];
@@ -610,8 +612,8 @@ impl SettlementService {
             attempts: 0,
             state: State::Settled { hash, block, at },
             gas: 0,
-            gas_of: by.caller,
-            asked: by,
+            gas_of: origin.caller,
+            asked: origin,
             answered: None,
         };
         let kept = self.ledger.record_foreign(record.clone(), batch.clone()).await;
@@ -619,8 +621,8 @@ impl SettlementService {
         if existing.is_none() {
             settler.watch_settlement(batch);
         }
-        let right = if existing.is_none() { self.success_rights.take(key, by) } else { None };
-        let context = RequestContext { parsed, by, right, may_try_again: false };
+        let right = if existing.is_none() { self.success_rights.take(key, origin) } else { None };
+        let context = RequestContext { parsed, origin, right, may_try_again: false };
         let outcome =
             self.final_outcome(settler, context, existing.as_ref().unwrap_or(&record)).await?;
         // `None`: it is in flight for another request. `settle_until` waits for its outcome.

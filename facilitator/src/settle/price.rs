@@ -10,7 +10,7 @@ use bursar_chain::ports::ChainFault;
 use crate::book::reservation::GasReservation;
 use crate::transaction::LEAST_GAS;
 
-/// What a payment needs of the signer that sends it.
+/// What a payment needs from the signer that sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Need {
     /// Gas and data that are reserved for it.
@@ -72,7 +72,7 @@ impl Price {
         gas.checked_add(self.data_cost(reservation.kilobytes)?)
     }
 
-    /// What the next block charges for it, in wei. `None` on overflow.
+    /// What the next block charges for reserved gas and data, in wei. `None` on overflow.
     pub fn next_block_cost(&self, reservation: GasReservation) -> Option<U256> {
         let gas = U256::from(reservation.gas).checked_mul(U256::from(self.next_block_price))?;
         gas.checked_add(self.data_cost(reservation.kilobytes)?)
@@ -95,7 +95,7 @@ impl Price {
     }
 
     /// The sum of all signers' balances.
-    pub fn coin(&self) -> U256 {
+    pub fn total_balance(&self) -> U256 {
         self.balances.values().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei))
     }
 
@@ -116,7 +116,7 @@ impl Price {
 }
 
 #[derive(Debug, Default)]
-struct Cached {
+struct CachedPrice {
     price: Option<Arc<Price>>,
     /// What transactions have cost since the last lookup began. The balances that it returns may be older than that.
     debits: Vec<(Address, U256)>,
@@ -125,8 +125,8 @@ struct Cached {
 /// The last price, and whether a background task refreshes it.
 #[derive(Debug, Default)]
 pub(super) struct PriceCache {
-    // Held for a copy of it.
-    last: Mutex<Cached>,
+    // Held to copy or replace the price.
+    last: Mutex<CachedPrice>,
     pub(super) refreshing: AtomicBool,
     /// Allows one lookup at a time; a waiting request uses the result of the one before it. Holds the start time and
     /// the fault of the last lookup if it failed.
@@ -138,7 +138,7 @@ impl PriceCache {
         self.lock().price.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Cached> {
+    fn lock(&self) -> MutexGuard<'_, CachedPrice> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

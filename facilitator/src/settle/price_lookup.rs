@@ -63,7 +63,7 @@ impl Settler {
         if let Some(price) = self.prices.last().filter(|price| price.at_ms >= requested_ms) {
             return Ok(price);
         }
-        // A request that waited for a failed look-up fails with it instead of waiting for another.
+        // A request that waited for a failed lookup fails with it instead of waiting for another.
         let failed = lookup.as_ref().filter(|(started, _fault)| waited && *started >= requested_ms);
         if let Some((_started, fault)) = failed {
             return Err(fault.clone());
@@ -89,7 +89,7 @@ impl Settler {
             if let Some(known) = known {
                 return Ok(known);
             }
-            let fee = data_fee::most(&**chain, &gas, KILOBYTE).await?;
+            let fee = data_fee::upper_bound(&**chain, &gas, KILOBYTE).await?;
             Ok((fee, self.data_gas_of_kilobyte().await?, at_ms))
         };
         let all = futures::future::try_join3(chain.fee_facts(), balances, data);
@@ -102,7 +102,7 @@ impl Settler {
         let price = Price {
             affordable: within.is_some(),
             next_block_price: quote.needed,
-            offered_max: within.map_or(gas.ceiling, |fees| fees.most()),
+            offered_max: within.map_or(gas.ceiling, |fees| fees.max_price()),
             data_fee,
             data_gas,
             block_gas: facts.block_gas,

@@ -57,15 +57,15 @@ impl Queue {
         let known = |token| self.known_tokens.contains(&token);
         // A payment that failed in a shared transaction is tried alone.
         let shares = record.attempts == 0 && transaction::can_share(&record.payment, known);
-        let waiting = QueuedPayment { record, since_ms: now_ms };
-        if shares { self.shared.push_back(waiting) } else { self.unshared.push_back(waiting) }
+        let queued = QueuedPayment { record, since_ms: now_ms };
+        if shares { self.shared.push_back(queued) } else { self.unshared.push_back(queued) }
     }
 
     /// Drops payments at the front that are no longer queued.
     pub fn drop_withdrawn(&mut self, is_queued: impl Fn(&Record) -> bool) {
-        for waiting in [&mut self.shared, &mut self.unshared] {
-            while waiting.front().is_some_and(|first| !is_queued(&first.record)) {
-                waiting.pop_front();
+        for payments in [&mut self.shared, &mut self.unshared] {
+            while payments.front().is_some_and(|first| !is_queued(&first.record)) {
+                payments.pop_front();
             }
         }
     }
@@ -81,7 +81,7 @@ impl Queue {
     }
 
     /// Takes the payments of the next transaction and picks its sender. Returns `None` if no payment is due, or if
-    /// `sender` finds no signer for it. `can_pay` tells whether a signer can pay for so much in one transaction.
+    /// `sender` finds no signer for it. `can_pay` returns whether a signer can pay for so much in one transaction.
     ///
     /// A lone payment never waits. While transactions are in flight, payments wait up to `window_ms` so that they can
     /// share one.
@@ -100,10 +100,11 @@ impl Queue {
         });
         if ready.is_none() || self.unshared_next {
             // A payment that waits for its signer does not block the ones behind it.
-            let mut each = self.unshared.iter().enumerate().take(LOOK_AHEAD);
-            let next = each.find_map(|(at, waiting)| Some((at, sender(&waiting.record)?)));
-            if let Some((at, sender)) = next
-                && let Some(alone) = self.unshared.remove(at)
+            let mut candidates = self.unshared.iter().enumerate().take(LOOK_AHEAD);
+            let next =
+                candidates.find_map(|(index, queued)| Some((index, sender(&queued.record)?)));
+            if let Some((index, sender)) = next
+                && let Some(alone) = self.unshared.remove(index)
             {
                 self.unshared_next = false;
                 return Some((sender, vec![alone.record]));
@@ -127,9 +128,12 @@ impl Queue {
         let reservation_of = |payment: &Payment| {
             let kilobytes = transaction::kilobytes(payment);
             let data_gas = limits.data_gas.saturating_mul(kilobytes);
-            GasReservation { gas: transaction::share(payment).saturating_add(data_gas), kilobytes }
+            GasReservation {
+                gas: transaction::gas_share(payment).saturating_add(data_gas),
+                kilobytes,
+            }
         };
-        let mut all = reservation_of(&first.record.payment);
+        let mut total = reservation_of(&first.record.payment);
         let mut taken = vec![first.record];
         let mut skipped = Vec::new();
         // Bounds the scan, because the queue may be long.
@@ -138,14 +142,14 @@ impl Queue {
             && let Some(next) = self.shared.pop_front()
         {
             let payment = &next.record.payment;
-            let mut more = all;
-            more.add(reservation_of(payment));
-            let joins = fits(more)
+            let mut total_with_next = total;
+            total_with_next.add(reservation_of(payment));
+            let joins = fits(total_with_next)
                 && taken
                     .iter()
                     .all(|other| transaction::are_distinguishable(&other.payment, payment));
             if joins {
-                all = more;
+                total = total_with_next;
                 taken.push(next.record);
             } else {
                 skipped.push(next);
@@ -340,8 +344,10 @@ mod tests {
 
     #[test]
     fn shared_transaction_respects_the_gas_limit() {
-        let small =
-            Limits { gas: 2 * transaction::share(&record(1, MethodId::Eip3009).payment), ..LIMITS };
+        let small = Limits {
+            gas: 2 * transaction::gas_share(&record(1, MethodId::Eip3009).payment),
+            ..LIMITS
+        };
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         assert_eq!(numbers(next(&mut all, &small, true, 100)), [1, 2]);
         // One payment is taken no matter how much gas it needs, because it would wait forever.
@@ -356,7 +362,7 @@ mod tests {
 
     #[test]
     fn shared_transaction_respects_its_signers_balance() {
-        let share = transaction::share(&record(1, MethodId::Eip3009).payment);
+        let share = transaction::gas_share(&record(1, MethodId::Eip3009).payment);
         let mut all = queue((1..=6).map(|n| record(n, MethodId::Eip3009)));
         let mut send = |most: GasReservation| {
             let can_pay = |signer: &u8, all: GasReservation| {

@@ -11,7 +11,7 @@ use crate::settle::settler::Settler;
 
 /// Blocks before acceptance that the search includes. The nonce was unused then, but nodes may be at different blocks.
 const BLOCKS_BEFORE: u64 = 50;
-/// The same for a payment whose nonce was used before the request arrived.
+/// Blocks that the search includes if the nonce was used before the request arrived.
 const BLOCKS_RECENT: u64 = 600;
 
 /// Blocks per log query: public nodes accept so many.
@@ -104,7 +104,7 @@ pub(super) async fn find(
     }
 }
 
-/// The same for a payment that was never accepted. Searches recent blocks only.
+/// Searches recent blocks for the settlement of a payment that was never accepted.
 ///
 /// # Errors
 /// No node answers.

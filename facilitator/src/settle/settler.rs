@@ -1,7 +1,7 @@
-//! The settler of one network: what it is made of, and what the files around it share. It starts no work itself.
+//! The settler of one network: its state, and the methods that the other files of `settle` share. It starts no work
+//! itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy_primitives::Address;
@@ -23,13 +23,13 @@ use crate::settle::submission_lock::SubmissionLocks;
 use crate::transaction;
 use crate::ttl_map::TtlMap;
 
-/// A signer slot: one signer of a network.
+/// One signer of a network, with the outbox that sends its transactions.
 #[derive(Debug)]
 pub struct SignerSlot {
     pub outbox: Arc<ServiceOutbox>,
 }
 
-/// Everything that settling on one network needs.
+/// What a [`Settler`] is created from.
 #[derive(Debug)]
 pub struct SettlerDeps {
     pub network: Arc<NetworkContext>,
@@ -45,23 +45,23 @@ pub struct SettlerDeps {
 /// Settles payments on one network.
 #[derive(Debug)]
 pub struct Settler {
-    pub deps: SettlerDeps,
+    pub network: Arc<NetworkContext>,
+    pub ledger: Ledger,
+    pub signer_slots: BTreeMap<Address, SignerSlot>,
+    pub limits: Limits,
+    pub metrics: Arc<Metrics>,
+    /// The failpoints of tests.
+    pub failpoints: Arc<dyn Failpoints>,
+    pub stopping: CancellationToken,
     pub tasks: TaskTracker,
     pub(super) prices: PriceCache,
     /// Payers whose code recently made a signer pay gas for nothing.
-    pub(super) wasteful: TtlMap<Address, ()>,
+    pub(super) wasteful_payers: TtlMap<Address, ()>,
     pub(super) submission_locks: SubmissionLocks,
     /// Signers that were removed from the settings while they had transactions in flight.
-    former: Mutex<BTreeSet<Address>>,
-    queue: mpsc::UnboundedSender<DispatchEvent>,
-}
-
-impl Deref for Settler {
-    type Target = SettlerDeps;
-
-    fn deref(&self) -> &SettlerDeps {
-        &self.deps
-    }
+    // Held for a single lookup.
+    former_signers: Mutex<BTreeSet<Address>>,
+    events: mpsc::UnboundedSender<DispatchEvent>,
 }
 
 /// How long new payments of a payer are rejected after one wasted gas, in milliseconds.
@@ -73,52 +73,62 @@ pub(super) enum DispatchEvent {
     /// A payment is queued.
     Queued(Arc<Record>),
     /// A transaction of this signer, with this reservation, is mined or never will be.
-    Freed(Address, GasReservation),
+    Released(Address, GasReservation),
 }
 
 impl Settler {
     /// A settler without work, and the receiver of its messages.
     pub(super) fn new(deps: SettlerDeps) -> (Self, mpsc::UnboundedReceiver<DispatchEvent>) {
-        let (queue, events) = mpsc::unbounded_channel();
+        let SettlerDeps { network, ledger, signer_slots, limits, metrics, failpoints, stopping } =
+            deps;
+        let (events, receiver) = mpsc::unbounded_channel();
         let settler = Self {
-            deps,
+            network,
+            ledger,
+            signer_slots,
+            limits,
+            metrics,
+            failpoints,
+            stopping,
             tasks: TaskTracker::new(),
             prices: PriceCache::default(),
-            wasteful: TtlMap::new(WASTEFUL_MS),
+            wasteful_payers: TtlMap::new(WASTEFUL_MS),
             submission_locks: SubmissionLocks::default(),
-            former: Mutex::default(),
-            queue,
+            former_signers: Mutex::default(),
+            events,
         };
-        (settler, events)
+        (settler, receiver)
     }
 
     /// Queues a payment for a transaction.
     pub fn enqueue(&self, record: Arc<Record>) {
         // The dispatcher ends only with the process. The payment is on disk, and the next start resumes it.
-        let _stopped = self.queue.send(DispatchEvent::Queued(record));
+        let _stopped = self.events.send(DispatchEvent::Queued(record));
     }
 
     /// Whether an account sends transactions for us, or did so before.
     pub(super) fn is_signer(&self, account: Address) -> bool {
-        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
-        self.network.signers.contains(&account) || former.contains(&account)
+        let former_signers = self.former_signers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.network.signers.contains(&account) || former_signers.contains(&account)
     }
 
-    pub(super) fn remember_signer(&self, signer: Address) {
-        self.former.lock().unwrap_or_else(PoisonError::into_inner).insert(signer);
+    /// Records a signer that is no longer in the settings but has a transaction in flight.
+    pub(super) fn add_former_signer(&self, signer: Address) {
+        self.former_signers.lock().unwrap_or_else(PoisonError::into_inner).insert(signer);
     }
 
-    pub(super) fn freed(&self, signer: Address, reservation: GasReservation) {
-        let _stopped = self.queue.send(DispatchEvent::Freed(signer, reservation));
+    /// Reports that a transaction of a signer no longer uses this reservation.
+    pub(super) fn release(&self, signer: Address, reservation: GasReservation) {
+        let _stopped = self.events.send(DispatchEvent::Released(signer, reservation));
     }
 
-    /// What a payment needs of its signer, if `gas` is the [`transaction::gas`] of the payment alone.
+    /// What a payment needs from its signer, if `gas` is the [`transaction::gas`] of the payment alone.
     pub(super) fn need_of(&self, payment: &Payment, gas: u64) -> Need {
         let reservation = self.with_data(gas, &[payment]);
         Need { reservation, sender: self.network.only_sender(payment.method) }
     }
 
-    /// Upper bound of what a transaction with these payments uses. `None` if it is more gas than a transaction may use.
+    /// Upper bound of the gas and data of a transaction. `None` if it exceeds the gas limit of a transaction.
     pub(super) fn reservation_of(&self, payments: &[&Payment]) -> Option<GasReservation> {
         let cap = self.network.config.gas_cap_contract;
         let gas = transaction::gas(&self.network.contracts, payments, cap)?;
@@ -131,6 +141,7 @@ impl Settler {
         last.map_or(GasReservation { gas, kilobytes }, |price| price.with_data(gas, kilobytes))
     }
 
+    /// Sleeps on the network's clock. Cancel-safe.
     pub(super) async fn pause(&self, ms: u64) {
         let clock = &self.network.clock;
         clock.sleep_until(clock.mono_ms().saturating_add(ms)).await;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use alloy_primitives::{Address, B256};
 use bursar_submit::SubmissionId;
 
-/// One transaction that is followed, and the lock under which it is submitted or withdrawn.
+/// The lock under which one transaction is submitted or withdrawn.
 #[derive(Debug)]
 pub(super) struct SubmissionLock {
     pub(super) signer: Address,
@@ -18,7 +18,7 @@ pub(super) struct SubmissionLock {
 pub(super) struct NodeAnswers {
     /// The last answer and its time.
     pub(super) last: Option<(NodeKnowledge, u64)>,
-    /// It was cancelled, every broadcast of it was answered, and no node has it: it cannot be mined.
+    /// Cancelled, every broadcast answered, and known to no node: the transaction cannot be mined.
     pub(super) gone: bool,
 }
 
@@ -36,6 +36,7 @@ pub(super) enum NodeKnowledge {
 pub(super) struct SubmissionLocks(Mutex<HashMap<SubmissionId, Arc<SubmissionLock>>>);
 
 impl SubmissionLocks {
+    /// Returns the lock of a transaction, and creates it if it is new.
     pub(super) fn register(&self, batch: SubmissionId, signer: Address) -> Arc<SubmissionLock> {
         let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new_lock =

@@ -31,7 +31,7 @@ pub struct SuccessRight {
     /// `None` for a request that repeats the holder's key: it receives the success along with the holder.
     holds: Option<SuccessRights>,
     pub key: PaymentKey,
-    pub by: RequestOrigin,
+    pub origin: RequestOrigin,
 }
 
 impl Drop for SuccessRight {
@@ -62,46 +62,46 @@ impl SuccessRights {
     }
 
     /// Takes the right for the request that had the payment accepted. `None` if another request holds it.
-    pub fn take(&self, key: PaymentKey, by: RequestOrigin) -> Option<SuccessRight> {
-        match self.share_of(key, by) {
+    pub fn take(&self, key: PaymentKey, origin: RequestOrigin) -> Option<SuccessRight> {
+        match self.share_of(key, origin) {
             Share::Own(right) => Some(right),
             Share::WithHolder(_) | Share::Again | Share::None => None,
         }
     }
 
     /// What a request may receive for a payment that another request had accepted.
-    pub fn share(&self, record: &Record, by: RequestOrigin) -> Share {
+    pub fn share(&self, record: &Record, origin: RequestOrigin) -> Share {
         if self.repeats == Repeats::Success {
             return Share::Again;
         }
         if record.answered.is_some() {
-            return if by.repeats(&record.asked) { Share::Again } else { Share::None };
+            return if origin.repeats(&record.asked) { Share::Again } else { Share::None };
         }
-        self.share_of(record.payment.key(), by)
+        self.share_of(record.payment.key(), origin)
     }
 
     /// Whether a request that settles now would receive the success. `/verify` reports this, because merchants verify
     /// before they settle.
-    pub fn would_share(&self, record: &Record, by: RequestOrigin) -> bool {
+    pub fn would_share(&self, record: &Record, origin: RequestOrigin) -> bool {
         if self.repeats == Repeats::Success {
             return true;
         }
         if record.answered.is_some() {
-            return by.repeats(&record.asked);
+            return origin.repeats(&record.asked);
         }
         let held = self.held();
-        held.get(&record.payment.key()).is_none_or(|holder| by.repeats(holder))
+        held.get(&record.payment.key()).is_none_or(|holder| origin.repeats(holder))
     }
 
-    fn share_of(&self, key: PaymentKey, by: RequestOrigin) -> Share {
+    fn share_of(&self, key: PaymentKey, origin: RequestOrigin) -> Share {
         let mut held = self.held();
         match held.get(&key) {
             None => {
-                held.insert(key, by);
-                Share::Own(SuccessRight { holds: Some(self.clone()), key, by })
+                held.insert(key, origin);
+                Share::Own(SuccessRight { holds: Some(self.clone()), key, origin })
             }
-            Some(holder) if by.repeats(holder) => {
-                Share::WithHolder(SuccessRight { holds: None, key, by })
+            Some(holder) if origin.repeats(holder) => {
+                Share::WithHolder(SuccessRight { holds: None, key, origin })
             }
             Some(_another) => Share::None,
         }

@@ -68,16 +68,16 @@ pub(super) async fn follow_transaction(settler: Arc<Settler>, batch: Batch) {
     follow_with_reservation(settler, batch, reservation).await;
 }
 
-/// The same, with the gas and data that count as in flight for it.
+/// Follows a transaction for which this gas and data count as in flight.
 pub(super) async fn follow_with_reservation(
     settler: Arc<Settler>,
     batch: Batch,
     reservation: GasReservation,
 ) {
     let stopping = settler.stopping.clone();
-    let held = batch.found.is_none();
+    let is_held = batch.found.is_none();
     let mut guard =
-        InFlightGuard { settler: Arc::clone(&settler), batch: &batch, reservation, held };
+        InFlightGuard { settler: Arc::clone(&settler), batch: &batch, reservation, is_held };
     // cancel-safe: all that counts is on disk, and the next start resumes it.
     tokio::select! {
         () = stopping.cancelled() => {}
@@ -86,18 +86,18 @@ pub(super) async fn follow_with_reservation(
     settler.submission_locks.remove(batch.id);
 }
 
-/// One of the unmined transactions of a signer.
+/// Counts a transaction as in flight for its signer until it is released or dropped.
 struct InFlightGuard<'a> {
     settler: Arc<Settler>,
     batch: &'a Batch,
     reservation: GasReservation,
-    held: bool,
+    is_held: bool,
 }
 
 impl InFlightGuard<'_> {
     fn release(&mut self) {
-        if std::mem::take(&mut self.held) {
-            self.settler.freed(self.batch.signer, self.reservation);
+        if std::mem::take(&mut self.is_held) {
+            self.settler.release(self.batch.signer, self.reservation);
         }
     }
 }
@@ -136,7 +136,7 @@ async fn follow_to_end(settler: &Arc<Settler>, batch: &Batch, guard: &mut InFlig
                  the chain and by their expiry"
             );
             guard.release();
-            settler.remember_signer(batch.signer);
+            settler.add_former_signer(batch.signer);
             wait_for_chain_or_expiry(settler, batch).await;
             Vec::new()
         }
@@ -153,8 +153,8 @@ async fn send_and_finish(
     outbox: &Arc<ServiceOutbox>,
     guard: &mut InFlightGuard<'_>,
 ) -> Vec<GasSpent> {
-    let submission = settler.submission_locks.register(batch.id, batch.signer);
-    let end = match submit(settler, batch, outbox, &submission).await {
+    let lock = settler.submission_locks.register(batch.id, batch.signer);
+    let end = match submit(settler, batch, outbox, &lock).await {
         Some(outcome) => outcome.into(),
         None => wait_for_end(settler, batch, outbox, guard).await,
     };
@@ -168,11 +168,11 @@ async fn submit(
     settler: &Settler,
     batch: &Batch,
     outbox: &Arc<ServiceOutbox>,
-    submission: &SubmissionLock,
+    lock: &SubmissionLock,
 ) -> Option<Outcome> {
     loop {
         // While a transaction is submitted, none of its payments can be withdrawn.
-        let held = submission.answers.lock().await;
+        let locked = lock.answers.lock().await;
         if outbox.outbox().open.contains_key(&batch.id) {
             return None;
         }
@@ -193,14 +193,14 @@ async fn submit(
                 settler.failpoints.pass("settle.after submit");
                 return None;
             }
-            Err(SubmitFault::Store(StoreFault::Over(outcome))) => return Some(outcome),
+            Err(SubmitFault::Store(StoreFault::Ended(outcome))) => return Some(outcome),
             Err(SubmitFault::Refused(Refusal::Expired)) => return Some(Outcome::Dropped),
             // Another version of this program submitted it, with different bytes for the same payments. The outbox has
             // that call.
             Err(SubmitFault::Refused(Refusal::OtherCall)) => return None,
             Err(fault) => {
                 tracing::warn!(%fault, "the outbox did not accept a transaction; retrying");
-                drop(held);
+                drop(locked);
                 settler.pause(PAUSE_MS).await;
             }
         }
@@ -221,37 +221,40 @@ async fn wait_for_end(
     outbox: &Arc<ServiceOutbox>,
     guard: &mut InFlightGuard<'_>,
 ) -> TransactionEnd {
-    let mut judged: Option<Included> = None;
+    let mut handled: Option<Included> = None;
     let mut rejected_since: Option<u64> = None;
     let mut too_expensive = false;
     let clock = &settler.network.clock;
     loop {
         let now = outbox.outbox();
-        let Some(one) = now.open.get(&batch.id) else {
+        let Some(submission) = now.open.get(&batch.id) else {
             let outcome = persist(settler, || outbox.outcome(batch.id)).await;
             return TransactionEnd { outcome: outcome.unwrap_or(Outcome::Dropped), too_expensive };
         };
-        if one.nonce.is_none() && one.trouble == Some(Trouble::TooExpensive) && !one.cancel {
+        let is_too_expensive = submission.trouble == Some(Trouble::TooExpensive);
+        if submission.nonce.is_none() && is_too_expensive && !submission.cancel {
             // Nothing was signed, so the payments will not happen, and the callers receive the reason.
             too_expensive = outbox.cancel(batch.id).await.is_ok();
         }
         // No node accepts it, and funding the signer would not help. It would block every higher nonce.
-        let is_rejected = one.trouble == Some(Trouble::Refused) && one.place == ChainState::Pending;
+        let is_rejected = submission.trouble == Some(Trouble::Refused)
+            && submission.chain_state == ChainState::Pending;
         rejected_since = rejected_since.filter(|_since| is_rejected);
         if is_rejected {
             let since = *rejected_since.get_or_insert(clock.mono_ms());
-            if clock.mono_ms().saturating_sub(since) >= REJECTED_RETRY_MS && !one.cancel {
+            let rejected_ms = clock.mono_ms().saturating_sub(since);
+            if rejected_ms >= REJECTED_RETRY_MS && !submission.cancel {
                 tracing::warn!(chain = %batch.chain, "giving up a transaction that no node accepts");
                 let _late_or_over = outbox.cancel(batch.id).await;
             }
         }
         if let Some((included, hash)) = included(&now, batch)
-            && judged != Some(included)
+            && handled != Some(included)
         {
-            match judge(settler, batch, hash).await {
+            match store_proven(settler, batch, hash).await {
                 Ok(_effects) => {
-                    judged = Some(included);
-                    // Only now: `judge` has deducted the cost from the signer's known balance.
+                    handled = Some(included);
+                    // Only now: `store_proven` has deducted the cost from the signer's known balance.
                     guard.release();
                 }
                 Err(fault) => {
@@ -264,7 +267,7 @@ async fn wait_for_end(
         let wake = clock.mono_ms().saturating_add(CHECK_MS);
         // cancel-safe: both only wait.
         tokio::select! {
-            () = outbox.another(&now) => {}
+            () = outbox.changed_since(&now) => {}
             () = clock.sleep_until(wake) => {}
         }
     }
@@ -272,9 +275,9 @@ async fn wait_for_end(
 
 /// The block that contains a batch now, and the hash of its transaction.
 fn included(outbox: &Outbox, batch: &Batch) -> Option<(Included, B256)> {
-    let one = outbox.open.get(&batch.id)?;
-    let ChainState::Included(included) = one.place else { return None };
-    let attempt = one.attempts.get(included.attempt)?;
+    let submission = outbox.open.get(&batch.id)?;
+    let ChainState::Included(included) = submission.chain_state else { return None };
+    let attempt = submission.attempts.get(included.attempt)?;
     included.ok.then_some((included, attempt.raw.as_ref()?.hash))
 }
 
@@ -287,7 +290,7 @@ struct Effects {
 
 /// Reads from a mined transaction of ours which payments moved money, and stores them as settled. The others are not
 /// decided yet, because the block is not final.
-async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, ChainFault> {
+async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, ChainFault> {
     let receipt = receipt(settler, hash).await?;
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
@@ -299,7 +302,7 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, 
         logs: &receipt.logs,
     };
     let at = settler.network.clock.utc();
-    let mut judged: Vec<(PaymentKey, State, u8)> = Vec::new();
+    let mut outcomes: Vec<(PaymentKey, State, u8)> = Vec::new();
     let mut effects = Effects { fee: receipt.fee, ..Effects::default() };
     for record in &records {
         let method = registry::method(record.payment.method);
@@ -317,19 +320,20 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, 
         }
         let settled = State::Settled { hash, block: receipt.block_number, at };
         if !same_settlement(&record.state, &settled) {
-            judged.push((record.payment.key(), settled, record.attempts));
+            outcomes.push((record.payment.key(), settled, record.attempts));
         }
     }
-    if !judged.is_empty() {
+    if !outcomes.is_empty() {
         // Before the verdict releases the reserved gas, so that spent coin never counts as available.
         settler.prices.debit(batch.signer, receipt.fee.unwrap_or_default());
         settler.failpoints.pass("settle.before verdict");
-        persist(settler, || settler.ledger.set_outcomes(judged.clone())).await;
+        persist(settler, || settler.ledger.set_outcomes(outcomes.clone())).await;
         settler.failpoints.pass("settle.after verdict");
     }
     Ok(effects)
 }
 
+/// Reads a receipt. A missing one is an error, because the transaction is mined.
 async fn receipt(settler: &Settler, hash: B256) -> Result<Receipt, ChainFault> {
     let receipt = settler.network.chain.receipt(hash).await?;
     // The node that was asked does not know the block yet.
@@ -414,7 +418,7 @@ async fn mark_withdrawn(settler: &Settler, records: &[Record]) {
 /// Reads what a final transaction moved.
 async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects {
     for _try in 0..RECEIPT_TRIES {
-        match judge(settler, batch, hash).await {
+        match store_proven(settler, batch, hash).await {
             Ok(effects) => return effects,
             Err(fault) => {
                 tracing::debug!(%fault, "a receipt could not be read");
@@ -456,7 +460,7 @@ fn spent_by_caller(settler: &Settler, records: &[Record], fee: Option<U256>) -> 
     callers.into_iter().map(|(caller, wei)| GasSpent { chain, day, caller, wei }).collect()
 }
 
-/// Whether nothing is left to find out about a payment.
+/// Whether the outcome of a payment is known.
 async fn is_resolved(
     settler: &Settler,
     batch: &Batch,
@@ -537,7 +541,7 @@ async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
 
 /// Ends a payment if the chain or its expiry has decided it. Returns whether it is decided.
 async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
-    match decision(settler, record).await {
+    match decided_state(settler, record).await {
         Ok(Some(state)) => {
             store_state(settler, record, state, record.attempts).await;
             true
@@ -557,7 +561,8 @@ async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
     }
 }
 
-async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
+/// The state of a payment that the chain or its expiry has decided. `None` if it is still open.
+async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
     let at = settler.network.clock.utc();
     let payment = &record.payment;
     // Read before the search: if this block is past the expiry, every later one is too late for the payment.
@@ -604,6 +609,7 @@ async fn resolve(settler: &Arc<Settler>, record: &Record, failure: NotCarriedOut
     }
 }
 
+/// The next state of a payment that its transaction did not carry out, with its number of attempts.
 async fn next_state(
     settler: &Settler,
     record: &Record,
@@ -636,7 +642,7 @@ async fn next_state(
         }
         Ok(()) => {
             let clock = &settler.network.clock;
-            settler.wasteful.insert(payment.terms.payer, (), clock.mono_ms());
+            settler.wasteful_payers.insert(payment.terms.payer, (), clock.mono_ms());
             Ok(fail_with(Reason::TransactionFailed))
         }
         Err(verify::VerifyError::Rejected(rejection)) => {
@@ -658,6 +664,7 @@ async fn next_state(
     }
 }
 
+/// Stores the new state of a payment, and starts the work that the state needs.
 async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, attempts: u8) {
     let gas = if record.gas == 0 {
         settler.reservation_of(&[&record.payment]).map_or(0, |reservation| reservation.gas)
@@ -683,8 +690,8 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
             return;
         }
     } else {
-        let judged = (record.payment.key(), state.clone(), attempts);
-        persist(settler, || settler.ledger.set_outcomes(vec![judged.clone()])).await;
+        let outcome = (record.payment.key(), state.clone(), attempts);
+        persist(settler, || settler.ledger.set_outcomes(vec![outcome.clone()])).await;
     }
     match state {
         State::Queued => settler.enqueue(Arc::new(updated)),

@@ -1,5 +1,5 @@
-//! Decides about payments that are in no block when their answer is due. Either a node has the transaction, or the
-//! payment is withdrawn.
+//! Decides payments that are in no block when their answer is due. Either a node has the transaction, or the payment is
+//! withdrawn.
 //!
 //! A withdrawn payment was never signed, or its transaction is not broadcast again and a no-op transaction uses its
 //! nonce.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use bursar_chain::ports::ChainFault;
-use bursar_outbox::service::{ServiceOutbox, SubmitFault, Uploads};
+use bursar_outbox::service::{Broadcasts, ServiceOutbox, SubmitFault};
 use bursar_outbox::store::StoreFault;
 use bursar_rows::StoreError;
 use bursar_submit::{Kind, Outcome, Refusal, Submission, SubmissionId, Trouble};
@@ -40,7 +40,7 @@ pub(super) enum DueAnswer {
     Withdrawn(Reason),
     /// It will not be broadcast again, but a node may have it: the nodes could not be asked.
     Uncertain,
-    /// It has ended meanwhile.
+    /// The payment has ended meanwhile.
     Ended,
 }
 
@@ -79,19 +79,19 @@ impl Settler {
         record: &Record,
         batch: SubmissionId,
     ) -> Result<Option<DueAnswer>, StoreFault> {
-        let Some(submission) = self.submission_locks.get(batch) else { return Ok(None) };
-        let mut answers = submission.answers.lock().await;
-        let Some(slot) = self.signer_slots.get(&submission.signer) else {
+        let Some(lock) = self.submission_locks.get(batch) else { return Ok(None) };
+        let mut answers = lock.answers.lock().await;
+        let Some(slot) = self.signer_slots.get(&lock.signer) else {
             // It cannot be withdrawn, because its signer was removed from the settings.
             return Ok(Some(DueAnswer::Uncertain));
         };
         let outbox = &slot.outbox;
-        let one = outbox.outbox().open.get(&batch).cloned();
+        let submission = outbox.outbox().open.get(&batch).cloned();
         let mut uncertain = false;
         if answers.gone {
             // Another payment of the same transaction determined this.
-        } else if let Some(one) = &one {
-            match self.cancel_open(outbox, batch, one, &mut answers).await? {
+        } else if let Some(submission) = &submission {
+            match self.cancel_open(outbox, batch, submission, &mut answers).await? {
                 ControlFlow::Continue(is_uncertain) => uncertain = is_uncertain,
                 ControlFlow::Break(answer) => return Ok(answer),
             }
@@ -113,7 +113,7 @@ impl Settler {
                 }
             }
         }
-        let reason = match one.and_then(|one| one.trouble) {
+        let reason = match submission.and_then(|submission| submission.trouble) {
             // Not a final refusal, because a node may have the transaction.
             _any if uncertain => Reason::UnexpectedSettle,
             Some(trouble) => reason_of(trouble),
@@ -131,14 +131,14 @@ impl Settler {
         &self,
         outbox: &Arc<ServiceOutbox>,
         batch: SubmissionId,
-        one: &Submission,
+        submission: &Submission,
         answers: &mut NodeAnswers,
     ) -> Result<ControlFlow<Option<DueAnswer>, bool>, StoreFault> {
         let now = self.network.clock.mono_ms();
         let nodes = match answers.last {
             Some((nodes, at)) if now.saturating_sub(at) < ANSWER_CACHE_MS => nodes,
             _long_ago => {
-                let nodes = self.ask_nodes(one).await;
+                let nodes = self.ask_nodes(submission).await;
                 answers.last = Some((nodes, now));
                 nodes
             }
@@ -147,7 +147,7 @@ impl Settler {
         let mut uncertain = match nodes {
             NodeKnowledge::Have(hash) => return known(hash),
             NodeKnowledge::HaveNot => false,
-            NodeKnowledge::Unknown => one.is_signed(),
+            NodeKnowledge::Unknown => submission.is_signed(),
         };
         self.failpoints.pass("settle.before withdraw");
         if !self.cancel_submission(outbox, batch).await? {
@@ -157,13 +157,15 @@ impl Settler {
         let until = now.saturating_add(NODES_MS);
         // cancel-safe: both only wait.
         tokio::select! {
-            () = outbox.uploaded(batch) => {}
+            () = outbox.broadcasts_ended(batch) => {}
             () = self.network.clock.sleep_until(until) => {}
         }
         // A node may still receive the bytes of a broadcast that was not answered.
-        uncertain |= outbox.uploads(batch) != Uploads::default();
-        if let Some(one) = outbox.outbox().open.get(&batch).filter(|one| one.is_signed()) {
-            match self.ask_nodes(one).await {
+        uncertain |= outbox.broadcasts(batch) != Broadcasts::default();
+        let outbox_now = outbox.outbox();
+        let submission = outbox_now.open.get(&batch);
+        if let Some(signed) = submission.filter(|submission| submission.is_signed()) {
+            match self.ask_nodes(signed).await {
                 NodeKnowledge::Have(hash) => return known(hash),
                 NodeKnowledge::HaveNot => answers.gone = !uncertain,
                 NodeKnowledge::Unknown => uncertain = true,
@@ -173,12 +175,12 @@ impl Settler {
     }
 
     /// Asks whether a node has the transaction of a submission, for at most [`NODES_MS`].
-    async fn ask_nodes(&self, one: &Submission) -> NodeKnowledge {
+    async fn ask_nodes(&self, submission: &Submission) -> NodeKnowledge {
         let clock = &self.network.clock;
         let until = clock.mono_ms().saturating_add(NODES_MS);
         // cancel-safe: a question changes nothing.
         tokio::select! {
-            known = self.known_hash(one) => match known {
+            known = self.known_hash(submission) => match known {
                 Ok(Some(hash)) => NodeKnowledge::Have(hash),
                 Ok(None) => NodeKnowledge::HaveNot,
                 Err(fault) => {
@@ -191,17 +193,18 @@ impl Settler {
     }
 
     /// The newest transaction of a submission that carries out its call and that a node has.
-    async fn known_hash(&self, one: &Submission) -> Result<Option<B256>, ChainFault> {
-        let whole = one.attempts.iter().rev().filter(|attempt| attempt.kind == Kind::Call);
-        let mut silent = None;
-        for hash in whole.filter_map(|attempt| Some(attempt.raw.as_ref()?.hash)) {
+    async fn known_hash(&self, submission: &Submission) -> Result<Option<B256>, ChainFault> {
+        let newest_first = submission.attempts.iter().rev();
+        let calls = newest_first.filter(|attempt| attempt.kind == Kind::Call);
+        let mut unanswered = None;
+        for hash in calls.filter_map(|attempt| Some(attempt.raw.as_ref()?.hash)) {
             match self.network.chain.is_known_anywhere(hash).await {
                 Ok(true) => return Ok(Some(hash)),
                 Ok(false) => {}
-                Err(fault) => silent = Some(fault),
+                Err(fault) => unanswered = Some(fault),
             }
         }
-        silent.map_or(Ok(None), Err)
+        unanswered.map_or(Ok(None), Err)
     }
 
     /// Cancels a submission. Returns `false` if it is already in a block or has ended.
@@ -222,6 +225,7 @@ impl Settler {
         }
     }
 
+    /// Ends a payment as failed. Returns `false` if its state is no longer `from`.
     async fn withdraw(
         &self,
         record: &Record,
@@ -233,7 +237,7 @@ impl Settler {
         self.ledger.transition(&record.payment, from, state, record.attempts).await
     }
 
-    /// Why a payment is still queued.
+    /// The reason for withdrawing a payment that is still queued.
     fn queued_reason(&self, record: &Record) -> Reason {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
         let sender = self.network.only_sender(record.payment.method);

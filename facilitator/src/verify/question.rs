@@ -1,5 +1,5 @@
-//! The question to a node about a payment, and the reading of its answer. One exchange, plus one simulation for tokens
-//! and methods that need it.
+//! Asks a node about a payment and reads its answer. One exchange, plus one simulation for tokens and methods that need
+//! it.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -59,7 +59,8 @@ pub(super) async fn separator(
     token: Address,
 ) -> Result<Option<B256>, ChainFault> {
     let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode().into();
-    let question = call(Address::ZERO, ContractCall { to: token, data }, UNTRUSTED_CALL_GAS);
+    let call = ContractCall { to: token, data };
+    let question = call_question(Address::ZERO, call, UNTRUSTED_CALL_GAS);
     let answers = network.chain.answers(vec![question]).await?;
     match answers.into_iter().next() {
         Some(Ok(bytes)) => Ok(word(&bytes)),
@@ -89,15 +90,15 @@ pub(super) async fn ask(
     if known_code.is_none() {
         questions.push(Question::Code(payment.terms.payer));
     }
-    let as_sent = as_sent(network, payment);
-    let is_sent_alone = as_sent.is_some();
-    questions.extend(as_sent);
+    let sent_transaction = sent_transaction(network, payment);
+    let is_sent_alone = sent_transaction.is_some();
+    questions.extend(sent_transaction);
     if is_batched {
         questions.push(calls.batched(network, gas));
     } else {
         questions.extend(calls.one_by_one(network, gas));
     }
-    // Untrusted tokens are asked about in an exchange of their own, so that their answers affect no other request.
+    // A separate exchange for untrusted tokens, so that their answers affect no other request.
     let answers = if is_trusted {
         network.node.ask(questions, priority).await?
     } else {
@@ -109,19 +110,19 @@ pub(super) async fn ask(
         Some(known) => known,
         None => !next()?.is_empty(),
     };
-    let sent = if is_sent_alone { as_call_result(next())?.err() } else { None };
+    let sent_revert = if is_sent_alone { CallOutcome::of(next())?.revert_data() } else { None };
     let mut answer = if is_batched {
-        match as_call_result(next())? {
-            Ok(result) => calls.decode_batch(result)?,
-            Err(_gone) => Answer { exhausted: true, ..Answer::default() },
+        match CallOutcome::of(next())? {
+            CallOutcome::Returned(data) => calls.decode_batch(data)?,
+            CallOutcome::Reverted(_data) => Answer { exhausted: true, ..Answer::default() },
         }
     } else {
-        let each =
-            (0..calls.count()).map(|_call| as_call_result(next())).collect::<Result<_, _>>()?;
-        calls.decode(each)
+        let outcomes =
+            (0..calls.count()).map(|_call| CallOutcome::of(next())).collect::<Result<_, _>>()?;
+        calls.decode(outcomes)
     };
     answer.has_code = has_code;
-    answer.failure = answer.failure.or(sent);
+    answer.failure = answer.failure.or(sent_revert);
     // A transfer of the network's own token is trusted to move the amount. For any other token this is checked.
     if !is_batched
         && answer.failure.is_none()
@@ -132,28 +133,57 @@ pub(super) async fn ask(
     Ok(answer)
 }
 
-/// The exact transaction of a payer that is a contract. A contract can observe its gas: if it had enough for the
-/// simulation but not for the transaction, the signer would pay for nothing.
-fn as_sent(network: &NetworkContext, payment: &Payment) -> Option<Question> {
+/// The exact transaction that would be sent, if the payer is a contract. A contract can observe its gas. If it had
+/// enough for the simulation but not for the transaction, the signer would pay for nothing.
+fn sent_transaction(network: &NetworkContext, payment: &Payment) -> Option<Question> {
     if !payment.contract_payer {
         return None;
     }
     let gas = transaction::gas(&network.contracts, &[payment], network.config.gas_cap_contract)?;
     let sent = transaction::call(&network.contracts, &[payment], gas);
     let from = network.signers.first().copied().unwrap_or_default();
-    Some(call(from, ContractCall { to: sent.to, data: sent.data }, gas))
+    Some(call_question(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
-/// CoreLoop a revert into an answer. Other faults mean that no node answered.
-fn as_call_result(answer: Result<Bytes, ChainFault>) -> Result<Result<Bytes, Bytes>, ChainFault> {
-    match answer {
-        Ok(data) => Ok(Ok(data)),
-        Err(ChainFault::Reverted { data }) => Ok(Err(data)),
-        // A call that ran and failed without a revert. Any other rejection is the node's own problem.
-        Err(ChainFault::Rejected { message, .. }) if is_call_failure(&message) => {
-            Ok(Err(Bytes::new()))
+/// How a call ended on the chain.
+enum CallOutcome {
+    /// The data that it returned.
+    Returned(Bytes),
+    /// Its revert data; empty if it failed without a revert.
+    Reverted(Bytes),
+}
+
+impl CallOutcome {
+    /// Reads a node's answer to a call.
+    ///
+    /// # Errors
+    /// No node ran the call.
+    fn of(answer: Result<Bytes, ChainFault>) -> Result<Self, ChainFault> {
+        match answer {
+            Ok(data) => Ok(Self::Returned(data)),
+            Err(ChainFault::Reverted { data }) => Ok(Self::Reverted(data)),
+            // A call that ran and failed without a revert. Any other rejection is the node's own problem.
+            Err(ChainFault::Rejected { message, .. }) if is_call_failure(&message) => {
+                Ok(Self::Reverted(Bytes::new()))
+            }
+            Err(fault) => Err(fault),
         }
-        Err(fault) => Err(fault),
+    }
+
+    /// The data of a call that succeeded.
+    fn returned_data(self) -> Option<Bytes> {
+        match self {
+            Self::Returned(data) => Some(data),
+            Self::Reverted(_data) => None,
+        }
+    }
+
+    /// The revert data of a call that failed.
+    fn revert_data(self) -> Option<Bytes> {
+        match self {
+            Self::Returned(_data) => None,
+            Self::Reverted(data) => Some(data),
+        }
     }
 }
 
@@ -178,7 +208,7 @@ fn is_call_failure(message: &str) -> bool {
     words.iter().any(|word| message.contains(word))
 }
 
-fn call(from: Address, call: ContractCall, gas: u64) -> Question {
+fn call_question(from: Address, call: ContractCall, gas: u64) -> Question {
     Question::Call { from, to: call.to, data: call.data, gas }
 }
 
@@ -239,19 +269,19 @@ impl Calls {
     fn batched(&self, network: &NetworkContext, gas: u64) -> Question {
         let mut all = self.in_order();
         all.push(self.payee_balance.clone());
-        let each = all.into_iter().map(|one| IMulticall3::Call3 {
-            target: one.to,
+        let calls = all.into_iter().map(|call| IMulticall3::Call3 {
+            target: call.to,
             allowFailure: true,
-            callData: one.data,
+            callData: call.data,
         });
-        let data = IMulticall3::aggregate3Call { calls: each.collect() }.abi_encode();
-        let all = ContractCall { to: network.contracts.multicall3, data: data.into() };
-        call(Address::ZERO, all, gas)
+        let data = IMulticall3::aggregate3Call { calls: calls.collect() }.abi_encode();
+        let batch = ContractCall { to: network.contracts.multicall3, data: data.into() };
+        call_question(Address::ZERO, batch, gas)
     }
 
     fn one_by_one(&self, network: &NetworkContext, gas: u64) -> Vec<Question> {
         let from = network.signers.first().copied().unwrap_or_default();
-        self.in_order().into_iter().map(|one| call(from, one, gas)).collect()
+        self.in_order().into_iter().map(|call| call_question(from, call, gas)).collect()
     }
 
     /// Reads the payee's balance before and after a transfer that only our signers may make. Uses one simulation. If no
@@ -261,61 +291,66 @@ impl Calls {
         network: &NetworkContext,
         answer: &mut Answer,
     ) -> Result<(), ChainFault> {
-        let run = |one: &ContractCall| Call {
-            to: one.to,
+        let with_gas = |call: &ContractCall| Call {
+            to: call.to,
             value: U256::ZERO,
-            data: one.data.clone(),
+            data: call.data.clone(),
             gas_limit: TRUSTED_CALL_GAS,
         };
-        let calls = [&self.payee_balance, &self.transfer, &self.payee_balance].map(run);
+        let calls = [&self.payee_balance, &self.transfer, &self.payee_balance].map(with_gas);
         let from = network.signers.first().copied().unwrap_or_default();
         let result = network.simulator.run(&*network.chain, from, &calls).await?;
         if result.method == SimulationMethod::SingleCalls {
             return Ok(());
         }
-        let mut balances = result.ends.into_iter().flatten().map(|end| number(&end.data));
+        let mut balances = result.calls.into_iter().flatten().map(|call| number(&call.data));
         answer.payee_before = balances.next().flatten();
         answer.payee_after = balances.nth(1).flatten();
         Ok(())
     }
 
-    fn decode_batch(&self, answer: Bytes) -> Result<Answer, ChainFault> {
+    fn decode_batch(&self, data: Bytes) -> Result<Answer, ChainFault> {
         let expected = self.count().saturating_add(1);
         let unusable = || ChainFault::Rejected {
             code: 0,
             message: "Multicall3 returned an unexpected number of results".to_owned(),
         };
-        let answers = IMulticall3::aggregate3Call::abi_decode_returns_validate(&answer)
-            .map_err(|_odd| unusable())?;
-        if answers.len() != expected {
+        let results = IMulticall3::aggregate3Call::abi_decode_returns_validate(&data)
+            .map_err(|_invalid| unusable())?;
+        if results.len() != expected {
             return Err(unusable());
         }
-        let mut each: Vec<Result<Bytes, Bytes>> = answers
-            .into_iter()
-            .map(|one| if one.success { Ok(one.returnData) } else { Err(one.returnData) })
-            .collect();
-        let after = each.pop().and_then(Result::ok);
-        let mut decoded = self.decode(each);
-        decoded.payee_after = after.as_ref().and_then(number);
-        Ok(decoded)
+        let outcome = |result: IMulticall3::CallResult| {
+            if result.success {
+                CallOutcome::Returned(result.returnData)
+            } else {
+                CallOutcome::Reverted(result.returnData)
+            }
+        };
+        let mut outcomes: Vec<CallOutcome> = results.into_iter().map(outcome).collect();
+        let payee_after = outcomes.pop().and_then(CallOutcome::returned_data);
+        let mut answer = self.decode(outcomes);
+        answer.payee_after = payee_after.as_ref().and_then(number);
+        Ok(answer)
     }
 
-    fn decode(&self, each: Vec<Result<Bytes, Bytes>>) -> Answer {
-        let mut each = each.into_iter();
-        let mut next = || each.next().unwrap_or(Err(Bytes::new()));
-        let separator = next().ok().as_ref().and_then(word);
-        let payer_balance = next().ok().as_ref().and_then(number);
-        let payee_before = next().ok().as_ref().and_then(number);
-        let facts = self.facts.iter().map(|_fact| next().ok()).collect();
+    /// Reads the outcomes of [`Calls::in_order`]. A missing one counts as a revert without data.
+    fn decode(&self, outcomes: Vec<CallOutcome>) -> Answer {
+        let mut outcomes = outcomes.into_iter();
+        let mut next = || outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new()));
+        let separator = next().returned_data().as_ref().and_then(word);
+        let payer_balance = next().returned_data().as_ref().and_then(number);
+        let payee_before = next().returned_data().as_ref().and_then(number);
+        let facts = self.facts.iter().map(|_fact| next().returned_data()).collect();
         if self.deployment.is_some() {
-            // It may be deployed already, so a failure means nothing.
+            // The wallet may be deployed already, so a failure means nothing.
             let _done = next();
         }
         let signature_confirmed = self.signature_check.as_ref().map(|_call| {
-            let answer = next().unwrap_or_default();
-            answer.len() == 32 && answer.starts_with(&EIP1271_MAGIC)
+            let returned = next().returned_data().unwrap_or_default();
+            returned.len() == 32 && returned.starts_with(&EIP1271_MAGIC)
         });
-        let failure = next().err();
+        let failure = next().revert_data();
         Answer {
             has_code: false,
             exhausted: false,

@@ -58,7 +58,7 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     let Ok(SettleOutcome::Settled { right: Some(right), repeated: false, .. }) = end else {
         panic!("{end:?}")
     };
-    stage.ledger.mark_answered(pay.key, right.by, bursar_core::time::Utc(1)).await.unwrap();
+    stage.ledger.mark_answered(pay.key, right.origin, bursar_core::time::Utc(1)).await.unwrap();
     drop(right);
     assert_eq!(reason(&stage.settle_by(&pay, by(2)).await), Some(Reason::Duplicate));
     assert_eq!(

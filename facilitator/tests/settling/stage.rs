@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::follower::Follower;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
-use bursar_chain::tx_driver::SignEnd;
+use bursar_chain::tx_driver::SignOutcome;
 use bursar_core::json::Value;
 use bursar_facilitator::book::gas::GasUsage;
 use bursar_facilitator::book::ledger::Ledger;
@@ -59,9 +59,9 @@ fn sign(key: &SigningKey, digest: B256) -> Signature65 {
 struct Keys;
 
 impl Signer for Keys {
-    fn sign(&self, outbox: OutboxKey, digest: B256) -> BoxFuture<'_, SignEnd> {
+    fn sign(&self, outbox: OutboxKey, digest: B256) -> BoxFuture<'_, SignOutcome> {
         let key = (1..9).map(key).find(|key| address(key) == outbox.signer).unwrap();
-        Box::pin(async move { SignEnd::Signed(sign(&key, digest)) })
+        Box::pin(async move { SignOutcome::Signed(sign(&key, digest)) })
     }
 }
 
@@ -170,7 +170,7 @@ impl Stage {
             let key = OutboxKey { chain: CHAIN, signer: *signer };
             let outbox = ServiceOutbox::open(key, means, outboxes.clone(), stopping.clone()).await;
             let outbox = outbox.unwrap();
-            outbox.go_on();
+            outbox.ensure_running();
             signer_slots.insert(*signer, SignerSlot { outbox });
         }
         let network_context = Arc::new(NetworkContext::new(

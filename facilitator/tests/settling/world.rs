@@ -413,7 +413,7 @@ impl Token {
                     }
                     Err(data) => (false, data),
                 };
-                answers.push(IMulticall3::Answer { success, returnData: returned });
+                answers.push(IMulticall3::CallResult { success, returnData: returned });
             }
             return Ok((logs, IMulticall3::aggregate3Call::abi_encode_returns(&answers).into()));
         }
@@ -693,7 +693,7 @@ impl Chain for World {
                     });
                 }
             }
-            found.retain(|log| wanted.fits(log));
+            found.retain(|log| wanted.matches(log));
             Ok(found)
         })
     }
@@ -731,11 +731,11 @@ impl Chain for World {
         })
     }
 
-    fn was_silent_since(&self, _mono_ms: u64) -> bool {
+    fn has_failed_since(&self, _mono_ms: u64) -> bool {
         self.state().other_node_silent
     }
 
-    fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
+    fn is_known(&self, hash: B256) -> ChainReply<'_, bool> {
         self.reply(move |state| {
             Ok(state.pool.contains_key(&hash) || state.mined.contains_key(&hash))
         })

@@ -110,7 +110,7 @@ async fn an_owed_stream_stays_owed_while_long_bodies_are_refused() {
     let body = Bytes::from(body.to_string());
     assert!(body.len() > SHORT_BYTES);
     let (header, record) = owed_stream(&api, &body);
-    api.seller.parts().ledger.put(&record, None).await.unwrap();
+    api.seller.deps().ledger.put(&record, None).await.unwrap();
     let send = async || {
         let mut headers = HeaderMap::new();
         headers.insert("x-payment", header.parse().unwrap());

@@ -82,7 +82,7 @@ impl Ledger {
                 count,
                 "payments were received but not answered: nothing was charged for them"
             );
-            let deletions = taken.iter().map(|record| Change::Forget(record.id)).collect();
+            let deletions = taken.iter().map(|record| Change::Delete(record.id)).collect();
             store.commit(deletions).await?;
         }
         let (commits, queue) = mpsc::channel(QUEUE_MAX);
@@ -144,7 +144,7 @@ impl Ledger {
     /// # Errors
     /// The store failed.
     pub async fn delete(&self, id: PaymentId) -> Result<(), StoreError> {
-        self.commit(vec![Change::Forget(id)]).await
+        self.commit(vec![Change::Delete(id)]).await
     }
 
     /// Returns the ids of payments whose settlement is pending.
@@ -162,9 +162,9 @@ impl Ledger {
         lock(&self.holders).len()
     }
 
-    /// Deletes up to `most` payments that are over and returns their number.
+    /// Deletes up to `most` payments that are no longer needed, and returns their number.
     ///
-    /// [`Record::is_over`] decides. Times are in milliseconds.
+    /// [`Record::is_deletable`] decides. Times are in milliseconds.
     ///
     /// # Errors
     /// The store failed.
@@ -174,11 +174,11 @@ impl Ledger {
         retention_ms: i64,
         most: usize,
     ) -> Result<usize, StoreError> {
-        let over = self.store.over(now_ms, retention_ms, most).await?;
-        if !over.is_empty() {
-            self.commit(over.iter().copied().map(Change::Forget).collect()).await?;
+        let ids = self.store.deletable(now_ms, retention_ms, most).await?;
+        if !ids.is_empty() {
+            self.commit(ids.iter().copied().map(Change::Delete).collect()).await?;
         }
-        Ok(over.len())
+        Ok(ids.len())
     }
 
     async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {

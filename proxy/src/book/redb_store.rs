@@ -70,7 +70,12 @@ impl Store for RedbStore {
         })
     }
 
-    fn over(&self, now_ms: i64, retention_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
+    fn deletable(
+        &self,
+        now_ms: i64,
+        retention_ms: i64,
+        most: usize,
+    ) -> StoreReply<'_, Vec<PaymentId>> {
         self.file.read(move |read| {
             let payments = read.open_table(PAYMENTS)?;
             let taken = read.open_table(TAKEN)?;
@@ -84,7 +89,7 @@ impl Store for RedbStore {
                 let id = key.value().get(8..).unwrap_or_default();
                 let record = read_record(&payments, id)?;
                 all.extend(
-                    record.filter(|one| one.is_over(now_ms, retention_ms)).map(|one| one.id),
+                    record.filter(|one| one.is_deletable(now_ms, retention_ms)).map(|one| one.id),
                 );
                 if all.len() >= most {
                     break;
@@ -118,7 +123,7 @@ fn apply_changes(write: &WriteTransaction, changes: &[Change]) -> Result<(), Sto
                     answers.remove(id)?;
                 }
             }
-            Change::Forget(id) => {
+            Change::Delete(id) => {
                 let row = &id.0[..];
                 if let Some(record) = read_record(&payments, row)? {
                     taken.remove(&time_key(record.taken_at, id)[..])?;

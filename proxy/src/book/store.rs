@@ -10,7 +10,7 @@ pub enum Change {
     /// Inserts or replaces a record, with its answer if that is new.
     Put(Box<Record>, Option<StoredAnswer>),
     /// Deletes a payment and its answer.
-    Forget(PaymentId),
+    Delete(PaymentId),
 }
 
 pub use bursar_rows::StoreError;
@@ -32,8 +32,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Returns records that need work after a restart: taken but not answered, or with a pending settlement.
     fn open(&self) -> StoreReply<'_, Vec<Record>>;
 
-    /// Returns up to `most` payments that are over, oldest first.
+    /// Returns up to `most` payments that are no longer needed, oldest first.
     ///
-    /// [`Record::is_over`] decides. Times are in milliseconds.
-    fn over(&self, now_ms: i64, retention_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>>;
+    /// [`Record::is_deletable`] decides. Times are in milliseconds.
+    fn deletable(
+        &self,
+        now_ms: i64,
+        retention_ms: i64,
+        most: usize,
+    ) -> StoreReply<'_, Vec<PaymentId>>;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bursar_serve::settings::{Given, Key, Wrong, put, set_from_table};
+use bursar_serve::settings::{InvalidKey, Key, RawSetting, put, set_from_table};
 use toml::{Table, Value};
 
 use crate::price::{Rate, Rates, SCALE};
@@ -41,7 +41,7 @@ pub(super) struct Draft {
 }
 
 /// Reads a price in dollars per thousand tokens.
-pub(super) fn rate(given: Given<'_>) -> Result<Rate, String> {
+pub(super) fn rate(given: RawSetting<'_>) -> Result<Rate, String> {
     let units = given.decimal(SCALE)?;
     let rate = u128::try_from(units).ok().filter(|units| *units <= 1_000_000 * 10u128.pow(18));
     rate.map(Rate).ok_or_else(|| "it is more than a million dollars".to_owned())
@@ -69,7 +69,7 @@ pub(super) const MODEL: &[Key<Draft>] = &[
         default: "the service's",
         meaning: "The bound on an answer if a request sets none.",
         set: |draft, given| {
-            put(&mut draft.model.completion_tokens, given.whole(1..=10_000_000).map(Some))
+            put(&mut draft.model.completion_tokens, given.whole_number(1..=10_000_000).map(Some))
         },
     },
     Key {
@@ -78,7 +78,10 @@ pub(super) const MODEL: &[Key<Draft>] = &[
         default: "the service's",
         meaning: "The highest bound that a request may set.",
         set: |draft, given| {
-            put(&mut draft.model.max_completion_tokens, given.whole(1..=10_000_000).map(Some))
+            put(
+                &mut draft.model.max_completion_tokens,
+                given.whole_number(1..=10_000_000).map(Some),
+            )
         },
     },
     Key {
@@ -98,17 +101,17 @@ pub(super) const MODEL: &[Key<Draft>] = &[
         default: "none",
         meaning: "The number of tokens that each image counts as; without it, images are refused.",
         set: |draft, given| {
-            put(&mut draft.model.image_tokens, given.whole(1..=10_000_000).map(Some))
+            put(&mut draft.model.image_tokens, given.whole_number(1..=10_000_000).map(Some))
         },
     },
 ];
 
 /// Reads the table of models.
-pub(super) fn read(models: &Table) -> Result<BTreeMap<String, Model>, Wrong> {
+pub(super) fn read(models: &Table) -> Result<BTreeMap<String, Model>, InvalidKey> {
     let mut all = BTreeMap::new();
     for (name, value) in models {
         let key = format!("models.{name:?}");
-        let wrong = |why: &str| Wrong { key: key.clone(), why: why.to_owned() };
+        let wrong = |why: &str| InvalidKey { key: key.clone(), why: why.to_owned() };
         let Value::Table(keys) = value else {
             return Err(wrong("it must be a table of keys, like [models.\"gpt-4o-mini\"]"));
         };

@@ -2,7 +2,7 @@
 
 use bursar_core::networks::by_text;
 use bursar_serve::logs::LogFormat;
-use bursar_serve::settings::{Given, HEAD, Key, put, rows};
+use bursar_serve::settings::{Key, RawSetting, TABLE_HEAD, put, table_rows};
 use toml::Value;
 
 use super::models::{MODEL, rate};
@@ -12,12 +12,13 @@ use crate::unpaid::{Dollars, SCALE};
 
 /// Returns the settings table of the manual as Markdown.
 pub fn reference() -> String {
-    let models = rows(MODEL, "models.\"<name>\".", "").replace("| `` |", "| in the file alone |");
-    format!("{HEAD}{}{models}", rows(SERVICE, "", ""))
+    let models =
+        table_rows(MODEL, "models.\"<name>\".", "").replace("| `` |", "| in the file alone |");
+    format!("{TABLE_HEAD}{}{models}", table_rows(SERVICE, "", ""))
 }
 
 /// Reads a limit on unpaid sales. Zero is refused: no answer could be sold.
-fn bound(given: Given<'_>) -> Result<Dollars, String> {
+fn bound(given: RawSetting<'_>) -> Result<Dollars, String> {
     let amount = given.decimal(SCALE)?;
     let some = Some(amount).filter(|amount| !amount.is_zero());
     some.ok_or_else(|| {
@@ -26,9 +27,9 @@ fn bound(given: Given<'_>) -> Result<Dollars, String> {
 }
 
 /// Reads `off` or nodes. A node is a URL, or `eip155:8453=https://…` if there are several networks.
-fn rpc(given: Given<'_>) -> Result<Rpc, String> {
+fn rpc(given: RawSetting<'_>) -> Result<Rpc, String> {
     let texts = match given {
-        Given::Value(Value::String(_)) => vec![given.text()?],
+        RawSetting::Value(Value::String(_)) => vec![given.text()?],
         other => other.list()?,
     };
     match texts.as_slice() {
@@ -47,7 +48,7 @@ fn rpc(given: Given<'_>) -> Result<Rpc, String> {
     texts.into_iter().map(node).collect::<Result<_, String>>().map(Rpc::Nodes)
 }
 
-fn owned(given: Given<'_>) -> Result<String, String> {
+fn owned(given: RawSetting<'_>) -> Result<String, String> {
     given.text().map(str::to_owned)
 }
 
@@ -152,7 +153,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         meaning: "The networks of the payments: one or several.",
         set: |config, given| {
             let names = match given {
-                Given::Value(Value::String(_)) => vec![given.text()?],
+                RawSetting::Value(Value::String(_)) => vec![given.text()?],
                 other => other.list()?,
             };
             let known = |name: &str| {
@@ -184,7 +185,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "ASSET_DECIMALS",
         default: "the dollar token's",
         meaning: "Decimals of another asset.",
-        set: |config, given| put(&mut config.asset_decimals, given.whole(0..=36).map(Some)),
+        set: |config, given| put(&mut config.asset_decimals, given.whole_number(0..=36).map(Some)),
     },
     Key {
         name: "asset_name",
@@ -234,21 +235,23 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "PROXY_COMPLETION_TOKENS",
         default: "1024",
         meaning: "The bound on an answer if a request sets none. It is priced, and sent upstream.",
-        set: |config, given| put(&mut config.completion_tokens, given.whole(1..=10_000_000)),
+        set: |config, given| put(&mut config.completion_tokens, given.whole_number(1..=10_000_000)),
     },
     Key {
         name: "max_completion_tokens",
         variable: "PROXY_MAX_COMPLETION_TOKENS",
         default: "32768",
         meaning: "The highest bound that a request may set.",
-        set: |config, given| put(&mut config.max_completion_tokens, given.whole(1..=10_000_000)),
+        set: |config, given| {
+            put(&mut config.max_completion_tokens, given.whole_number(1..=10_000_000))
+        },
     },
     Key {
         name: "max_prompt_tokens",
         variable: "PROXY_MAX_PROMPT_TOKENS",
         default: "131072",
         meaning: "The longest prompt that is sold.",
-        set: |config, given| put(&mut config.max_prompt_tokens, given.whole(1..=10_000_000)),
+        set: |config, given| put(&mut config.max_prompt_tokens, given.whole_number(1..=10_000_000)),
     },
     Key {
         name: "bound_field",
@@ -281,7 +284,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "PROXY_BODY_BYTES",
         default: "1048576",
         meaning: "The longest body of a request.",
-        set: |config, given| put(&mut config.body_bytes, given.whole(1_024..=16_777_216)),
+        set: |config, given| put(&mut config.body_bytes, given.whole_number(1_024..=16_777_216)),
     },
     Key {
         name: "upstream_ms",
@@ -289,28 +292,28 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         default: "300000",
         meaning: "How long the upstream may take to answer, or to send the first chunk of a \
              stream.",
-        set: |config, given| put(&mut config.upstream_ms, given.whole(100..=3_600_000)),
+        set: |config, given| put(&mut config.upstream_ms, given.whole_number(100..=3_600_000)),
     },
     Key {
         name: "upstream_idle_ms",
         variable: "PROXY_UPSTREAM_IDLE_MS",
         default: "60000",
         meaning: "How long the upstream may pause within an answer.",
-        set: |config, given| put(&mut config.upstream_idle_ms, given.whole(100..=3_600_000)),
+        set: |config, given| put(&mut config.upstream_idle_ms, given.whole_number(100..=3_600_000)),
     },
     Key {
         name: "max_timeout_seconds",
         variable: "PROXY_MAX_TIMEOUT_SECONDS",
         default: "600",
         meaning: "How long payments must be valid: longer than an answer takes. Wallets may refuse more than 3600.",
-        set: |config, given| put(&mut config.max_timeout_seconds, given.whole(60..=86_400)),
+        set: |config, given| put(&mut config.max_timeout_seconds, given.whole_number(60..=86_400)),
     },
     Key {
         name: "in_flight",
         variable: "PROXY_IN_FLIGHT",
         default: "1024",
         meaning: "How many paid requests are served at a time.",
-        set: |config, given| put(&mut config.in_flight, given.whole(1..=65_536)),
+        set: |config, given| put(&mut config.in_flight, given.whole_number(1..=65_536)),
     },
     Key {
         name: "max_unpaid_usd_per_payer",
@@ -333,7 +336,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         default: "300",
         meaning: "Requests per minute from one client address; 0 sets no limit. Programs on this machine \
              have no limit.",
-        set: |config, given| put(&mut config.rate_per_minute, given.whole(0..=1_000_000)),
+        set: |config, given| put(&mut config.rate_per_minute, given.whole_number(0..=1_000_000)),
     },
     Key {
         name: "trusted_proxies",
@@ -354,7 +357,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "PROXY_DRAIN_MS",
         default: "30000",
         meaning: "How long a stopping proxy waits for answers in progress, at most 600000.",
-        set: |config, given| put(&mut config.drain_ms, given.whole(0..=600_000)),
+        set: |config, given| put(&mut config.drain_ms, given.whole_number(0..=600_000)),
     },
     Key {
         name: "log_format",

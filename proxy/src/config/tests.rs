@@ -460,7 +460,7 @@ fn settings_table_states_the_real_defaults() {
     let plain = format!("{:?}", Config::default());
     let mut config = Config::default();
     for key in table::SERVICE.iter().filter(|key| !words(key)) {
-        (key.set)(&mut config, bursar_serve::settings::Given::Text(key.default)).unwrap();
+        (key.set)(&mut config, bursar_serve::settings::RawSetting::Text(key.default)).unwrap();
         assert_eq!(format!("{config:?}"), plain, "{}", key.name);
     }
 }

@@ -75,10 +75,10 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let localhost = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         Self {
-            listen: here(4021),
-            metrics_listen: Some(here(4022)),
+            listen: localhost(4021),
+            metrics_listen: Some(localhost(4022)),
             public_url: None,
             store: PathBuf::from("proxy.redb"),
             upstream_url: SecretUrl(DEFAULT_UPSTREAM.to_owned()),

@@ -87,7 +87,7 @@ fn owed_record(body: &Bytes, model: Option<&str>, bound: Option<u64>) -> Record 
         taken_at: 0,
         expires_at: 0,
         stage: crate::book::Stage::Owed,
-        settlement: crate::book::Settlement::Asked,
+        settlement: crate::book::Settlement::Requested,
         facilitator_request: "{}".to_owned(),
         model: model.map(str::to_owned),
         amount: "7".to_owned(),

@@ -63,7 +63,7 @@ impl Seller {
         answer: Option<StoredAnswer>,
         unpaid: Option<UnpaidGuard>,
     ) -> Step<Option<UnpaidGuard>> {
-        let before = std::mem::replace(&mut record.settlement, Settlement::Asked);
+        let before = std::mem::replace(&mut record.settlement, Settlement::Requested);
         self.stored(self.0.ledger.put(record, answer).await)?;
         self.0.failpoints.pass("asking");
         let outcome = self.request_settlement(record, before).await;
@@ -72,11 +72,14 @@ impl Seller {
             (Settlement::Settled { .. }, _paid) => return Ok(None),
             (Settlement::Pending { .. }, Some(unpaid)) => return Ok(Some(unpaid)),
             (Settlement::Pending { .. }, None) => {
-                record.settlement = Settlement::Asked;
+                record.settlement = Settlement::Requested;
                 self.stored(self.0.ledger.put(record, None).await)?;
                 return end(PaymentRefusal::of(Code::UnpaidLimit, record));
             }
-            (Settlement::Open | Settlement::Asked | Settlement::Failed { .. }, _undelivered) => {}
+            (
+                Settlement::Open | Settlement::Requested | Settlement::Failed { .. },
+                _undelivered,
+            ) => {}
         }
         let facilitator = self.0.facilitator.label();
         let code = match (&record.settlement, outcome) {
@@ -120,7 +123,7 @@ impl Seller {
         if matches!(record.settlement, Settlement::Pending { .. })
             && !self.pending_counts(record).await
         {
-            record.settlement = Settlement::Asked;
+            record.settlement = Settlement::Requested;
         }
         outcome
     }
@@ -130,7 +133,7 @@ impl Seller {
     async fn request_again(&self, record: &mut Record) {
         let outcome = self.settle_once(record).await;
         let before = match &outcome {
-            SettleOutcome::Pending { .. } => Settlement::Asked,
+            SettleOutcome::Pending { .. } => Settlement::Requested,
             _other => record.settlement.clone(),
         };
         record.settlement = before.after(&outcome);
@@ -160,10 +163,10 @@ impl Seller {
         };
         let mut outcome = self.0.facilitator.settle(&record.facilitator_request, context).await;
         if let SettleOutcome::Pending { hash, .. } = &mut outcome
-            && let Some(named) = *hash
+            && let Some(reported_hash) = *hash
             // A delivered answer cannot be taken back.
             && !record.stage.is_delivered()
-            && !self.0.nodes.knows_transaction(context.network.chain, named).await
+            && !self.0.nodes.knows_transaction(context.network.chain, reported_hash).await
         {
             *hash = None;
         }
@@ -190,7 +193,7 @@ impl Seller {
             } else {
                 // The customer may still request the answer. If this counted as a refusal, a settlement that did
                 // happen would count as another seller's.
-                Settlement::Asked
+                Settlement::Requested
             };
         }
         if record.settlement == before {
@@ -219,7 +222,7 @@ impl Seller {
                 }
                 self.0.penalties.add(record.payer, self.0.clock.mono_ms());
             }
-            Settlement::Open | Settlement::Asked => {}
+            Settlement::Open | Settlement::Requested => {}
         }
         self.0.unpaid.end(record.id);
     }

@@ -23,15 +23,15 @@ pub async fn run(
     key: &OutboxKey,
     gas: &Gas,
     action: &Action,
-    again: bool,
+    rebroadcast: bool,
 ) -> Option<Input> {
     let done = match action {
         Action::Quote => quote(chain, key.signer, gas).await.map(Input::Quoted),
         Action::Send { id, raw } => {
-            let answer = send(chain, raw, again).await;
+            let answer = send(chain, raw, rebroadcast).await;
             Ok(Input::Answered { id: *id, answer })
         }
-        // The host signs, and lookups are batched in [`look`].
+        // The host signs, and lookups are batched in [`look_up`].
         Action::Lookup { .. } | Action::Sign { .. } => return None,
     };
     match done {
@@ -55,14 +55,14 @@ pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quot
         // Arbitrum includes the data fee in gas, so only the node knows the amount. The margin covers its
         // changes.
         FeeModel::Arbitrum => {
-            let needed = chain.estimate_gas(signer, Call::nothing(signer, 0)).await?;
+            let needed = chain.estimate_gas(signer, Call::empty(signer, 0)).await?;
             needed.saturating_add(needed / 4)
         }
         FeeModel::Eip1559 | FeeModel::OpStack | FeeModel::Legacy | FeeModel::Free => PLAIN_GAS,
     };
     if plain_gas > PLAIN_GAS_MAX {
         let message =
-            "the node says that doing nothing costs more gas than anything does".to_owned();
+            "the node reports an impossibly high amount of gas for an empty transfer".to_owned();
         return Err(ChainFault::Rejected { code: 0, message });
     }
     let pending = chain.transaction_count(signer, BlockTag::Pending).await?;
@@ -70,30 +70,31 @@ pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quot
     Ok(Quote { fee, plain_gas, pending, mined })
 }
 
-/// Broadcasts a transaction and classifies the answer. `again` sends it to every node, because the node that
-/// accepted it first may not have propagated it.
-pub async fn send(chain: &dyn Chain, raw: &Raw, again: bool) -> SendAnswer {
+/// Broadcasts a transaction and classifies the answer.
+///
+/// `rebroadcast` sends it to every node, because the node that accepted it first may not have propagated it.
+pub async fn send(chain: &dyn Chain, raw: &Raw, rebroadcast: bool) -> SendAnswer {
     let bytes = raw.bytes.clone();
-    let sent = if again { chain.send_raw_everywhere(bytes) } else { chain.send_raw(bytes) };
+    let sent = if rebroadcast { chain.send_raw_everywhere(bytes) } else { chain.send_raw(bytes) };
     match sent.await {
         Ok(_hash) => SendAnswer::Accepted,
-        Err(ChainFault::Rejected { message, .. }) => judged(&message),
-        Err(_no_judgement) => SendAnswer::Unclear,
+        Err(ChainFault::Rejected { message, .. }) => classify(&message),
+        Err(_no_verdict) => SendAnswer::Unclear,
     }
 }
 
 /// Classifies the mempool errors of geth, Erigon, Nethermind, Besu, Nitro and anvil by their text: their error
 /// codes do not distinguish them.
-fn judged(message: &str) -> SendAnswer {
+fn classify(message: &str) -> SendAnswer {
     let message = message.to_ascii_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if says(&["already known", "already imported", "alreadyknown"])
+    let has_any = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if has_any(&["already known", "already imported", "alreadyknown"])
         || message.starts_with("known transaction")
     {
         SendAnswer::AlreadyKnown
-    } else if says(&["nonce too low", "oldnonce", "nonce is too low", "invalid nonce"]) {
+    } else if has_any(&["nonce too low", "oldnonce", "nonce is too low", "invalid nonce"]) {
         SendAnswer::NonceTooLow
-    } else if says(&[
+    } else if has_any(&[
         "underpriced",
         "fee too low",
         "feetoolow",
@@ -103,7 +104,7 @@ fn judged(message: &str) -> SendAnswer {
         "replacementnotallowed",
     ]) {
         SendAnswer::Underpriced
-    } else if says(&[
+    } else if has_any(&[
         "insufficient funds",
         "insufficientfunds",
         "insufficient balance",
@@ -115,22 +116,22 @@ fn judged(message: &str) -> SendAnswer {
     }
 }
 
-/// A lookup: a submission and the hashes of its signed attempts.
-pub type Wanted = (SubmissionId, Vec<B256>);
+/// A submission to look up, and the hashes of its signed attempts.
+pub type LookupRequest = (SubmissionId, Vec<B256>);
 
 /// Queries many submissions of one signer with as few requests as possible. Reads the head first, so a block
 /// that arrives meanwhile cannot make a receipt look deeper than it is.
 ///
 /// # Errors
 /// No node answered; a later block triggers the lookup again.
-pub async fn look(
+pub async fn look_up(
     chain: &dyn Chain,
     signer: Address,
     rules: &Rules,
-    wanted: &[Wanted],
+    lookups: &[LookupRequest],
 ) -> Result<Vec<Input>, ChainFault> {
     let head = chain.block_number().await?;
-    let hashes: Vec<B256> = wanted.iter().flat_map(|(_id, hashes)| hashes).copied().collect();
+    let hashes: Vec<B256> = lookups.iter().flat_map(|(_id, hashes)| hashes).copied().collect();
     let receipts = chain.receipts(&hashes).await?;
     let found = |hash: &B256| {
         let found = receipts.iter().flatten().find(|receipt| receipt.tx_hash == *hash)?;
@@ -152,17 +153,17 @@ pub async fn look(
         },
         None => 0,
     };
-    let mut seen = Vec::with_capacity(wanted.len());
-    for (id, hashes) in wanted {
+    let mut results = Vec::with_capacity(lookups.len());
+    for (id, hashes) in lookups {
         // Search from the newest attempt, which is the most likely one.
         let found = hashes.iter().rev().find_map(found);
         let known = match hashes.last() {
-            Some(newest) if found.is_none() => chain.has_heard_of(*newest).await?,
+            Some(newest) if found.is_none() => chain.is_known(*newest).await?,
             _mined => true,
         };
-        seen.push(Input::LookedUp { id: *id, asked: hashes.len(), found, known, head, settled });
+        results.push(Input::LookedUp { id: *id, asked: hashes.len(), found, known, head, settled });
     }
-    Ok(seen)
+    Ok(results)
 }
 
 #[cfg(test)]
@@ -185,7 +186,7 @@ mod tests {
             ("InsufficientFunds, Account balance: 0", SendAnswer::Unfunded),
             ("", SendAnswer::Refused),
         ] {
-            assert_eq!(judged(message), answer, "{message}");
+            assert_eq!(classify(message), answer, "{message}");
         }
     }
 }

@@ -21,7 +21,7 @@ alloy_sol_types::sol! {
 /// # Errors
 /// No node answered, or the oracle's answer is invalid. An OP stack network without the oracle, such as a local
 /// chain, charges nothing.
-pub async fn most(chain: &dyn Chain, gas: &Gas, bytes: usize) -> Result<U256, ChainFault> {
+pub async fn upper_bound(chain: &dyn Chain, gas: &Gas, bytes: usize) -> Result<U256, ChainFault> {
     match gas.model {
         FeeModel::OpStack => {}
         FeeModel::Eip1559 | FeeModel::Arbitrum | FeeModel::Legacy | FeeModel::Free => {
@@ -36,7 +36,7 @@ pub async fn most(chain: &dyn Chain, gas: &Gas, bytes: usize) -> Result<U256, Ch
     }
     let unusable = || ChainFault::Rejected {
         code: 0,
-        message: "the gas price oracle gave no valid price".to_owned(),
+        message: "the gas price oracle returned no valid price".to_owned(),
     };
     let fee = IGasPriceOracle::getL1FeeUpperBoundCall::abi_decode_returns_validate(&answer)
         .map_err(|_odd| unusable())?;

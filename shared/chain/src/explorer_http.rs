@@ -6,8 +6,8 @@ use bursar_core::money::Atoms;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::ports::{BoxFuture, EndpointLabel, Explorer, ExplorerFault, TokenHeld};
-use bursar_outbound::{Client, Plain, Target, TargetFault};
+use crate::ports::{BoxFuture, EndpointLabel, Explorer, ExplorerFault, TokenBalance};
+use bursar_outbound::{Client, PlainHttpHosts, Target, TargetFault};
 
 /// Most tokens read from one answer: anyone can send worthless tokens to a known address.
 pub const TOKENS_MAX: usize = 500;
@@ -80,16 +80,16 @@ impl ExplorerHttp {
     /// # Errors
     /// The URL is not acceptable, or the HTTPS client cannot be created.
     pub fn new(base: &str, limits: ExplorerLimits) -> Result<Self, ExplorerConfigError> {
-        let base = Target::parse(base, Plain::Here)?;
+        let base = Target::parse(base, PlainHttpHosts::ThisMachine)?;
         let client = Client::new(limits.timeout_ms).map_err(ExplorerConfigError::Client)?;
         Ok(Self { base, client, limits })
     }
 
-    async fn ask(&self, owner: Address) -> Result<Vec<TokenHeld>, ExplorerFault> {
+    async fn fetch(&self, owner: Address) -> Result<Vec<TokenBalance>, ExplorerFault> {
         let endpoint = self.base.label();
         let address = owner.to_checksum(None);
-        let place = self.base.below(&["addresses", &address, "token-balances"]);
-        let reply = self.client.get(&place, self.limits.reply_bytes_max).await;
+        let url = self.base.below(&["addresses", &address, "token-balances"]);
+        let reply = self.client.get(&url, self.limits.reply_bytes_max).await;
         let reply = reply
             .map_err(|reason| ExplorerFault::Unreachable { endpoint: endpoint.clone(), reason })?;
         match reply.status.as_u16() {
@@ -103,8 +103,8 @@ impl ExplorerHttp {
 }
 
 impl Explorer for ExplorerHttp {
-    fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenHeld>, ExplorerFault>> {
-        Box::pin(self.ask(owner))
+    fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>> {
+        Box::pin(self.fetch(owner))
     }
 }
 
@@ -127,23 +127,23 @@ struct Token {
     kind: Option<String>,
 }
 
-fn read(body: &[u8]) -> Result<Vec<TokenHeld>, &'static str> {
+fn read(body: &[u8]) -> Result<Vec<TokenBalance>, &'static str> {
     let entries: Vec<Entry> =
         serde_json::from_slice(body).map_err(|_quotes_it| "it is not a list of tokens")?;
     let coins = entries.into_iter().filter(|entry| entry.token.kind.as_deref() == Some("ERC-20"));
-    coins.take(TOKENS_MAX).map(held).collect()
+    coins.take(TOKENS_MAX).map(token_balance).collect()
 }
 
 /// Reads one token. The explorer itself provides address and amount, so the whole answer is invalid without
 /// them. The token contract provides the rest.
-fn held(entry: Entry) -> Result<TokenHeld, &'static str> {
+fn token_balance(entry: Entry) -> Result<TokenBalance, &'static str> {
     let token = entry.token;
     let address = token.address_hash.or(token.address).unwrap_or_default();
     let address = address.parse::<Address>().map_err(|_quotes_it| "a token has no address")?;
     let amount = Atoms::parse(&entry.value.unwrap_or_default());
     let Atoms(amount): Atoms = amount.map_err(|_quotes_it| "a token has no amount")?;
     let symbol = token.symbol.unwrap_or_default().chars().take(SYMBOL_CHARS_MAX).collect();
-    Ok(TokenHeld { address, symbol, decimals: decimals(&token.decimals), amount })
+    Ok(TokenBalance { address, symbol, decimals: decimals(&token.decimals), amount })
 }
 
 fn decimals(value: &Value) -> Option<u8> {
@@ -175,13 +175,13 @@ mod tests {
         entry
     }
 
-    fn one(change: impl FnOnce(&mut Value)) -> Result<Vec<TokenHeld>, &'static str> {
+    fn one(change: impl FnOnce(&mut Value)) -> Result<Vec<TokenBalance>, &'static str> {
         read(json!([entry(change)]).to_string().as_bytes())
     }
 
-    fn held() -> TokenHeld {
+    fn held() -> TokenBalance {
         let amount = U256::from(12_500_000);
-        TokenHeld { address: TOKEN, symbol: "TST".to_owned(), decimals: Some(6), amount }
+        TokenBalance { address: TOKEN, symbol: "TST".to_owned(), decimals: Some(6), amount }
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn token_symbol_decimals_and_count_are_bounded() {
-        for (said, read) in [
+        for (reported, read) in [
             (json!("18"), Some(18)),
             (json!(18), Some(18)),
             (json!("77"), Some(77)),
@@ -232,8 +232,8 @@ mod tests {
             (json!("1e3"), None),
             (json!(["6"]), None),
         ] {
-            let tokens = one(|entry| entry["token"]["decimals"] = said.clone()).unwrap();
-            assert_eq!(tokens[0].decimals, read, "{said}");
+            let tokens = one(|entry| entry["token"]["decimals"] = reported.clone()).unwrap();
+            assert_eq!(tokens[0].decimals, read, "{reported}");
         }
         let tokens = one(|entry| entry["token"]["symbol"] = json!("ß".repeat(1 << 20))).unwrap();
         assert_eq!(tokens[0].symbol.chars().count(), SYMBOL_CHARS_MAX);

@@ -11,7 +11,7 @@ use crate::ports::{Chain, Clock};
 pub struct Follower {
     head: watch::Sender<u64>,
     /// Held by the caller that polls for all. When it stops, the next one in the queue takes over.
-    turn: Mutex<()>,
+    poller: Mutex<()>,
 }
 
 /// A subscription to new blocks.
@@ -33,7 +33,8 @@ impl Follower {
     }
 
     /// Polls every `poll_ms` milliseconds for all waiters, or waits for its turn to do so, until it is dropped.
-    /// Every waiter runs this concurrently, and one of them polls. The pace stays the same if a node fails; the
+    ///
+    /// Every waiter runs this concurrently, and one of them polls. A failing node does not change the interval: the
     /// endpoint's breaker limits the load. Calls `chain` again for each poll, because endpoints change.
     pub async fn run(
         &self,
@@ -41,15 +42,15 @@ impl Follower {
         clock: &dyn Clock,
         poll_ms: u64,
     ) {
-        let _looks = self.turn.lock().await;
+        let _poller = self.poller.lock().await;
         loop {
             if let Some(chain) = chain()
                 && let Ok(head) = chain.block_number().await
             {
                 self.head.send_if_modified(|last| {
-                    let other = *last != head;
+                    let changed = *last != head;
                     *last = head;
-                    other
+                    changed
                 });
             }
             clock.sleep_until(clock.mono_ms().saturating_add(poll_ms)).await;

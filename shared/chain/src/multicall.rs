@@ -79,18 +79,18 @@ pub async fn call_many(
     block: BlockTag,
 ) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
     if reads.len() > READS_MAX {
-        return Err(ReadFault::Malformed("more reads than one question takes"));
+        return Err(ReadFault::Malformed("there are more reads than one request takes"));
     }
-    match chain.call(MULTICALL3, question(reads), block).await {
+    match chain.call(MULTICALL3, encode_reads(reads), block).await {
         // There is no contract at this address, or it does not support the call.
         Ok(answer) if answer.is_empty() => one_by_one(chain, reads, block).await,
         Err(ChainFault::Reverted { .. }) => one_by_one(chain, reads, block).await,
-        Ok(answer) => read_answer(&answer, reads.len()),
+        Ok(answer) => decode_results(&answer, reads.len()),
         Err(fault) => Err(fault.into()),
     }
 }
 
-fn question(reads: &[Read]) -> Bytes {
+fn encode_reads(reads: &[Read]) -> Bytes {
     let calls = reads.iter().map(|read| {
         let (target, data) = match read {
             Read::Native(addr) => {
@@ -104,7 +104,7 @@ fn question(reads: &[Read]) -> Bytes {
     IMulticall3::aggregate3Call { calls: calls.collect() }.abi_encode().into()
 }
 
-fn read_answer(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
+fn decode_results(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
     // Two words for the list, and for each read four words around its data.
     let longest = (2 * WORD).saturating_add(count.saturating_mul(4 * WORD + ANSWER_BYTES_MAX));
     if answer.len() > longest {
@@ -119,10 +119,10 @@ fn read_answer(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFaul
     }
     let entries = IMulticall3::aggregate3Call::abi_decode_returns_validate(answer)
         .map_err(|_quotes_it| ReadFault::Malformed("it has an unexpected form"))?;
-    let each = |entry: IMulticall3::Answer| {
+    let result = |entry: IMulticall3::CallResult| {
         if entry.success { Ok(entry.returnData) } else { Err(ReadFault::Refused) }
     };
-    Ok(entries.into_iter().map(each).collect())
+    Ok(entries.into_iter().map(result).collect())
 }
 
 /// Performs the reads without the contract. The answers may come from neighbouring blocks.

@@ -84,43 +84,43 @@ pub trait Chain: Send + Sync + Debug {
 
     /// Returns the events that match the filter, in chain order. Events of removed blocks are dropped.
     fn logs(&self, _wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
-        unasked()
+        unsupported()
     }
 
     /// Returns a node's data about the price of gas, in wei.
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
-        unasked()
+        unsupported()
     }
 
     /// Returns the number of the newest block.
     fn block_number(&self) -> ChainReply<'_, u64> {
-        unasked()
+        unsupported()
     }
 
     /// Returns the number of transactions that an account has sent as of a block: its next nonce.
     fn transaction_count(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, u64> {
-        unasked()
+        unsupported()
     }
 
     /// Returns the gas that a call from this account would use. A revert is [`ChainFault::Reverted`].
     fn estimate_gas(&self, _from: Address, _call: Call) -> ChainReply<'_, u64> {
-        unasked()
+        unsupported()
     }
 
     /// Simulates calls of one account, in sequence, in the next block (`eth_simulateV1`). Many nodes do not
     /// support the method.
-    fn simulate(&self, _from: Address, _calls: Vec<Call>) -> ChainReply<'_, Vec<CallEnd>> {
-        unasked()
+    fn simulate(&self, _from: Address, _calls: Vec<Call>) -> ChainReply<'_, Vec<SimulatedCall>> {
+        unsupported()
     }
 
     /// Returns the result of one call from `from`. If `code` is given, it replaces the code of `from` during
     /// the call. A revert is [`ChainFault::Reverted`] with its data.
     fn call_as(&self, _from: Address, _call: Call, _code: Option<Bytes>) -> ChainReply<'_, Bytes> {
-        unasked()
+        unsupported()
     }
 
-    /// Answers questions about the newest block, in their order, each with its own result. Uses a single
-    /// exchange if the nodes accept batches.
+    /// Answers queries about the newest block, in their order, each with its own result. Uses a single exchange
+    /// if the nodes accept batches.
     fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
         Box::pin(async move {
             let mut answers = Vec::with_capacity(questions.len());
@@ -139,23 +139,23 @@ pub trait Chain: Send + Sync + Debug {
 
     /// Returns whether a request to any node failed without a usable answer since `mono_ms` (monotonic clock).
     /// That node may still receive the request, whatever the other nodes answered.
-    fn was_silent_since(&self, _mono_ms: u64) -> bool {
+    fn has_failed_since(&self, _mono_ms: u64) -> bool {
         false
     }
 
     /// Returns whether a node knows a transaction, mined or pending.
-    fn has_heard_of(&self, _hash: B256) -> ChainReply<'_, bool> {
-        unasked()
+    fn is_known(&self, _hash: B256) -> ChainReply<'_, bool> {
+        unsupported()
     }
 
     /// Returns whether any node knows a transaction, mined or pending. `false` only if every node denies it.
     fn is_known_anywhere(&self, hash: B256) -> ChainReply<'_, bool> {
-        self.has_heard_of(hash)
+        self.is_known(hash)
     }
 
     /// Returns a transaction, or `None` if the node does not know it.
     fn transaction(&self, _hash: B256) -> ChainReply<'_, Option<Transaction>> {
-        unasked()
+        unsupported()
     }
 
     /// Broadcasts a signed transaction and returns its hash. **An error does not prove that it was not sent**:
@@ -174,12 +174,12 @@ pub trait Chain: Send + Sync + Debug {
 pub trait Explorer: Send + Sync + Debug {
     /// Returns the ERC-20 tokens of an account, at most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX). An
     /// account that the explorer has never seen has none.
-    fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenHeld>, ExplorerFault>>;
+    fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>>;
 }
 
 /// A token balance, as reported by an explorer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenHeld {
+pub struct TokenBalance {
     pub address: Address,
     /// The token's own symbol: bounded in length, otherwise unchanged and untrusted.
     pub symbol: String,
@@ -214,7 +214,7 @@ pub enum BlockTag {
     Number(u64),
 }
 
-/// A question about the newest block that can be batched with others.
+/// A query about the newest block that can be batched with others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
     /// The code of an account.
@@ -225,7 +225,7 @@ pub enum Question {
 
 /// The simulated outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallEnd {
+pub struct SimulatedCall {
     pub ok: bool,
     /// The return data, or the reason of the revert.
     pub data: Bytes,
@@ -293,7 +293,7 @@ pub struct LogFilter {
 
 impl LogFilter {
     /// Returns whether an event matches the filter.
-    pub fn fits(&self, found: &FoundLog) -> bool {
+    pub fn matches(&self, found: &FoundLog) -> bool {
         let mut topics = found.log.topics.iter();
         let first = topics.next();
         (self.from_block..=self.to_block).contains(&found.block_number)
@@ -318,7 +318,7 @@ pub struct FoundLog {
 /// untrusted: for private detail, never for public text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
-    /// No endpoint could be asked, or the endpoints failed in different ways. A later retry may succeed.
+    /// No request could be sent, or the endpoints failed in different ways. A later retry may succeed.
     #[error("no endpoint of the chain answered: {}", list(.tried))]
     Unavailable {
         /// Each endpoint with its failure, in the configured order.
@@ -333,7 +333,7 @@ pub enum ChainFault {
         /// The ABI-encoded reason of the contract; may be empty.
         data: Bytes,
     },
-    /// A node understood the request and refused it. For a broadcast, this is the first node that judged the
+    /// A node understood the request and refused it. For a broadcast, this is the first node that rejected the
     /// transaction; for a read, all endpoints were tried before.
     #[error("the node refused: {message} (code {code})")]
     Rejected { code: i64, message: String },
@@ -342,14 +342,14 @@ pub enum ChainFault {
     Malformed { endpoint: EndpointLabel, reason: String },
 }
 
-fn unasked<'a, T: Send + 'a>() -> ChainReply<'a, T> {
+fn unsupported<'a, T: Send + 'a>() -> ChainReply<'a, T> {
     Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
 }
 
 fn list(tried: &[(EndpointLabel, String)]) -> String {
-    let each: Vec<String> =
+    let failures: Vec<String> =
         tried.iter().map(|(endpoint, reason)| format!("{endpoint}: {reason}")).collect();
-    each.join("; ")
+    failures.join("; ")
 }
 
 #[cfg(test)]

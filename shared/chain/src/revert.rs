@@ -9,8 +9,8 @@ const REASON_CHARS_MAX: usize = 200;
 /// Returns the reason of a revert: `Error(string)`, `Panic(uint256)`, or the selector of a custom error. The
 /// text is untrusted; only its length is bounded.
 pub fn reason(data: &Bytes) -> String {
-    if let Ok(told) = Revert::abi_decode_validate(data) {
-        return told.reason.chars().take(REASON_CHARS_MAX).collect();
+    if let Ok(revert) = Revert::abi_decode_validate(data) {
+        return revert.reason.chars().take(REASON_CHARS_MAX).collect();
     }
     if let Ok(panic) = Panic::abi_decode_validate(data) {
         return format!("panic 0x{:x}", panic.code);
@@ -28,8 +28,8 @@ mod tests {
 
     #[test]
     fn revert_reasons_are_decoded_in_every_form_and_bounded() {
-        let told = Revert::from("ERC20: transfer amount exceeds balance").abi_encode();
-        assert_eq!(reason(&told.into()), "ERC20: transfer amount exceeds balance");
+        let plain = Revert::from("ERC20: transfer amount exceeds balance").abi_encode();
+        assert_eq!(reason(&plain.into()), "ERC20: transfer amount exceeds balance");
         let long = Revert::from("x".repeat(10_000)).abi_encode();
         assert_eq!(reason(&long.into()).len(), 200);
         let panic = Panic { code: U256::from(0x11) }.abi_encode();

@@ -1,6 +1,7 @@
 //! The real [`Chain`]: JSON-RPC over HTTP to several endpoints, asked in their order until one answers. It
 //! trusts no endpoint before checking its chain id, never follows a redirect, and never shows a URL.
 
+mod ask;
 mod batch;
 mod breaker;
 mod config;
@@ -17,7 +18,6 @@ mod refusal;
 mod setback;
 mod simulation;
 mod transaction;
-mod walk;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -31,15 +31,15 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::ports::{
-    BlockTag, CallEnd, Chain, ChainFault, ChainReply, Clock, FoundLog, LogFilter, Question,
-    Receipt, Transaction,
+    BlockTag, Chain, ChainFault, ChainReply, Clock, FoundLog, LogFilter, Question, Receipt,
+    SimulatedCall, Transaction,
 };
 use bursar_outbound::Client;
 use endpoint::Endpoint;
 use envelope::{Call, Kind};
-use quantity::{Unusable, bytes_of, hash_of, quantity, shape, u64_of, u256_of};
+use quantity::{Unusable, bytes_of, decode_as, hash_of, quantity, u64_of, u256_of};
 
-pub use bursar_outbound::Plain;
+pub use bursar_outbound::PlainHttpHosts;
 pub use config::{
     ATTEMPT_TIMEOUT_MS, BREAKER_COOL_DOWN_MS, BREAKER_FAILURES, ConfigError, ENDPOINTS_MAX,
     IDENTITY_RETRY_MS, IDENTITY_VALID_MS, REPLY_BYTES_MAX, RpcConfig, RpcLimits, TOTAL_TIMEOUT_MS,
@@ -71,7 +71,7 @@ impl RpcChain {
         }
         let each = config.endpoints.iter().zip(1..);
         let endpoints = each
-            .map(|(text, place)| Endpoint::new(place, text, config.limits, config.plain))
+            .map(|(text, position)| Endpoint::new(position, text, config.limits, config.plain_http))
             .collect::<Result<_, _>>()?;
         let client = Client::new(config.limits.attempt_timeout_ms).map_err(ConfigError::Client)?;
         Ok(Self { config, endpoints, client, clock, next_id: AtomicU64::new(1), submit: None })
@@ -103,13 +103,15 @@ impl RpcChain {
     /// Requests a price in wei by a method without parameters.
     fn number(&self, method: &'static str) -> ChainReply<'_, u128> {
         let call = Call { method, params: json!([]), kind: Kind::Read };
-        self.ask(call, |raw| price(&shape::<String>(raw)?))
+        self.ask(call, |raw| price(&decode_as::<String>(raw)?))
     }
 }
 
 impl Chain for RpcChain {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        Box::pin(async move { self.walk(&|endpoint| Box::pin(self.ask_identity(endpoint))).await })
+        Box::pin(
+            async move { self.in_order(&|endpoint| Box::pin(self.ask_identity(endpoint))).await },
+        )
     }
 
     fn submit_chain_id(&self) -> ChainReply<'_, Option<ChainId>> {
@@ -128,7 +130,7 @@ impl Chain for RpcChain {
 
     fn balance(&self, address: Address, block: BlockTag) -> ChainReply<'_, U256> {
         let params = json!([address, tag(block)]);
-        let decode = |raw: &RawValue| u256_of(&shape::<String>(raw)?);
+        let decode = |raw: &RawValue| u256_of(&decode_as::<String>(raw)?);
         self.ask(Call { method: "eth_getBalance", params, kind: Kind::Read }, decode)
     }
 
@@ -196,13 +198,13 @@ impl Chain for RpcChain {
     }
 
     fn block_number(&self) -> ChainReply<'_, u64> {
-        let decode = |raw: &RawValue| u64_of(&shape::<String>(raw)?);
+        let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
         self.ask(Call { method: "eth_blockNumber", params: json!([]), kind: Kind::Read }, decode)
     }
 
     fn transaction_count(&self, address: Address, block: BlockTag) -> ChainReply<'_, u64> {
         let params = json!([address, tag(block)]);
-        let decode = |raw: &RawValue| u64_of(&shape::<String>(raw)?);
+        let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
         let method = "eth_getTransactionCount";
         self.ask(Call { method, params, kind: Kind::Read }, decode)
     }
@@ -211,7 +213,7 @@ impl Chain for RpcChain {
         let params = json!([{
             "from": from, "to": call.to, "value": call.value, "data": call.data,
         }]);
-        let decode = |raw: &RawValue| u64_of(&shape::<String>(raw)?);
+        let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
         self.ask(Call { method: "eth_estimateGas", params, kind: Kind::Execute }, decode)
     }
 
@@ -219,11 +221,11 @@ impl Chain for RpcChain {
         &self,
         from: Address,
         calls: Vec<bursar_submit::Call>,
-    ) -> ChainReply<'_, Vec<CallEnd>> {
+    ) -> ChainReply<'_, Vec<SimulatedCall>> {
         let count = calls.len();
         let params = simulation::params(from, &calls);
         let call = Call { method: "eth_simulateV1", params, kind: Kind::Read };
-        self.ask(call, move |raw| simulation::ends(raw, count))
+        self.ask(call, move |raw| simulation::simulated_calls(raw, count))
     }
 
     fn call_as(
@@ -267,12 +269,12 @@ impl Chain for RpcChain {
         })
     }
 
-    fn was_silent_since(&self, mono_ms: u64) -> bool {
+    fn has_failed_since(&self, mono_ms: u64) -> bool {
         self.endpoints.iter().any(|endpoint| endpoint.has_failed_since(mono_ms))
-            || self.submit.as_ref().is_some_and(|submit| submit.was_silent_since(mono_ms))
+            || self.submit.as_ref().is_some_and(|submit| submit.has_failed_since(mono_ms))
     }
 
-    fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
+    fn is_known(&self, hash: B256) -> ChainReply<'_, bool> {
         self.ask(by_hash(hash), move |raw| transaction::is_known(raw, hash))
     }
 
@@ -306,7 +308,7 @@ fn broadcast(raw: &Bytes) -> (Call, impl Fn(&RawValue) -> Result<B256, Unusable>
     let params = json!([hex::encode_prefixed(raw)]);
     let call = Call { method: "eth_sendRawTransaction", params, kind: Kind::Broadcast };
     let decode = move |answer: &RawValue| {
-        let hash = hash_of(&shape::<String>(answer)?)?;
+        let hash = hash_of(&decode_as::<String>(answer)?)?;
         let same = hash == expected;
         same.then_some(hash).ok_or(Unusable("the hash is of another transaction"))
     };
@@ -324,7 +326,7 @@ fn tag(block: BlockTag) -> Value {
 }
 
 fn bytes(raw: &RawValue) -> Result<Bytes, Unusable> {
-    bytes_of(&shape::<String>(raw)?)
+    bytes_of(&decode_as::<String>(raw)?)
 }
 
 /// Reads the fee data of the newest block. A chain without a base fee omits it.
@@ -336,7 +338,7 @@ fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
         gas_limit: Option<String>,
         number: Option<String>,
     }
-    let block = shape::<Block>(raw)?;
+    let block = decode_as::<Block>(raw)?;
     Ok(FeeFacts {
         base_fee: block.base_fee_per_gas.map(|fee| price(&fee)).transpose()?,
         // Some networks report values here that no block could hold; treat them as missing.
@@ -357,7 +359,7 @@ fn timestamp(raw: &RawValue) -> Result<Utc, Unusable> {
     struct Block {
         timestamp: String,
     }
-    let seconds = u64_of(&shape::<Block>(raw)?.timestamp)?;
+    let seconds = u64_of(&decode_as::<Block>(raw)?.timestamp)?;
     let seconds =
         Some(seconds).filter(|at| *at <= SECONDS_MAX).and_then(|at| i64::try_from(at).ok());
     seconds.map(Utc::from_seconds).ok_or(Unusable("a block of a year after 9999"))

@@ -9,7 +9,7 @@ use bursar_submit::Call;
 use tokio::sync::OnceCell;
 
 use crate::abi::multicall3::IMulticall3;
-use crate::ports::{BlockTag, CallEnd, Chain, ChainFault};
+use crate::ports::{BlockTag, Chain, ChainFault, SimulatedCall};
 
 /// The simulation methods of a chain's nodes, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,14 +29,14 @@ pub struct Simulation {
     pub method: SimulationMethod,
     /// One for each call, in their order. `None` if unknown: a later call that fails alone may fail only
     /// because the previous calls did not happen.
-    pub ends: Vec<Option<CallEnd>>,
+    pub calls: Vec<Option<SimulatedCall>>,
 }
 
 impl Simulation {
     /// Returns the first call that would certainly fail, by index, with its outcome.
-    pub fn failure(&self) -> Option<(usize, &CallEnd)> {
-        let ends = self.ends.iter().enumerate();
-        ends.filter_map(|(at, end)| Some((at, end.as_ref()?))).find(|(_at, end)| !end.ok)
+    pub fn failure(&self) -> Option<(usize, &SimulatedCall)> {
+        let calls = self.calls.iter().enumerate();
+        calls.filter_map(|(at, call)| Some((at, call.as_ref()?))).find(|(_at, call)| !call.ok)
     }
 }
 
@@ -66,22 +66,22 @@ impl Simulator {
         calls: &[Call],
     ) -> Result<Simulation, ChainFault> {
         let method = self.probe(chain).await?;
-        let ends = match method {
+        let simulated = match method {
             SimulationMethod::SimulateV1 => {
                 chain.simulate(from, calls.to_vec()).await?.into_iter().map(Some).collect()
             }
-            SimulationMethod::StateOverride => stand_in(chain, from, calls).await?,
+            SimulationMethod::StateOverride => with_state_override(chain, from, calls).await?,
             SimulationMethod::SingleCalls => one_by_one(chain, from, calls).await?,
         };
-        Ok(Simulation { method, ends })
+        Ok(Simulation { method, calls: simulated })
     }
 }
 
 async fn probe_method(chain: &dyn Chain) -> Result<SimulationMethod, ChainFault> {
     // A harmless call from an unrelated account: this only probes whether the method exists.
-    let nobody = MULTICALL3;
-    match chain.simulate(nobody, vec![Call::nothing(nobody, 0)]).await {
-        Ok(_ends) => return Ok(SimulationMethod::SimulateV1),
+    let unrelated = MULTICALL3;
+    match chain.simulate(unrelated, vec![Call::empty(unrelated, 0)]).await {
+        Ok(_calls) => return Ok(SimulationMethod::SimulateV1),
         Err(ChainFault::Rejected { .. } | ChainFault::Malformed { .. }) => {}
         Err(fault) => return Err(fault),
     }
@@ -91,8 +91,8 @@ async fn probe_method(chain: &dyn Chain) -> Result<SimulationMethod, ChainFault>
     }
     // An address without code answers with data only if the node applied the override.
     let account = Address::with_last_byte(0xff);
-    let nothing = IMulticall3::aggregate3ValueCall { calls: Vec::new() }.abi_encode();
-    let run = Call { to: account, value: U256::ZERO, data: nothing.into(), gas_limit: 0 };
+    let no_calls = IMulticall3::aggregate3ValueCall { calls: Vec::new() }.abi_encode();
+    let run = Call { to: account, value: U256::ZERO, data: no_calls.into(), gas_limit: 0 };
     match chain.call_as(account, run, Some(code)).await {
         Ok(answer) if !answer.is_empty() => Ok(SimulationMethod::StateOverride),
         Ok(_) | Err(ChainFault::Rejected { .. } | ChainFault::Reverted { .. }) => {
@@ -102,15 +102,15 @@ async fn probe_method(chain: &dyn Chain) -> Result<SimulationMethod, ChainFault>
     }
 }
 
-async fn stand_in(
+async fn with_state_override(
     chain: &dyn Chain,
     from: Address,
     calls: &[Call],
-) -> Result<Vec<Option<CallEnd>>, ChainFault> {
+) -> Result<Vec<Option<SimulatedCall>>, ChainFault> {
     let code = chain.code_at(MULTICALL3, BlockTag::Latest).await?;
     let unusable = |reason: &str| ChainFault::Rejected { code: 0, message: reason.to_owned() };
     let value = calls.iter().try_fold(U256::ZERO, |sum, call| sum.checked_add(call.value));
-    let value = value.ok_or_else(|| unusable("the calls move more than there can be"))?;
+    let value = value.ok_or_else(|| unusable("the values of the calls overflow"))?;
     let each = calls.iter().map(|call| IMulticall3::Call3Value {
         target: call.to,
         allowFailure: true,
@@ -121,31 +121,32 @@ async fn stand_in(
     let run = Call { to: from, value, data: data.into(), gas_limit: 0 };
     let answer = chain.call_as(from, run, Some(code)).await?;
     let answers = IMulticall3::aggregate3ValueCall::abi_decode_returns_validate(&answer)
-        .map_err(|_odd| unusable("the stand-in gave no answers"))?;
+        .map_err(|_odd| unusable("the simulated Multicall3 returned no results"))?;
     if answers.len() != calls.len() {
-        return Err(unusable("the stand-in answered another number of calls"));
+        return Err(unusable("the simulated Multicall3 returned another number of results"));
     }
-    let end = |answer: IMulticall3::Answer| {
+    let outcome = |answer: IMulticall3::CallResult| {
         let (ok, data) = (answer.success, answer.returnData);
-        Some(CallEnd { ok, data, gas_used: None, logs: Vec::new() })
+        Some(SimulatedCall { ok, data, gas_used: None, logs: Vec::new() })
     };
-    Ok(answers.into_iter().map(end).collect())
+    Ok(answers.into_iter().map(outcome).collect())
 }
 
 async fn one_by_one(
     chain: &dyn Chain,
     from: Address,
     calls: &[Call],
-) -> Result<Vec<Option<CallEnd>>, ChainFault> {
-    let mut ends = Vec::with_capacity(calls.len());
+) -> Result<Vec<Option<SimulatedCall>>, ChainFault> {
+    let mut outcomes = Vec::with_capacity(calls.len());
     for (at, call) in calls.iter().enumerate() {
-        let end = |ok, data: Bytes| Some(CallEnd { ok, data, gas_used: None, logs: Vec::new() });
-        ends.push(match chain.call_as(from, call.clone(), None).await {
-            Ok(data) => end(true, data),
-            Err(ChainFault::Reverted { data }) if at == 0 => end(false, data),
+        let outcome =
+            |ok, data: Bytes| Some(SimulatedCall { ok, data, gas_used: None, logs: Vec::new() });
+        outcomes.push(match chain.call_as(from, call.clone(), None).await {
+            Ok(data) => outcome(true, data),
+            Err(ChainFault::Reverted { data }) if at == 0 => outcome(false, data),
             Err(ChainFault::Reverted { .. }) => None,
             Err(fault) => return Err(fault),
         });
     }
-    Ok(ends)
+    Ok(outcomes)
 }

@@ -11,7 +11,7 @@ const SYMBOL_BYTES_MAX: usize = 64;
 
 /// A token's own description.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
+pub struct TokenDescription {
     pub decimals: u8,
     /// Unchanged except for its length; sanitize it before showing it.
     pub symbol: String,
@@ -26,7 +26,10 @@ pub fn transfer(to: Address, amount: U256) -> Bytes {
 ///
 /// # Errors
 /// No node answered.
-pub async fn describe(chain: &dyn Chain, token: Address) -> Result<Option<Described>, ChainFault> {
+pub async fn describe(
+    chain: &dyn Chain,
+    token: Address,
+) -> Result<Option<TokenDescription>, ChainFault> {
     let ask = |data: Vec<u8>| chain.call(token, data.into(), BlockTag::Latest);
     let decimals = match ask(IErc20::decimalsCall {}.abi_encode()).await {
         Ok(word) => IErc20::decimalsCall::abi_decode_returns_validate(&word).ok(),
@@ -42,7 +45,7 @@ pub async fn describe(chain: &dyn Chain, token: Address) -> Result<Option<Descri
         Err(fault) => return Err(fault),
     };
     let symbol: String = symbol.chars().take(SYMBOL_BYTES_MAX).collect();
-    Ok(Some(Described { decimals, symbol }))
+    Ok(Some(TokenDescription { decimals, symbol }))
 }
 
 /// Returns an account's balance of a token, in its smallest unit.

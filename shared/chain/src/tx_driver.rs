@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::chain_tasks::{self, Wanted};
+use crate::chain_tasks::{self, LookupRequest};
 use crate::follower::Follower;
 use crate::ports::{BoxFuture, Chain, Clock};
 
@@ -29,20 +29,20 @@ const QUOTE_MS: u64 = 1_500;
 
 /// The owner of an outbox: it persists the outbox and obtains signatures for it.
 pub trait Host: Send + Sync + 'static {
-    /// The right to one signature. Only a host issues it, and only for a persisted attempt.
-    type Leave: Send + 'static;
+    /// The right to sign once. Only a host issues it, and only for a persisted attempt.
+    type SigningRight: Send + 'static;
 
     /// Returns the current outbox.
     fn outbox(&self) -> Arc<Outbox>;
 
-    /// Completes when the current outbox is no longer `than`. Cancel-safe.
-    fn another<'a>(&'a self, than: &'a Arc<Outbox>) -> BoxFuture<'a, ()>;
+    /// Completes once the current outbox differs from `known`. Cancel-safe.
+    fn changed_since<'a>(&'a self, known: &'a Arc<Outbox>) -> BoxFuture<'a, ()>;
 
     /// Persists the consequences of a notice and returns the actions to perform: none if persisting failed.
-    fn tell(&self, notice: Notice) -> BoxFuture<'_, Vec<Work<Self::Leave>>>;
+    fn handle(&self, notice: Notice) -> BoxFuture<'_, Vec<PendingAction<Self::SigningRight>>>;
 
-    /// Obtains the signature that `leave` permits. May take as long as a person needs to answer.
-    fn sign(&self, leave: Self::Leave) -> BoxFuture<'static, SignEnd>;
+    /// Obtains the signature that `signing_right` permits. May take as long as a person needs to answer.
+    fn sign(&self, signing_right: Self::SigningRight) -> BoxFuture<'static, SignOutcome>;
 
     /// Reports that a broadcast starts. Called before the last check of the outbox, so a caller that cancels a
     /// submission and then finds no broadcast in progress knows that none follows.
@@ -66,17 +66,17 @@ pub enum Notice {
     Resume,
 }
 
-/// One action to perform.
+/// An action to perform, and the right to sign if it needs one.
 #[derive(Debug)]
-pub struct Work<L> {
+pub struct PendingAction<L> {
     pub action: Action,
     /// Present with [`Action::Sign`] if signing is permitted now.
-    pub leave: Option<L>,
+    pub signing_right: Option<L>,
 }
 
 /// The outcome of a signature request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SignEnd {
+pub enum SignOutcome {
     Signed(Signature65),
     /// The signer refuses permanently.
     Declined,
@@ -84,9 +84,9 @@ pub enum SignEnd {
     NotNow,
 }
 
-/// Everything that the driver of one outbox works with.
+/// The outbox that a driver serves, and the driver's dependencies.
 #[derive(Debug, Clone)]
-pub struct Way {
+pub struct DriverContext {
     pub key: OutboxKey,
     pub gas: Gas,
     pub rules: Rules,
@@ -101,92 +101,95 @@ pub struct Way {
 /// Drives an outbox until nothing is open in it. Calls `chain` again for each round, because endpoints change.
 pub async fn serve<H: Host>(
     host: Arc<H>,
-    way: Way,
+    context: DriverContext,
     chain: impl Fn() -> Option<Arc<dyn Chain>> + Send + Sync,
 ) {
-    let (follower, clock) = (Arc::clone(&way.follower), Arc::clone(&way.clock));
-    let poll_ms = way.gas.poll_ms;
-    // cancel-safe: looking leaves nothing half done, and ends with the serving.
+    let (follower, clock) = (Arc::clone(&context.follower), Arc::clone(&context.clock));
+    let poll_ms = context.gas.poll_ms;
+    // cancel-safe: the follower only polls, so dropping it loses nothing.
     tokio::select! {
-        () = serve_until_idle(host, way, &chain) => {}
+        () = serve_until_idle(host, context, &chain) => {}
         () = follower.run(&chain, &*clock, poll_ms) => {}
     }
 }
 
 async fn serve_until_idle<H: Host>(
     host: Arc<H>,
-    way: Way,
+    context: DriverContext,
     chain: impl Fn() -> Option<Arc<dyn Chain>> + Send,
 ) {
-    let mut waiter = way.follower.waiter();
+    let mut waiter = context.follower.waiter();
     let (signed, mut answers) = mpsc::unbounded_channel();
     let mut chain_tasks = ChainTasks {
         host,
-        way,
+        context,
         due: VecDeque::new(),
-        asked: BTreeSet::new(),
+        signing: BTreeSet::new(),
         resting: BTreeMap::new(),
         signed,
         quoted: None,
         sent: BTreeSet::new(),
     };
-    let mut begun = false;
+    let mut resumed = false;
     loop {
         let outbox = chain_tasks.host.outbox();
-        if outbox.open.is_empty() || chain_tasks.way.stopping.is_cancelled() {
+        if outbox.open.is_empty() || chain_tasks.context.stopping.is_cancelled() {
             return;
         }
         if let Some(chain) = chain() {
             // Resume everything at the start, and again while an attempt has no signature request in flight:
             // the signer may be available again. Otherwise handle only what a new block brings.
-            if !begun || chain_tasks.lacks_a_signer(&outbox) {
-                chain_tasks.tell(Notice::Resume).await;
-                if begun {
+            if !resumed || chain_tasks.needs_signature(&outbox) {
+                chain_tasks.handle(Notice::Resume).await;
+                if resumed {
                     // Every other action is already in flight.
-                    chain_tasks.keep_signing();
+                    chain_tasks.keep_only_signatures();
                 }
             }
-            if begun {
-                chain_tasks.tell(Notice::Input(Input::Tick)).await;
+            if resumed {
+                chain_tasks.handle(Notice::Input(Input::Tick)).await;
             }
-            begun = true;
-            chain_tasks.work_off(&*chain).await;
+            resumed = true;
+            chain_tasks.perform_due(&*chain).await;
         }
         let outbox = chain_tasks.host.outbox();
-        let wake = chain_tasks.way.clock.mono_ms().saturating_add(IDLE_MS);
-        // cancel-safe: a signer's answer is taken whole or stays in its channel, the rest only waits.
+        let wake = chain_tasks.context.clock.mono_ms().saturating_add(IDLE_MS);
+        // cancel-safe: a signer's answer is received or stays in its channel; the others only wait.
         tokio::select! {
-            () = chain_tasks.way.stopping.cancelled() => return,
+            () = chain_tasks.context.stopping.cancelled() => return,
             answer = answers.recv() => {
                 if let Some((id, attempt, end)) = answer {
-                    chain_tasks.signer_said(id, attempt, end).await;
+                    chain_tasks.handle_signature(id, attempt, end).await;
                 }
             }
             // The follower outlives this loop; even if it ended, the timer below would wake the loop.
             true = waiter.next_block() => {}
-            () = chain_tasks.host.another(&outbox) => {}
-            () = chain_tasks.way.clock.sleep_until(wake) => {}
+            () = chain_tasks.host.changed_since(&outbox) => {}
+            () = chain_tasks.context.clock.sleep_until(wake) => {}
         }
     }
 }
 
-/// The state of the last quote.
-enum Recent {
+/// Whether the last quote can be used again.
+enum LastQuote {
+    /// Recent enough to use again.
     Fresh(Input),
-    AskedLately,
+    /// Not usable, and too recent to request another one.
+    TooSoon,
+    /// Old enough to request another one.
     Stale,
 }
 
 /// The driver's working state; a restart rebuilds all of it.
 struct ChainTasks<H: Host> {
     host: Arc<H>,
-    way: Way,
-    due: VecDeque<Work<H::Leave>>,
+    context: DriverContext,
+    due: VecDeque<PendingAction<H::SigningRight>>,
     /// Attempts with a signature request in flight.
-    asked: BTreeSet<(SubmissionId, usize)>,
-    /// Attempts that a signer has just answered, and until when not to ask again (monotonic milliseconds).
+    signing: BTreeSet<(SubmissionId, usize)>,
+    /// Attempts that a signer has just answered, and when to ask again (monotonic milliseconds).
     resting: BTreeMap<(SubmissionId, usize), u64>,
-    signed: mpsc::UnboundedSender<(SubmissionId, usize, SignEnd)>,
+    signed: mpsc::UnboundedSender<(SubmissionId, usize, SignOutcome)>,
     /// When the last quote request ended (monotonic milliseconds), and its result.
     quoted: Option<(u64, Option<Input>)>,
     /// Hashes broadcast since the driver started.
@@ -194,57 +197,57 @@ struct ChainTasks<H: Host> {
 }
 
 impl<H: Host> ChainTasks<H> {
-    fn lacks_a_signer(&self, outbox: &Outbox) -> bool {
+    fn needs_signature(&self, outbox: &Outbox) -> bool {
         outbox.open.iter().any(|(id, one)| {
             one.unsigned_attempt().is_some_and(|(at, _tried)| {
-                !self.asked.contains(&(*id, at)) && !self.rests(&(*id, at))
+                !self.signing.contains(&(*id, at)) && !self.is_resting(&(*id, at))
             })
         })
     }
 
-    fn rests(&self, attempt: &(SubmissionId, usize)) -> bool {
-        self.resting.get(attempt).is_some_and(|until| self.way.clock.mono_ms() < *until)
+    fn is_resting(&self, attempt: &(SubmissionId, usize)) -> bool {
+        self.resting.get(attempt).is_some_and(|until| self.context.clock.mono_ms() < *until)
     }
 
-    fn keep_signing(&mut self) {
+    fn keep_only_signatures(&mut self) {
         self.due.retain(|work| matches!(work.action, Action::Sign { .. }));
     }
 
     /// Sends a notice to the host and queues the resulting actions.
-    async fn tell(&mut self, notice: Notice) {
-        self.due.extend(self.host.tell(notice).await);
+    async fn handle(&mut self, notice: Notice) {
+        self.due.extend(self.host.handle(notice).await);
     }
 
-    async fn work_off(&mut self, chain: &dyn Chain) {
+    async fn perform_due(&mut self, chain: &dyn Chain) {
         while let Some(work) = self.due.pop_front() {
-            if self.way.stopping.is_cancelled() {
+            if self.context.stopping.is_cancelled() {
                 return;
             }
             match work.action {
                 Action::Sign { id, attempt, .. } => {
-                    if let Some(leave) = work.leave {
-                        self.sign(id, attempt, leave);
+                    if let Some(signing_right) = work.signing_right {
+                        self.sign(id, attempt, signing_right);
                     }
                     continue;
                 }
                 Action::Lookup { id, hashes } => {
-                    self.look(chain, (id, hashes)).await;
+                    self.look_up(chain, (id, hashes)).await;
                     continue;
                 }
-                Action::Quote => match self.recent_quote() {
-                    Recent::Fresh(input) => {
-                        self.tell(Notice::Input(input)).await;
+                Action::Quote => match self.last_quote() {
+                    LastQuote::Fresh(input) => {
+                        self.handle(Notice::Input(input)).await;
                         continue;
                     }
-                    Recent::AskedLately => continue,
-                    Recent::Stale => {}
+                    LastQuote::TooSoon => continue,
+                    LastQuote::Stale => {}
                 },
                 Action::Send { .. } => {}
             }
             if let Action::Send { id, raw } = &work.action {
                 self.host.sending(*id, raw.hash);
                 // The submission may have been cancelled or may have expired while it was queued here.
-                let (outbox, at) = (self.host.outbox(), self.way.clock.utc());
+                let (outbox, at) = (self.host.outbox(), self.context.clock.utc());
                 if !outbox.open.get(id).is_some_and(|one| one.may_send(raw.hash, at)) {
                     self.host.sent(*id, raw.hash, true);
                     continue;
@@ -254,15 +257,15 @@ impl<H: Host> ChainTasks<H> {
             if sends && !self.host.hit("outbox.send") {
                 return;
             }
-            let Way { key, gas, .. } = &self.way;
-            let again = match &work.action {
+            let DriverContext { key, gas, .. } = &self.context;
+            let rebroadcast = match &work.action {
                 Action::Send { raw, .. } => !self.sent.insert(raw.hash),
                 _reads => false,
             };
-            let begun_ms = self.way.clock.mono_ms();
-            let done = chain_tasks::run(chain, key, gas, &work.action, again).await;
+            let started_ms = self.context.clock.mono_ms();
+            let done = chain_tasks::run(chain, key, gas, &work.action, rebroadcast).await;
             if matches!(work.action, Action::Quote) {
-                self.quoted = Some((self.way.clock.mono_ms(), done.clone()));
+                self.quoted = Some((self.context.clock.mono_ms(), done.clone()));
             }
             if sends && !self.host.hit("outbox.sent") {
                 return;
@@ -270,16 +273,16 @@ impl<H: Host> ChainTasks<H> {
             let silent =
                 matches!(&done, Some(Input::Answered { answer: SendAnswer::Unclear, .. }) | None);
             if let Action::Send { id, raw } = &work.action {
-                let clear = !silent && !chain.was_silent_since(begun_ms);
+                let clear = !silent && !chain.has_failed_since(started_ms);
                 self.host.sent(*id, raw.hash, clear);
             }
             if let Some(input) = done {
-                self.tell(Notice::Input(input)).await;
+                self.handle(Notice::Input(input)).await;
             }
             if silent {
                 // No node answers: handle signers' answers before the next attempt. The next round repeats the
                 // queries, so dropping them here keeps the queue from growing.
-                self.keep_signing();
+                self.keep_only_signatures();
                 return;
             }
         }
@@ -288,72 +291,76 @@ impl<H: Host> ChainTasks<H> {
     /// Limits how often quotes are fetched: one takes several requests, and a submission waits for many blocks.
     /// A first offer reuses a quote that is only moments old. Its transaction counts can only be too low, and
     /// the outbox knows its own nonces.
-    fn recent_quote(&mut self) -> Recent {
+    fn last_quote(&mut self) -> LastQuote {
         // Until another transaction uses the nonce of a withdrawn call, that call can still be mined.
         let waits = |one: &Submission| one.nonce.is_none() || (one.cancel && !one.is_given_up());
         let queued = self.host.outbox().open.values().any(waits);
-        let now = self.way.clock.mono_ms();
+        let now = self.context.clock.mono_ms();
         let age = |last: u64| now.saturating_sub(last);
         match &self.quoted {
             Some((last, Some(quote))) if queued && age(*last) < QUOTE_QUEUED_MS => {
-                Recent::Fresh(quote.clone())
+                LastQuote::Fresh(quote.clone())
             }
             Some((last, _quote)) => {
                 let pause = if queued { QUOTE_QUEUED_MS } else { QUOTE_MS };
-                if age(*last) < pause { Recent::AskedLately } else { Recent::Stale }
+                if age(*last) < pause { LastQuote::TooSoon } else { LastQuote::Stale }
             }
-            None => Recent::Stale,
+            None => LastQuote::Stale,
         }
     }
 
     /// Queries this submission together with all lookups that directly follow it in the queue.
-    async fn look(&mut self, chain: &dyn Chain, first: Wanted) {
-        let mut wanted = vec![first];
-        let looks = |work: &mut Work<H::Leave>| matches!(work.action, Action::Lookup { .. });
-        while let Some(work) = self.due.pop_front_if(looks) {
+    async fn look_up(&mut self, chain: &dyn Chain, first: LookupRequest) {
+        let mut lookups = vec![first];
+        let is_lookup = |work: &mut PendingAction<H::SigningRight>| {
+            matches!(work.action, Action::Lookup { .. })
+        };
+        while let Some(work) = self.due.pop_front_if(is_lookup) {
             if let Action::Lookup { id, hashes } = work.action
-                && !wanted.iter().any(|(known, _hashes)| *known == id)
+                && !lookups.iter().any(|(known, _hashes)| *known == id)
             {
-                wanted.push((id, hashes));
+                lookups.push((id, hashes));
             }
         }
-        let (signer, rules) = (self.way.key.signer, self.way.rules);
-        match chain_tasks::look(chain, signer, &rules, &wanted).await {
-            Ok(seen) => {
-                for input in seen {
-                    self.tell(Notice::Input(input)).await;
+        let (signer, rules) = (self.context.key.signer, self.context.rules);
+        match chain_tasks::look_up(chain, signer, &rules, &lookups).await {
+            Ok(results) => {
+                for input in results {
+                    self.handle(Notice::Input(input)).await;
                 }
             }
-            Err(fault) => tracing::debug!(chain = %self.way.key.chain, %fault, "nothing was seen"),
+            Err(fault) => {
+                tracing::debug!(chain = %self.context.key.chain, %fault, "a lookup failed")
+            }
         }
     }
 
     /// Requests a signature in the background: a signer may ask a person and take minutes.
-    fn sign(&mut self, id: SubmissionId, attempt: usize, leave: H::Leave) {
-        if self.rests(&(id, attempt)) || !self.asked.insert((id, attempt)) {
+    fn sign(&mut self, id: SubmissionId, attempt: usize, signing_right: H::SigningRight) {
+        if self.is_resting(&(id, attempt)) || !self.signing.insert((id, attempt)) {
             return;
         }
-        let end = self.host.sign(leave);
+        let end = self.host.sign(signing_right);
         let signed = self.signed.clone();
-        self.way.tasks.spawn(async move {
+        self.context.tasks.spawn(async move {
             // The driver may have stopped; the next start asks again.
             let _gone = signed.send((id, attempt, end.await));
         });
     }
 
-    async fn signer_said(&mut self, id: SubmissionId, attempt: usize, end: SignEnd) {
-        self.asked.remove(&(id, attempt));
+    async fn handle_signature(&mut self, id: SubmissionId, attempt: usize, end: SignOutcome) {
+        self.signing.remove(&(id, attempt));
         // Also after an answer without effect, such as a wrong signature.
-        let now = self.way.clock.mono_ms();
+        let now = self.context.clock.mono_ms();
         self.resting.retain(|_attempt, until| now < *until);
         self.resting.insert((id, attempt), now.saturating_add(IDLE_MS));
         let input = match end {
-            SignEnd::Signed(signature) => Input::Signature { id, attempt, signature },
-            SignEnd::Declined => Input::Declined { id, attempt },
-            SignEnd::NotNow => return,
+            SignOutcome::Signed(signature) => Input::Signature { id, attempt, signature },
+            SignOutcome::Declined => Input::Declined { id, attempt },
+            SignOutcome::NotNow => return,
         };
         if self.host.hit("outbox.signed") {
-            self.tell(Notice::Input(input)).await;
+            self.handle(Notice::Input(input)).await;
         }
     }
 }

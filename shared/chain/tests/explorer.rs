@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, U256, address};
 use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
-use bursar_chain::ports::{Explorer, ExplorerFault, TokenHeld};
+use bursar_chain::ports::{Explorer, ExplorerFault, TokenBalance};
 use serde_json::json;
 use wiremock::matchers::{header, method, path, query_param};
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -42,7 +42,7 @@ async fn explorer_requests_extend_the_path_and_keep_the_query() {
         .mount(&server)
         .await;
     let amount = U256::from(150);
-    let held = TokenHeld { address: token, symbol: "TST".to_owned(), decimals: Some(2), amount };
+    let held = TokenBalance { address: token, symbol: "TST".to_owned(), decimals: Some(2), amount };
     assert_eq!(explorer(&url(&server)).tokens(OWNER).await, Ok(vec![held]));
 }
 

@@ -65,11 +65,11 @@ impl HoldReason {
     }
 
     /// Returns [`HoldReason::sentence`], with the figures for [`HoldReason::AboveThreshold`].
-    pub fn told(self, asked: Usd, auto_below: Usd) -> String {
+    pub fn describe(self, amount: Usd, auto_below: Usd) -> String {
         // If the limit was raised since, today's figures would not explain the hold.
-        if self == HoldReason::AboveThreshold && asked >= auto_below {
-            let reaches = if asked == auto_below { "reaches" } else { "is over" };
-            return format!("{asked} {reaches} the automatic limit of {auto_below}");
+        if self == HoldReason::AboveThreshold && amount >= auto_below {
+            let reaches = if amount == auto_below { "reaches" } else { "is over" };
+            return format!("{amount} {reaches} the automatic limit of {auto_below}");
         }
         self.sentence().to_owned()
     }
@@ -321,18 +321,18 @@ impl Card {
 
     fn lines_by(&self, zone: Option<&Zone>) -> Vec<String> {
         let id = self.id.short();
-        let url = |text: Option<&String>, whose: &str| match text {
+        let url = |text: Option<&String>, source: &str| match text {
             Some(url) => {
                 let shown = text::short_url(url, URL_WIDTH);
                 let cut = shown != *url || url.ends_with('…');
                 let whole = if cut { format!("; in full: receipt {id}") } else { String::new() };
                 let host = text::host_note(url).map_or(String::new(), |note| format!("; {note}"));
                 format!(
-                    "{}  (text from the {whose}{host}{whole})",
+                    "{}  (text from the {source}{host}{whole})",
                     text::quoted(&shown, usize::MAX)
                 )
             }
-            None => format!("not given  (text from the {whose})"),
+            None => format!("not given  (text from the {source})"),
         };
         let row = |name: &str, value: String| format!("{name:<11}{value}");
         let mut lines = vec![
@@ -355,7 +355,7 @@ impl Card {
             self.terms.other_urls.iter().map(|other| row("and", url(Some(other), "merchant"))),
         );
         lines.extend([
-            row("held", self.hold.told(self.usd, self.auto_below)),
+            row("held", self.hold.describe(self.usd, self.auto_below)),
             row(
                 "today",
                 if self.unpriced {
@@ -474,9 +474,9 @@ mod tests {
     /// Returns the row of this name, and the name of the row before it.
     fn row(card: &Card, name: &str) -> (String, String) {
         let lines = card.lines();
-        let place = lines.iter().position(|line| line.starts_with(name)).unwrap();
-        let before = lines[place - 1].split(' ').next().unwrap().to_owned();
-        (lines[place].clone(), before)
+        let index = lines.iter().position(|line| line.starts_with(name)).unwrap();
+        let before = lines[index - 1].split(' ').next().unwrap().to_owned();
+        (lines[index].clone(), before)
     }
 
     #[test]
@@ -539,9 +539,9 @@ mod tests {
     fn unknown_card_fields_are_null_with_a_reason() {
         let mut card = card();
         card.balance_unknown_reason = Some("why".to_owned());
-        let told = serde_json::to_value(&card).unwrap();
-        assert!(told["balance"].is_null() && told["paid_before"].is_null());
-        assert_eq!(told["balance_unknown_reason"], "why");
-        assert_eq!(serde_json::from_value::<Card>(told).unwrap(), card);
+        let json = serde_json::to_value(&card).unwrap();
+        assert!(json["balance"].is_null() && json["paid_before"].is_null());
+        assert_eq!(json["balance_unknown_reason"], "why");
+        assert_eq!(serde_json::from_value::<Card>(json).unwrap(), card);
     }
 }

@@ -28,7 +28,7 @@ impl Change {
 }
 
 /// Joins all changes on one line.
-pub fn told(changes: &[Change]) -> String {
+pub fn describe(changes: &[Change]) -> String {
     changes.iter().map(Change::text).collect::<Vec<_>>().join("; ")
 }
 
@@ -48,15 +48,15 @@ pub(crate) fn lists(old: &[&str], new: &[&str], none: &str) -> (String, String) 
     let without = |all: &[&str], other: &[&str], word: &str| {
         let gone: Vec<&str> = all.iter().filter(|one| !other.contains(one)).copied().collect();
         let rest = gone.len().saturating_sub(LISTED);
-        let mut told = format!("{} entries", all.len());
+        let mut text = format!("{} entries", all.len());
         if !gone.is_empty() {
             let named: Vec<&str> = gone.into_iter().take(LISTED).collect();
-            told.push_str(&format!(" {word} {}", named.join(", ")));
+            text.push_str(&format!(" {word} {}", named.join(", ")));
         }
         if rest > 0 {
-            told.push_str(&format!(" and {rest} more"));
+            text.push_str(&format!(" and {rest} more"));
         }
-        told
+        text
     };
     (without(old, new, "with"), without(new, old, "now with"))
 }

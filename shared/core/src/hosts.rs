@@ -54,8 +54,8 @@ impl HostLists {
         self.allowed.is_empty() && self.blocked.is_empty()
     }
 
-    /// Judges one URL.
-    pub fn judge(&self, url: &str) -> HostVerdict {
+    /// Checks one URL.
+    pub fn check(&self, url: &str) -> HostVerdict {
         if self.is_empty() {
             return HostVerdict::Allowed;
         }
@@ -76,19 +76,19 @@ impl HostLists {
         }
     }
 
-    /// Judges the agent's `request_url` and the payment's `resource.url` together.
+    /// Checks the agent's `request_url` and the payment's `resource.url` together.
     ///
     /// An empty text counts as a missing URL.
     ///
     /// If either is on the block list, the payment is refused. It is also refused if `request_url` is not allowed, or
     /// if there is no `request_url` and `resource.url` is not allowed. It is held if `request_url` is allowed and
     /// `resource.url` is not.
-    pub fn judge_pair(&self, request_url: Option<&str>, resource_url: Option<&str>) -> PairVerdict {
-        self.judge_urls(request_url, resource_url)
+    pub fn check_pair(&self, request_url: Option<&str>, resource_url: Option<&str>) -> PairVerdict {
+        self.check_urls(request_url, resource_url)
     }
 
-    /// Judges like [`Self::judge_pair`] if a challenge names several URLs. The worst verdict on them counts.
-    pub fn judge_urls<'a>(
+    /// Checks like [`Self::check_pair`] if a challenge names several URLs. The worst verdict on them counts.
+    pub fn check_urls<'a>(
         &self,
         request_url: Option<&'a str>,
         challenge_urls: impl IntoIterator<Item = &'a str>,
@@ -96,7 +96,7 @@ impl HostLists {
         if self.is_empty() {
             return PairVerdict::Pass;
         }
-        let verdict = |url: &'a str| (!url.is_empty()).then(|| self.judge(url));
+        let verdict = |url: &'a str| (!url.is_empty()).then(|| self.check(url));
         let resource =
             challenge_urls.into_iter().filter_map(verdict).max_by_key(|verdict| match verdict {
                 HostVerdict::Allowed => 0,
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn empty_host_lists_allow_every_url() {
         let none = HostLists::default();
-        assert_eq!(none.judge("not a url"), HostVerdict::Allowed);
-        assert_eq!(none.judge_pair(None, Some("ftp://x")), PairVerdict::Pass);
+        assert_eq!(none.check("not a url"), HostVerdict::Allowed);
+        assert_eq!(none.check_pair(None, Some("ftp://x")), PairVerdict::Pass);
     }
 
     #[test]
@@ -180,8 +180,8 @@ mod tests {
             "http://[::ffff:192.0.2.7]/",
             "http://x:y@3221225991/",
         ] {
-            assert_eq!(lists.judge(url), HostVerdict::Blocked, "{url}");
-            let pair = lists.judge_pair(Some("https://example.com/"), Some(url));
+            assert_eq!(lists.check(url), HostVerdict::Blocked, "{url}");
+            let pair = lists.check_pair(Some("https://example.com/"), Some(url));
             assert_eq!(pair, PairVerdict::Refuse(HostRefusal::Blocked), "{url}");
         }
     }
@@ -211,11 +211,11 @@ mod tests {
             for (resource, answer) in
                 [None, inside, outside, blocked, unreadable].into_iter().zip(answers)
             {
-                assert_eq!(lists.judge_pair(request, resource), answer, "{request:?} {resource:?}");
+                assert_eq!(lists.check_pair(request, resource), answer, "{request:?} {resource:?}");
             }
         }
-        assert_eq!(lists.judge_pair(Some(""), Some("")), Refuse(UrlRequired));
-        assert_eq!(lists.judge_pair(Some(""), outside), Refuse(NotAllowed));
+        assert_eq!(lists.check_pair(Some(""), Some("")), Refuse(UrlRequired));
+        assert_eq!(lists.check_pair(Some(""), outside), Refuse(NotAllowed));
     }
 
     #[test]
@@ -241,14 +241,14 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1024))]
 
         #[test]
-        fn judging_a_url_never_panics(
+        fn checking_a_url_never_panics(
             text in any::<String>(),
             host in "[a-z0-9.:@%\\[\\]]{0,20}",
         ) {
             let lists = lists(&["example.com"], &["bad.org"]);
-            lists.judge(&text);
-            lists.judge(&format!("https://{host}/{text}"));
-            lists.judge(&format!("https://{text}/"));
+            lists.check(&text);
+            lists.check(&format!("https://{host}/{text}"));
+            lists.check(&format!("https://{text}/"));
         }
 
         /// An entry covers its own host on every port, and no longer name that merely ends with it.
@@ -256,9 +256,9 @@ mod tests {
         fn an_entry_covers_its_own_host_and_no_longer_name(text in "[a-z0-9_-]{1,8}(\\.[a-zA-Z0-9é-]{1,8}){0,3}") {
             if let Ok(entry) = HostEntry::parse(&text) {
                 let lists = HostLists { allowed: vec![entry], blocked: vec![] };
-                let own = lists.judge(&format!("https://{text}:8443/x"));
+                let own = lists.check(&format!("https://{text}:8443/x"));
                 prop_assert_eq!(own, HostVerdict::Allowed);
-                let longer = lists.judge(&format!("https://x{text}/"));
+                let longer = lists.check(&format!("https://x{text}/"));
                 prop_assert_ne!(longer, HostVerdict::Allowed);
             }
         }

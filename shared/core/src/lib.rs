@@ -1,5 +1,24 @@
 //! The vocabulary of Bursar: identifiers, money, time, networks, policies, codes, the command grammar and
 //! the frames between a console and its engine. Pure: no clock, no disk, no network, no randomness.
+//!
+//! # Examples
+//!
+//! ```
+//! use bursar_core::money::{Atoms, MoneyError, Round, TokenAmount, Usd};
+//!
+//! # fn main() -> Result<(), MoneyError> {
+//! // A price of 12,500 units of a token with six decimals.
+//! let price = TokenAmount { atoms: Atoms::parse("12500")?, decimals: 6 };
+//! assert_eq!(price.to_string(), "0.012500");
+//!
+//! // What counts against a limit is rounded up.
+//! let cost = price.atoms.to_usd(price.decimals, Round::Up)?;
+//! let limit = Usd::parse("10.00")?;
+//! assert_eq!(limit.checked_sub(cost)?.to_string(), "9.9875");
+//! assert_eq!(cost.checked_sub(limit), Err(MoneyError::Overflow));
+//! # Ok(())
+//! # }
+//! ```
 
 // Money is counted here: an overflow is an error, and a new setting or code must be handled everywhere.
 #![cfg_attr(

@@ -34,7 +34,7 @@ pub const HOLD_MS: i64 = 15 * 60 * 1000;
 /// Pending requests of one agent: more would be a flood that no operator can work off.
 pub const HELD_PER_AGENT: usize = 20;
 /// Pending requests of all agents.
-pub const HELD_IN_ALL: usize = 500;
+pub const HELD_TOTAL: usize = 500;
 /// Limits the open payments of one agent: as many as the rate limit admits in this many minutes.
 pub const OPEN_MINUTES: u32 = 60;
 /// New requests of one agent in a UTC day.
@@ -65,7 +65,7 @@ pub const REPORTS_PER_PAYMENT: u8 = 8;
 /// Longest text that is kept of an agent's report about a failed settlement.
 pub const REPORT_TEXT_BYTES: usize = 200;
 /// Pending settlement checks of all agents. Beyond that, reports are accepted without a check on the chain.
-pub const CHECKS_IN_ALL: usize = 10_000;
+pub const CHECKS_TOTAL: usize = 10_000;
 /// How long the chain is searched for a reported transaction.
 pub const CHECK_LASTS_MS: i64 = 24 * 3600 * 1000;
 /// Shortest life of an allowance before it renews (wallet specification, Limits).
@@ -105,7 +105,7 @@ pub const FREE_DISK_BYTES: u64 = 64 << 20;
 /// How long an agent's call waits for a signer before the agent must poll.
 pub const SIGNER_WAIT_MS: u64 = 5_000;
 /// How long a stopping engine waits for a program to take each frame that is still to be delivered.
-pub const FAREWELL_MS: u64 = 1_000;
+pub const FINAL_FRAME_MS: u64 = 1_000;
 /// How long a stopping engine waits for calls in progress.
 pub const DRAIN_MS: u64 = 10_000;
 
@@ -115,13 +115,13 @@ pub const FUNDS_WAIT_MS: u64 = 10_000;
 /// costs one query per block.
 pub const FUNDS_FRESH_MS: u64 = 2_000;
 /// How long a card waits for its balance.
-pub const GLANCE_WAIT_MS: u64 = 1_000;
+pub const CARD_BALANCE_WAIT_MS: u64 = 1_000;
 /// How long cards reuse a balance, or a failure to read one.
-pub const GLANCE_FRESH_MS: u64 = 10_000;
+pub const CARD_BALANCE_FRESH_MS: u64 = 10_000;
 /// Oldest balance, with its time, that a card shows if no newer one can be read.
-pub const GLANCE_KEPT_MS: u64 = 600_000;
+pub const CARD_BALANCE_KEPT_MS: u64 = 600_000;
 /// Accounts (address and network) whose latest balances are cached.
-pub const FUNDS_KEPT: usize = 1024;
+pub const FUNDS_CACHED: usize = 1024;
 /// Addresses per `balances` command: the result for all networks must fit one frame.
 pub const FUNDS_ADDRESSES: usize = 50;
 /// Tokens found by explorers in such a result.
@@ -203,7 +203,7 @@ pub const CONNECTIONS_PER_PEER: usize = 32;
 /// Connections reserved for programs on this machine.
 pub const CONNECTIONS_FOR_LOOPBACK: usize = 8;
 /// Connections that are being refused for lack of a slot. Further ones are closed without a response.
-pub const TURNED_AWAY: usize = 64;
+pub const REFUSED_CONNECTIONS: usize = 64;
 /// Backlog of the listening socket.
 pub const LISTEN_BACKLOG: u32 = 1024;
 /// Open files reserved for the engine's own connections: endpoints, explorers and control sessions.

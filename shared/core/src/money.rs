@@ -102,7 +102,7 @@ impl TokenAmount {
     }
 
     /// Formats the amount for a column. Tokens with at most six decimals keep them all; others lose trailing zeros.
-    pub fn told(&self) -> String {
+    pub fn to_column_text(&self) -> String {
         if self.decimals > 6 { self.plain() } else { self.to_string() }
     }
 }
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn only_tokens_with_few_decimals_keep_trailing_zeros() {
-        for (atoms, decimals, whole, plain, told) in [
+        for (atoms, decimals, whole, plain, column) in [
             (250_000, 6, "0.250000", "0.25", "0.250000"),
             (3_000_000, 6, "3.000000", "3", "3.000000"),
             (2_500_000, 7, "0.2500000", "0.25", "0.25"),
@@ -309,7 +309,10 @@ mod tests {
         ] {
             let amount = TokenAmount { atoms: Atoms(U256::from(atoms)), decimals };
             assert_eq!(amount.to_string(), whole);
-            assert_eq!((amount.plain().as_str(), amount.told().as_str()), (plain, told));
+            assert_eq!(
+                (amount.plain().as_str(), amount.to_column_text().as_str()),
+                (plain, column)
+            );
         }
     }
 

@@ -371,9 +371,9 @@ pub fn by_name(name: &str) -> Option<&'static Network> {
 }
 
 /// Iterates over all networks, starting with Base, on which most merchants ask to be paid. Used if no network is named.
-pub fn usual_first() -> impl Iterator<Item = &'static Network> {
-    let usual = |row: &&Network| row.chain == ChainId(8453);
-    NETWORKS.iter().filter(usual).chain(NETWORKS.iter().filter(move |row| !usual(row)))
+pub fn base_first() -> impl Iterator<Item = &'static Network> {
+    let is_base = |row: &&Network| row.chain == ChainId(8453);
+    NETWORKS.iter().filter(is_base).chain(NETWORKS.iter().filter(move |row| !is_base(row)))
 }
 
 #[cfg(test)]

@@ -47,29 +47,29 @@ impl Settings {
     /// Describes each setting that protects less than its default.
     pub fn loosened(&self) -> Vec<String> {
         let usual = Self::default();
-        let mut told = Vec::new();
+        let mut described = Vec::new();
         if self.allow_lan {
-            told.push("the agent server is open to the network".to_owned());
+            described.push("the agent server is open to the network".to_owned());
         }
         if self.rate_limit_off {
-            told.push("the rate limit is off".to_owned());
+            described.push("the rate limit is off".to_owned());
         }
         if !self.hosts.is_empty() {
-            told.push(format!(
+            described.push(format!(
                 "the agent server also accepts the host names {}",
                 self.hosts.join(", ")
             ));
         }
         if self.max_validity_s > usual.max_validity_s {
-            told.push(format!(
+            described.push(format!(
                 "payments may stay valid for {} s without your approval",
                 self.max_validity_s
             ));
         }
         if let Some(amount) = self.confirm_typing_above {
-            told.push(format!("approvals must be typed from {amount} USD"));
+            described.push(format!("approvals must be typed from {amount} USD"));
         }
-        told
+        described
     }
 }
 

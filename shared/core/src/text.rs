@@ -19,7 +19,7 @@ use crate::time::Utc;
 pub fn quoted(foreign: &str, width: usize) -> String {
     let mut shown = String::with_capacity(foreign.len().saturating_add(2));
     shown.push('"');
-    let mut filter = Filter::after_a_quotation_mark();
+    let mut escaper = Escaper::after_a_quotation_mark();
     for (count, ch) in foreign.chars().enumerate() {
         if count >= width {
             shown.push('…');
@@ -28,9 +28,9 @@ pub fn quoted(foreign: &str, width: usize) -> String {
         if ch == '"' {
             // Unescaped, the text could close the quotation and imitate our own words.
             shown.push_str("\\\"");
-            filter = Filter::after_a_quotation_mark();
+            escaper = Escaper::after_a_quotation_mark();
         } else {
-            filter.push(&mut shown, ch);
+            escaper.push(&mut shown, ch);
         }
     }
     shown.push('"');
@@ -42,12 +42,12 @@ const MARKS_IN_A_ROW: usize = 2;
 
 /// Writes untrusted characters so that each of them is visible.
 #[derive(Default)]
-struct Filter {
+struct Escaper {
     /// Combining marks since the last character of another kind.
     marks: usize,
 }
 
-impl Filter {
+impl Escaper {
     /// Allows no mark next, because it would change our quotation mark.
     fn after_a_quotation_mark() -> Self {
         Self { marks: MARKS_IN_A_ROW }
@@ -89,7 +89,7 @@ pub fn host_note(url: &str) -> Option<String> {
 }
 
 /// Room for the longest host name, its port and some user info before it.
-const HOST_ROOM: usize = 300;
+const HOST_CHARS_MAX: usize = 300;
 
 /// Cuts a URL after `most` characters, but never within the host.
 ///
@@ -107,9 +107,9 @@ pub fn short_url(url: &str, most: usize) -> String {
         shown.push('…');
         return shown;
     }
-    let skipped = authority.chars().count().saturating_sub(HOST_ROOM);
+    let skipped = authority.chars().count().saturating_sub(HOST_CHARS_MAX);
     let host: String = authority.chars().skip(skipped).collect();
-    let scheme: String = scheme.chars().take(HOST_ROOM).collect();
+    let scheme: String = scheme.chars().take(HOST_CHARS_MAX).collect();
     let cut = if skipped > 0 { "…" } else { "" };
     // A URL that a list has truncated already ends with an ellipsis.
     format!("{scheme}://{cut}{}…", host.trim_end_matches('…'))
@@ -120,9 +120,9 @@ pub fn short_url(url: &str, most: usize) -> String {
 /// Characters that could move the cursor, or hide or reorder other text, are written as `\u{..}`.
 pub fn visible(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
-    let mut filter = Filter::default();
+    let mut escaper = Escaper::default();
     for ch in line.chars() {
-        filter.push(&mut shown, ch);
+        escaper.push(&mut shown, ch);
     }
     shown
 }
@@ -176,28 +176,28 @@ impl Zone {
     }
 
     /// Returns the zone's offset from UTC at a time.
-    pub fn shift(&self, at: &str) -> Shift {
+    pub fn offset_at(&self, at: &str) -> UtcOffset {
         let known = stamp(at).zip(self.0.as_ref());
-        Shift(known.map_or(Offset::UTC, |(at, zone)| zone.to_offset(at)))
+        UtcOffset(known.map_or(Offset::UTC, |(at, zone)| zone.to_offset(at)))
     }
 
     /// Formats date, time and offset: `2026-07-01 14:05 UTC+2`.
     pub fn moment(&self, at: &str) -> String {
-        let shift = self.shift(at);
-        shift
+        let offset = self.offset_at(at);
+        offset
             .civil(at)
-            .map_or(at.to_owned(), |time| format!("{} {} {shift}", time.date(), minute(time)))
+            .map_or(at.to_owned(), |time| format!("{} {} {offset}", time.date(), minute(time)))
     }
 
     /// Formats time and offset: `14:05 UTC+2`.
     pub fn time_of_day(&self, at: &str) -> String {
-        let shift = self.shift(at);
-        shift.civil(at).map_or(at.to_owned(), |time| format!("{} {shift}", minute(time)))
+        let offset = self.offset_at(at);
+        offset.civil(at).map_or(at.to_owned(), |time| format!("{} {offset}", minute(time)))
     }
 
     /// Formats the date: `2026-07-01`.
     pub fn date(&self, at: &str) -> String {
-        self.shift(at).civil(at).map_or(at.to_owned(), |time| time.date().to_string())
+        self.offset_at(at).civil(at).map_or(at.to_owned(), |time| time.date().to_string())
     }
 }
 
@@ -205,9 +205,9 @@ impl Zone {
 ///
 /// All times below one heading use the heading's offset, including those of the other half of the year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shift(Offset);
+pub struct UtcOffset(Offset);
 
-impl Shift {
+impl UtcOffset {
     /// Formats day and time: `07-01 14:05`.
     pub fn day_and_minute(self, at: &str) -> String {
         self.civil(at).map_or(at.to_owned(), |time| {
@@ -220,7 +220,7 @@ impl Shift {
     }
 }
 
-impl fmt::Display for Shift {
+impl fmt::Display for UtcOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.seconds();
         let minutes = seconds.unsigned_abs().div_euclid(60);
@@ -334,20 +334,20 @@ mod tests {
             (zone(50_400), "2026-01-01 12:45 UTC+14"),
         ] {
             let (date, rest) = moment.split_once(' ').unwrap();
-            let (minute, shift) = rest.split_once(' ').unwrap();
+            let (minute, offset) = rest.split_once(' ').unwrap();
             assert_eq!(zone.moment(late), moment);
             assert_eq!(zone.date(late), date);
             assert_eq!(zone.time_of_day(late), rest);
-            assert_eq!(zone.shift(late).to_string(), shift);
+            assert_eq!(zone.offset_at(late).to_string(), offset);
             let (_year, day) = date.split_once('-').unwrap();
-            assert_eq!(zone.shift(late).day_and_minute(late), format!("{day} {minute}"));
+            assert_eq!(zone.offset_at(late).day_and_minute(late), format!("{day} {minute}"));
         }
         for text in ["", "9223372036854775807 ms", "soon", "2026-01-01"] {
             let zone = zone(7_200);
             let shown = [zone.moment(text), zone.date(text), zone.time_of_day(text)];
             assert_eq!(shown, [text, text, text]);
-            assert_eq!(zone.shift(text).day_and_minute(text), text);
-            assert_eq!(zone.shift(text).to_string(), "UTC");
+            assert_eq!(zone.offset_at(text).day_and_minute(text), text);
+            assert_eq!(zone.offset_at(text).to_string(), "UTC");
         }
     }
 
@@ -359,6 +359,6 @@ mod tests {
         assert_eq!(zone.moment(winter), "2026-01-01 13:00 UTC+1");
         assert_eq!(zone.moment(summer), "2026-07-01 14:00 UTC+2");
         // Below a heading in summer time.
-        assert_eq!(zone.shift(summer).day_and_minute(winter), "01-01 14:00");
+        assert_eq!(zone.offset_at(summer).day_and_minute(winter), "01-01 14:00");
     }
 }

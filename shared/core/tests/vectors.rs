@@ -130,7 +130,7 @@ fn url_vectors_get_the_expected_verdict() {
     for case in &cases {
         let id = case["id"].as_str().unwrap();
         let url = case["url"].as_str().unwrap();
-        let verdict = match lists(case).judge(url) {
+        let verdict = match lists(case).check(url) {
             HostVerdict::Allowed => "allow",
             HostVerdict::Blocked | HostVerdict::NotAllowed => "deny",
             HostVerdict::Invalid => "invalid",
@@ -150,9 +150,9 @@ fn the_block_list_takes_precedence_as_the_reason() {
     let mut failures = Failures::default();
     for case in rows(DOMAINS, "cases").iter().filter(|case| case["expect"] == "deny") {
         let mut lists = lists(case);
-        let verdict = lists.judge(case["url"].as_str().unwrap());
+        let verdict = lists.check(case["url"].as_str().unwrap());
         lists.allowed.clear();
-        let by_block_list = lists.judge(case["url"].as_str().unwrap()) == HostVerdict::Blocked;
+        let by_block_list = lists.check(case["url"].as_str().unwrap()) == HostVerdict::Blocked;
         let wanted = if by_block_list { HostVerdict::Blocked } else { HostVerdict::NotAllowed };
         failures.check(case["id"].as_str().unwrap(), verdict, wanted);
     }
@@ -178,7 +178,7 @@ fn url_pair_vectors_pass_are_held_or_are_refused() {
     let mut failures = Failures::default();
     for (place, row) in pairs.iter().enumerate() {
         let (request, resource) = (row["request_url"].as_str(), row["resource_url"].as_str());
-        let verdict = lists(row).judge_pair(request, resource);
+        let verdict = lists(row).check_pair(request, resource);
         let word = match verdict {
             PairVerdict::Pass => "allow",
             PairVerdict::Hold => "hold",

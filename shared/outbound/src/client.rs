@@ -26,7 +26,7 @@ const USER_AGENT: &str =
 impl Client {
     /// Creates a client with a timeout in milliseconds for each exchange.
     ///
-    /// It runs from connecting to the last byte of the answer.
+    /// The timeout covers everything from connecting to the last byte of the reply.
     ///
     /// # Errors
     /// Describes why this machine cannot make connections.
@@ -37,25 +37,26 @@ impl Client {
 
     /// Creates a client with a timeout in milliseconds for connecting only.
     ///
-    /// Callers bound the wait for the answer themselves.
+    /// Callers bound the wait for the reply themselves.
     ///
     /// # Errors
     /// Describes why this machine cannot make connections.
-    pub fn lasting(connect_ms: u64) -> Result<Self, String> {
+    pub fn for_streaming(connect_ms: u64) -> Result<Self, String> {
         Self::build(|builder| builder.connect_timeout(Duration::from_millis(connect_ms)))
     }
 
-    fn build(wait: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Result<Self, String> {
+    fn build(set_timeouts: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Result<Self, String> {
         // Port 0 means the port of the URL.
-        let here = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()];
+        let loopback =
+            [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()];
         let builder = reqwest::Client::builder()
             .redirect(Policy::none())
             .no_proxy()
             // Idle connections cost memory on both sides, so only some outlive a burst.
             .pool_max_idle_per_host(IDLE_MAX)
-            .resolve_to_addrs("localhost", &here)
+            .resolve_to_addrs("localhost", &loopback)
             .user_agent(USER_AGENT);
-        wait(builder).build().map(Self).map_err(|error| root_cause(&error))
+        set_timeouts(builder).build().map(Self).map_err(|error| root_cause(&error))
     }
 
     pub(crate) fn request(&self, method: Method, target: &Target) -> RequestBuilder {
@@ -64,7 +65,7 @@ impl Client {
 }
 
 /// Describes a failure. reqwest's own text contains the URL, which may hold the API key.
-pub(crate) fn unreachable(target: &Target, error: &reqwest::Error) -> String {
+pub(crate) fn describe_failure(target: &Target, error: &reqwest::Error) -> String {
     if error.is_timeout() {
         "no answer in time".to_owned()
     } else if error.is_connect() {

@@ -5,7 +5,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode};
 
 use crate::client::Client;
-use crate::stream::Asked;
+use crate::stream::OutboundRequest;
 use crate::target::Target;
 
 /// A reply with any status except a redirect.
@@ -23,10 +23,10 @@ impl Client {
     pub async fn post(
         &self,
         target: &Target,
-        question: Vec<u8>,
+        body: Vec<u8>,
         bytes_max: usize,
     ) -> Result<Reply, String> {
-        self.exchange(Method::POST, target, Some(question), bytes_max).await
+        self.exchange(Method::POST, target, Some(body), bytes_max).await
     }
 
     /// Requests JSON and returns the reply, of at most `bytes_max` bytes.
@@ -41,21 +41,21 @@ impl Client {
         &self,
         method: Method,
         target: &Target,
-        question: Option<Vec<u8>>,
+        body: Option<Vec<u8>>,
         bytes_max: usize,
     ) -> Result<Reply, String> {
         const JSON: HeaderValue = HeaderValue::from_static("application/json");
         let mut headers = HeaderMap::from_iter([(ACCEPT, JSON)]);
-        if question.is_some() {
+        if body.is_some() {
             headers.insert(CONTENT_TYPE, JSON);
         }
-        let body = Bytes::from(question.unwrap_or_default());
-        let asked = Asked { method, target, headers, body };
-        let answered = self.open(asked).await.map_err(|fault| fault.to_string())?;
-        let status = answered.status;
+        let body = Bytes::from(body.unwrap_or_default());
+        let request = OutboundRequest { method, target, headers, body };
+        let reply = self.open(request).await.map_err(|fault| fault.to_string())?;
+        let status = reply.status;
         if status.is_redirection() {
             return Err(format!("HTTP {status}: redirects are not followed"));
         }
-        Ok(Reply { status, body: answered.whole(bytes_max).await? })
+        Ok(Reply { status, body: reply.read_to_end(bytes_max).await? })
     }
 }

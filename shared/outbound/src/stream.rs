@@ -6,59 +6,59 @@ use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, Response, StatusCode};
 
-use crate::client::{Client, unreachable};
+use crate::client::{Client, describe_failure};
 use crate::target::Target;
 
 /// A request to send.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct OutboundRequest<'a> {
     pub method: Method,
     pub target: &'a Target,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-/// Why there is no answer, in our own words.
+/// Why there is no reply, in texts that show no URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unanswered {
+pub enum NoReply {
     /// The request was not sent.
-    Unreached(String),
+    NotSent(String),
     /// The server may have received the request and acted on it.
     Lost(String),
 }
 
-impl fmt::Display for Unanswered {
+impl fmt::Display for NoReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreached(why) | Self::Lost(why) => f.write_str(why),
+            Self::NotSent(why) | Self::Lost(why) => f.write_str(why),
         }
     }
 }
 
 /// The head of a response with any status, redirects included. Its body is read afterwards.
 #[derive(Debug)]
-pub struct Answered {
+pub struct ReplyStream {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    rest: Response,
+    response: Response,
     target: Target,
 }
 
-impl Answered {
+impl ReplyStream {
     /// Returns the next chunk as it arrived, or `None` at the end. Unless `None` was returned, the response is
     /// incomplete.
     ///
     /// # Errors
     /// Describes why the response broke off.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
-        self.rest.chunk().await.map_err(|error| unreachable(&self.target, &error))
+        self.response.chunk().await.map_err(|error| describe_failure(&self.target, &error))
     }
 
     /// Returns the rest of the body, at most `bytes_max` bytes.
     ///
     /// # Errors
     /// Describes why: the response broke off, or is too long.
-    pub async fn whole(mut self, bytes_max: usize) -> Result<Vec<u8>, String> {
+    pub async fn read_to_end(mut self, bytes_max: usize) -> Result<Vec<u8>, String> {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             // Counts the bytes that arrive: Content-Length is optional and may be false.
@@ -72,18 +72,18 @@ impl Answered {
 }
 
 impl Client {
-    /// Sends a request and waits for the head of the response. Has no timeout of its own.
+    /// Sends a request and waits for the head of the response. Sets no timeout.
     ///
     /// # Errors
-    /// [`Unanswered`].
-    pub async fn open(&self, asked: Asked<'_>) -> Result<Answered, Unanswered> {
-        let Asked { method, target, headers, body } = asked;
+    /// [`NoReply`].
+    pub async fn open(&self, request: OutboundRequest<'_>) -> Result<ReplyStream, NoReply> {
+        let OutboundRequest { method, target, headers, body } = request;
         let request = self.request(method, target).headers(headers).body(body);
-        let mut rest = request.send().await.map_err(|error| {
-            let why = unreachable(target, &error);
-            if error.is_connect() { Unanswered::Unreached(why) } else { Unanswered::Lost(why) }
+        let mut response = request.send().await.map_err(|error| {
+            let why = describe_failure(target, &error);
+            if error.is_connect() { NoReply::NotSent(why) } else { NoReply::Lost(why) }
         })?;
-        let (status, headers) = (rest.status(), std::mem::take(rest.headers_mut()));
-        Ok(Answered { status, headers, rest, target: target.clone() })
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        Ok(ReplyStream { status, headers, response, target: target.clone() })
     }
 }

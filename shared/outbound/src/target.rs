@@ -14,7 +14,7 @@ pub struct Target {
     label: EndpointLabel,
 }
 
-/// Why a text from the settings is not permitted.
+/// Why a URL from the settings is not permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetFault {
     NotAUrl,
@@ -25,27 +25,27 @@ pub enum TargetFault {
 
 /// Hosts to which HTTP without encryption is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plain {
+pub enum PlainHttpHosts {
     /// This machine only.
-    Here,
+    ThisMachine,
     /// Also private addresses and names that only a local network resolves. This is the operator's setting
     /// `allow_plain_http`. Public addresses always need https.
     Private,
     /// Any host: a person allowed it for this URL.
-    Anywhere,
+    Any,
 }
 
-impl Plain {
-    /// Returns what the setting `allow_plain_http` permits.
-    pub fn allowed(allow_plain_http: bool) -> Self {
-        if allow_plain_http { Self::Private } else { Self::Here }
+impl PlainHttpHosts {
+    /// Returns the hosts that the setting `allow_plain_http` permits.
+    pub fn from_setting(allow_plain_http: bool) -> Self {
+        if allow_plain_http { Self::Private } else { Self::ThisMachine }
     }
 
     fn covers(self, url: &Url) -> bool {
         match self {
-            Self::Here => is_loopback(url),
+            Self::ThisMachine => is_loopback(url),
             Self::Private => is_loopback(url) || is_private(url),
-            Self::Anywhere => true,
+            Self::Any => true,
         }
     }
 }
@@ -55,12 +55,12 @@ impl Target {
     ///
     /// # Errors
     /// Why it is not permitted.
-    pub fn parse(text: &str, plain: Plain) -> Result<Self, TargetFault> {
+    pub fn parse(text: &str, plain_http: PlainHttpHosts) -> Result<Self, TargetFault> {
         let url = Url::parse(text).map_err(|_shows_the_url| TargetFault::NotAUrl)?;
         let label = EndpointLabel::of(&url);
         match url.scheme() {
             "https" => {}
-            "http" if plain.covers(&url) => {}
+            "http" if plain_http.covers(&url) => {}
             "http" => return Err(TargetFault::PlainHttp(label)),
             _other => return Err(TargetFault::Scheme(label)),
         }
@@ -109,7 +109,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// Whether the host is on this machine. The HTTP client pins `localhost` to the loopback addresses.
+/// Returns whether the host is on this machine. The HTTP client pins `localhost` to the loopback addresses.
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -119,7 +119,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether the host is an address or a name of a local network.
+/// Returns whether the host is an address or a name of a local network.
 ///
 /// Such addresses are not routed on the internet. Such names are not served by public DNS: single labels, as of
 /// containers, and the top-level names reserved for local networks.
@@ -167,7 +167,8 @@ mod tests {
             ("https://a.test/api/v2/", "https://a.test/api/v2/x/y%2F.."),
             ("https://a.test", "https://a.test/x/y%2F.."),
         ] {
-            let made = Target::parse(base, Plain::Here).unwrap().below(&["x", "y/.."]);
+            let made =
+                Target::parse(base, PlainHttpHosts::ThisMachine).unwrap().below(&["x", "y/.."]);
             assert_eq!(made.url.as_str(), below);
             assert!(!format!("{made:?}").contains("api"), "{made:?}");
         }
@@ -178,7 +179,8 @@ mod tests {
         let accepts = |url: &str, plain| Target::parse(url, plain).is_ok();
         for url in ["http://127.0.0.1:8545", "http://localhost", "http://[::1]/v1"] {
             assert!(
-                accepts(url, Plain::allowed(false)) && accepts(url, Plain::allowed(true)),
+                accepts(url, PlainHttpHosts::from_setting(false))
+                    && accepts(url, PlainHttpHosts::from_setting(true)),
                 "{url}"
             );
         }
@@ -198,8 +200,8 @@ mod tests {
             "http://node.home.arpa",
             "http://a.b.internal.",
         ] {
-            assert!(!accepts(url, Plain::allowed(false)), "{url}");
-            assert!(accepts(url, Plain::allowed(true)), "{url}");
+            assert!(!accepts(url, PlainHttpHosts::from_setting(false)), "{url}");
+            assert!(accepts(url, PlainHttpHosts::from_setting(true)), "{url}");
         }
         for url in [
             "http://8.8.8.8",
@@ -216,15 +218,15 @@ mod tests {
             "http://xlan.example",
             "http://internal.example",
         ] {
-            assert!(!accepts(url, Plain::allowed(true)), "{url}");
-            assert!(accepts(url, Plain::Anywhere), "{url}");
+            assert!(!accepts(url, PlainHttpHosts::from_setting(true)), "{url}");
+            assert!(accepts(url, PlainHttpHosts::Any), "{url}");
         }
     }
 
     #[test]
     fn scrubbed_text_has_no_key_or_control_characters_and_is_bounded() {
         let url = "https://node.test/v3/0123456789abcdef?token=fedcba9876543210";
-        let target = Target::parse(url, Plain::Here).unwrap();
+        let target = Target::parse(url, PlainHttpHosts::ThisMachine).unwrap();
         let said = "bad key 0123456789abcdef, fedcba9876543210\u{1b}[2J\r\n in v3";
         assert_eq!(target.scrub(said), "bad key [key], [key]\u{fffd}[2J\u{fffd}\u{fffd} in v3");
         assert_eq!(target.scrub(&"ä".repeat(1000)).chars().count(), 300);

@@ -4,6 +4,38 @@
 //! Several processes may share a store. Each commit names the version that it follows, so the commit of a process
 //! that was paused or replaced is refused. Nothing of that commit happened, and the process continues from the
 //! persisted outbox.
+//!
+//! # Examples
+//!
+//! ```
+//! use alloy_primitives::{Address, U256};
+//! use bursar_core::networks::{ChainId, by_chain};
+//! use bursar_core::time::Utc;
+//! use bursar_outbox::memory::MemoryStore;
+//! use bursar_outbox::store::{Store, StoreFault};
+//! use bursar_submit::{Call, Input, OutboxKey, Rules, SubmissionId, step};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = MemoryStore::default();
+//! let key = OutboxKey { chain: ChainId(8453), signer: Address::repeat_byte(1) };
+//! let unused = store.load(key).await?;
+//!
+//! // A call that is to happen once: the state machine returns the events to store.
+//! let (id, to, value) = (SubmissionId([7; 16]), Address::repeat_byte(2), U256::from(1));
+//! let call = Call { to, value, data: Default::default(), gas_limit: 21_000 };
+//! let input = Input::Open { id, call, ceiling: 1_000_000_000, until: None };
+//! let rules = Rules::of(&by_chain(key.chain).ok_or("unknown chain")?.gas, 16);
+//! let events = step(&unused.outbox, &rules, Utc(0), input)?.events;
+//! store.commit(key, unused.version, events.clone()).await?;
+//! assert!(store.load(key).await?.outbox.open.contains_key(&id));
+//!
+//! // A process that missed this commit is refused.
+//! let late = store.commit(key, unused.version, events).await;
+//! assert_eq!(late, Err(StoreFault::Conflict));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod memory;
 pub mod redb_store;

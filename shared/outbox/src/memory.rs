@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
 
-use crate::store::{Kept, Store, StoreFault, StoreReply, apply_all};
+use crate::store::{Store, StoreFault, StoreReply, StoredOutbox, apply_all};
 
 #[derive(Debug, Default)]
 struct Tables {
-    outboxes: BTreeMap<OutboxKey, Kept>,
+    outboxes: BTreeMap<OutboxKey, StoredOutbox>,
     nonces: BTreeMap<(OutboxKey, u64), SubmissionId>,
     ended: BTreeMap<(OutboxKey, SubmissionId), Outcome>,
 }
@@ -22,7 +22,7 @@ pub struct MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn load(&self, key: OutboxKey) -> StoreReply<'_, Kept> {
+    fn load(&self, key: OutboxKey) -> StoreReply<'_, StoredOutbox> {
         let kept = self.with(|tables| tables.outbox(key));
         Box::pin(async move { Ok(kept) })
     }
@@ -53,20 +53,20 @@ impl MemoryStore {
 }
 
 impl Tables {
-    fn outbox(&self, key: OutboxKey) -> Kept {
-        let fresh = || Kept { outbox: Outbox::new(key), version: 0 };
+    fn outbox(&self, key: OutboxKey) -> StoredOutbox {
+        let fresh = || StoredOutbox { outbox: Outbox::new(key), version: 0 };
         self.outboxes.get(&key).cloned().unwrap_or_else(fresh)
     }
 
     fn commit(&mut self, key: OutboxKey, after: u64, events: &[Event]) -> Result<u64, StoreFault> {
-        let Kept { mut outbox, version } = self.outbox(key);
+        let StoredOutbox { mut outbox, version } = self.outbox(key);
         if version != after {
             return Err(StoreFault::Conflict);
         }
         let changes = apply_all(&mut outbox, events);
         for id in &changes.opened {
             if let Some(outcome) = self.ended.get(&(key, *id)) {
-                return Err(StoreFault::Over(*outcome));
+                return Err(StoreFault::Ended(*outcome));
             }
         }
         for (nonce, id) in &changes.reserved {
@@ -85,7 +85,7 @@ impl Tables {
             self.ended.insert((key, id), outcome);
         }
         let version = version.saturating_add(1);
-        self.outboxes.insert(key, Kept { outbox, version });
+        self.outboxes.insert(key, StoredOutbox { outbox, version });
         Ok(version)
     }
 }

@@ -6,7 +6,7 @@ use bursar_rows::{Options, RowFile, StoreError, decode, encode, existing};
 use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 
-use crate::store::{Kept, Store, StoreFault, StoreReply, apply_all};
+use crate::store::{Store, StoreFault, StoreReply, StoredOutbox, apply_all};
 
 /// Version and state of each outbox.
 const OUTBOXES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("outboxes");
@@ -40,7 +40,7 @@ impl RedbStore {
 }
 
 impl Store for RedbStore {
-    fn load(&self, key: OutboxKey) -> StoreReply<'_, Kept> {
+    fn load(&self, key: OutboxKey) -> StoreReply<'_, StoredOutbox> {
         self.file.read(move |read| match existing(read.open_table(OUTBOXES))? {
             Some(table) => Ok(outbox(&table, key)?),
             None => Ok(fresh(key)),
@@ -90,7 +90,7 @@ fn written(
     events: &[Event],
 ) -> Result<u64, StoreFault> {
     let mut outboxes = write.open_table(OUTBOXES).map_err(StoreError::from)?;
-    let Kept { outbox: mut state, version } = outbox(&outboxes, key)?;
+    let StoredOutbox { outbox: mut state, version } = outbox(&outboxes, key)?;
     if version != after {
         return Err(StoreFault::Conflict);
     }
@@ -99,7 +99,7 @@ fn written(
     for id in &changes.opened {
         let over = ended.get(of_submission(key, *id).as_slice()).map_err(StoreError::from)?;
         if let Some(outcome) = over {
-            return Err(StoreFault::Over(decode(outcome.value())?));
+            return Err(StoreFault::Ended(decode(outcome.value())?));
         }
     }
     let mut nonces = write.open_table(NONCES).map_err(StoreError::from)?;
@@ -140,18 +140,18 @@ fn reserve(
 fn outbox(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     key: OutboxKey,
-) -> Result<Kept, StoreError> {
+) -> Result<StoredOutbox, StoreError> {
     match table.get(outbox_row(key).as_slice())? {
         None => Ok(fresh(key)),
         Some(value) => {
             let (version, outbox) = decode(value.value())?;
-            Ok(Kept { outbox, version })
+            Ok(StoredOutbox { outbox, version })
         }
     }
 }
 
-fn fresh(key: OutboxKey) -> Kept {
-    Kept { outbox: Outbox::new(key), version: 0 }
+fn fresh(key: OutboxKey) -> StoredOutbox {
+    StoredOutbox { outbox: Outbox::new(key), version: 0 }
 }
 
 /// Row key of an outbox: chain id and signer.

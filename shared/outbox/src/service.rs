@@ -7,7 +7,7 @@ use alloy_primitives::B256;
 use bursar_chain::failpoints::Failpoints;
 use bursar_chain::follower::Follower;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
-use bursar_chain::tx_driver::{self, Host, Notice, SignEnd, Way, Work};
+use bursar_chain::tx_driver::{self, DriverContext, Host, Notice, PendingAction, SignOutcome};
 use bursar_core::networks::Gas;
 use bursar_core::time::Utc;
 use bursar_submit::{
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::store::{Kept, Store, StoreFault};
+use crate::store::{Store, StoreFault, StoredOutbox};
 
 /// Maximum number of attempts to commit if other processes commit first.
 const CONFLICTS_MAX: usize = 8;
@@ -25,7 +25,7 @@ const CONFLICTS_MAX: usize = 8;
 /// Signs for the accounts of outboxes.
 pub trait Signer: Send + Sync + std::fmt::Debug {
     /// Signs a digest with the key of the outbox's signer.
-    fn sign(&self, key: OutboxKey, digest: B256) -> BoxFuture<'_, SignEnd>;
+    fn sign(&self, key: OutboxKey, digest: B256) -> BoxFuture<'_, SignOutcome>;
 }
 
 /// Why a submission was not accepted or cancelled.
@@ -39,7 +39,7 @@ pub enum SubmitFault {
 
 /// The broadcasts of one submission's call by this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Uploads {
+pub struct Broadcasts {
     /// The hash that is being broadcast.
     pub in_progress: Option<B256>,
     /// A broadcast ended without an answer, so a node may receive the bytes later.
@@ -58,7 +58,6 @@ pub struct OutboxDeps {
     pub window: usize,
     /// Follows the chain. All outboxes of the network share it.
     pub follower: Arc<Follower>,
-    /// Failpoints.
     pub failpoints: Arc<dyn Failpoints>,
 }
 
@@ -66,13 +65,13 @@ pub struct OutboxDeps {
 #[derive(Debug)]
 pub struct ServiceOutbox {
     host: Arc<ServiceHost>,
-    way: Way,
+    context: DriverContext,
     /// Whether a task runs the outbox now.
-    served: Mutex<bool>,
+    running: Mutex<bool>,
 }
 
 impl ServiceOutbox {
-    /// Loads an outbox. [`ServiceOutbox::go_on`] resumes its open submissions.
+    /// Loads an outbox. [`ServiceOutbox::ensure_running`] resumes its open submissions.
     ///
     /// # Errors
     /// The store failed.
@@ -83,8 +82,8 @@ impl ServiceOutbox {
         stopping: CancellationToken,
     ) -> Result<Arc<Self>, StoreFault> {
         let rules = Rules::of(&deps.gas, deps.window);
-        let kept = deps.store.load(key).await?;
-        let way = Way {
+        let stored = deps.store.load(key).await?;
+        let context = DriverContext {
             key,
             gas: deps.gas,
             rules,
@@ -97,11 +96,11 @@ impl ServiceOutbox {
             key,
             rules,
             deps,
-            version: tokio::sync::Mutex::new(kept.version),
-            uploads: watch::Sender::default(),
-            outbox: watch::Sender::new(Arc::new(kept.outbox)),
+            version: tokio::sync::Mutex::new(stored.version),
+            broadcasts: watch::Sender::default(),
+            outbox: watch::Sender::new(Arc::new(stored.outbox)),
         };
-        Ok(Arc::new(Self { host: Arc::new(host), way, served: Mutex::new(false) }))
+        Ok(Arc::new(Self { host: Arc::new(host), context, running: Mutex::new(false) }))
     }
 
     /// Accepts a submission. When this returns, the submission is on disk and will be carried out once, across
@@ -109,7 +108,7 @@ impl ServiceOutbox {
     /// after `until`: see [`Submission::until`](bursar_submit::Submission::until).
     ///
     /// # Errors
-    /// [`SubmitFault`]. [`StoreFault::Over`] contains the outcome of an ended submission.
+    /// [`SubmitFault`]. [`StoreFault::Ended`] contains the outcome of an ended submission.
     pub async fn submit(
         self: &Arc<Self>,
         id: SubmissionId,
@@ -117,18 +116,18 @@ impl ServiceOutbox {
         ceiling: u128,
         until: Option<Utc>,
     ) -> Result<(), SubmitFault> {
-        self.host.keep(&Notice::Input(Input::Open { id, call, ceiling, until })).await?;
-        self.go_on();
+        self.host.persist(&Notice::Input(Input::Open { id, call, ceiling, until })).await?;
+        self.ensure_running();
         Ok(())
     }
 
-    /// Requests that a submission does not happen.
+    /// Requests that a submission's call is not executed.
     ///
     /// # Errors
     /// [`SubmitFault`]: it is too late, or it has ended.
     pub async fn cancel(self: &Arc<Self>, id: SubmissionId) -> Result<(), SubmitFault> {
-        self.host.keep(&Notice::Input(Input::Cancel { id })).await?;
-        self.go_on();
+        self.host.persist(&Notice::Input(Input::Cancel { id })).await?;
+        self.ensure_running();
         Ok(())
     }
 
@@ -138,21 +137,21 @@ impl ServiceOutbox {
     }
 
     /// Returns the broadcasts of a submission's call. After a cancel no new one starts.
-    pub fn uploads(&self, id: SubmissionId) -> Uploads {
-        self.host.uploads.borrow().get(&id).copied().unwrap_or_default()
+    pub fn broadcasts(&self, id: SubmissionId) -> Broadcasts {
+        self.host.broadcasts.borrow().get(&id).copied().unwrap_or_default()
     }
 
-    /// Waits until no broadcast of a submission's call is in progress. Cancel-safe.
-    pub async fn uploaded(&self, id: SubmissionId) {
-        let mut uploads = self.host.uploads.subscribe();
-        let over = |all: &AllUploads| all.get(&id).is_none_or(|one| one.in_progress.is_none());
+    /// Completes once no broadcast of a submission's call is in progress. Cancel-safe.
+    pub async fn broadcasts_ended(&self, id: SubmissionId) {
+        let mut broadcasts = self.host.broadcasts.subscribe();
+        let over = |all: &BroadcastsById| all.get(&id).is_none_or(|one| one.in_progress.is_none());
         // The sender lives as long as the outbox.
-        let _over = uploads.wait_for(over).await;
+        let _over = broadcasts.wait_for(over).await;
     }
 
-    /// Completes when the current outbox is no longer `than`. Cancel-safe.
-    pub async fn another(&self, than: &Arc<Outbox>) {
-        self.host.another(than).await;
+    /// Completes once the current outbox differs from `known`. Cancel-safe.
+    pub async fn changed_since(&self, known: &Arc<Outbox>) {
+        self.host.changed_since(known).await;
     }
 
     /// Waits for the outcome of a submission. Cancel-safe.
@@ -175,39 +174,39 @@ impl ServiceOutbox {
     }
 
     /// Starts the task that runs the outbox, unless it runs or nothing is open.
-    pub fn go_on(self: &Arc<Self>) {
-        let mut served = self.served();
-        if *served || self.host.outbox().open.is_empty() {
+    pub fn ensure_running(self: &Arc<Self>) {
+        let mut running = self.running();
+        if *running || self.host.outbox().open.is_empty() {
             return;
         }
-        *served = true;
+        *running = true;
         let this = Arc::clone(self);
-        self.way.tasks.spawn(async move { this.serve().await });
+        self.context.tasks.spawn(async move { this.serve().await });
     }
 
     async fn serve(self: Arc<Self>) {
         // Released also on panic, so that the next submission starts the task again.
-        let _served = Served(Arc::clone(&self));
+        let _guard = RunningGuard(Arc::clone(&self));
         let chain = Arc::clone(&self.host.deps.chain);
-        let ask = move || Some(Arc::clone(&chain));
-        tx_driver::serve(Arc::clone(&self.host), self.way.clone(), ask).await;
+        let chain = move || Some(Arc::clone(&chain));
+        tx_driver::serve(Arc::clone(&self.host), self.context.clone(), chain).await;
     }
 
-    fn served(&self) -> MutexGuard<'_, bool> {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running(&self) -> MutexGuard<'_, bool> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Marks that a task runs the outbox. Dropping it starts the task again if a submission arrived meanwhile.
-struct Served(Arc<ServiceOutbox>);
+struct RunningGuard(Arc<ServiceOutbox>);
 
-impl Drop for Served {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
-        *self.0.served() = false;
+        *self.0.running() = false;
         // A submission may have arrived while the task ended.
-        let goes_on = tokio::runtime::Handle::try_current().is_ok() && !std::thread::panicking();
-        if goes_on && !self.0.way.stopping.is_cancelled() {
-            self.0.go_on();
+        let can_spawn = tokio::runtime::Handle::try_current().is_ok() && !std::thread::panicking();
+        if can_spawn && !self.0.context.stopping.is_cancelled() {
+            self.0.ensure_running();
         }
     }
 }
@@ -220,40 +219,41 @@ struct ServiceHost {
     deps: OutboxDeps,
     /// The version of the last known commit. The lock is held over a commit, so commits run one at a time.
     version: tokio::sync::Mutex<u64>,
-    uploads: watch::Sender<AllUploads>,
+    broadcasts: watch::Sender<BroadcastsById>,
     outbox: watch::Sender<Arc<Outbox>>,
 }
 
-type AllUploads = BTreeMap<SubmissionId, Uploads>;
+type BroadcastsById = BTreeMap<SubmissionId, Broadcasts>;
 
 impl ServiceHost {
     /// Decides, commits and applies. If another process committed first, loads its outbox and decides again.
-    async fn keep(&self, notice: &Notice) -> Result<Vec<Action>, SubmitFault> {
+    async fn persist(&self, notice: &Notice) -> Result<Vec<Action>, SubmitFault> {
         let mut version = self.version.lock().await;
         for _again in 0..CONFLICTS_MAX {
             let outbox = self.outbox();
             let at = self.deps.clock.utc();
-            let taken = match notice {
+            let decided = match notice {
                 Notice::Resume => return Ok(resume(&outbox, &self.rules, at)),
                 Notice::Input(input) => step(&outbox, &self.rules, at, input.clone())?,
             };
-            if taken.events.is_empty() {
-                return Ok(taken.actions);
+            if decided.events.is_empty() {
+                return Ok(decided.actions);
             }
             self.deps.failpoints.pass("outbox.before commit");
-            match self.deps.store.commit(self.key, *version, taken.events.clone()).await {
+            match self.deps.store.commit(self.key, *version, decided.events.clone()).await {
                 Ok(next) => {
                     self.deps.failpoints.pass("outbox.after commit");
                     let mut outbox = (*outbox).clone();
-                    for event in &taken.events {
+                    for event in &decided.events {
                         bursar_submit::apply(&mut outbox, event);
                     }
                     *version = next;
                     self.outbox.send_replace(Arc::new(outbox));
-                    return Ok(taken.actions);
+                    return Ok(decided.actions);
                 }
                 Err(StoreFault::Conflict) => {
-                    let Kept { outbox, version: newer } = self.deps.store.load(self.key).await?;
+                    let StoredOutbox { outbox, version: newer } =
+                        self.deps.store.load(self.key).await?;
                     *version = newer;
                     self.outbox.send_replace(Arc::new(outbox));
                 }
@@ -265,16 +265,16 @@ impl ServiceHost {
 }
 
 impl Host for ServiceHost {
-    type Leave = B256;
+    type SigningRight = B256;
 
     fn outbox(&self) -> Arc<Outbox> {
         Arc::clone(&self.outbox.borrow())
     }
 
-    fn another<'a>(&'a self, than: &'a Arc<Outbox>) -> BoxFuture<'a, ()> {
+    fn changed_since<'a>(&'a self, known: &'a Arc<Outbox>) -> BoxFuture<'a, ()> {
         let mut outboxes = self.outbox.subscribe();
         Box::pin(async move {
-            while Arc::ptr_eq(&outboxes.borrow_and_update(), than) {
+            while Arc::ptr_eq(&outboxes.borrow_and_update(), known) {
                 if outboxes.changed().await.is_err() {
                     return std::future::pending().await;
                 }
@@ -282,18 +282,18 @@ impl Host for ServiceHost {
         })
     }
 
-    fn tell(&self, notice: Notice) -> BoxFuture<'_, Vec<Work<B256>>> {
+    fn handle(&self, notice: Notice) -> BoxFuture<'_, Vec<PendingAction<B256>>> {
         Box::pin(async move {
-            let actions = self.keep(&notice).await.unwrap_or_else(|fault| {
+            let actions = self.persist(&notice).await.unwrap_or_else(|fault| {
                 tracing::warn!(%fault, "an outbox did not accept a notice");
                 Vec::new()
             });
             let work = actions.into_iter().map(|action| {
-                let leave = match &action {
+                let signing_right = match &action {
                     Action::Sign { digest, .. } => Some(*digest),
                     _no_signature => None,
                 };
-                Work { action, leave }
+                PendingAction { action, signing_right }
             });
             work.collect()
         })
@@ -304,20 +304,20 @@ impl Host for ServiceHost {
         if !outbox.open.get(&id).is_some_and(|one| one.is_call(hash)) {
             return;
         }
-        self.uploads.send_modify(|all| {
-            all.retain(|known, _uploads| outbox.open.contains_key(known));
-            let uploads = all.entry(id).or_default();
+        self.broadcasts.send_modify(|all| {
+            all.retain(|known, _broadcasts| outbox.open.contains_key(known));
+            let broadcasts = all.entry(id).or_default();
             // An earlier broadcast that was dropped before it ended may still arrive.
-            uploads.unclear |= uploads.in_progress.is_some();
-            uploads.in_progress = Some(hash);
+            broadcasts.unclear |= broadcasts.in_progress.is_some();
+            broadcasts.in_progress = Some(hash);
         });
     }
 
     fn sent(&self, id: SubmissionId, hash: B256, clear: bool) {
-        self.uploads.send_if_modified(|all| {
-            let ended = |uploads: &&mut Uploads| uploads.in_progress == Some(hash);
-            let Some(uploads) = all.get_mut(&id).filter(ended) else { return false };
-            *uploads = Uploads { in_progress: None, unclear: uploads.unclear || !clear };
+        self.broadcasts.send_if_modified(|all| {
+            let ended = |broadcasts: &&mut Broadcasts| broadcasts.in_progress == Some(hash);
+            let Some(broadcasts) = all.get_mut(&id).filter(ended) else { return false };
+            *broadcasts = Broadcasts { in_progress: None, unclear: broadcasts.unclear || !clear };
             true
         });
     }
@@ -327,7 +327,7 @@ impl Host for ServiceHost {
         true
     }
 
-    fn sign(&self, digest: B256) -> BoxFuture<'static, SignEnd> {
+    fn sign(&self, digest: B256) -> BoxFuture<'static, SignOutcome> {
         let (signer, key) = (Arc::clone(&self.deps.signer), self.key);
         Box::pin(async move { signer.sign(key, digest).await })
     }

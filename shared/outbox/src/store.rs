@@ -6,7 +6,7 @@ use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
 
 /// An outbox and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredOutbox {
     pub outbox: Outbox,
     /// Number of commits to this outbox. Zero if it was never used.
     pub version: u64,
@@ -20,7 +20,7 @@ pub enum StoreFault {
     Conflict,
     /// The submission has ended, so its id cannot begin again.
     #[error("this submission has ended")]
-    Over(Outcome),
+    Ended(Outcome),
     /// Another submission holds this nonce. Its outbox may be unknown to this process.
     #[error("another submission holds nonce {0}")]
     NonceTaken(u64),
@@ -41,7 +41,7 @@ pub type StoreReply<'a, T> = BoxFuture<'a, Result<T, StoreFault>>;
 /// Stores outboxes durably. A commit is on disk when it completes.
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// Returns an outbox: an empty one if nothing was stored.
-    fn load(&self, key: OutboxKey) -> StoreReply<'_, Kept>;
+    fn load(&self, key: OutboxKey) -> StoreReply<'_, StoredOutbox>;
 
     /// Returns every outbox with an open submission.
     fn busy(&self) -> StoreReply<'_, Vec<OutboxKey>>;

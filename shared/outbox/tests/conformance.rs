@@ -9,7 +9,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_outbox::memory::MemoryStore;
 use bursar_outbox::redb_store::RedbStore;
-use bursar_outbox::store::{Kept, Store, StoreFault};
+use bursar_outbox::store::{Store, StoreFault, StoredOutbox};
 use bursar_submit::{Call, Event, Fees, Kind, Outbox, OutboxKey, Outcome, SubmissionId};
 
 fn key(signer: u8) -> OutboxKey {
@@ -54,7 +54,7 @@ fn after(key: OutboxKey, events: &[Event]) -> Outbox {
 /// Tests every guarantee. `again` opens the same store again, as a restart would.
 async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Arc<dyn Store>>) {
     // An unused outbox is empty.
-    let empty = Kept { outbox: Outbox::new(key(1)), version: 0 };
+    let empty = StoredOutbox { outbox: Outbox::new(key(1)), version: 0 };
     assert_eq!(store.load(key(1)).await, Ok(empty));
     assert_eq!(store.busy().await, Ok(vec![]));
     assert_eq!(store.outcome(key(1), id(1)).await, Ok(None));
@@ -62,7 +62,7 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     // A commit is stored, and each commit follows one version.
     let first = vec![opened(1), reserved(1, 7), authorized(1)];
     let one = store.commit(key(1), 0, first.clone()).await.unwrap();
-    let kept = Kept { outbox: after(key(1), &first), version: one };
+    let kept = StoredOutbox { outbox: after(key(1), &first), version: one };
     assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
     assert_eq!(store.busy().await, Ok(vec![key(1)]));
 
@@ -91,7 +91,7 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     assert_eq!(store.outcome(key(1), id(2)).await, Ok(Some(done)));
     assert_eq!(store.outcome(key(2), id(2)).await, Ok(None));
     let over = store.commit(key(1), four, vec![opened(2)]).await;
-    assert_eq!(over, Err(StoreFault::Over(done)));
+    assert_eq!(over, Err(StoreFault::Ended(done)));
     assert_eq!(store.busy().await, Ok(vec![key(2)]));
 
     // One of several simultaneous commits wins each version.

@@ -1,4 +1,30 @@
 //! Rows in a redb file: values in postcard, durable commits off the async threads, and errors by cause.
+//!
+//! # Examples
+//!
+//! ```
+//! use bursar_rows::{Options, RowFile, StoreError, decode, encode, existing};
+//! use redb::TableDefinition;
+//!
+//! const VISITS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("visits");
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let options = Options { cache_bytes: 1 << 20, quick_repair: true };
+//! let file = RowFile::open(&folder.path().join("visits.redb"), options)?;
+//! // On disk when this returns. Services use `write`, which commits on a blocking thread.
+//! file.write_here(|write| {
+//!     write.open_table(VISITS)?.insert("alice", encode(&7_u32)?.as_slice())?;
+//!     Ok::<(), StoreError>(())
+//! })?;
+//! let visits: Option<u32> = file.read_here(|read| {
+//!     let Some(table) = existing(read.open_table(VISITS))? else { return Ok(None) };
+//!     table.get("alice")?.map(|row| decode(row.value())).transpose()
+//! })?;
+//! assert_eq!(visits, Some(7));
+//! # Ok(())
+//! # }
+//! ```
 
 mod error;
 mod file;

@@ -17,13 +17,13 @@ use http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-pub use keys::{ApiKey, add_file, api_keys};
-pub use ranges::{IpRange, IpRanges, NotARange};
+pub use keys::{ApiKey, add_key_file, api_keys};
+pub use ranges::{InvalidIpRange, IpRange, IpRanges};
 
 /// Callers with their own allowance; new callers beyond that share one.
 const CALLERS_MAX: usize = 65_536;
 
-type Limiter = RateLimiter<String, HashMapStateStore<String>, Ticks, NoOpMiddleware<Nanos>>;
+type Limiter = RateLimiter<String, HashMapStateStore<String>, LimiterClock, NoOpMiddleware<Nanos>>;
 
 /// A caller, as far as callers can be distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Caller<'a> {
     /// A caller without a key: the first address that is not one of our proxies.
     Address(IpAddr),
     /// A caller without a key or a known address.
-    Nobody,
+    Unknown,
 }
 
 impl Caller<'_> {
@@ -43,15 +43,15 @@ impl Caller<'_> {
     pub fn account(self) -> String {
         match self {
             Self::Key(name) => format!("key {name}"),
-            Self::Address(address) => fold(address).to_string(),
-            Self::Nobody => String::new(),
+            Self::Address(address) => client_address(address).to_string(),
+            Self::Unknown => String::new(),
         }
     }
 }
 
 /// The reason why a caller is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AccessRefusal {
     #[error("an API key is required")]
     NoKey,
     #[error("too many requests")]
@@ -79,8 +79,9 @@ impl Access {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let quota = NonZeroU32::new(per_minute).map(Quota::per_minute);
-        let limiter =
-            quota.map(|quota| RateLimiter::new(quota, HashMapStateStore::default(), Ticks(clock)));
+        let limiter = quota.map(|quota| {
+            RateLimiter::new(quota, HashMapStateStore::default(), LimiterClock(clock))
+        });
         Self { keys, proxies, limiter }
     }
 
@@ -90,17 +91,21 @@ impl Access {
     /// has its own allowance, or each address if there are no keys.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub fn admit(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Caller<'_>, Refusal> {
+    /// [`AccessRefusal`].
+    pub fn admit(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Result<Caller<'_>, AccessRefusal> {
         let origin = peer.map(|peer| self.origin(peer, headers));
         let caller = match (self.key_of(headers), origin) {
             (Some(name), _any) => Caller::Key(name),
-            (None, _any) if !self.keys.is_empty() => return Err(Refusal::NoKey),
+            (None, _any) if !self.keys.is_empty() => return Err(AccessRefusal::NoKey),
             (None, Some(origin)) => Caller::Address(origin),
-            (None, None) => Caller::Nobody,
+            (None, None) => Caller::Unknown,
         };
         let exempt = peer.is_some_and(|peer| is_local(peer, headers));
-        if exempt || self.allows(caller) { Ok(caller) } else { Err(Refusal::TooMany) }
+        if exempt || self.allows(caller) { Ok(caller) } else { Err(AccessRefusal::TooMany) }
     }
 
     /// Returns the name of the caller's key. Compares with all keys, so that the duration reveals nothing.
@@ -157,7 +162,7 @@ fn is_local(peer: IpAddr, headers: &HeaderMap) -> bool {
 /// Maps an address to the caller that it belongs to.
 ///
 /// An IPv4 address is one caller. So is a /64 of IPv6, in which one caller can use any address.
-pub(crate) fn fold(address: IpAddr) -> IpAddr {
+pub(crate) fn client_address(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => {
@@ -169,9 +174,9 @@ pub(crate) fn fold(address: IpAddr) -> IpAddr {
 
 /// Our clock for the rate limiter.
 #[derive(Debug, Clone)]
-struct Ticks(Arc<dyn Clock>);
+struct LimiterClock(Arc<dyn Clock>);
 
-impl RateClock for Ticks {
+impl RateClock for LimiterClock {
     type Instant = Nanos;
 
     fn now(&self) -> Nanos {
@@ -246,7 +251,7 @@ mod tests {
         assert!(open.admit(&nothing, near).is_ok());
         assert_eq!(
             open.admit(&nothing, near),
-            Err(Refusal::TooMany),
+            Err(AccessRefusal::TooMany),
             "a private address is not this machine"
         );
         // All callers behind an unlisted proxy share one allowance.
@@ -259,18 +264,22 @@ mod tests {
             ("x-real-ip", "2.2.2.2"),
             ("via", "1.1 nginx"),
         ] {
-            assert_eq!(open.admit(&through(name, value), here), Err(Refusal::TooMany), "{name}");
+            assert_eq!(
+                open.admit(&through(name, value), here),
+                Err(AccessRefusal::TooMany),
+                "{name}"
+            );
         }
         // A remote caller behind a trusted proxy cannot claim to be local.
         let trusting = Access { keys: Vec::new(), ..access(&["127.0.0.1"]) };
-        let said = through("x-forwarded-for", "127.0.0.1");
-        assert!(trusting.admit(&said, here).is_ok());
-        assert_eq!(trusting.admit(&said, here), Err(Refusal::TooMany));
+        let claim = through("x-forwarded-for", "127.0.0.1");
+        assert!(trusting.admit(&claim, here).is_ok());
+        assert_eq!(trusting.admit(&claim, here), Err(AccessRefusal::TooMany));
         // With keys, every local holder of a key is exempt.
         let guarded = access(&[]);
         let shop = headers(&[("x-api-key", "secret")]);
         assert!((0..9).all(|_| guarded.admit(&shop, here).is_ok()));
-        assert_eq!(guarded.admit(&nothing, here), Err(Refusal::NoKey));
+        assert_eq!(guarded.admit(&nothing, here), Err(AccessRefusal::NoKey));
     }
 
     #[test]
@@ -290,14 +299,18 @@ mod tests {
         let (shop, nothing) = (headers(&[("x-api-key", "secret")]), HeaderMap::new());
         let (one, other) = (Some([1; 4].into()), Some([2; 4].into()));
         let guarded = access(&[]);
-        assert_eq!(guarded.admit(&nothing, one), Err(Refusal::NoKey));
+        assert_eq!(guarded.admit(&nothing, one), Err(AccessRefusal::NoKey));
         assert_eq!(guarded.admit(&shop, one), Ok(Caller::Key("shop")));
-        assert_eq!(guarded.admit(&shop, other), Err(Refusal::TooMany), "wherever it calls from");
+        assert_eq!(
+            guarded.admit(&shop, other),
+            Err(AccessRefusal::TooMany),
+            "wherever it calls from"
+        );
         let open = Access { keys: Vec::new(), ..access(&[]) };
         assert_eq!(open.admit(&shop, one), Ok(Caller::Address([1; 4].into())));
-        assert_eq!(open.admit(&nothing, one), Err(Refusal::TooMany));
+        assert_eq!(open.admit(&nothing, one), Err(AccessRefusal::TooMany));
         assert_eq!(open.admit(&nothing, other), Ok(Caller::Address([2; 4].into())));
-        assert_eq!(open.admit(&nothing, None), Ok(Caller::Nobody));
+        assert_eq!(open.admit(&nothing, None), Ok(Caller::Unknown));
         let endless = Access { limiter: None, ..open };
         assert!((0..9).all(|_| endless.admit(&nothing, one).is_ok()));
     }

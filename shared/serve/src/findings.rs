@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
+pub enum Severity {
     Good,
     /// Something works with limits, or not for all callers.
-    Mind,
+    Warning,
     /// The service cannot do its work.
     Bad,
 }
@@ -15,9 +15,9 @@ pub enum Mark {
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    pub mark: Mark,
+    pub severity: Severity,
     /// The subject: a network, or the service.
-    pub about: String,
+    pub subject: String,
     pub text: String,
 }
 
@@ -27,13 +27,13 @@ pub struct Findings(Vec<Finding>);
 
 impl Findings {
     /// Appends a finding.
-    pub fn add(&mut self, mark: Mark, about: &str, text: impl Into<String>) {
-        self.0.push(Finding { mark, about: about.to_owned(), text: text.into() });
+    pub fn add(&mut self, severity: Severity, subject: &str, text: impl Into<String>) {
+        self.0.push(Finding { severity, subject: subject.to_owned(), text: text.into() });
     }
 
-    /// Returns whether any finding is [`Mark::Bad`].
+    /// Returns whether any finding is [`Severity::Bad`].
     pub fn any_bad(&self) -> bool {
-        self.0.iter().any(|finding| finding.mark == Mark::Bad)
+        self.0.iter().any(|finding| finding.severity == Severity::Bad)
     }
 
     /// Writes one line per finding, for an operator.
@@ -41,13 +41,13 @@ impl Findings {
     /// # Errors
     /// Those of `out`.
     pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        for Finding { mark, about, text } in &self.0 {
-            let mark = match mark {
-                Mark::Good => "ok  ",
-                Mark::Mind => "mind",
-                Mark::Bad => "BAD ",
+        for Finding { severity, subject, text } in &self.0 {
+            let word = match severity {
+                Severity::Good => "ok  ",
+                Severity::Warning => "mind",
+                Severity::Bad => "BAD ",
             };
-            writeln!(out, "{mark}  {about}: {text}")?;
+            writeln!(out, "{word}  {subject}: {text}")?;
         }
         Ok(())
     }
@@ -69,14 +69,17 @@ mod tests {
     #[test]
     fn each_finding_is_a_line_that_begins_with_its_severity() {
         let mut found = Findings::default();
-        found.add(Mark::Good, "Base", "node answers");
-        found.add(Mark::Mind, "Base", "no Permit2");
+        found.add(Severity::Good, "Base", "node answers");
+        found.add(Severity::Warning, "Base", "no Permit2");
         assert!(!found.any_bad());
-        found.add(Mark::Bad, "Base", "no gas");
+        found.add(Severity::Bad, "Base", "no gas");
         assert!(found.any_bad());
         let mut out = Vec::new();
         found.write_to(&mut out).unwrap();
-        let told = String::from_utf8(out).unwrap();
-        assert_eq!(told, "ok    Base: node answers\nmind  Base: no Permit2\nBAD   Base: no gas\n");
+        let written = String::from_utf8(out).unwrap();
+        assert_eq!(
+            written,
+            "ok    Base: node answers\nmind  Base: no Permit2\nBAD   Base: no gas\n"
+        );
     }
 }

@@ -30,9 +30,9 @@ mod wire;
 
 pub use accept::serve;
 pub use bounds::{BodyBounds, Bounds, HeadBounds, Loopback, slots};
-pub use deliver::{Delivered, Delivery, delivery};
+pub use deliver::{DeliveryReport, DeliverySender, delivery};
 pub use edge::Edge;
-pub use refusal::{Refusal, Refuse, Refused, plain_refusal};
+pub use refusal::{Refusal, RefusalWriter, RefusedRequest, plain_refusal};
 pub use service::{LocalAddress, ProvenCaller};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use tracing_subscriber::EnvFilter;
 
-use crate::settings::Given;
+use crate::settings::RawSetting;
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ impl LogFormat {
     ///
     /// # Errors
     /// The accepted values, for [`Key::set`](crate::settings::Key).
-    pub fn of(given: Given<'_>) -> Result<Self, String> {
+    pub fn of(given: RawSetting<'_>) -> Result<Self, String> {
         match given.text()? {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),

@@ -9,14 +9,14 @@
 mod environment;
 mod fault;
 mod file;
-mod given;
 mod key;
+mod raw_setting;
 
-pub use environment::{Environment, filled_in, set_from_environment};
-pub use fault::{ConfigFault, Wrong};
-pub use file::{read_file, secret_text_of, set_from_table, text_of};
-pub use given::{Given, parts};
-pub use key::{HEAD, Key, put, rows};
+pub use environment::{Environment, non_blank, set_from_environment};
+pub use fault::{ConfigFault, InvalidKey};
+pub use file::{read_file, read_secret_text, read_text, set_from_table};
+pub use key::{Key, TABLE_HEAD, put, table_rows};
+pub use raw_setting::{RawSetting, comma_separated};
 
 #[cfg(test)]
 mod tests;

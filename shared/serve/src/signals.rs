@@ -1,7 +1,7 @@
 //! Signals of the operating system.
 
 /// Resolves when the process receives SIGTERM or SIGINT.
-pub async fn asked_to_stop() {
+pub async fn stop_requested() {
     let interrupted = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

@@ -11,6 +11,41 @@
 //!    [`signature::recover`] returns the signer of a hash.
 //! 5. [`payment::payment_header`] writes the `PAYMENT-SIGNATURE` or `X-PAYMENT` text from stored pieces
 //!    ([`payment::Echo`]), so that a restarted wallet gives the same answer again.
+//!
+//! # Examples
+//!
+//! ```
+//! use alloy_primitives::{B256, address};
+//! use bursar_x402::{Authorization, Echo, PaymentRequired, TokenDomain};
+//! use bursar_x402::{choose, header, payment_header, validity};
+//! # use bursar_x402::{Signature65, SignatureError};
+//! # fn sign(_digest: B256) -> Result<Signature65, SignatureError> {
+//! #     Signature65::new(B256::with_last_byte(1), B256::with_last_byte(1), 27)
+//! # }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let json = r#"{"x402Version":2,"accepts":[{"scheme":"exact","network":"eip155:8453",
+//!     "amount":"10000","asset":"0x833589fcd6edb6e08f4c7c32d4f71b54bda02913",
+//!     "payTo":"0x209693bc6afc0c5328ba36faf03c514ef312287c","maxTimeoutSeconds":60}]}"#;
+//! let challenge = PaymentRequired::parse(&header::decode(&header::encode(json))?)?;
+//! let choice = choose(&challenge.offers, |_chain| true)?;
+//! let validity = validity(challenge.version, 1_767_225_600, choice.offer.max_timeout_seconds)?;
+//! let terms = Authorization {
+//!     from: address!("0x19e7e376e7c213b7e7e7e46cc70a5dd086daff2a"),
+//!     to: choice.payee,
+//!     value: choice.offer.amount,
+//!     valid_after: validity.after,
+//!     valid_before: validity.before,
+//!     nonce: B256::repeat_byte(0xcd),
+//! };
+//! // `sign` signs with the payer's key.
+//! let signature = sign(TokenDomain::of_stablecoin(choice.network).digest(&terms))?;
+//! let echo = Echo::new(&challenge, choice.offer)?;
+//! assert_eq!(echo.header_name(), "PAYMENT-SIGNATURE");
+//! assert!(header::decode(&payment_header(&echo, &terms, &signature)).is_ok());
+//! # Ok(())
+//! # }
+//! ```
 
 // Amounts and foreign bytes are read here: an overflow is an error, and no input panics.
 #![cfg_attr(

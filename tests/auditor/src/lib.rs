@@ -2,6 +2,34 @@
 //!
 //! The auditor knows what was asked, answered, signed and sent. It never queries the wallet's state and shares no code
 //! with it.
+//!
+//! # Examples
+//!
+//! ```
+//! use bursar_auditor::observations::{Clocks, End, Observation, Order};
+//! use bursar_auditor::{Auditor, Facts, NetworkFact, Violation};
+//!
+//! # fn main() -> Result<(), Violation> {
+//! let stablecoin = "0xc000000000000000000000000000000000000001".to_owned();
+//! let networks = vec![NetworkFact { chain: 8453, on: true, stablecoin }];
+//! let mut auditor = Auditor::new(Facts { networks, signed_days: 30 });
+//! auditor.observe(&Observation::Clocks(Clocks {
+//!     wall_ms: 1_773_144_000_000,
+//!     zone: "UTC".to_owned(),
+//!     boot: 1,
+//!     boot_ms: 50_000,
+//!     block_ms: None,
+//! }))?;
+//! auditor.observe(&Observation::Ordered { ticket: 1, order: Order::CreateWallet })?;
+//! auditor.observe(&Observation::OrderEnded { ticket: 1, end: End::Done })?;
+//!
+//! // A journal has one wallet, so the second order must be refused.
+//! auditor.observe(&Observation::Ordered { ticket: 2, order: Order::CreateWallet })?;
+//! let judged = auditor.observe(&Observation::OrderEnded { ticket: 2, end: End::Done });
+//! assert!(judged.is_err_and(|violation| violation.rule == "orders"));
+//! # Ok(())
+//! # }
+//! ```
 
 mod agents;
 mod answers;

@@ -97,8 +97,8 @@ fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
 /// Returns whether the payment was settled: (surely, possibly).
 pub(crate) fn settled(rec: &RequestRecord) -> (bool, bool) {
     let sure = rec.stage >= 3;
-    let told = rec.stage_maybe.iter().any(|(_, stage)| *stage >= 3);
-    (sure, sure || told || (rec.hash_reported && rec.redeemed))
+    let reported = rec.stage_maybe.iter().any(|(_, stage)| *stage >= 3);
+    (sure, sure || reported || (rec.hash_reported && rec.redeemed))
 }
 
 /// Returns the correct answers to a repeated call, and whether it may be judged as a new request.

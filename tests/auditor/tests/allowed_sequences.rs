@@ -218,9 +218,9 @@ fn settled_payment_is_reported_as_settled_and_not_signed_again() {
     report(&mut driver, Event::Submitted, "submitted");
     report(&mut driver, Event::Settled, "settled");
     let previous = Some("one".to_owned());
-    let told =
+    let reported =
         Answer::Refused { http: 409, code: "PAYMENT_ALREADY_SETTLED".into(), id: None, previous };
-    driver.call(sign(&ask), told);
+    driver.call(sign(&ask), reported);
     let (payer, nonce, hash) = (MAIN.into(), payment.nonce, "0xfeed".into());
     driver.accepts(Observation::Redeemed { chain: BASE, payer, nonce, hash });
     report(&mut driver, Event::Failed, "verified");

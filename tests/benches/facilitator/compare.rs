@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bursar_tests::facilitator::Home;
+use bursar_tests::facilitator::FacilitatorHome;
 
 use crate::http::{drive, post};
 use crate::process::Process;
@@ -18,7 +18,7 @@ const TURNS: usize = 60;
 struct Build {
     program: String,
     process: Process,
-    _home: Home,
+    _home: FacilitatorHome,
     /// For each turn: requests per second, and processor time per request in microseconds.
     turns: Vec<(f64, f64)>,
 }
@@ -32,7 +32,7 @@ pub async fn measure() {
     let asked = Arc::new(bodies.iter().map(|body| post("/verify", body)).collect::<Vec<_>>());
     let mut builds = Vec::new();
     for program in std::iter::once(PROGRAM).chain(others.split(':')) {
-        let home = Home::new(chain.network(), chain.url(), 1, "", "");
+        let home = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
         fund(&chain, &home).await;
         let process = Process::start(Path::new(program), &home.settings());
         drive(&process.address, 8, 1_024, Arc::clone(&asked), false).await;

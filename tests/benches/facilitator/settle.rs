@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::routing::post as route;
 use bursar_devnet::Devnet;
-use bursar_tests::facilitator::Home;
+use bursar_tests::facilitator::FacilitatorHome;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -52,8 +52,13 @@ async fn run(load: Load) {
     chain.request("evm_setBlockGasLimit", json!([BLOCK_GAS])).await.expect("set");
     let payers = payers(&chain, CALLERS).await;
     let (proxy, node_calls) = counting_node(chain.url()).await;
-    let home =
-        Home::new(chain.network(), &format!("http://{proxy}"), signers, "", "poll_ms = 100\n");
+    let home = FacilitatorHome::new(
+        chain.network(),
+        &format!("http://{proxy}"),
+        signers,
+        "",
+        "poll_ms = 100\n",
+    );
     fund(&chain, &home).await;
     chain.mine(12).await.expect("mined");
     let process = started(&home);
@@ -112,7 +117,7 @@ async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::
         }, "latest"]);
         let mined = async {
             loop {
-                let used = chain.request("eth_call", call.clone()).await.expect("told");
+                let used = chain.request("eth_call", call.clone()).await.expect("answered");
                 if used.as_str().expect("text").ends_with('1') {
                     return Instant::now();
                 }
@@ -139,7 +144,7 @@ async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
     let mut by_size: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (hash, payments) in hashes {
         let receipt =
-            chain.request("eth_getTransactionReceipt", json!([hash])).await.expect("told");
+            chain.request("eth_getTransactionReceipt", json!([hash])).await.expect("answered");
         let used = receipt["gasUsed"].as_str().expect("text").trim_start_matches("0x").to_owned();
         let used = u64::from_str_radix(&used, 16).expect("hex") as f64;
         by_size.entry(*payments).or_default().push(used / *payments as f64);

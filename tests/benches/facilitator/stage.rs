@@ -6,7 +6,7 @@ use alloy_primitives::{Address, U256, address};
 use bursar_core::networks::ChainId;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::Home;
+use bursar_tests::facilitator::FacilitatorHome;
 use bursar_tests::payer::{Payer, SignedPayment, TransferMethod};
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub fn payments(chain: &Devnet, payers: &[Payer], count: usize) -> Vec<SignedPay
     (0..count).map(one).collect()
 }
 
-pub async fn fund(chain: &Devnet, home: &Home) {
+pub async fn fund(chain: &Devnet, home: &FacilitatorHome) {
     for signer in &home.signers {
         let gas = U256::from(10).pow(U256::from(22));
         chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
@@ -51,6 +51,6 @@ pub async fn fund(chain: &Devnet, home: &Home) {
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_bursar-test-facilitator");
 
 /// Starts a facilitator process.
-pub fn started(home: &Home) -> Process {
+pub fn started(home: &FacilitatorHome) -> Process {
     Process::start(Path::new(PROGRAM), &home.settings())
 }

@@ -9,7 +9,7 @@ use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::{Change, Payments};
 use bursar_facilitator::book::{Record, RequestOrigin, State};
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
-use bursar_tests::facilitator::Home;
+use bursar_tests::facilitator::FacilitatorHome;
 
 use crate::stage::{chain, fund, started};
 
@@ -17,7 +17,7 @@ const RECORDS: u64 = 100_000;
 
 pub async fn measure() {
     let chain = chain().await;
-    let home = Home::new(chain.network(), chain.url(), 1, "", "");
+    let home = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
     fund(&chain, &home).await;
     {
         let file = home.folder().join("facilitator.redb");

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::routing::post as route;
 use bursar_facilitator::signature;
-use bursar_tests::facilitator::Home;
+use bursar_tests::facilitator::FacilitatorHome;
 use bursar_tests::payer::digest;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -31,7 +31,7 @@ pub async fn measure() {
     let recoveries = recoveries(&paid);
     println!("floor: recover and digest {recoveries:.0} a second on one core");
 
-    let home = Home::new(chain.network(), chain.url(), 1, "", "");
+    let home = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
     fund(&chain, &home).await;
     let process = started(&home);
     let echo = echo().await;
@@ -86,7 +86,7 @@ pub async fn measure() {
     drop(process);
 
     let far = far_node(chain.url(), Duration::from_millis(20)).await;
-    let home = Home::new(chain.network(), &format!("http://{far}"), 1, "", "");
+    let home = FacilitatorHome::new(chain.network(), &format!("http://{far}"), 1, "", "");
     let process = started(&home);
     drive(&process.address, 8, 512, Arc::clone(&requests), false).await;
     for connections in [1, 8, 32] {

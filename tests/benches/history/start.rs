@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bursar_tests::process::{EngineProcess, Start, memory};
+use bursar_tests::process::{EngineProcess, Start, memory_mib};
 
 use crate::wallet::{Running, Wallet};
 
@@ -40,7 +40,7 @@ pub fn opened(few: &Wallet, many: &Wallet) {
 
 pub fn memory_of(when: &str, few: &Running, many: &Running) {
     for (name, running) in [("one payment", few), ("many payments", many)] {
-        let (now, most) = memory(running.engine.pid());
+        let (now, most) = memory_mib(running.engine.pid());
         println!("memory {when}, {name:<14} {now:>6.1} MiB, at most {most:.1}");
     }
 }

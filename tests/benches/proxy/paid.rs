@@ -81,7 +81,7 @@ fn commit() -> f64 {
     let mut took: Vec<f64> = (0..200u8)
         .map(|n| {
             let begun = std::time::Instant::now();
-            let change = Change::Forget(PaymentId([n; 32]));
+            let change = Change::Delete(PaymentId([n; 32]));
             let commit = store.commit(vec![change]);
             tokio::task::block_in_place(|| {
                 tokio::runtime::Handle::current().block_on(commit).expect("committed");

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::header;
 use axum::routing::{get, post as route};
-use bursar_tests::proxy::{Customer, Home, PaymentRequired};
+use bursar_tests::proxy::{Customer, PaymentRequired, ProxyHome};
 use bursar_tests::scripted_facilitator::ScriptedFacilitator;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use crate::http::post;
 use crate::process::Process;
 
-/// Returns a typical facilitator_request of about a thousand bytes.
+/// Returns a typical chat request of about a thousand bytes.
 pub fn body(stream: bool) -> Value {
     let text = "Tell me, in a few words, what the weather will be like. ".repeat(16);
     if stream { bursar_tests::proxy::streaming(&text) } else { bursar_tests::proxy::chat(&text) }
@@ -25,13 +25,13 @@ pub struct Stage {
     pub facilitator: ScriptedFacilitator,
     pub process: Process,
     pub customer: Customer,
-    _home: Home,
+    _home: ProxyHome,
 }
 
 impl Stage {
     pub async fn before(upstream: &str) -> Self {
         let facilitator = ScriptedFacilitator::serve().await;
-        let home = Home::new(upstream, &facilitator.url, "in_flight = 4096");
+        let home = ProxyHome::new(upstream, &facilitator.url, "in_flight = 4096");
         let program = Path::new(env!("CARGO_BIN_EXE_bursar-test-proxy"));
         let process = Process::start(program, &home.settings());
         let url = format!("http://{}", process.address);
@@ -53,7 +53,7 @@ impl Stage {
     }
 }
 
-/// Starts a server that answers every facilitator_request alike, as fast as it can.
+/// Starts a server that answers every request alike, as fast as it can.
 pub async fn upstream() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

@@ -41,7 +41,7 @@ impl Process {
 
     /// Returns the resident memory now and at its maximum, in MiB.
     pub fn memory(&self) -> (f64, f64) {
-        bursar_tests::process::memory(self.child.id())
+        bursar_tests::process::memory_mib(self.child.id())
     }
 }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::kit::{self, Kit};
+use super::kit_environment::KitEnvironment;
 use super::missing::MissingChain;
-use super::own::{self, Own};
-use super::surroundings::Surroundings;
+use super::own_contracts::{self, OwnContract};
 
 const COMPILER: Kit = Kit {
     package: "solc",
@@ -21,26 +21,30 @@ const COMPILER: Kit = Kit {
 /// # Errors
 /// The compiler cannot be installed, or a contract does not compile.
 pub fn recompile() -> Result<PathBuf, MissingChain> {
-    let around = Surroundings::read();
-    COMPILER.install(&around)?;
+    let environment = KitEnvironment::read();
+    COMPILER.install(&environment)?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kit");
-    for own in &own::ALL {
-        compile(own, &folder, &around)?;
+    for contract in &own_contracts::ALL {
+        compile(contract, &folder, &environment)?;
     }
     Ok(folder)
 }
 
-fn compile(own: &Own, folder: &Path, around: &Surroundings) -> Result<(), MissingChain> {
-    let done = Command::new(kit::node(around)?)
+fn compile(
+    contract: &OwnContract,
+    folder: &Path,
+    environment: &KitEnvironment,
+) -> Result<(), MissingChain> {
+    let done = Command::new(kit::node(environment)?)
         .arg(folder.join("compiler/compile.mjs"))
-        .arg(folder.join("contracts").join(own.name).with_extension("sol"))
-        .arg(own.name)
-        .arg(folder.join(own.name).with_extension("json"))
-        .current_dir(COMPILER.folder(around))
+        .arg(folder.join("contracts").join(contract.name).with_extension("sol"))
+        .arg(contract.name)
+        .arg(folder.join(contract.name).with_extension("json"))
+        .current_dir(COMPILER.folder(environment))
         .output()
         .map_err(|error| MissingChain::BrokenTool { tool: "node", detail: error.to_string() })?;
     if done.status.success() {
         return Ok(());
     }
-    Err(MissingChain::Compile(kit::last_words(&done)))
+    Err(MissingChain::Compile(kit::error_tail(&done)))
 }

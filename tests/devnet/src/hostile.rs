@@ -5,7 +5,7 @@ use alloy_sol_types::{SolCall, SolValue, sol};
 
 use crate::error::DevnetError;
 use crate::node::Devnet;
-use crate::own;
+use crate::own_contracts;
 
 sol! {
     interface IHostileWallet {
@@ -71,7 +71,7 @@ impl Devnet {
     ) -> Result<Address, DevnetError> {
         let (mode, amount) = mode.encoded();
         let arguments = (owner, U256::from(mode), amount).abi_encode_params();
-        self.deploy(own::HOSTILE_WALLET.creation_code(&arguments)?).await
+        self.deploy(own_contracts::HOSTILE_WALLET.creation_code(&arguments)?).await
     }
 
     /// Changes the mode of a hostile wallet, for example between the simulation and the sending of a payment.
@@ -85,7 +85,7 @@ impl Devnet {
     ) -> Result<(), DevnetError> {
         let (mode, amount) = mode.encoded();
         let call = IHostileWallet::setModeCall { mode, amount };
-        self.send(&self.ours(wallet, call.abi_encode())).await?;
+        self.send(&self.call_from_payer(wallet, call.abi_encode())).await?;
         Ok(())
     }
 }

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 pub use super::kit::Kit;
+use super::kit_environment::KitEnvironment;
 pub use super::missing::MissingChain;
-use super::surroundings::Surroundings;
 pub use super::wheels::Wheels;
 
 /// The pinned local chain.
@@ -23,7 +23,7 @@ const CHAIN: Kit = Kit {
 /// # Errors
 /// The platform is not supported, a tool is missing, or the installation failed.
 pub fn anvil_binary() -> Result<PathBuf, MissingChain> {
-    binary(&Surroundings::read())
+    binary(&KitEnvironment::read())
 }
 
 /// Returns the path of an anvil that is already on this machine: `BURSAR_ANVIL`, the installed kit, or `PATH`.
@@ -32,7 +32,7 @@ pub fn anvil_binary() -> Result<PathBuf, MissingChain> {
 /// # Errors
 /// There is none, or `BURSAR_ANVIL` is not a file.
 pub fn find_anvil() -> Result<PathBuf, MissingChain> {
-    find(&Surroundings::read())
+    find(&KitEnvironment::read())
 }
 
 /// For tests: returns the folder of a kit, after installing it if necessary.
@@ -40,9 +40,9 @@ pub fn find_anvil() -> Result<PathBuf, MissingChain> {
 /// # Errors
 /// A tool is missing, or the installation failed.
 pub fn packages(kit: &Kit) -> Result<PathBuf, MissingChain> {
-    let around = Surroundings::read();
-    kit.install(&around)?;
-    Ok(kit.folder(&around))
+    let environment = KitEnvironment::read();
+    kit.install(&environment)?;
+    Ok(kit.folder(&environment))
 }
 
 /// For tests: returns a Python with these packages, after installing them if necessary.
@@ -50,22 +50,22 @@ pub fn packages(kit: &Kit) -> Result<PathBuf, MissingChain> {
 /// # Errors
 /// Python is missing, or the installation failed.
 pub fn python(wheels: &Wheels) -> Result<PathBuf, MissingChain> {
-    wheels.install(&Surroundings::read())
+    wheels.install(&KitEnvironment::read())
 }
 
 /// For tests: returns the path of anvil. If it is missing, the test fails with the command that installs it,
 /// unless `BURSAR_TEST_SKIP` contains `chain`. In that case this prints a notice and returns `None`, and the
 /// test returns.
 pub fn chain_or_skip() -> Option<PathBuf> {
-    let around = Surroundings::read();
-    if around.skips("chain") {
+    let environment = KitEnvironment::read();
+    if environment.skips("chain") {
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
         // Bypass the test harness, which hides the output of passing tests.
         let line = format!("SKIPPED (BURSAR_TEST_SKIP=chain): {test} needs the local chain\n");
         let _unheard = io::stderr().write_all(line.as_bytes());
         return None;
     }
-    match binary(&around) {
+    match binary(&environment) {
         Ok(path) => Some(path),
         Err(missing) => fail(&missing),
     }
@@ -76,8 +76,8 @@ pub(crate) fn fail(missing: &MissingChain) -> ! {
     panic!("{missing}\n(BURSAR_TEST_SKIP=chain leaves the tests with a chain out)");
 }
 
-fn binary(around: &Surroundings) -> Result<PathBuf, MissingChain> {
-    if let Some(chosen) = chosen(around) {
+fn binary(environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
+    if let Some(chosen) = chosen(environment) {
         return chosen;
     }
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
@@ -86,19 +86,22 @@ fn binary(around: &Surroundings) -> Result<PathBuf, MissingChain> {
             arch: std::env::consts::ARCH,
         });
     }
-    CHAIN.install(around)
+    CHAIN.install(environment)
 }
 
-fn find(around: &Surroundings) -> Result<PathBuf, MissingChain> {
-    if let Some(chosen) = chosen(around) {
+fn find(environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
+    if let Some(chosen) = chosen(environment) {
         return chosen;
     }
-    CHAIN.installed(around).or_else(|| around.program("anvil")).ok_or(MissingChain::NotInstalled)
+    CHAIN
+        .installed(environment)
+        .or_else(|| environment.program("anvil"))
+        .ok_or(MissingChain::NotInstalled)
 }
 
 /// Returns the path in `BURSAR_ANVIL`. A wrong path is an error, because a fallback would hide the mistake.
-fn chosen(around: &Surroundings) -> Option<Result<PathBuf, MissingChain>> {
-    let path = around.anvil.clone()?;
+fn chosen(environment: &KitEnvironment) -> Option<Result<PathBuf, MissingChain>> {
+    let path = environment.anvil.clone()?;
     Some(if path.is_file() { Ok(path) } else { Err(MissingChain::Override(path)) })
 }
 
@@ -109,8 +112,8 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    fn around(folder: &Path) -> Surroundings {
-        Surroundings {
+    fn environment(folder: &Path) -> KitEnvironment {
+        KitEnvironment {
             path: folder.as_os_str().to_owned(),
             anvil: None,
             skip: String::new(),
@@ -130,7 +133,7 @@ mod tests {
     #[test]
     fn a_missing_tool_error_contains_the_install_command() {
         let home = tempfile::tempdir().unwrap();
-        let complaint = || binary(&around(home.path())).unwrap_err().to_string();
+        let complaint = || binary(&environment(home.path())).unwrap_err().to_string();
         let line = "apt-get install -y nodejs npm";
         assert!(complaint().starts_with("node is missing") && complaint().ends_with(line));
         script(home.path(), "node", "echo v16.20.2");
@@ -147,23 +150,23 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         script(home.path(), "node", "echo v20.0.0");
         script(home.path(), "npm", "[ $1 = --version ] || { echo no registry >&2; exit 1; }");
-        let error = binary(&around(home.path())).unwrap_err().to_string();
+        let error = binary(&environment(home.path())).unwrap_err().to_string();
         assert!(error.contains("no registry"), "{error}");
-        let missing = find(&around(home.path())).unwrap_err();
+        let missing = find(&environment(home.path())).unwrap_err();
         assert_eq!(missing.to_string(), "no local chain is installed: cargo xtask devnet");
     }
 
     #[test]
     fn the_override_comes_first_and_must_exist() {
         let home = tempfile::tempdir().unwrap();
-        let mut around = around(home.path());
+        let mut environment = environment(home.path());
         script(home.path(), "anvil", "");
-        assert_eq!(find(&around).unwrap(), home.path().join("anvil"));
-        around.anvil = Some(home.path().join("mine"));
-        assert!(matches!(binary(&around), Err(MissingChain::Override(_))));
-        assert!(matches!(find(&around), Err(MissingChain::Override(_))));
+        assert_eq!(find(&environment).unwrap(), home.path().join("anvil"));
+        environment.anvil = Some(home.path().join("mine"));
+        assert!(matches!(binary(&environment), Err(MissingChain::Override(_))));
+        assert!(matches!(find(&environment), Err(MissingChain::Override(_))));
         script(home.path(), "mine", "");
-        assert_eq!(binary(&around).unwrap(), home.path().join("mine"));
+        assert_eq!(binary(&environment).unwrap(), home.path().join("mine"));
     }
 
     #[test]

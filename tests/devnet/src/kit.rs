@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 
 use sha2::{Digest, Sha256};
 
+use super::kit_environment::KitEnvironment;
 use super::missing::MissingChain;
-use super::surroundings::Surroundings;
 
 const OLDEST_NODE: u32 = 18;
 
@@ -29,59 +29,64 @@ pub struct Kit {
 impl Kit {
     /// Returns the folder of the installed kit. It depends on the lock file, so other versions never meet
     /// leftovers.
-    pub(crate) fn folder(&self, around: &Surroundings) -> PathBuf {
+    pub(crate) fn folder(&self, environment: &KitEnvironment) -> PathBuf {
         let mut digest = hex::encode(Sha256::digest(self.lock));
         digest.truncate(16);
-        around.target.join("devnet").join(digest)
+        environment.target.join("devnet").join(digest)
     }
 
     /// Returns the proof file if the kit is installed. The folder gets its final name only when complete.
-    pub(crate) fn installed(&self, around: &Surroundings) -> Option<PathBuf> {
-        Some(self.folder(around).join(self.proof)).filter(|file| file.is_file())
+    pub(crate) fn installed(&self, environment: &KitEnvironment) -> Option<PathBuf> {
+        Some(self.folder(environment).join(self.proof)).filter(|file| file.is_file())
     }
 
     /// Installs the kit unless it is installed; returns the proof file.
-    pub(crate) fn install(&self, around: &Surroundings) -> Result<PathBuf, MissingChain> {
-        if let Some(file) = self.installed(around) {
+    pub(crate) fn install(&self, environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
+        if let Some(file) = self.installed(environment) {
             return Ok(file);
         }
-        let npm = check_tools(around)?;
-        let folder = self.folder(around);
-        let parent = around.target.join("devnet");
-        fs::create_dir_all(&parent).map_err(blame(&parent))?;
+        let npm = check_tools(environment)?;
+        let folder = self.folder(environment);
+        let parent = environment.target.join("devnet");
+        fs::create_dir_all(&parent).map_err(path_error(&parent))?;
         let _guard = Lock::wait(&parent.join("install.lock"))?;
         // Another process may have installed it while this one waited for the lock.
-        if let Some(file) = self.installed(around) {
+        if let Some(file) = self.installed(environment) {
             return Ok(file);
         }
         let staging = folder.with_extension("partial");
-        self.fill(&staging, &npm, around)?;
+        self.fill(&staging, &npm, environment)?;
         remove(&folder)?;
-        fs::rename(&staging, &folder).map_err(blame(&folder))?;
-        self.installed(around).ok_or_else(|| MissingChain::Install {
+        fs::rename(&staging, &folder).map_err(path_error(&folder))?;
+        self.installed(environment).ok_or_else(|| MissingChain::Install {
             package: self.package,
             detail: format!("npm reported success without {}", self.proof),
         })
     }
 
-    fn fill(&self, folder: &Path, npm: &Path, around: &Surroundings) -> Result<(), MissingChain> {
+    fn fill(
+        &self,
+        folder: &Path,
+        npm: &Path,
+        environment: &KitEnvironment,
+    ) -> Result<(), MissingChain> {
         remove(folder)?;
-        fs::create_dir_all(folder).map_err(blame(folder))?;
+        fs::create_dir_all(folder).map_err(path_error(folder))?;
         for (name, text) in [("package.json", self.manifest), ("package-lock.json", self.lock)] {
             let file = folder.join(name);
-            fs::write(&file, text).map_err(blame(&file))?;
+            fs::write(&file, text).map_err(path_error(&file))?;
         }
         // Packages' own scripts never run: the lock file pins bytes, not behaviour.
         let done = Command::new(npm)
             .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps"])
             .current_dir(folder)
-            .env("PATH", &around.path)
+            .env("PATH", &environment.path)
             .output()
-            .map_err(|error| broken("npm", error.to_string()))?;
+            .map_err(|error| broken_tool("npm", error.to_string()))?;
         if done.status.success() {
             return Ok(());
         }
-        Err(MissingChain::Install { package: self.package, detail: last_words(&done) })
+        Err(MissingChain::Install { package: self.package, detail: error_tail(&done) })
     }
 }
 
@@ -94,50 +99,50 @@ pub(crate) struct Lock {
 impl Lock {
     /// Blocks until the lock is free.
     pub(crate) fn wait(path: &Path) -> Result<Self, MissingChain> {
-        let file = File::create(path).map_err(blame(path))?;
-        file.lock().map_err(blame(path))?;
+        let file = File::create(path).map_err(path_error(path))?;
+        file.lock().map_err(path_error(path))?;
         Ok(Self { _held: file })
     }
 }
 
 /// Returns npm if node and npm work and are recent enough.
-fn check_tools(around: &Surroundings) -> Result<PathBuf, MissingChain> {
-    let node = node(around)?;
-    let npm = around.program("npm").ok_or(MissingChain::Tool("npm"))?;
-    let found = version("node", &node, around)?;
+fn check_tools(environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
+    let node = node(environment)?;
+    let npm = environment.program("npm").ok_or(MissingChain::Tool("npm"))?;
+    let found = version("node", &node, environment)?;
     let major = found.trim_start_matches('v').split('.').next().unwrap_or_default();
     match major.parse::<u32>() {
         Ok(major) if major >= OLDEST_NODE => {}
         Ok(_) => return Err(MissingChain::OldNode { found }),
-        Err(_) => return Err(broken("node", format!("--version says {found:?}"))),
+        Err(_) => return Err(broken_tool("node", format!("--version says {found:?}"))),
     }
-    version("npm", &npm, around)?;
+    version("npm", &npm, environment)?;
     Ok(npm)
 }
 
 /// Returns the path of node.
-pub(crate) fn node(around: &Surroundings) -> Result<PathBuf, MissingChain> {
-    around.program("node").ok_or(MissingChain::Tool("node"))
+pub(crate) fn node(environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
+    environment.program("node").ok_or(MissingChain::Tool("node"))
 }
 
 fn version(
     tool: &'static str,
     program: &Path,
-    around: &Surroundings,
+    environment: &KitEnvironment,
 ) -> Result<String, MissingChain> {
-    let asked = Command::new(program)
+    let output = Command::new(program)
         .arg("--version")
-        .env("PATH", &around.path)
+        .env("PATH", &environment.path)
         .output()
-        .map_err(|error| broken(tool, error.to_string()))?;
-    if !asked.status.success() {
-        return Err(broken(tool, last_words(&asked)));
+        .map_err(|error| broken_tool(tool, error.to_string()))?;
+    if !output.status.success() {
+        return Err(broken_tool(tool, error_tail(&output)));
     }
-    Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Returns the exit status and the last lines of a program's error output.
-pub(crate) fn last_words(output: &Output) -> String {
+pub(crate) fn error_tail(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let skip = lines.len().saturating_sub(12);
@@ -145,7 +150,7 @@ pub(crate) fn last_words(output: &Output) -> String {
     format!("{}\n{}", output.status, tail.join("\n"))
 }
 
-fn broken(tool: &'static str, detail: String) -> MissingChain {
+fn broken_tool(tool: &'static str, detail: String) -> MissingChain {
     MissingChain::BrokenTool { tool, detail }
 }
 
@@ -153,12 +158,12 @@ fn broken(tool: &'static str, detail: String) -> MissingChain {
 pub(crate) fn remove(path: &Path) -> Result<(), MissingChain> {
     let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match gone {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(blame(path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(path_error(path)(error)),
         _ => Ok(()),
     }
 }
 
-pub(crate) fn blame(path: &Path) -> impl Fn(io::Error) -> MissingChain + use<> {
+pub(crate) fn path_error(path: &Path) -> impl Fn(io::Error) -> MissingChain + use<> {
     let path = path.to_owned();
     move |source| MissingChain::Folder { path: path.clone(), source }
 }

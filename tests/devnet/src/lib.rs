@@ -1,21 +1,40 @@
 //! A local chain for tests and the demonstration: anvil with a stablecoin and Multicall3 at the addresses of
 //! the real network, so the product's tables apply unchanged. It needs no other network.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use alloy_primitives::{Address, U256};
+//! use bursar_core::networks::ChainId;
+//! use bursar_devnet::{Devnet, DevnetError};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), DevnetError> {
+//! // Starts anvil with Base's stablecoin at its real address. It stops when `devnet` is dropped.
+//! let devnet = Devnet::start(ChainId(8453)).await?;
+//! let payer = Address::repeat_byte(0x11);
+//! devnet.mint(payer, 5_000_000).await?;
+//! assert_eq!(devnet.balance_of(payer).await?, U256::from(5_000_000));
+//! println!("JSON-RPC: {}", devnet.url());
+//! # Ok(())
+//! # }
+//! ```
 
 mod blocks;
 mod call;
 mod error;
 mod hostile;
 mod kit;
+mod kit_environment;
 mod missing;
 mod multicall;
 mod node;
-mod own;
+mod own_contracts;
 mod prism;
 mod process;
 mod rpc;
 mod stable;
 mod stablecoin;
-mod surroundings;
 mod tokens;
 mod transactions;
 mod wallets;

@@ -25,21 +25,21 @@ use tokio::time::timeout;
 use self::book::Book;
 pub use self::book::{Outcome, Received};
 pub use self::settling::Settling;
+pub use self::shop::PricedResource;
 use self::shop::Shop;
-pub use self::shop::Ware;
 pub use self::version::Version;
 use crate::node::Devnet;
 
 /// How long open connections may take to end when the merchant stops.
-const FAREWELL: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings of a merchant.
 #[derive(Debug, Clone)]
 pub struct MerchantConfig {
     pub chain: ChainId,
     pub pay_to: Address,
-    /// The ware at each path.
-    pub goods: BTreeMap<String, Ware>,
+    /// The resource at each path.
+    pub goods: BTreeMap<String, PricedResource>,
     /// How payments are settled. Without it, only signatures are checked.
     pub settle: Option<Settling>,
     /// How long an authorization may be valid, in seconds.
@@ -59,7 +59,7 @@ impl MerchantConfig {
 
     /// Sells the resource at `path` for `atoms` smallest units, in the given version.
     pub fn sell_in(mut self, version: Version, path: &str, atoms: u128) -> Self {
-        self.goods.insert(path.to_owned(), Ware { price: U256::from(atoms), version });
+        self.goods.insert(path.to_owned(), PricedResource { price: U256::from(atoms), version });
         self
     }
 
@@ -143,7 +143,7 @@ impl Merchant {
             let _already_closed = close.send(());
         }
         // After the limit, `drop` closes the remaining connections.
-        let _in_time = timeout(FAREWELL, &mut self.server).await;
+        let _in_time = timeout(SHUTDOWN_TIMEOUT, &mut self.server).await;
     }
 }
 

@@ -32,7 +32,7 @@ mod tests {
     use alloy_primitives::b256;
 
     #[test]
-    fn the_code_is_that_of_the_real_networks() {
+    fn the_code_matches_the_real_networks() {
         let real = b256!("0xd5c15df687b16f2ff992fc8d767b4216323184a2bbc6ee2f9c398c318e770891");
         assert_eq!(keccak256(runtime_code().unwrap()), real);
     }

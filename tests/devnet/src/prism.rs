@@ -23,7 +23,7 @@ impl Devnet {
     /// # Errors
     /// The chain is not a full one, or the transaction failed.
     pub async fn add_prism_facilitator(&self, who: Address) -> Result<(), DevnetError> {
-        self.tell_prism(&IPrism::addFacilitatorCall { who }).await
+        self.send_to_prism(&IPrism::addFacilitatorCall { who }).await
     }
 
     /// Sets Prism's fee on each payment, in basis points; at most 500.
@@ -31,7 +31,7 @@ impl Devnet {
     /// # Errors
     /// The chain is not a full one, the fee is too high, or the transaction failed.
     pub async fn set_prism_fee(&self, bps: u16) -> Result<(), DevnetError> {
-        self.tell_prism(&IPrism::setFeeCall { feePercentage: U256::from(bps) }).await
+        self.send_to_prism(&IPrism::setFeeCall { feePercentage: U256::from(bps) }).await
     }
 
     /// Makes Prism refuse every payment.
@@ -39,7 +39,7 @@ impl Devnet {
     /// # Errors
     /// The chain is not a full one, or the transaction failed.
     pub async fn pause_prism(&self) -> Result<(), DevnetError> {
-        self.tell_prism(&IPrism::pauseCall {}).await
+        self.send_to_prism(&IPrism::pauseCall {}).await
     }
 
     /// Ends [`Devnet::pause_prism`].
@@ -47,15 +47,15 @@ impl Devnet {
     /// # Errors
     /// The chain is not a full one, or the transaction failed.
     pub async fn unpause_prism(&self) -> Result<(), DevnetError> {
-        self.tell_prism(&IPrism::unpauseCall {}).await
+        self.send_to_prism(&IPrism::unpauseCall {}).await
     }
 
-    async fn tell_prism(&self, order: &impl SolCall) -> Result<(), DevnetError> {
+    async fn send_to_prism(&self, order: &impl SolCall) -> Result<(), DevnetError> {
         let unknown = DevnetError::UnknownChain(self.network.chain);
         let prism = Contracts::of(self.network.chain).ok_or(unknown)?.prism;
         // A light chain has no Prism, and a transaction to an address without code succeeds silently.
         self.read(prism, IPrism::feePercentageCall {}).await?;
-        self.send(&self.ours(prism, order.abi_encode())).await?;
+        self.send(&self.call_from_payer(prism, order.abi_encode())).await?;
         Ok(())
     }
 }

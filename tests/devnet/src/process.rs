@@ -58,19 +58,19 @@ impl Anvil {
         chain: ChainId,
         origin: &Origin,
     ) -> Result<(Self, String), DevnetError> {
-        let (born, child) = oneshot::channel();
-        let (listening, url) = oneshot::channel();
+        let (child_sender, child) = oneshot::channel();
+        let (url_sender, url) = oneshot::channel();
         let (binary, origin) = (binary.to_owned(), origin.clone());
         // A dedicated thread that lives as long as anvil: the kernel sends the parent-death signal when the
         // *thread* that started the child ends, and the runtime's threads come and go.
         thread::Builder::new()
             .name("anvil".to_owned())
-            .spawn(move || attend(&binary, chain, &origin, born, listening))
+            .spawn(move || run_anvil(&binary, chain, &origin, child_sender, url_sender))
             .map_err(failed)?;
         let child = child.await.map_err(failed)?.map_err(failed)?;
         let anvil = Self { child: Mutex::new(child) };
         let answer =
-            timeout(START, url).await.map_err(|_late| failed("it said nothing in time"))?;
+            timeout(START, url).await.map_err(|_late| failed("it printed no URL in time"))?;
         let url = answer.map_err(failed)?.map_err(failed)?;
         Ok((anvil, url))
     }
@@ -121,18 +121,18 @@ fn failed(reason: impl ToString) -> DevnetError {
 }
 
 /// The body of the thread: starts anvil, reports its URL, and drains its output until it ends.
-fn attend(
+fn run_anvil(
     binary: &Path,
     chain: ChainId,
     origin: &Origin,
-    born: oneshot::Sender<io::Result<Child>>,
-    listening: oneshot::Sender<Result<String, String>>,
+    child_sender: oneshot::Sender<io::Result<Child>>,
+    url_sender: oneshot::Sender<Result<String, String>>,
 ) {
     let mut output = match launch(binary, chain, origin) {
-        Err(error) => return drop(born.send(Err(error))),
+        Err(error) => return drop(child_sender.send(Err(error))),
         Ok((child, output)) => {
             // The caller has given up the start, so end anvil as well.
-            if let Err(Ok(mut orphan)) = born.send(Ok(child)) {
+            if let Err(Ok(mut orphan)) = child_sender.send(Ok(child)) {
                 let _gone = orphan.kill();
                 let _reaped = orphan.wait();
                 return;
@@ -141,27 +141,27 @@ fn attend(
         }
     };
     // The receiver may have given up; draining continues either way.
-    let _unheard = listening.send(first_words(&mut output));
+    let _unheard = url_sender.send(read_url(&mut output));
     let _ended = io::copy(&mut output, &mut io::sink());
 }
 
 /// Reads up to the line with the port. If the output ends early, the error contains it.
-fn first_words(output: &mut impl BufRead) -> Result<String, String> {
-    let mut said = String::new();
+fn read_url(output: &mut impl BufRead) -> Result<String, String> {
+    let mut output_so_far = String::new();
     for line in output.lines() {
         let line = line.map_err(|error| error.to_string())?;
         if let Some(address) = line.trim().strip_prefix("Listening on ") {
             return Ok(format!("http://{address}"));
         }
-        said.push_str(&line);
-        said.push('\n');
+        output_so_far.push_str(&line);
+        output_so_far.push('\n');
     }
-    Err(format!("it ended at once: {}", said.trim()))
+    Err(format!("it ended at once: {}", output_so_far.trim()))
 }
 
 fn launch(binary: &Path, chain: ChainId, origin: &Origin) -> io::Result<(Child, PipeReader)> {
     let (output, input) = io::pipe()?;
-    let child = tied_to_us(binary)
+    let child = with_parent_death_signal(binary)
         .args(["--host", "127.0.0.1", "--port", "0", "--chain-id", &chain.to_string()])
         // Pinned, because the default depends on the version of anvil.
         .args(["--hardfork", "prague", "--color", "never"])
@@ -175,7 +175,7 @@ fn launch(binary: &Path, chain: ChainId, origin: &Origin) -> io::Result<(Child, 
 
 /// Runs the binary through `setpriv` if it exists. `setpriv` asks the kernel to kill the process if ours dies
 /// without cleaning up. It replaces itself, so the process id is that of anvil.
-fn tied_to_us(binary: &Path) -> Command {
+fn with_parent_death_signal(binary: &Path) -> Command {
     let tie = ["--pdeathsig", "KILL", "--"];
     let setpriv = PathBuf::from("setpriv");
     let works = Command::new(&setpriv)

@@ -5,7 +5,7 @@ use alloy_sol_types::{SolCall, SolValue, sol};
 use bursar_core::networks::Stablecoin;
 
 use crate::error::DevnetError;
-use crate::own;
+use crate::own_contracts;
 
 sol! {
     #[derive(Debug)]
@@ -82,7 +82,7 @@ fn key_signature(signature: &[u8]) -> Option<(B256, B256, u8)> {
 /// Returns the creation code of a coin with this name, symbol and version.
 pub(crate) fn creation_code(coin: &Stablecoin) -> Result<Bytes, DevnetError> {
     let named = (coin.domain_name, coin.symbol, coin.domain_version);
-    own::STABLE.creation_code(&named.abi_encode_params())
+    own_contracts::STABLE.creation_code(&named.abi_encode_params())
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_committed_code_has_every_selector() {
-        let code = ::hex::encode(own::STABLE.creation_code(&[]).unwrap());
+        let code = ::hex::encode(own_contracts::STABLE.creation_code(&[]).unwrap());
         // Both forms of transfer and cancel, and the events of FiatTokenV2.
         for part in ["e3ee160e", "cf092995", "5a049a70", "b7b72899", "e94a0102", "3644e515"] {
             assert!(code.contains(&format!("63{part}")), "no {part}");

@@ -17,7 +17,7 @@ impl Devnet {
     /// The transaction failed.
     pub async fn mint(&self, to: Address, amount: u128) -> Result<B256, DevnetError> {
         let call = IStable::mintCall { to, value: U256::from(amount) };
-        let mint = self.ours(self.network.stablecoin.address, call.abi_encode());
+        let mint = self.call_from_payer(self.network.stablecoin.address, call.abi_encode());
         Ok(self.send(&mint).await?.hash)
     }
 
@@ -55,7 +55,7 @@ impl Devnet {
         signature: &[u8],
     ) -> Result<B256, DevnetError> {
         let coin = self.network.stablecoin.address;
-        let receipt = self.send(&self.ours(coin, terms.calldata(signature))).await?;
+        let receipt = self.send(&self.call_from_payer(coin, terms.calldata(signature))).await?;
         if receipt.moved(coin, terms.from, terms.to, terms.value) {
             Ok(receipt.hash)
         } else {

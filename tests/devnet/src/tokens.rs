@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::call::Call;
 use crate::error::DevnetError;
 use crate::node::Devnet;
-use crate::own;
+use crate::own_contracts;
 use crate::stable::IStable;
 
 sol! {
@@ -84,11 +84,11 @@ impl Devnet {
         let code = match mode.kind() {
             Kind::Hostile(mode) => {
                 let arguments = (name, name, version, U256::from(mode)).abi_encode_params();
-                own::HOSTILE_TOKEN.creation_code(&arguments)?
+                own_contracts::HOSTILE_TOKEN.creation_code(&arguments)?
             }
             Kind::Plain(answer) => {
                 let arguments = (name, name, U256::from(answer)).abi_encode_params();
-                own::PLAIN_TOKEN.creation_code(&arguments)?
+                own_contracts::PLAIN_TOKEN.creation_code(&arguments)?
             }
         };
         self.deploy(code).await
@@ -103,7 +103,7 @@ impl Devnet {
             Kind::Hostile(mode) => IHostileToken::setModeCall { mode }.abi_encode(),
             Kind::Plain(answer) => IPlainToken::setAnswerCall { answer }.abi_encode(),
         };
-        self.send(&self.ours(token, call)).await?;
+        self.send(&self.call_from_payer(token, call)).await?;
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl Devnet {
         amount: u128,
     ) -> Result<(), DevnetError> {
         let call = IStable::mintCall { to, value: U256::from(amount) };
-        self.send(&self.ours(token, call.abi_encode())).await?;
+        self.send(&self.call_from_payer(token, call.abi_encode())).await?;
         Ok(())
     }
 

@@ -21,8 +21,8 @@ impl Devnet {
     pub(crate) async fn deploy_at(&self, at: Address, init: Bytes) -> Result<(), DevnetError> {
         let set_code = |code: Bytes| self.rpc.call::<Value>("anvil_setCode", json!([at, code]));
         set_code(init).await?;
-        let run = self.ours(at, Vec::new());
-        let runtime = self.look_as(&run).await?;
+        let run = self.call_from_payer(at, Vec::new());
+        let runtime = self.simulate(&run).await?;
         self.send(&run).await?;
         if runtime.is_empty() {
             return Err(DevnetError::Contract("the constructor returned no code".to_owned()));
@@ -50,7 +50,7 @@ impl Devnet {
     ///
     /// # Errors
     /// The call reverted, or the chain does not answer.
-    pub async fn look_as(&self, call: &Call) -> Result<Bytes, DevnetError> {
+    pub async fn simulate(&self, call: &Call) -> Result<Bytes, DevnetError> {
         self.rpc.call("eth_call", json!([call.to_json(), "pending"])).await
     }
 
@@ -63,7 +63,7 @@ impl Devnet {
         of: Address,
         question: C,
     ) -> Result<C::Return, DevnetError> {
-        let answer = self.look_as(&Call::new(self.payer, of, &question)).await?;
+        let answer = self.simulate(&Call::new(self.payer, of, &question)).await?;
         C::abi_decode_returns(&answer).map_err(|error| DevnetError::Contract(error.to_string()))
     }
 
@@ -81,7 +81,7 @@ impl Devnet {
     pub(crate) async fn send(&self, call: &Call) -> Result<Receipt, DevnetError> {
         let hash: B256 = {
             let _one_at_a_time = self.sending.lock().await;
-            self.look_as(call).await?;
+            self.simulate(call).await?;
             self.rpc.call("eth_sendTransaction", json!([call.to_json()])).await?
         };
         let late = |_elapsed| DevnetError::NoReceipt(hash);
@@ -94,7 +94,7 @@ impl Devnet {
     }
 
     /// Returns a call from anvil's own account.
-    pub(crate) fn ours(&self, to: Address, data: Vec<u8>) -> Call {
+    pub(crate) fn call_from_payer(&self, to: Address, data: Vec<u8>) -> Call {
         Call { from: self.payer, to, value: U256::ZERO, data: data.into() }
     }
 

@@ -6,7 +6,7 @@ use alloy_sol_types::{SolCall, SolValue, sol};
 
 use crate::error::DevnetError;
 use crate::node::Devnet;
-use crate::own;
+use crate::own_contracts;
 
 /// An address of our own choice, because no real network has this factory.
 const FACTORY: Address = address!("0x00000000000000000000000000000000Fac70121");
@@ -33,7 +33,7 @@ impl Devnet {
     /// # Errors
     /// The deployment failed.
     pub async fn deploy_wallet(&self, owner: Address) -> Result<Address, DevnetError> {
-        self.deploy(own::WALLET.creation_code(&(owner,).abi_encode_params())?).await
+        self.deploy(own_contracts::WALLET.creation_code(&(owner,).abi_encode_params())?).await
     }
 
     /// Returns the address of the smart wallet factory, after deploying it if necessary.
@@ -41,14 +41,14 @@ impl Devnet {
     /// # Errors
     /// The deployment failed.
     pub async fn wallet_factory(&self) -> Result<Address, DevnetError> {
-        let place = || async {
+        let deploy = || async {
             // If we attached to a chain, another process may have deployed it.
             if self.has_code(FACTORY).await? {
                 return Ok(());
             }
-            self.deploy_at(FACTORY, own::WALLET_FACTORY.creation_code(&[])?).await
+            self.deploy_at(FACTORY, own_contracts::WALLET_FACTORY.creation_code(&[])?).await
         };
-        self.factory.get_or_try_init(place).await?;
+        self.factory.get_or_try_init(deploy).await?;
         Ok(FACTORY)
     }
 

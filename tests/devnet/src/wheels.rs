@@ -7,9 +7,9 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-use super::kit::{Lock, blame, last_words, remove};
+use super::kit::{Lock, error_tail, path_error, remove};
+use super::kit_environment::KitEnvironment;
 use super::missing::MissingChain;
-use super::surroundings::Surroundings;
 
 /// A set of packages that are installed together, in their own virtual environment.
 #[derive(Debug)]
@@ -22,62 +22,69 @@ pub struct Wheels {
 
 impl Wheels {
     /// Installs the packages unless they are installed; returns the Python that has them.
-    pub(crate) fn install(&self, around: &Surroundings) -> Result<PathBuf, MissingChain> {
-        let python = around.program("python3").ok_or_else(|| self.broken("python3 is missing"))?;
-        let folder = self.folder(&python, around)?;
-        let parent = around.target.join("devnet");
+    pub(crate) fn install(&self, environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
+        let python =
+            environment.program("python3").ok_or_else(|| self.broken("python3 is missing"))?;
+        let folder = self.folder(&python, environment)?;
+        let parent = environment.target.join("devnet");
         let ready = folder.join("bin/python");
         if ready.is_file() {
             return Ok(ready);
         }
-        fs::create_dir_all(&parent).map_err(blame(&parent))?;
+        fs::create_dir_all(&parent).map_err(path_error(&parent))?;
         let _guard = Lock::wait(&parent.join("install.lock"))?;
         // Another process may have installed them while this one waited for the lock.
         if ready.is_file() {
             return Ok(ready);
         }
         let staging = folder.with_extension("partial");
-        self.fill(&staging, &python, around)?;
+        self.fill(&staging, &python, environment)?;
         remove(&folder)?;
-        fs::rename(&staging, &folder).map_err(blame(&folder))?;
+        fs::rename(&staging, &folder).map_err(path_error(&folder))?;
         Ok(ready)
     }
 
     /// Returns the folder of the environment. It depends on the list and on the Python, because an environment
     /// refers to the Python that created it.
-    fn folder(&self, python: &Path, around: &Surroundings) -> Result<PathBuf, MissingChain> {
-        let mut asked = Command::new(python);
-        let version =
-            self.run(asked.args(["-c", "import sys; print(sys.executable, sys.version)"]), around)?;
+    fn folder(&self, python: &Path, environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
+        let mut query = Command::new(python);
+        let version = self.run(
+            query.args(["-c", "import sys; print(sys.executable, sys.version)"]),
+            environment,
+        )?;
         let mut digest = hex::encode(Sha256::digest([self.requirements, &version].concat()));
         digest.truncate(16);
-        Ok(around.target.join("devnet").join(digest))
+        Ok(environment.target.join("devnet").join(digest))
     }
 
     fn fill(
         &self,
         folder: &Path,
         python: &Path,
-        around: &Surroundings,
+        environment: &KitEnvironment,
     ) -> Result<(), MissingChain> {
         remove(folder)?;
-        self.run(Command::new(python).args(["-m", "venv"]).arg(folder), around)?;
+        self.run(Command::new(python).args(["-m", "venv"]).arg(folder), environment)?;
         let list = folder.join("requirements.txt");
-        fs::write(&list, self.requirements).map_err(blame(&list))?;
+        fs::write(&list, self.requirements).map_err(path_error(&list))?;
         // pip builds nothing here, and installs nothing that the list does not pin.
         let mut pip = Command::new(folder.join("bin/python"));
         pip.args(["-m", "pip", "install", "--require-hashes", "--only-binary", ":all:"])
             .args(["--no-input", "--disable-pip-version-check", "--quiet", "--requirement"])
             .arg(&list);
-        self.run(&mut pip, around)?;
+        self.run(&mut pip, environment)?;
         Ok(())
     }
 
-    fn run(&self, command: &mut Command, around: &Surroundings) -> Result<String, MissingChain> {
-        let done = command.env("PATH", &around.path).output();
+    fn run(
+        &self,
+        command: &mut Command,
+        environment: &KitEnvironment,
+    ) -> Result<String, MissingChain> {
+        let done = command.env("PATH", &environment.path).output();
         let done = done.map_err(|error| self.broken(&error.to_string()))?;
         if !done.status.success() {
-            return Err(self.broken(&last_words(&done)));
+            return Err(self.broken(&error_tail(&done)));
         }
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     }
@@ -97,13 +104,13 @@ mod tests {
     #[test]
     fn a_missing_python_error_contains_the_install_command() {
         let home = tempfile::tempdir().unwrap();
-        let around = Surroundings {
+        let environment = KitEnvironment {
             path: home.path().as_os_str().to_owned(),
             anvil: None,
             skip: String::new(),
             target: home.path().join("target"),
         };
-        let complaint = NONE.install(&around).unwrap_err().to_string();
+        let complaint = NONE.install(&environment).unwrap_err().to_string();
         assert!(complaint.contains("apt-get install -y python3 python3-venv"), "{complaint}");
         assert!(complaint.ends_with("python3 is missing"), "{complaint}");
         assert!(!home.path().join("target").exists());

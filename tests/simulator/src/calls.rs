@@ -52,13 +52,13 @@ impl World {
 
     /// Builds a request that was never sent before.
     fn build_call(&mut self, agent: usize, planned: &PlannedPayment) -> SentCall {
-        self.number += 1;
-        let micros = self.micros(agent, planned.size);
-        let own = self.paying(agent);
-        let challenge = Challenge::new(planned, micros, &own, self.number);
+        self.request_number += 1;
+        let micros = self.amount_micros(agent, planned.size);
+        let own = self.paying_address(agent);
+        let challenge = Challenge::new(planned, micros, &own, self.request_number);
         let url = planned.request_url.map(|url| URLS[url].to_owned());
         let client = &self.agents[agent];
-        signed(agent, client, self.now_s(), &challenge, url, planned.key)
+        sign_call(agent, client, self.now_s(), &challenge, url, planned.key)
     }
 
     pub(crate) fn send(&mut self, sent: SentCall) -> Result<(), WorldFailure> {
@@ -141,7 +141,7 @@ impl World {
             RepeatVariant::WrongProof => {
                 let wrong = Agent { token: format!("AT_{}", "5".repeat(64)), ..client };
                 resign(&mut sent, now, &wrong);
-                wrong_now(&mut sent.ask.proof);
+                mark_wrong(&mut sent.ask.proof);
             }
             RepeatVariant::Stale => {
                 let off = self.dice.of(&[-301, -300, 300, 301, -90_000]);
@@ -151,7 +151,7 @@ impl World {
                 sent.body["agent_id"] = json!("ZZZ999");
                 sent.ask.agent = "ZZZ999".to_owned();
                 resign(&mut sent, now, &client);
-                wrong_now(&mut sent.ask.proof);
+                mark_wrong(&mut sent.ask.proof);
             }
         }
         if matches!(variant, RepeatVariant::WrongProof | RepeatVariant::UnknownAgent) {
@@ -179,23 +179,24 @@ impl World {
         other: Option<Pick>,
     ) -> Result<(), WorldFailure> {
         match pick.of(self.ids.len()) {
-            Some(which) => self.report_of(self.ids[which].clone(), event, hash, other),
+            Some(which) => self.report_event(self.ids[which].clone(), event, hash, other),
             None => Ok(()),
         }
     }
 
-    fn report_of(
+    fn report_event(
         &mut self,
         id: Id,
         event: u8,
         hash: u8,
         other: Option<Pick>,
     ) -> Result<(), WorldFailure> {
-        let Some(by) = other.and_then(|pick| self.pick_agent(pick)).or_else(|| self.owner(&id))
+        let Some(reporter) =
+            other.and_then(|pick| self.pick_agent(pick)).or_else(|| self.owner(&id))
         else {
             return Ok(());
         };
-        let client = self.agents[by].clone();
+        let client = self.agents[reporter].clone();
         let (event, word) = [
             (Event::Submitted, "submitted"),
             (Event::Settled, "settled"),
@@ -229,7 +230,7 @@ impl World {
         self.ask(&PlannedPayment { size: Size::Left(0), ..*planned })?;
         self.repeat_call(sent, RepeatVariant::None)?;
         self.step(Step::Deny { pick })?;
-        self.report_of(id, 1, 0, None)?;
+        self.report_event(id, 1, 0, None)?;
         self.repeat_call(sent, RepeatVariant::None)
     }
 
@@ -259,8 +260,8 @@ impl World {
         self.agents.iter().position(|client| client.id == record.agent.as_str())
     }
 
-    /// Returns the micro-dollars of a wish. Only chooses what to ask for; nothing is judged by it.
-    fn micros(&mut self, agent: usize, size: Size) -> u64 {
+    /// Returns the amount to ask for, in micro-dollars. The auditor does not use it.
+    fn amount_micros(&mut self, agent: usize, size: Size) -> u64 {
         let id = self.agents[agent].id.clone();
         let moment = self.clock.now();
         let state = self.process().core().state();
@@ -282,7 +283,7 @@ impl World {
     }
 
     /// Returns the agent's paying address, to ask for a payment to itself.
-    fn paying(&mut self, agent: usize) -> String {
+    fn paying_address(&mut self, agent: usize) -> String {
         let id = self.agents[agent].id.clone();
         let state = self.process().core().state();
         let known = state.agents.values().find(|known| known.id.as_str() == id);
@@ -292,7 +293,7 @@ impl World {
     }
 }
 
-fn signed(
+fn sign_call(
     agent: usize,
     client: &Agent,
     at: i64,
@@ -302,7 +303,7 @@ fn signed(
 ) -> SentCall {
     let content = challenge.content();
     let mut body = if challenge.as_data {
-        client.ask_data(at, &challenge.json, url.as_deref())
+        client.ask_v1(at, &challenge.json, url.as_deref())
     } else {
         client.ask(at, &content, url.as_deref())
     };
@@ -330,7 +331,7 @@ fn proof(client: &Agent, timestamp_s: i64, signature: String, right: bool) -> Pr
     }
 }
 
-fn wrong_now(proof: &mut Proof) {
+fn mark_wrong(proof: &mut Proof) {
     match proof {
         Proof::Bearer { right } | Proof::Hmac { right, .. } => *right = false,
     }

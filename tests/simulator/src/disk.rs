@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use bursar_engine::journal::{Carry, MemoryStore, RedbStore, Store, StoreError};
+use bursar_engine::journal::{Checkpoints, MemoryStore, RedbStore, Store, StoreError};
 use bursar_engine::ports::NoFailpoints;
 use bursar_tests::dice::Dice;
 
@@ -152,9 +152,14 @@ impl Sectors {
             let (inner, faults) = (Arc::clone(&self.inner), Arc::clone(faults));
             Backend { inner, file: at, process, faults }
         };
-        let store = RedbStore::over(file(0), file(1), Arc::new(NoFailpoints))?;
+        let store = RedbStore::on_backends(file(0), file(1), Arc::new(NoFailpoints))?;
         // Carried over within the commit, not in a thread, so that the order of events is deterministic.
-        Ok(Box::new(store.carrying(Carry { after_bytes: self.carry_bytes, beside: false })))
+        Ok(Box::new(
+            store.with_checkpoints(Checkpoints {
+                after_bytes: self.carry_bytes,
+                in_background: false,
+            }),
+        ))
     }
 
     fn copied(&self) -> Self {

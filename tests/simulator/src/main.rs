@@ -15,7 +15,7 @@ use bursar_simulator::{Failure, Plan, PlantedBug, run, run_all, run_with_tail, s
 const MAX_SEEDS: u64 = 2_000;
 
 #[derive(Debug, Default)]
-struct Wanted {
+struct Arguments {
     from: u64,
     to: u64,
     plant: Option<PlantedBug>,
@@ -26,56 +26,56 @@ struct Wanted {
 }
 
 fn main() -> ExitCode {
-    let wanted = match read() {
-        Ok(wanted) => wanted,
-        Err(mistake) => {
-            eprintln!("bursar-sim: {mistake}");
+    let arguments = match parse_arguments() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("bursar-sim: {error}");
             return ExitCode::from(2);
         }
     };
-    let passed = if let Some(plan) = &wanted.plan {
-        run_plan(plan, wanted.plant)
-    } else if wanted.plants {
-        plants()
-    } else if wanted.tell {
-        print_observations(wanted.from)
+    let passed = if let Some(plan) = &arguments.plan {
+        run_plan(plan, arguments.plant)
+    } else if arguments.plants {
+        find_planted_bugs()
+    } else if arguments.tell {
+        print_observations(arguments.from)
     } else {
-        range(&wanted)
+        run_seeds(&arguments)
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn read() -> Result<Wanted, String> {
-    let mut wanted = Wanted { to: 1_000, ..Wanted::default() };
-    let mut arguments = std::env::args().skip(1);
-    while let Some(name) = arguments.next() {
-        let mut value = || arguments.next().ok_or(format!("{name} takes a value"));
+fn parse_arguments() -> Result<Arguments, String> {
+    let mut arguments = Arguments { to: 1_000, ..Arguments::default() };
+    let mut words = std::env::args().skip(1);
+    while let Some(name) = words.next() {
+        let mut value = || words.next().ok_or(format!("{name} takes a value"));
         let number = |text: String| text.replace('_', "").parse::<u64>().map_err(|e| e.to_string());
         match name.as_str() {
             "--seed" => {
-                wanted.from = number(value()?)?;
-                wanted.to = wanted.from + 1;
+                arguments.from = number(value()?)?;
+                arguments.to = arguments.from + 1;
             }
-            "--from" => wanted.from = number(value()?)?,
-            "--to" => wanted.to = number(value()?)?,
+            "--from" => arguments.from = number(value()?)?,
+            "--to" => arguments.to = number(value()?)?,
             "--plant" => {
                 let text = value()?;
-                wanted.plant = Some(
+                arguments.plant = Some(
                     PlantedBug::named(&text)
                         .ok_or(format!("there is no planted bug named {text}"))?,
                 );
             }
             "--plan" => {
                 let text = std::fs::read_to_string(value()?).map_err(|e| e.to_string())?;
-                wanted.plan = Some(Plan::read(&text)?);
+                arguments.plan = Some(Plan::read(&text)?);
             }
-            "--plants" => wanted.plants = true,
-            "--table" => wanted.table = true,
-            "--tell" => wanted.tell = true,
+            "--plants" => arguments.plants = true,
+            "--table" => arguments.table = true,
+            "--tell" => arguments.tell = true,
             other => return Err(format!("unknown argument {other}")),
         }
     }
-    Ok(wanted)
+    Ok(arguments)
 }
 
 /// Runs one plan, whatever seed it came from.
@@ -89,7 +89,7 @@ fn run_plan(plan: &Plan, plant: Option<PlantedBug>) -> bool {
             true
         }
         Err(failure) => {
-            explain(plan, plant, &failure);
+            print_failure(plan, plant, &failure);
             false
         }
     }
@@ -109,12 +109,12 @@ fn print_observations(seed: u64) -> bool {
     }
 }
 
-fn range(wanted: &Wanted) -> bool {
+fn run_seeds(arguments: &Arguments) -> bool {
     let began = Instant::now();
-    let seeds: Vec<u64> = (wanted.from..wanted.to).collect();
-    let (coverage, failed) = run_all(&seeds, wanted.plant);
-    let gaps = if wanted.table { coverage.gaps() } else { Vec::new() };
-    if wanted.table {
+    let seeds: Vec<u64> = (arguments.from..arguments.to).collect();
+    let (coverage, failed) = run_all(&seeds, arguments.plant);
+    let gaps = if arguments.table { coverage.gaps() } else { Vec::new() };
+    if arguments.table {
         println!("{coverage}");
         gaps.iter().for_each(|gap| println!("not covered: {gap}"));
     }
@@ -124,8 +124,8 @@ fn range(wanted: &Wanted) -> bool {
     });
     println!(
         "seeds {} to {}: {} failed, {} processes, {} observations, in {:.1} s",
-        wanted.from,
-        wanted.to,
+        arguments.from,
+        arguments.to,
         failed.len(),
         coverage.processes,
         coverage.observations,
@@ -134,13 +134,13 @@ fn range(wanted: &Wanted) -> bool {
     rules.iter().for_each(|(rule, seeds)| println!("  {rule}: {seeds:?}"));
     if let Some((seed, failure)) = failed.first_key_value() {
         println!("\nseed {seed}:");
-        explain(&Plan::of(*seed), wanted.plant, failure);
+        print_failure(&Plan::of(*seed), arguments.plant, failure);
         println!("reproduce: cargo xtask sim --seed {seed}");
     }
     failed.is_empty() && gaps.is_empty()
 }
 
-fn explain(plan: &Plan, plant: Option<PlantedBug>, failure: &Failure) {
+fn print_failure(plan: &Plan, plant: Option<PlantedBug>, failure: &Failure) {
     println!("after step {}: {}: {}", failure.step, failure.rule, failure.description);
     let (plan, short) = shrink(plan, plant, failure);
     println!("\nshortest plan that breaks the same rule:\n{}", plan.text());
@@ -151,7 +151,7 @@ fn explain(plan: &Plan, plant: Option<PlantedBug>, failure: &Failure) {
 }
 
 /// Prints how many seeds it took to find each planted bug. Returns false if one was not found.
-fn plants() -> bool {
+fn find_planted_bugs() -> bool {
     let mut passed = true;
     for plant in PlantedBug::ALL {
         let found = (0..MAX_SEEDS).find_map(|seed| {

@@ -16,20 +16,31 @@ use crate::plan::{CardChoice, Pick, Step};
 use crate::wire::{CHAINS, POLICIES};
 use crate::world::{World, WorldFailure};
 
-const WRONG: &str = "wrong horse battery";
+const WRONG_PASSWORD: &str = "wrong horse battery";
 pub(crate) const PHRASE: &str = "test test test test test test test test test test test junk";
-const NAMES: [&str; 6] = ["ann", "bob", "cem", "dan", "eve", "fay"];
+const AGENT_NAMES: [&str; 6] = ["ann", "bob", "cem", "dan", "eve", "fay"];
 
 thread_local! {
-    static LINES: RefCell<BTreeMap<String, Parsed>> = const { RefCell::new(BTreeMap::new()) };
+    static PARSED_LINES: RefCell<BTreeMap<String, Parsed>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-fn policy(which: usize) -> String {
+fn policy_name(which: usize) -> String {
     format!("p{which}")
 }
 
-fn label(which: usize) -> String {
+fn address_label(which: usize) -> String {
     format!("a{which}")
+}
+
+/// Parses a command line. Cached: parsing costs more than executing, and most lines repeat.
+fn parse_cached(line: String) -> Parsed {
+    PARSED_LINES.with_borrow_mut(|lines| {
+        if lines.len() > 4096 {
+            lines.clear();
+        }
+        let read = |line: &String| Parsed::parse_line(line).expect("a good line");
+        lines.entry(line).or_insert_with_key(read).clone()
+    })
 }
 
 impl World {
@@ -40,40 +51,29 @@ impl World {
         line: String,
         right: bool,
     ) -> Result<(), WorldFailure> {
-        let parsed = self.parsed(line);
-        self.give(order, parsed, right)
+        let parsed = parse_cached(line);
+        self.run_order(order, parsed, right)
     }
 
-    fn give(&mut self, order: Order, parsed: Parsed, right: bool) -> Result<(), WorldFailure> {
+    fn run_order(&mut self, order: Order, parsed: Parsed, right: bool) -> Result<(), WorldFailure> {
         let ticket = self.ticket();
         self.tape.write(Observation::Ordered { ticket, order: order.clone() });
         let idle = Arc::clone(&self.process().operators);
         let free = idle.lock().unwrap().pop();
-        let mut operator = free.unwrap_or_else(|| Operator::at(self.process().attach(), PASSWORD));
-        operator.password = if right { PASSWORD } else { WRONG }.to_owned();
+        let mut operator = free.unwrap_or_else(|| Operator::new(self.process().attach(), PASSWORD));
+        operator.password = if right { PASSWORD } else { WRONG_PASSWORD }.to_owned();
         let (tape, new_credentials) = (self.tape.clone(), Arc::clone(&self.new_credentials));
         self.process().spawn(async move {
             // The link breaks when the process dies.
-            let Ok(outcome) = operator.give(parsed).await else { return };
+            let Ok(outcome) = operator.run_order(parsed).await else { return };
             idle.lock().unwrap().push(operator);
             new_credentials.lock().unwrap().extend(credentials(&outcome));
-            tape.write(Observation::OrderEnded { ticket, end: end(&order, &outcome) });
+            tape.write(Observation::OrderEnded { ticket, end: order_end(&order, &outcome) });
         });
         if self.together {
             return Ok(());
         }
         self.settle()
-    }
-
-    /// Parses a command line. Cached: parsing costs more than executing, and most lines repeat.
-    fn parsed(&mut self, line: String) -> Parsed {
-        LINES.with_borrow_mut(|lines| {
-            if lines.len() > 4096 {
-                lines.clear();
-            }
-            let read = |line: &String| Parsed::parse_line(line).expect("a good line");
-            lines.entry(line).or_insert_with_key(read).clone()
-        })
     }
 
     pub(crate) fn order_open(&mut self, right: bool) -> Result<(), WorldFailure> {
@@ -116,7 +116,7 @@ impl World {
 
     /// Runs a command that the auditor does not need to see.
     fn run_unobserved(&mut self, line: &'static str) -> Result<(), WorldFailure> {
-        let mut operator = Operator::at(self.process().attach(), PASSWORD);
+        let mut operator = Operator::new(self.process().attach(), PASSWORD);
         operator.phrase = PHRASE.to_owned();
         self.process().spawn(async move {
             let outcome = operator.run(line).await.expect("a link");
@@ -126,15 +126,24 @@ impl World {
     }
 
     fn add_address(&mut self, which: usize) -> Result<(), WorldFailure> {
-        let order = Order::AddAddress { label: label(which) };
+        let order = Order::AddAddress { label: address_label(which) };
         self.next_index += 1;
-        self.order(order, format!("address create {} {}", label(which), self.next_index), true)
+        self.order(
+            order,
+            format!("address create {} {}", address_label(which), self.next_index),
+            true,
+        )
     }
 
     fn create_policy(&mut self, which: usize, variant: usize) -> Result<(), WorldFailure> {
         let limits = &POLICIES[variant];
-        let order = Order::CreatePolicy { name: policy(which), policy: limits.auditor_policy() };
-        self.order(order, format!("policy create {} {}", policy(which), limits.options()), true)
+        let order =
+            Order::CreatePolicy { name: policy_name(which), policy: limits.auditor_policy() };
+        self.order(
+            order,
+            format!("policy create {} {}", policy_name(which), limits.options()),
+            true,
+        )
     }
 
     pub(crate) fn operate(&mut self, step: Step) -> Result<(), WorldFailure> {
@@ -145,9 +154,9 @@ impl World {
             Step::List => self.order(Order::List, "requests".to_owned(), true),
             Step::Approve { pick, card } => self.approve(pick, card),
             Step::Deny { pick } => {
-                let Some(id) = self.waiting(pick) else { return Ok(()) };
+                let Some(id) = self.pick_held_id(pick) else { return Ok(()) };
                 let deny = Parsed::Deny(Deny { id: id.clone(), reason: Vec::new() });
-                self.give(Order::Deny { id }, deny, true)
+                self.run_order(Order::Deny { id }, deny, true)
             }
             Step::Open { right } => self.order_open(right),
             Step::Lock => self.order(Order::LockWallet, "wallet lock".to_owned(), true),
@@ -156,18 +165,18 @@ impl World {
             Step::EditPolicy { which, variant } => {
                 let limits = &POLICIES[variant];
                 let order =
-                    Order::EditPolicy { name: policy(which), policy: limits.auditor_policy() };
-                let line = format!("policy edit {} {}", policy(which), limits.options());
+                    Order::EditPolicy { name: policy_name(which), policy: limits.auditor_policy() };
+                let line = format!("policy edit {} {}", policy_name(which), limits.options());
                 self.order(order, line, true)
             }
             Step::CreatePolicy { which, variant } => self.create_policy(which, variant),
             Step::DeletePolicy { which } => {
-                let name = policy(which);
+                let name = policy_name(which);
                 let line = format!("policy delete {name}");
                 self.order(Order::DeletePolicy { name }, line, true)
             }
             Step::Register { bearer, name } => {
-                let name = NAMES[name % NAMES.len()].to_owned();
+                let name = AGENT_NAMES[name % AGENT_NAMES.len()].to_owned();
                 let auth = if bearer { "bearer" } else { "hmac" };
                 let line = format!("agent register {name} --auth {auth}");
                 self.order(Order::RegisterAgent { name, bearer }, line, true)
@@ -183,7 +192,7 @@ impl World {
             }
             Step::Commission { agent, policy: which, label: at } => {
                 let Some(agent) = agent_id(self, agent) else { return Ok(()) };
-                let (policy, label) = (policy(which), label(at));
+                let (policy, label) = (policy_name(which), address_label(at));
                 let line = format!("agent commission {agent} {policy} {label}");
                 self.order(Order::Commission { agent, policy, label }, line, true)
             }
@@ -209,12 +218,16 @@ impl World {
             }
             Step::AddAddress { label } => self.add_address(label),
             Step::RenameAddress { label: from, to } => {
-                let line = format!("address rename {} {}", label(from), label(to));
-                self.order(Order::RenameAddress { label: label(from), to: label(to) }, line, true)
+                let line = format!("address rename {} {}", address_label(from), address_label(to));
+                self.order(
+                    Order::RenameAddress { label: address_label(from), to: address_label(to) },
+                    line,
+                    true,
+                )
             }
             Step::DeleteAddress { label: which } => {
-                let line = format!("address delete {}", label(which));
-                self.order(Order::DeleteAddress { label: label(which) }, line, true)
+                let line = format!("address delete {}", address_label(which));
+                self.order(Order::DeleteAddress { label: address_label(which) }, line, true)
             }
             Step::Network { chain, on } => {
                 let chain = CHAINS[chain];
@@ -230,21 +243,21 @@ impl World {
     }
 
     /// Returns the id of a held request. If none is held, or rarely by chance, it may be any request.
-    fn waiting(&mut self, pick: Pick) -> Option<String> {
-        let waiting: Vec<String> =
+    fn pick_held_id(&mut self, pick: Pick) -> Option<String> {
+        let held: Vec<String> =
             self.process().core().state().held.keys().map(ToString::to_string).collect();
         // An operator can only name a request whose id was returned or listed.
         let known_id = |id: &String| {
             self.ids.contains(id) || self.cards.iter().any(|(known, _card)| known == id)
         };
-        let waiting: Vec<String> = waiting.into_iter().filter(known_id).collect();
-        let of =
-            if waiting.is_empty() || pick.0.is_multiple_of(8) { self.ids.clone() } else { waiting };
-        pick.of(of.len()).map(|at| of[at].clone())
+        let held: Vec<String> = held.into_iter().filter(known_id).collect();
+        let candidates =
+            if held.is_empty() || pick.0.is_multiple_of(8) { self.ids.clone() } else { held };
+        pick.of(candidates.len()).map(|at| candidates[at].clone())
     }
 
     fn approve(&mut self, pick: Pick, card: CardChoice) -> Result<(), WorldFailure> {
-        let Some(id) = self.waiting(pick) else { return Ok(()) };
+        let Some(id) = self.pick_held_id(pick) else { return Ok(()) };
         let named = |cards: &[(String, String)]| {
             cards.iter().rev().find(|(known, _)| *known == id).map(|(_, card)| card.clone())
         };
@@ -266,7 +279,7 @@ impl World {
             }
         };
         let approve = Approve { id: id.clone(), card: card.clone(), yes: false, confirm: None };
-        self.give(Order::Approve { id, card }, Parsed::Approve(approve), true)
+        self.run_order(Order::Approve { id, card }, Parsed::Approve(approve), true)
     }
 
     /// Adds credentials that operators were shown.
@@ -287,7 +300,7 @@ fn credentials(outcome: &Outcome) -> Option<Agent> {
     Some(Agent { id: given.agent_id.clone(), token, bearer })
 }
 
-fn end(order: &Order, outcome: &Outcome) -> End {
+fn order_end(order: &Order, outcome: &Outcome) -> End {
     match &outcome.reply.result {
         Err(fault) => End::Refused { code: fault.code.to_string() },
         Ok(Answer::Credentials(given)) if matches!(order, Order::RegisterAgent { .. }) => {

@@ -138,7 +138,7 @@ pub enum Step {
     Deny {
         pick: Pick,
     },
-    /// Behavior not wait for the next step: the step after it starts while that one is in flight.
+    /// Does not wait for the next step: the step after it starts while that one is in flight.
     Together,
     Open {
         right: bool,

@@ -59,13 +59,13 @@ pub(crate) struct Process {
 /// Signals that no task on the runtime can make progress.
 #[derive(Default)]
 struct Idle {
-    is: AtomicBool,
+    flag: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Idle {
     fn mark_idle(&self) {
-        self.is.store(true, Ordering::SeqCst);
+        self.flag.store(true, Ordering::SeqCst);
         if let Some(waker) = self.waker.lock().unwrap().take() {
             waker.wake();
         }
@@ -101,7 +101,7 @@ impl Process {
         let opened = runtime.block_on(Engine::open_by_hand(options));
         let (engine, core_loop) =
             opened.unwrap_or_else(|fault| panic!("the engine does not start: {fault}"));
-        signer.holds(engine.vault());
+        signer.set_vault(engine.vault());
         let http = router(Arc::new(engine.api()));
         Self {
             engine: Some(engine),
@@ -137,9 +137,9 @@ impl Process {
     /// Runs all tasks until none can make progress. Returns whether the process is alive.
     pub(crate) fn run_until_idle(&mut self) -> bool {
         let Self { core_loop, idle, eager, runtime, tape, .. } = self;
-        idle.is.store(false, Ordering::SeqCst);
+        idle.flag.store(false, Ordering::SeqCst);
         runtime.block_on(std::future::poll_fn(|cx| {
-            let idle_now = idle.is.swap(false, Ordering::SeqCst);
+            let idle_now = idle.flag.swap(false, Ordering::SeqCst);
             if tape.is_dead() {
                 return Poll::Ready(());
             }
@@ -163,7 +163,7 @@ impl Process {
     /// Lets the core write what it has deferred, as it does when idle.
     pub(crate) fn flush_core(&mut self) {
         if let Some(mut core_loop) = self.core_loop.take() {
-            let flushed = catch_death(|| core_loop.rest());
+            let flushed = catch_death(|| core_loop.flush());
             if flushed.is_some() {
                 self.core_loop = Some(core_loop);
             }
@@ -181,7 +181,7 @@ impl Process {
         });
         self.signer.release_all();
         self.run_until_idle();
-        // The core takes no turns after it was told to stop; the rest of the runtime ends by itself.
+        // The core takes no turns after it was asked to stop; the rest of the runtime ends by itself.
         self.run_until_idle();
         assert!(done.load(Ordering::SeqCst) || self.tape.is_dead(), "the engine does not stop");
     }
@@ -199,7 +199,7 @@ fn turn(core_loop: &mut Option<CoreLoop>) -> Option<bool> {
 fn catch_death<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => Some(done),
-        Err(thrown) if thrown.is::<Death>() => None,
+        Err(payload) if payload.is::<Death>() => None,
         Err(panic) => resume_unwind(panic),
     }
 }

@@ -62,11 +62,11 @@ pub fn run_with_tail(
         Ok(Ok(())) if with_tail => Ok(Outcome { tail: tail(), ..world.end() }),
         Ok(Ok(())) => Ok(world.end()),
         Ok(Err((rule, description))) => Err(Failure { step, rule, description, tail: tail() }),
-        Err(thrown) => {
-            let description = thrown.downcast_ref::<String>().cloned();
+        Err(payload) => {
+            let description = payload.downcast_ref::<String>().cloned();
             let description =
-                description.or(thrown.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let description = description.unwrap_or_else(|| "something".to_owned());
+                description.or(payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            let description = description.unwrap_or_else(|| "a panic without a message".to_owned());
             Err(Failure { step, rule: "panic".to_owned(), description, tail: tail() })
         }
     }

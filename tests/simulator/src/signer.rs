@@ -22,13 +22,13 @@ use crate::tape::Tape;
 pub(crate) struct WorldSigner {
     tape: Tape,
     vault: OnceLock<Arc<Vault>>,
-    held: Mutex<Held>,
+    queue: Mutex<Queue>,
     /// Whether to sign stale slips: a planted bug.
     ignores_freeze: bool,
 }
 
 /// Signs as a vault without epochs would.
-fn anyway(slip: &Slip) -> Signature65 {
+fn sign_without_epochs(slip: &Slip) -> Signature65 {
     let phrase = SecretString::from(PHRASE);
     let seed = Seed::from_phrase(&phrase).expect("a phrase");
     let master = seed.bip39_seed(&SecretString::from("")).expect("a master");
@@ -41,7 +41,7 @@ fn anyway(slip: &Slip) -> Signature65 {
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Queue {
     slow: bool,
     waiting: Vec<oneshot::Sender<bool>>,
 }
@@ -52,30 +52,30 @@ impl WorldSigner {
         Self { tape: tape.clone(), ignores_freeze, ..Self::default() }
     }
 
-    pub(crate) fn holds(&self, vault: &Arc<Vault>) {
+    pub(crate) fn set_vault(&self, vault: &Arc<Vault>) {
         self.vault.set(Arc::clone(vault)).expect("one vault per process");
     }
 
     /// Sets whether signatures wait for [`WorldSigner::release`] from now on.
     pub(crate) fn set_slow(&self, slow: bool) {
-        self.held.lock().unwrap().slow = slow;
+        self.queue.lock().unwrap().slow = slow;
     }
 
     pub(crate) fn is_slow(&self) -> bool {
-        self.held.lock().unwrap().slow
+        self.queue.lock().unwrap().slow
     }
 
     /// Releases the oldest pending signature, or refuses it.
     pub(crate) fn release(&self, agreed: bool) {
-        let mut held = self.held.lock().unwrap();
-        if !held.waiting.is_empty() {
-            let _gone = held.waiting.remove(0).send(agreed);
+        let mut queue = self.queue.lock().unwrap();
+        if !queue.waiting.is_empty() {
+            let _gone = queue.waiting.remove(0).send(agreed);
         }
     }
 
     pub(crate) fn release_all(&self) {
-        for waiting in self.held.lock().unwrap().waiting.drain(..) {
-            let _gone = waiting.send(true);
+        for sender in self.queue.lock().unwrap().waiting.drain(..) {
+            let _gone = sender.send(true);
         }
     }
 }
@@ -88,10 +88,10 @@ impl Signer for WorldSigner {
     fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>> {
         Box::pin(async move {
             let wait = {
-                let mut held = self.held.lock().unwrap();
-                held.slow.then(|| {
+                let mut queue = self.queue.lock().unwrap();
+                queue.slow.then(|| {
                     let (go, wait) = oneshot::channel();
-                    held.waiting.push(go);
+                    queue.waiting.push(go);
                     wait
                 })
             };
@@ -106,7 +106,7 @@ impl Signer for WorldSigner {
             let vault = self.vault.get().expect("a vault");
             let (signer, digest, request) = (slip.signer(), slip.digest(), slip.request());
             let signature = match vault.sign(slip.clone()).await {
-                Err(SignFault::Stale) if self.ignores_freeze => anyway(&slip),
+                Err(SignFault::Stale) if self.ignores_freeze => sign_without_epochs(&slip),
                 signed => signed?,
             };
             self.tape.write(Observation::Signed(Signed {

@@ -30,7 +30,7 @@ pub(crate) enum DiskHealth {
 #[derive(Debug)]
 pub(crate) struct WorldStore {
     disk: Box<dyn Store>,
-    below: Disk,
+    raw_disk: Disk,
     health: Arc<Mutex<DiskHealth>>,
     faults: Arc<WorldFaults>,
     /// A commit that was reported as written but is not on disk: a planted bug.
@@ -51,7 +51,7 @@ impl WorldStore {
     ) -> Result<Self, StoreError> {
         Ok(Self {
             disk: disk.open(faults)?,
-            below: disk.clone(),
+            raw_disk: disk.clone(),
             health: Arc::clone(health),
             faults: Arc::clone(faults),
             unwritten: None,
@@ -90,8 +90,9 @@ impl WorldStore {
                 Ok(())
             }
             Some(PlantedBug::IdentitiesInMemory) => {
-                let of_asks = |(key, _seq): &(Vec<u8>, u64)| matches!(key[0], b'h' | b'b' | b'k');
-                let (lost, index) = batch.index.into_iter().partition(of_asks);
+                let is_identity =
+                    |(key, _seq): &(Vec<u8>, u64)| matches!(key[0], b'h' | b'b' | b'k');
+                let (lost, index) = batch.index.into_iter().partition(is_identity);
                 let lost: Vec<(Vec<u8>, u64)> = lost;
                 self.remembered.extend(lost);
                 self.disk.commit(Batch { index, ..batch })
@@ -175,8 +176,8 @@ impl Store for WorldStore {
             DiskHealth::Fails { after: 0, written } => {
                 *self.health.lock().unwrap() = DiskHealth::Failed;
                 self.faults.tape().write(Observation::DiskFailed);
-                if matches!(self.below, Disk::Sectors(_)) {
-                    self.below.fail(written);
+                if matches!(self.raw_disk, Disk::Sectors(_)) {
+                    self.raw_disk.fail(written);
                     return self.write(batch).and(Err(full()));
                 }
                 if written {

@@ -232,7 +232,7 @@ pub(crate) fn standing(status: u16, body: &Value) -> Answer {
 
 /// Reads a payment header as a facilitator does.
 fn payment(header: &str) -> Payment {
-    let json = offers::opened(header);
+    let json = offers::decode_header(header);
     let version = json["x402Version"].as_u64().expect("a version");
     let terms = &json["payload"]["authorization"];
     let text = |value: &Value| value.as_str().expect("a text").to_lowercase();

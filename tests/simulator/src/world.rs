@@ -40,6 +40,7 @@ pub(crate) struct SentCall {
     pub(crate) body: Value,
 }
 
+/// The rule that a world broke, and a description.
 pub(crate) type WorldFailure = (String, String);
 
 pub(crate) struct World {
@@ -74,7 +75,7 @@ pub(crate) struct World {
     pub(crate) ids: Vec<String>,
     pub(crate) payments: Vec<(String, Payment)>,
     pub(crate) cards: Vec<(String, String)>,
-    pub(crate) number: u64,
+    pub(crate) request_number: u64,
     pub(crate) next_index: u32,
     /// Credentials that were shown to operators and are not in `agents` yet.
     pub(crate) new_credentials: Arc<Mutex<Vec<Agent>>>,
@@ -168,7 +169,7 @@ impl World {
             ids: Vec::new(),
             payments: Vec::new(),
             cards: Vec::new(),
-            number: 0,
+            request_number: 0,
             next_index: 0,
             new_credentials: Arc::default(),
             unreturned_ids: BTreeSet::new(),

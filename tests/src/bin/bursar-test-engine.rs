@@ -14,7 +14,7 @@ use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::fault::Fault;
 use bursar_core::networks::ChainId;
 use bursar_engine::engine::{Engine, Mode, Options};
-use bursar_engine::journal::Carry;
+use bursar_engine::journal::Checkpoints;
 use bursar_engine::ports::{Failpoints, NoFailpoints, Ports, SystemDisk, SystemRandom};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
@@ -51,7 +51,7 @@ async fn run() -> Result<(), Fault> {
         None => panic!("BURSAR_TEST_CLOCK names the file that moves the clock"),
     };
     let mut edition = test_edition();
-    edition.carry = carry();
+    edition.checkpoints = checkpoints();
     let mut options = Options::new(folder, lock, edition, Mode::Full);
     options.ports = Some(Ports {
         chains: chains(&clock).into_iter().collect(),
@@ -79,10 +79,10 @@ async fn run() -> Result<(), Fault> {
     Ok(())
 }
 
-fn carry() -> Carry {
-    let Ok(text) = std::env::var("BURSAR_TEST_CARRY") else { return Carry::PRODUCTION };
+fn checkpoints() -> Checkpoints {
+    let Ok(text) = std::env::var("BURSAR_TEST_CARRY") else { return Checkpoints::PRODUCTION };
     let (how, after) = text.split_once(':').expect("how:bytes");
-    Carry { after_bytes: after.parse().expect("a number"), beside: how == "beside" }
+    Checkpoints { after_bytes: after.parse().expect("a number"), in_background: how == "beside" }
 }
 
 fn faults() -> Arc<dyn Failpoints> {

@@ -55,7 +55,7 @@ async fn main() {
     };
     let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
     let outbox = ServiceOutbox::open(outbox, deps, tasks, stopping).await.expect("an outbox");
-    outbox.go_on();
+    outbox.ensure_running();
     let count: u8 = count.parse().expect("a count");
     for n in 0..count {
         let call = Call {
@@ -66,7 +66,7 @@ async fn main() {
         };
         match outbox.submit(SubmissionId([n + 1; 16]), call, row.gas.ceiling, None).await {
             // Already finished by the previous process.
-            Ok(()) | Err(SubmitFault::Store(StoreFault::Over(_))) => {}
+            Ok(()) | Err(SubmitFault::Store(StoreFault::Ended(_))) => {}
             Err(fault) => panic!("{fault}"),
         }
     }

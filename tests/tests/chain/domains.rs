@@ -42,7 +42,7 @@ const CLAIMS: [(&str, &str); 2] = [("name", "USDC"), ("version", "1")];
 async fn a_contradicted_domain_that_the_chain_confirms_is_paid_under_our_tables() {
     let Some(chain) = local_chain(BASE).await else { return };
     let rpc = Some(chain.url().to_owned());
-    let mut stage = Stage::set(chain, Start { rpc, ..Start::default() }).await;
+    let mut stage = Stage::set_up(chain, Start { rpc, ..Start::default() }).await;
     let agent = stage.add_agent("bot", "hmac").await;
     for (field, claim) in CLAIMS {
         let (status, answer) = ask(&stage, &agent, field, claim).await;
@@ -71,7 +71,7 @@ async fn assert_held_then_settled(stage: &mut Stage, agent: &Agent) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_contradicted_domain_without_a_chain_is_held_with_its_reason() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
     assert_held_then_settled(&mut stage, &agent).await;
 }
@@ -85,7 +85,7 @@ async fn a_node_of_another_chain_confirms_nothing_and_breaks_nothing() {
     let code = format!("0x7f{}60005260206000f3", hex::encode(coin.domain_separator));
     foreign.request("anvil_setCode", json!([coin.address, code])).await.expect("set");
     let rpc = Some(foreign.url().to_owned());
-    let mut stage = Stage::set(chain, Start { rpc, ..Start::default() }).await;
+    let mut stage = Stage::set_up(chain, Start { rpc, ..Start::default() }).await;
     let agent = stage.add_agent("bot", "hmac").await;
     assert_held_then_settled(&mut stage, &agent).await;
     for case in &CASES {

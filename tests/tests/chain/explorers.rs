@@ -36,7 +36,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    pub(crate) async fn set(url: &str) -> Self {
+    pub(crate) async fn set_up(url: &str) -> Self {
         let limits = ExplorerLimits { timeout_ms: 400, ..ExplorerLimits::default() };
         let explorer = ExplorerHttp::new(url, limits).expect("an explorer");
         let explorers = BTreeMap::from([(BASE, Arc::new(explorer) as Arc<dyn Explorer>)]);
@@ -124,7 +124,7 @@ pub(crate) fn list(symbols: &[String]) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_explorer_adds_tokens_that_are_marked_and_worth_nothing() {
     let (give, url) = explorer().await;
-    let scene = Scene::set(&url).await;
+    let scene = Scene::set_up(&url).await;
     let coin = by_chain(BASE).expect("a network").stablecoin.address;
     let mut known = token(0, "USDC");
     known["token"]["address_hash"] = json!(coin);
@@ -188,7 +188,7 @@ impl UncalledServer {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_21_pictures_that_an_explorer_names_are_not_fetched() {
     let (give, url) = explorer().await;
-    let scene = Scene::set(&url).await;
+    let scene = Scene::set_up(&url).await;
     let uncalled = UncalledServer::new();
     let mut baited = token(1, "ICON");
     for field in ["icon_url", "name", "exchange_rate", "reputation", "next_page_params", "url"] {
@@ -210,7 +210,7 @@ async fn t_21_pictures_that_an_explorer_names_are_not_fetched() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unsolicited_tokens_are_listed_within_bounds() {
     let (give, url) = explorer().await;
-    let scene = Scene::set(&url).await;
+    let scene = Scene::set_up(&url).await;
     let mut tokens = Vec::new();
     for number in 0..2_000 {
         let mut one = token(number, &"\u{e0041}".repeat(64));

@@ -96,7 +96,7 @@ fn acts(ch: char) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_20_token_symbols_cannot_act_on_a_terminal_or_break_json() {
     let (give, url) = explorer().await;
-    let scene = Scene::set(&url).await;
+    let scene = Scene::set_up(&url).await;
     let mut batches = vec![attacks(), vec!["N".repeat(1 << 20)]];
     batches.extend(random_symbols());
     for symbols in batches {

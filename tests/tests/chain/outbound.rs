@@ -111,7 +111,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
         env: vec![("BURSAR_NETWORKS_8453_EXPLORER".to_owned(), explorer.clone())],
         ..Start::default()
     };
-    let mut stage = Stage::set(chain, start).await;
+    let mut stage = Stage::set_up(chain, start).await;
 
     // Automatic payments in both versions, and their verification on the chain.
     for case in [&PYTHON, &NODE] {

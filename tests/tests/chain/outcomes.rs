@@ -17,7 +17,7 @@ use crate::stage::{LARGE, SMALL, Stage, dollars, local_chain};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_below_the_threshold_settles_without_approval() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     for case in &CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         let before = stage.balances().await;
@@ -31,7 +31,7 @@ async fn a_payment_below_the_threshold_settles_without_approval() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_payment_settles_once_the_operator_approves() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     for (case, path) in
         CASES.iter().flat_map(|case| ["/large", "/v1/large"].map(|path| (case, path)))
     {
@@ -57,9 +57,9 @@ async fn a_held_payment_settles_once_the_operator_approves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_denied_payment_is_told_with_its_reason_and_moves_nothing() {
+async fn a_denied_payment_is_reported_with_its_reason_and_moves_nothing() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     let before = stage.balances().await;
     for case in &CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
@@ -81,7 +81,7 @@ async fn a_denied_payment_is_told_with_its_reason_and_moves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_expired_payment_stays_expired_and_moves_nothing() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     let before = stage.balances().await;
     let mut buyers = Vec::new();
     for case in &CASES {
@@ -120,7 +120,7 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_after_the_clock_went_back_is_signed() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
     stage.engine.skew(HOLD_MS);
     // Any journal entry records the wrong time.

@@ -33,7 +33,7 @@ impl Case {
 
     /// Starts the program, which buys the item at `url` through the wallet at `wallet`.
     pub(crate) fn send(&self, agent: &Agent, wallet: &str, url: &str) -> Buyer {
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../demo/agents");
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("agents");
         let mut command = Command::new(self.program);
         command.arg(scripts.join(self.script)).args(["--poll", "0.05", "--timeout"]);
         command.arg(TIMEOUT.as_secs().to_string()).arg(url);

@@ -23,7 +23,7 @@ use crate::stage::{
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_request_survives_a_restart_and_settles() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     for auth in ["hmac", "bearer"] {
         let agent = stage.add_agent(auth, auth).await;
         let before = stage.balances().await;
@@ -54,7 +54,7 @@ async fn a_held_request_survives_a_restart_and_settles() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     let cases =
         ["/small", "/v1/small"].into_iter().flat_map(|path| [(path, "hmac"), (path, "bearer")]);
     for (path, auth) in cases {
@@ -92,7 +92,7 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_payments_over_two_engines_have_ten_nonces_and_add_up() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
     let before = stage.balances().await;
     let (mut nonces, mut total) = (BTreeSet::new(), 0);
@@ -121,7 +121,7 @@ async fn ten_payments_over_two_engines_have_ten_nonces_and_add_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, Start::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
     let before = stage.balances().await;
     let body = stage.ask_for(&agent, "/small").await.to_string();

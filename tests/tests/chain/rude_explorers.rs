@@ -63,9 +63,9 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
         ))
     };
     let moved = |status: &str| {
-        let place = uncalled.url();
+        let location = uncalled.url();
         Misbehavior::Sends(format!(
-            "HTTP/1.1 {status}\r\nlocation: {place}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            "HTTP/1.1 {status}\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         ))
     };
     let deep = "[".repeat(1 << 16);
@@ -113,7 +113,7 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
                 tokio::spawn(misbehave(stream, hows.borrow().clone(), sent.clone()));
         }
     });
-    let scene = Scene::set(&url).await;
+    let scene = Scene::set_up(&url).await;
     for misbehavior in misdeeds {
         how.send_replace(misbehavior.clone());
         let before = *told_sent.borrow();

@@ -5,7 +5,7 @@
 use alloy_primitives::B256;
 use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;
-use bursar_tests::offers::{PAY_TO, header, opened};
+use bursar_tests::offers::{PAY_TO, decode_header, header};
 use bursar_tests::operator::Expect;
 use bursar_tests::sdk::{PACKAGES, Script};
 use serde_json::{Value, json};
@@ -99,8 +99,9 @@ impl Peer {
         }
         let answer = request.send().await.expect("an answer");
         let status = answer.status().as_u16();
-        let inside =
-            |name: &str| answer.headers().get(name).map(|text| opened(text.to_str().unwrap()));
+        let inside = |name: &str| {
+            answer.headers().get(name).map(|text| decode_header(text.to_str().unwrap()))
+        };
         let receipt = inside("payment-response").or_else(|| inside("x-payment-response"));
         let asked = inside("payment-required");
         let body: Value = answer.json().await.expect("JSON");
@@ -121,13 +122,13 @@ impl Peer {
         change(&mut challenge["accepts"][0]);
         let (stamp, url) = (stage.next_second(), self.url(side));
         let body = match side {
-            Side::X402 | Side::EvmV1 => agent.ask_data(stamp, &challenge, Some(&url)),
+            Side::X402 | Side::EvmV1 => agent.ask_v1(stamp, &challenge, Some(&url)),
             Side::EvmV2 => agent.ask(stamp, &header(&challenge), Some(&url)),
         };
         let (status, answer) = stage.ask(&body).await;
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
         assert_eq!(answer["header_name"], side.header_name());
-        let mut payment = opened(answer["header_value"].as_str().expect("a header"));
+        let mut payment = decode_header(answer["header_value"].as_str().expect("a header"));
         // Keep what was signed; restore only the parts that name the peer's offer.
         match side {
             Side::X402 | Side::EvmV1 => {
@@ -149,7 +150,7 @@ fn the_lock_file_pins_bytes_and_names_no_host() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn official_servers_take_what_our_agents_pay_and_settle_it() {
+async fn official_servers_accept_and_settle_the_payments_of_our_agents() {
     let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let peer = Peer::open(&stage.chain).await;
     for case in CASES {
@@ -214,7 +215,7 @@ const SIGNATURE: [&str; 3] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn official_servers_take_what_the_helper_and_curl_pay() {
+async fn official_servers_accept_the_payments_of_the_helper_and_curl() {
     let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let peer = Peer::open(&stage.chain).await;
     let folder = with_helper(&stage).await;
@@ -236,8 +237,8 @@ async fn official_servers_take_what_the_helper_and_curl_pay() {
 
 /// Replaces a text in an object with the result of `make`.
 fn edit(value: &mut Value, pointer: &str, make: impl Fn(&str) -> String) {
-    let place = value.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}"));
-    *place = json!(make(place.as_str().expect("text")));
+    let target = value.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}"));
+    *target = json!(make(target.as_str().expect("text")));
 }
 
 fn less(number: &str) -> String {
@@ -354,7 +355,7 @@ const FORGERIES: [Forgery; 10] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn official_servers_refuse_what_was_not_signed_for_them() {
+async fn official_servers_refuse_forged_payments() {
     let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let peer = Peer::open(&stage.chain).await;
     stage.operator.must("network enable 84532").await;

@@ -20,12 +20,12 @@ pub(crate) const GAS_MONEY: &str = "0x8ac7230489e80000";
 async fn stage() -> Option<Stage> {
     let chain = local_chain(BASE).await?;
     let start = Start { rpc: Some(chain.url().to_owned()), ..Start::default() };
-    let stage = Stage::set(chain, start).await;
+    let stage = Stage::set_up(chain, start).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     Some(stage)
 }
 
-fn to() -> Address {
+fn payee() -> Address {
     TO.parse().expect("an address")
 }
 
@@ -67,11 +67,11 @@ async fn a_coin_and_a_token_are_sent_once_each() {
     assert_eq!((answer.amount.as_str(), answer.to.as_str()), ("0.25 ETH", TO));
     let answer = ended(&mut stage).await;
     assert_eq!(answer.status, SendStatus::Done, "{answer:?}");
-    assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
+    assert_eq!(coins(&stage, payee()).await, U256::from(250_000_000_000_000_000u64));
     let token = format!("address send pay {TO} 1.5 --token usdc --yes --no-wait");
     sent(&mut stage, &token).await;
     let end = Instant::now() + TIMEOUT;
-    while stage.chain.balance_of(to()).await.expect("a balance") != U256::from(1_500_000) {
+    while stage.chain.balance_of(payee()).await.expect("a balance") != U256::from(1_500_000) {
         assert!(Instant::now() < end, "never moved");
         sleep(POLL_INTERVAL).await;
     }
@@ -84,12 +84,12 @@ async fn a_send_goes_only_to_the_submit_endpoint_and_everything_else_only_to_the
         (CountingRpc::in_front_of(chain.url()).await, CountingRpc::in_front_of(chain.url()).await);
     let env = vec![("BURSAR_NETWORKS_8453_SUBMIT_RPC".to_owned(), relay.url.clone())];
     let start = Start { rpc: Some(node.url.clone()), env, ..Start::default() };
-    let mut stage = Stage::set(chain, start).await;
+    let mut stage = Stage::set_up(chain, start).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     let line = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
     sent(&mut stage, &line).await;
     assert_eq!(ended(&mut stage).await.status, SendStatus::Done);
-    assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
+    assert_eq!(coins(&stage, payee()).await, U256::from(250_000_000_000_000_000u64));
     let Answer::Doctor { checks } = stage.operator.must("doctor").await else { panic!() };
     let line = checks.iter().find(|check| check.check == "Base").expect("a line");
     let host = relay.url.trim_end_matches('/');
@@ -126,7 +126,7 @@ async fn an_impossible_or_declined_send_is_refused_and_moves_nothing() {
     stage.operator.must("wallet lock").await;
     let line = format!("address send pay {TO} 1 --confirm 1 --network base");
     assert_eq!(stage.operator.refused(&line).await.code, Code::WalletLocked);
-    assert_eq!(coins(&stage, to()).await, U256::ZERO);
+    assert_eq!(coins(&stage, payee()).await, U256::ZERO);
 }
 
 /// Code that returns 0.3 coins for any call: PUSH8 and RETURN.
@@ -160,5 +160,5 @@ async fn a_paused_engine_resumes_its_send() {
     sleep(POLL_INTERVAL * 10).await;
     kill_process(pid, Signal::CONT).expect("goes on");
     assert_eq!(ended(&mut stage).await.status, SendStatus::Done);
-    assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
+    assert_eq!(coins(&stage, payee()).await, U256::from(250_000_000_000_000_000u64));
 }

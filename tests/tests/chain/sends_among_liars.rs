@@ -44,7 +44,7 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
     let Some(chain) = local_chain(BASE).await else { return };
     let rpc = LyingRpc::in_front_of(chain.url()).await;
     let start = Start { rpc: Some(rpc.url.clone()), ..Start::default() };
-    let mut stage = Stage::set(chain, start.clone()).await;
+    let mut stage = Stage::set_up(chain, start.clone()).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     stage.chain.request("evm_setAutomine", json!([false])).await.expect("set");
     let case = format!("{lies:?}, {disruption:?}");
@@ -162,7 +162,7 @@ async fn stage_with(coins: &str) -> Option<(Stage, LyingRpc)> {
     let chain = local_chain(BASE).await?;
     let rpc = LyingRpc::in_front_of(chain.url()).await;
     let start = Start { rpc: Some(rpc.url.clone()), ..Start::default() };
-    let stage = Stage::set(chain, start).await;
+    let stage = Stage::set_up(chain, start).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, coins])).await.expect("set");
     Some((stage, rpc))
 }

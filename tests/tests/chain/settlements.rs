@@ -28,7 +28,7 @@ pub(crate) async fn with_chain_access() -> Option<(Stage, RecordingNode)> {
     let chain = local_chain(BASE).await?;
     let relay = RecordingNode::to(&chain).await;
     let rpc = Some(relay.url.clone());
-    Some((Stage::set(chain, Start { rpc, ..Start::default() }).await, relay))
+    Some((Stage::set_up(chain, Start { rpc, ..Start::default() }).await, relay))
 }
 
 /// A payment that the merchant has settled.
@@ -198,7 +198,7 @@ async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
     let relay = RecordingNode::to(&chain).await;
     for path in PATHS {
         // This engine cannot reach the chain, so any verification comes from the next engine.
-        let mut stage = Stage::set(chain.clone(), Start::default()).await;
+        let mut stage = Stage::set_up(chain.clone(), Start::default()).await;
         let agent = stage.add_agent("bot", "bearer").await;
         let bought = buy(&stage, &agent, path).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;

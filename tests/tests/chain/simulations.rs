@@ -28,12 +28,12 @@ async fn simulate(
     calls: &[Call],
 ) -> (SimulationMethod, Vec<String>) {
     let simulation = Simulator::default().run(chain, from, calls).await.expect("simulated");
-    let ends = simulation.ends.iter().map(|end| match end {
+    let outcomes = simulation.calls.iter().map(|call| match call {
         None => "?".to_owned(),
-        Some(end) if end.ok => "ok".to_owned(),
-        Some(end) => revert::reason(&end.data),
+        Some(call) if call.ok => "ok".to_owned(),
+        Some(call) => revert::reason(&call.data),
     });
-    (simulation.method, ends.collect())
+    (simulation.method, outcomes.collect())
 }
 
 fn transfer(chain: &Devnet, to: Address, amount: u64) -> Call {
@@ -42,7 +42,7 @@ fn transfer(chain: &Devnet, to: Address, amount: u64) -> Call {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_simulation_agrees_where_it_can_tell() {
+async fn all_simulation_methods_agree_where_they_have_a_result() {
     let Some(chain) = local_chain(BASE).await else { return };
     let (payer, payee) = (Address::repeat_byte(0xa1), Address::repeat_byte(0xb2));
     chain.mint(payer, 100).await.expect("minted");

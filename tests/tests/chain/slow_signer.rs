@@ -29,7 +29,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn set() -> Option<Self> {
+    async fn set_up() -> Option<Self> {
         let chain = local_chain(BASE).await?;
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
         let config = RpcConfig::new(BASE, [chain.url().to_owned()]);
@@ -106,7 +106,7 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_signing_device_does_not_block_other_addresses() {
-    let Some(mut scene) = Scene::set().await else { return };
+    let Some(mut scene) = Scene::set_up().await else { return };
     let slow = scene.send("pay", "0.1").await;
     let device = scene.next_request().await;
     let quick = scene.send("other", "0.2").await;
@@ -131,7 +131,7 @@ async fn a_slow_signing_device_does_not_block_other_addresses() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_send_refused_on_the_device_is_dropped_and_its_nonce_reused() {
-    let Some(mut scene) = Scene::set().await else { return };
+    let Some(mut scene) = Scene::set_up().await else { return };
     let refused = scene.send("pay", "0.1").await;
     let device = scene.next_request().await;
     let no = SignFault::Refused("rejected on the device".to_owned());
@@ -146,7 +146,7 @@ async fn a_send_refused_on_the_device_is_dropped_and_its_nonce_reused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_send_pending_on_the_device_can_be_cancelled_despite_a_late_answer() {
-    let Some(mut scene) = Scene::set().await else { return };
+    let Some(mut scene) = Scene::set_up().await else { return };
     let sent = scene.send("pay", "0.1").await;
     let device = scene.next_request().await;
     scene.operator.must(&format!("address cancel {}", &sent.id[..8])).await;
@@ -162,7 +162,7 @@ async fn a_send_pending_on_the_device_can_be_cancelled_despite_a_late_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slip_made_stale_by_a_freeze_is_issued_again() {
-    let Some(mut scene) = Scene::set().await else { return };
+    let Some(mut scene) = Scene::set_up().await else { return };
     let sent = scene.send("pay", "0.1").await;
     let device = scene.next_request().await;
     // A freeze stops agents at once; the operator's send continues with a new slip.

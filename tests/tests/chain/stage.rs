@@ -12,7 +12,7 @@ use bursar_devnet::install::chain_or_skip;
 use bursar_devnet::merchant::{Merchant, MerchantConfig, Outcome, Version};
 use bursar_devnet::{Authorization, Devnet};
 use bursar_tests::agent::Agent;
-use bursar_tests::offers::{BASE, PAY_TO, opened};
+use bursar_tests::offers::{BASE, PAY_TO, decode_header};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::Value;
@@ -68,7 +68,7 @@ pub(crate) async fn open_shop(chain: &Devnet) -> Merchant {
 
 /// Returns the authorization in a payment header, and its signature.
 pub(crate) fn signed_terms(header: &str) -> (Authorization, Vec<u8>) {
-    let payload = opened(header)["payload"].clone();
+    let payload = decode_header(header)["payload"].clone();
     let text = |name: &str| payload["authorization"][name].as_str().expect("text").to_owned();
     let terms = Authorization {
         from: text("from").parse().expect("an address"),
@@ -110,7 +110,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Sets up an open wallet with money and a policy, and no agent.
-    pub(crate) async fn set(chain: Devnet, start: Start) -> Self {
+    pub(crate) async fn set_up(chain: Devnet, start: Start) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
         let mut operator = engine.operator().await;
@@ -173,7 +173,7 @@ impl Stage {
         match answer.headers().get("payment-required").cloned() {
             Some(offer) => agent.ask(self.next_second(), offer.to_str().expect("text"), Some(&url)),
             None => {
-                agent.ask_data(self.next_second(), &answer.json().await.expect("JSON"), Some(&url))
+                agent.ask_v1(self.next_second(), &answer.json().await.expect("JSON"), Some(&url))
             }
         }
     }

@@ -26,7 +26,7 @@ fn winner(ends: &[DecisionResult]) -> (usize, Choice) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_three_concurrent_decisions_one_wins_and_the_others_learn_which() {
+async fn of_three_concurrent_decisions_one_wins_and_the_others_report_it() {
     let mut stage = Stage::new().await;
     let mut dice = Dice::new(20_260_101);
     let (mut spent, mut signed) = (0, 0);

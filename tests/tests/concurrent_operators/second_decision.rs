@@ -8,7 +8,7 @@ use bursar_tests::operator::Expect;
 use crate::stage::{Choice, Stage, names};
 
 #[tokio::test]
-async fn a_second_decision_is_refused_with_the_first_deciders_name_and_time() {
+async fn a_second_decision_is_refused_with_the_name_and_time_of_the_first() {
     let mut stage = Stage::new().await;
     for (first, name) in names().into_iter().enumerate() {
         for (what, verb) in [(Choice::Approve, "approved"), (Choice::Deny, "denied")] {
@@ -25,7 +25,7 @@ async fn a_second_decision_is_refused_with_the_first_deciders_name_and_time() {
 }
 
 #[tokio::test]
-async fn an_engine_that_was_restarted_knows_who_decided_and_why() {
+async fn a_restarted_engine_knows_who_decided_and_why() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 10 --txn 3").await;
     let agent = engine.add_agent("bot", "bearer").await;

@@ -203,7 +203,7 @@ fn order(who: usize, what: Choice, on: &RequestAnswer) -> Order {
 }
 
 async fn decide_with(operator: &mut Operator, order: Order, what: Choice) -> DecisionResult {
-    let outcome = operator.give(order).await.expect("the link holds");
+    let outcome = operator.run_order(order).await.expect("the link holds");
     outcome.reply.result.map(|answer| {
         let Answer::Decided(decided) = answer else { panic!("{answer:?}") };
         let wanted = if what == Choice::Approve { "signed" } else { "denied" };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bursar_core::answers::Answer;
 use bursar_domain::Status;
-use bursar_engine::journal::{Carry, RedbStore, Store, verify_chain};
+use bursar_engine::journal::{Checkpoints, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFailpoints;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, json_or_null};
@@ -121,7 +121,10 @@ fn record(ask: &Ask, status: u16, answer: &Value) {
 
 /// Moves rows to the history in every life.
 fn carrying() -> Start {
-    Start { carry: Some(Carry { after_bytes: 20_000, beside: true }), ..Start::default() }
+    Start {
+        carry: Some(Checkpoints { after_bytes: 20_000, in_background: true }),
+        ..Start::default()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

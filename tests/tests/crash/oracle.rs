@@ -6,7 +6,7 @@ use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
 use bursar_core::status::RequestStatus;
 use bursar_tests::caller::json_or_null;
-use bursar_tests::offers::opened;
+use bursar_tests::offers::decode_header;
 use bursar_tests::operator::PASSWORD;
 use bursar_tests::process::Start;
 
@@ -180,5 +180,5 @@ fn is_held(request: &RequestAnswer) -> bool {
 }
 
 pub(crate) fn nonce(header: &str) -> String {
-    opened(header)["payload"]["authorization"]["nonce"].as_str().expect("a nonce").to_owned()
+    decode_header(header)["payload"]["authorization"]["nonce"].as_str().expect("a nonce").to_owned()
 }

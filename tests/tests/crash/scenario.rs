@@ -7,7 +7,7 @@ use std::time::Duration;
 use bursar_core::answers::{Answer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_engine::journal::Carry;
+use bursar_engine::journal::Checkpoints;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::offers::offer;
@@ -24,7 +24,7 @@ pub(crate) const NEW_PASSWORD: &str = "another horse battery";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Moves rows to the history synchronously, so at the same steps in every life.
-const CARRY: Carry = Carry { after_bytes: 6_000, beside: false };
+const CARRY: Checkpoints = Checkpoints { after_bytes: 6_000, in_background: false };
 
 /// One step of the operator, an agent or the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -72,10 +72,10 @@ async fn health_until(address: SocketAddr, mut opened: oneshot::Receiver<()>) ->
     let mut took = Vec::new();
     let mut is_opened = false;
     loop {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut caller = RawClient::from(OTHER, address).await.expect("connected");
         assert_eq!(caller.ask(HEALTH).await.status, 200);
-        took.push(begun.elapsed());
+        took.push(started.elapsed());
         is_opened |= opened.try_recv().is_ok();
         if is_opened && took.len() >= 200 {
             took.sort_unstable();
@@ -85,10 +85,10 @@ async fn health_until(address: SocketAddr, mut opened: oneshot::Receiver<()>) ->
     }
 }
 
-async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < TIMEOUT, "{what}");
+async fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < TIMEOUT, "{what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -117,18 +117,18 @@ async fn flood(mut service: Service) {
     assert!(held > usize::try_from(FILES / 4).expect("small"), "{name} raised its soft limit");
     // The resources that the flood used are freed with it.
     flood.end().await;
-    until("all connections are closed", || service.sockets() < 64).await;
+    wait_until("all connections are closed", || service.sockets() < 64).await;
     eprintln!("{name}: RSS {:.1} MiB right afterwards", service.resident());
     let spare = before + 16.0;
-    until("memory is given back", || service.resident() <= spare).await;
+    wait_until("memory is given back", || service.resident() <= spare).await;
     eprintln!("{name}: RSS {:.1} MiB afterwards", service.resident());
     // A stop does not wait for connections without a request.
     let (flood, opened) = Flood::begin(service.address, service.body_route);
     opened.await.expect("the flood is open");
-    let begun = Instant::now();
+    let started = Instant::now();
     service.process.signal(Signal::TERM);
     assert!(service.process.wait().success(), "{name}");
-    let stopped = begun.elapsed();
+    let stopped = started.elapsed();
     eprintln!("{name}: stopped after {stopped:?}");
     // Half of the time that a stop would wait for requests in progress.
     assert!(stopped < Duration::from_secs(10), "{name}: {stopped:?}");
@@ -153,10 +153,10 @@ async fn t_40_one_half_sent_head_does_not_hold_up_the_stop() {
         let mut idle = RawClient::to(service.address).await;
         idle.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         assert_eq!(idle.reply(false).await.expect("an answer").status, 200);
-        let begun = Instant::now();
+        let started = Instant::now();
         service.process.signal(Signal::TERM);
         assert!(service.process.wait().success(), "{}", service.name);
-        assert!(begun.elapsed() < Duration::from_secs(10), "{}", service.name);
+        assert!(started.elapsed() < Duration::from_secs(10), "{}", service.name);
         assert!(idle.reply(false).await.is_none() && half.reply(false).await.is_none());
     }
 }

@@ -66,7 +66,7 @@ fn cases(service: &Service) -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn t_40_public_services_answer_each_raw_request_once_however_it_is_cut() {
+async fn t_40_public_services_answer_each_raw_request_once_however_it_is_split() {
     for service in Service::both().await {
         for (raw, status, accepts_another_request) in cases(&service) {
             let shown = String::from_utf8_lossy(&raw[..raw.len().min(200)]).into_owned();

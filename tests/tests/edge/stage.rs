@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bursar_core::networks::{ChainId, by_chain};
-use bursar_tests::process::memory;
+use bursar_tests::process::memory_mib;
 use bursar_tests::scripted_facilitator::ScriptedFacilitator;
 use bursar_tests::service::ServiceProcess;
 use bursar_tests::upstream::{Behavior, Upstream, answer};
@@ -16,8 +16,8 @@ const SOFT_FILES: u32 = 256;
 
 /// The things that a service needs to run; dropped last.
 enum Dependencies {
-    Facilitator { _home: facilitator::Home },
-    Proxy { _home: proxy::Home, _upstream: Upstream, _facilitator: ScriptedFacilitator },
+    Facilitator { _home: facilitator::FacilitatorHome },
+    Proxy { _home: proxy::ProxyHome, _upstream: Upstream, _facilitator: ScriptedFacilitator },
 }
 
 /// A service and the route that reads a body.
@@ -36,10 +36,10 @@ impl Service {
     pub(crate) fn facilitator() -> Self {
         let network = by_chain(ChainId(8453)).expect("a row");
         // No node answers at this address: no test of the edge settles a payment.
-        let home = facilitator::Home::new(network, "http://127.0.0.1:9", 1, "", "");
+        let home = facilitator::FacilitatorHome::new(network, "http://127.0.0.1:9", 1, "", "");
         let program = "bursar-test-facilitator";
         let process =
-            ServiceProcess::start_with_files(program, &home.settings(), SOFT_FILES, FILES);
+            ServiceProcess::start_with_file_limits(program, &home.settings(), SOFT_FILES, FILES);
         let dependencies = Dependencies::Facilitator { _home: home };
         Self::new("facilitator", process, "/verify", 64.0, dependencies)
     }
@@ -47,10 +47,10 @@ impl Service {
     pub(crate) async fn proxy() -> Self {
         let upstream = Upstream::serve(Behavior::Whole(answer("hello"))).await;
         let facilitator = ScriptedFacilitator::serve().await;
-        let home = proxy::Home::new(&upstream.url, &facilitator.url, "");
+        let home = proxy::ProxyHome::new(&upstream.url, &facilitator.url, "");
         let program = "bursar-test-proxy";
         let process =
-            ServiceProcess::start_with_files(program, &home.settings(), SOFT_FILES, FILES);
+            ServiceProcess::start_with_file_limits(program, &home.settings(), SOFT_FILES, FILES);
         let dependencies =
             Dependencies::Proxy { _home: home, _upstream: upstream, _facilitator: facilitator };
         Self::new("proxy", process, "/v1/chat/completions", 128.0, dependencies)
@@ -74,12 +74,12 @@ impl Service {
 
     /// Returns the resident memory, in MiB.
     pub(crate) fn resident(&self) -> f64 {
-        memory(self.process.pid()).0
+        memory_mib(self.process.pid()).0
     }
 
     /// Returns the largest resident memory so far, in MiB.
     pub(crate) fn resident_max(&self) -> f64 {
-        memory(self.process.pid()).1
+        memory_mib(self.process.pid()).1
     }
 
     /// Returns the number of sockets that the process has open.

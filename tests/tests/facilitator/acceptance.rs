@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{B256, U256};
 use bursar_devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::{Home, ask};
+use bursar_tests::facilitator::{FacilitatorHome, ask};
 use bursar_tests::lying_rpc::LyingRpc;
 use bursar_tests::payer::{Payer, SignedPayment, TransferMethod};
 use bursar_tests::service::ServiceProcess;
@@ -37,7 +37,7 @@ struct Job {
 
 /// The facilitator's settings and its current process.
 struct RunningService {
-    home: Home,
+    home: FacilitatorHome,
     process: Mutex<ServiceProcess>,
 }
 
@@ -109,7 +109,7 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
     };
     let paid: Vec<SignedPayment> = (0..count).map(one).collect();
     let jobs = Arc::new(jobs(&paid));
-    let before = chain.balance_of(SHOP).await.expect("told");
+    let before = chain.balance_of(SHOP).await.expect("answered");
     chain.set_block_time(1).await.expect("set");
     let process = Mutex::new(home.start_process(None));
     let service = Arc::new(RunningService { home, process });
@@ -156,12 +156,12 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
             }
         }
         let terms = &paid[*payment].terms;
-        let used = chain.authorization_used(terms.from, terms.nonce).await.expect("told");
+        let used = chain.authorization_used(terms.from, terms.nonce).await.expect("answered");
         assert_eq!(used, good[payment], "{payment}: {answers:?}");
         moved += if used { terms.amount } else { U256::ZERO };
     }
     assert_eq!(by_payment.len(), count);
-    assert_eq!(chain.balance_of(SHOP).await.expect("told") - before, moved);
+    assert_eq!(chain.balance_of(SHOP).await.expect("answered") - before, moved);
     chain.set_automine(true).await.expect("set");
     assert_tidy(&chain, &service.home, "the end of the day").await;
     assert_nothing_reverted(&chain, &by_payment).await;
@@ -177,6 +177,6 @@ async fn assert_nothing_reverted(
         hashes.filter_map(|text| text.parse().ok()).collect();
     for hash in hashes {
         let receipt = chain.request("eth_getTransactionReceipt", json!([hash])).await;
-        assert_eq!(receipt.expect("told")["status"], "0x1", "{hash}");
+        assert_eq!(receipt.expect("answered")["status"], "0x1", "{hash}");
     }
 }

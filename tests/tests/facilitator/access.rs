@@ -33,7 +33,7 @@ impl Stage {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_api_keys_configured_a_caller_needs_one() {
-    let Some(stage) = Stage::set(BASE, 1, &keys(&["shop", "stall"])).await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, &keys(&["shop", "stall"])).await else { return };
     let body = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 10).body(2);
     let digest = hex::encode(Sha256::digest("key of shop"));
     let refused: [&[(&str, &str)]; 7] = [
@@ -69,7 +69,7 @@ async fn with_api_keys_configured_a_caller_needs_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_api_key_has_its_own_rate_limit() {
     let general = format!("{}\nrate_per_minute = 2", keys(&["shop", "stall"]));
-    let Some(stage) = Stage::set(BASE, 1, &general).await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, &general).await else { return };
     let body = json!({});
     // A forwarded request: programs on this machine have no rate limit.
     let from = ("x-forwarded-for", "1.1.1.1");
@@ -84,7 +84,8 @@ async fn each_api_key_has_its_own_rate_limit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_trusted_proxy_determines_the_client_address() {
-    let Some(stage) = Stage::set(BASE, 1, "rate_per_minute = 2\ntrusted_proxies = []").await else {
+    let Some(stage) = Stage::set_up(BASE, 1, "rate_per_minute = 2\ntrusted_proxies = []").await
+    else {
         return;
     };
     let body = json!({});

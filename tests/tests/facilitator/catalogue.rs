@@ -15,8 +15,8 @@ fn keys(object: &Value) -> BTreeSet<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn supported_is_what_official_libraries_parse() {
-    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+async fn official_libraries_parse_the_supported_kinds() {
+    let Some(stage) = Stage::set_up(BASE, 2, "").await else { return };
     let (status, answer) = stage.facilitator.get("/supported").await;
     assert_eq!(status, 200);
     // The shape that zod and pydantic check: objects, strings, lists of strings by name.
@@ -56,8 +56,8 @@ async fn supported_is_what_official_libraries_parse() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_summary_is_the_specifications_table() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+async fn the_summary_matches_the_specifications_table() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let (status, answer) = stage.facilitator.get("/supported?view=summary").await;
     assert_eq!(status, 200);
     assert_eq!(keys(&answer), BTreeSet::from(["x402Version", "kinds", "extensions", "signers"]));
@@ -76,7 +76,7 @@ async fn the_summary_is_the_specifications_table() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_and_contracts_list_the_configured_networks() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let (status, answer) = stage.facilitator.get("/health").await;
     assert_eq!(status, 200);
     assert_eq!(keys(&answer), BTreeSet::from(["status", "version", "networks"]));
@@ -101,7 +101,7 @@ async fn health_and_contracts_list_the_configured_networks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_paths_and_methods_are_refused_in_json() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let cases = [
         ("GET", "/", 404),
         ("GET", "/nothing", 404),

@@ -6,49 +6,52 @@ use std::time::{Duration, Instant};
 
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::check::check;
-use bursar_serve::findings::{Finding, Mark};
-use bursar_tests::facilitator::Home;
+use bursar_serve::findings::{Finding, Severity};
+use bursar_tests::facilitator::FacilitatorHome;
 use serde_json::{Value, json};
 
 use bursar_tests::payer::TransferMethod;
 
 use crate::stage::{BASE, Stage, prepared_home};
 
-async fn findings(home: &Home) -> Vec<Finding> {
+async fn findings(home: &FacilitatorHome) -> Vec<Finding> {
     let all = check(&home.config()).await.expect("it would start");
-    all.into_iter().filter(|finding| finding.about == "Base").collect()
+    all.into_iter().filter(|finding| finding.subject == "Base").collect()
 }
 
-fn reports(found: &[Finding], mark: Mark, word: &str) -> bool {
-    found.iter().any(|finding| finding.mark == mark && finding.text.contains(word))
+fn reports(found: &[Finding], severity: Severity, word: &str) -> bool {
+    found.iter().any(|finding| finding.severity == severity && finding.text.contains(word))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_reports_what_is_present_and_what_is_missing() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let bare = Home::new(chain.network(), chain.url(), 1, "", "");
+    let bare = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
     let answer = findings(&bare).await;
-    assert!(reports(&answer, Mark::Bad, "fund it"), "{answer:#?}");
-    assert!(reports(&answer, Mark::Mind, "is not a facilitator of Prism"), "{answer:#?}");
-    assert!(reports(&answer, Mark::Good, "signs as USD Coin 2"), "{answer:#?}");
+    assert!(reports(&answer, Severity::Bad, "fund it"), "{answer:#?}");
+    assert!(reports(&answer, Severity::Warning, "is not a facilitator of Prism"), "{answer:#?}");
+    assert!(reports(&answer, Severity::Good, "signs as USD Coin 2"), "{answer:#?}");
 
     let whole = prepared_home(&chain, chain.url(), 2, "", "").await;
     let answer = findings(&whole).await;
-    assert!(answer.iter().all(|finding| finding.mark == Mark::Good), "{answer:#?}");
+    assert!(answer.iter().all(|finding| finding.severity == Severity::Good), "{answer:#?}");
 
     let no_code = json!([bursar_tests::payer::PROXY, "0x"]);
     chain.request("anvil_setCode", no_code).await.expect("set");
     let answer = findings(&whole).await;
-    assert!(reports(&answer, Mark::Mind, "exact Permit2 proxy is missing at"), "{answer:#?}");
+    assert!(
+        reports(&answer, Severity::Warning, "exact Permit2 proxy is missing at"),
+        "{answer:#?}"
+    );
 
     chain.kill();
     let answer = findings(&whole).await;
-    assert!(answer.iter().all(|finding| finding.mark == Mark::Bad), "{answer:#?}");
-    assert!(reports(&answer, Mark::Bad, "no endpoint"), "{answer:#?}");
+    assert!(answer.iter().all(|finding| finding.severity == Severity::Bad), "{answer:#?}");
+    assert!(reports(&answer, Severity::Bad, "no endpoint"), "{answer:#?}");
 }
 
 /// Runs the `status` command against this metrics address.
-async fn status(home: &Home, metrics: &str) -> Output {
+async fn status(home: &FacilitatorHome, metrics: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bursar-test-facilitator"));
     command.arg("--config").arg(home.settings()).arg("status");
     command.env("FACILITATOR_METRICS_LISTEN", metrics);
@@ -58,7 +61,7 @@ async fn status(home: &Home, metrics: &str) -> Output {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_reports_balances_spent_gas_and_a_stopped_facilitator() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let reply = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 700).body(2)).await;
     assert_eq!(reply["success"], true, "{reply}");

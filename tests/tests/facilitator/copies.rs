@@ -28,7 +28,7 @@ fn outcomes(answers: &[Value]) -> BTreeMap<String, usize> {
 async fn until_sent(stage: &Stage) {
     let signer = stage.home.signers[0];
     let count = json!([signer, "pending"]);
-    while stage.chain.request("eth_getTransactionCount", count.clone()).await.expect("told")
+    while stage.chain.request("eth_getTransactionCount", count.clone()).await.expect("answered")
         == "0x0"
     {
         sleep(Duration::from_millis(10)).await;
@@ -41,7 +41,7 @@ fn one_success(copies: usize) -> BTreeMap<String, usize> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     for (method, copies) in [
         (TransferMethod::Eip3009, 16),
         (TransferMethod::Permit2, 16),
@@ -69,7 +69,7 @@ async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_success_that_was_returned_is_not_returned_again_after_a_restart() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     assert_eq!(stage.settle_without_key(&body).await["success"], true);
@@ -84,10 +84,10 @@ async fn a_success_that_was_returned_is_not_returned_again_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_request_that_repeats_its_key_receives_the_success_again_and_no_other() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
-    let by = async |key: &str| stage.facilitator.post_by("/settle", &body, key).await.1;
+    let by = async |key: &str| stage.facilitator.post_with_key("/settle", &body, key).await.1;
     let first = by("mine").await;
     assert_eq!(first["success"], true, "{first}");
     for _again in 0..3 {
@@ -95,19 +95,19 @@ async fn the_request_that_repeats_its_key_receives_the_success_again_and_no_othe
         assert_eq!(by("another").await["errorReason"], "duplicate_settlement");
         assert_eq!(stage.settle_without_key(&body).await["errorReason"], "duplicate_settlement");
     }
-    let (_status, verdict) = stage.facilitator.post_by("/verify", &body, "mine").await;
+    let (_status, verdict) = stage.facilitator.post_with_key("/verify", &body, "mine").await;
     assert_eq!(
         verdict["isValid"], true,
         "its merchant may verify before it settles again: {verdict}"
     );
-    let (_status, verdict) = stage.facilitator.post_by("/verify", &body, "another").await;
+    let (_status, verdict) = stage.facilitator.post_with_key("/verify", &body, "another").await;
     assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
     stage.facilitator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
-    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 300").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 300").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
@@ -134,10 +134,10 @@ async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
 /// A merchant that repeats its request with its key has received the success: no copy receives it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_success_returned_to_a_repeat_with_its_key_goes_to_no_copy() {
-    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 300").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 300").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
-    let by = async |key: &str| stage.facilitator.post_by("/settle", &body, key).await.1;
+    let by = async |key: &str| stage.facilitator.post_with_key("/settle", &body, key).await.1;
     stage.chain.set_automine(false).await.expect("set");
     assert_eq!(by("mine").await["errorReason"], "settlement_pending");
     stage.chain.set_automine(true).await.expect("set");
@@ -155,7 +155,7 @@ async fn a_success_returned_to_a_repeat_with_its_key_goes_to_no_copy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_in_flight_fails_verification_for_other_callers() {
-    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 5000").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 5000").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
@@ -177,7 +177,7 @@ async fn a_payment_in_flight_fails_verification_for_other_callers() {
 /// The caller disconnects while it waits: the next request receives the success.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undelivered_success_goes_to_the_next_request() {
-    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 8000").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 8000").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
@@ -208,7 +208,7 @@ async fn an_undelivered_success_goes_to_the_next_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_repeats_set_to_success_every_copy_receives_it() {
-    let Some(stage) = Stage::set(BASE, 1, "repeats = \"success\"").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "repeats = \"success\"").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     let answers = join_all((0..16).map(|_one| stage.settle_without_key(&body))).await;

@@ -44,12 +44,12 @@ async fn settle_down(stage: &Stage) {
 }
 
 async fn is_used(stage: &Stage, paid: &SignedPayment) -> bool {
-    stage.chain.authorization_used(paid.terms.from, paid.terms.nonce).await.expect("told")
+    stage.chain.authorization_used(paid.terms.from, paid.terms.nonce).await.expect("answered")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_coin_nothing_is_accepted_and_a_top_up_is_seen_at_once() {
-    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 2, "").await else { return };
     stage.fund_signers(U256::ZERO).await;
     let payer = stage.payer().await;
     // Balances are refreshed every few seconds.
@@ -81,7 +81,7 @@ async fn without_coin_nothing_is_accepted_and_a_top_up_is_seen_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signer_that_is_drained_after_the_acceptance_moves_nothing_when_it_is_funded_later() {
-    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 1200").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 1200").await else { return };
     let before = stage.balance(SHOP).await;
     // This payment makes the facilitator cache a balance, which the drain then makes stale.
     let payer = stage.payer().await;
@@ -130,7 +130,7 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
                 .chain
                 .request("eth_getTransactionByHash", json!([answer["transaction"]]))
                 .await;
-            assert!(!known.expect("told").is_null(), "{lie:?}: {answer}");
+            assert!(!known.expect("answered").is_null(), "{lie:?}: {answer}");
         } else {
             assert_eq!(answer["success"], false, "{lie:?}: {answer}");
             assert_eq!(answer["transaction"], "", "{lie:?}: {answer}");
@@ -230,7 +230,7 @@ async fn gas_is_bounded_by_price_by_value_and_by_the_day() {
 /// Prism accepts payments from one known signer, so only that signer's coin counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prism_payment_needs_the_coin_of_the_only_signer_that_may_send_it() {
-    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 2, "").await else { return };
     let mut refused = 0;
     for signer in &stage.home.signers {
         let drain = json!([signer, U256::ZERO]);
@@ -351,7 +351,7 @@ async fn t_58_a_caller_that_spent_its_budget_leaves_another_caller_its_own() {
 /// One cent on a layer 2 with gas at 80 gwei is over the default ceiling.
 #[tokio::test(flavor = "multi_thread")]
 async fn t_58_the_default_ceiling_rejects_a_cent_at_80_gwei() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 10_000).body(2);
     assert_eq!(stage.verify(&body).await["isValid"], true);
@@ -404,7 +404,7 @@ async fn ten_thousand_payments_of_one_unit_cost_no_more_than_the_budget() {
     settle_down(&stage).await;
     let left =
         stage.chain.request("eth_getBalance", json!([stage.home.signers[0], "latest"])).await;
-    let left: U256 = left.expect("told").as_str().expect("text").parse().expect("a number");
+    let left: U256 = left.expect("answered").as_str().expect("text").parse().expect("a number");
     assert!(coin - left <= coin / U256::from(10), "{} of {coin} were spent", coin - left);
     assert_eq!(stage.balance(SHOP).await, U256::from(paid));
     stage.facilitator.stop().await;
@@ -442,10 +442,10 @@ async fn a_withdrawal_survives_a_kill_at_any_point() {
         let answer = loop {
             assert!(Instant::now() < end, "{point}: no end");
             chain.mine(1).await.expect("mined");
-            let used = chain.authorization_used(terms.from, terms.nonce).await.expect("told");
-            let pool = chain.request("txpool_status", json!([])).await.expect("told");
+            let used = chain.authorization_used(terms.from, terms.nonce).await.expect("answered");
+            let pool = chain.request("txpool_status", json!([])).await.expect("answered");
             let count = json!([home.signers[0], "latest"]);
-            let sent = chain.request("eth_getTransactionCount", count).await.expect("told");
+            let sent = chain.request("eth_getTransactionCount", count).await.expect("answered");
             if pool["pending"] == "0x0" && pool["queued"] == "0x0" && sent != "0x0" {
                 break used;
             }

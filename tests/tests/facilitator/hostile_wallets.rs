@@ -126,7 +126,7 @@ fn cases() -> Vec<Case> {
 }
 
 async fn hostile_wallets_by(method: TransferMethod) {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let neighbour = stage.payer().await;
     for Case { at_verification, when_settled, good } in cases() {
         let case = format!("{method:?}, {at_verification:?} and then {when_settled:?}");
@@ -171,18 +171,18 @@ async fn hostile_wallets_by(method: TransferMethod) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hostile_wallet_that_pays_by_eip3009_harms_nobody() {
+async fn a_hostile_wallet_that_pays_by_eip3009_harms_no_other_payer() {
     hostile_wallets_by(TransferMethod::Eip3009).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hostile_wallet_that_pays_by_permit2_harms_nobody() {
+async fn a_hostile_wallet_that_pays_by_permit2_harms_no_other_payer() {
     hostile_wallets_by(TransferMethod::Permit2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wallet_that_burns_gas_when_sent_is_reported_as_a_failed_transaction() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let owner = Payer::random();
     let wallet = stage.hostile(&owner, WalletMode::BurnsWhenSent).await;
     let _mining = stage.keep_mining();
@@ -195,7 +195,7 @@ async fn a_wallet_that_burns_gas_when_sent_is_reported_as_a_failed_transaction()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let (owner, thief) = (Payer::random(), Payer::random());
     let wallet = stage.hostile(&owner, WalletMode::Honest).await;
     let mut refusals = Vec::new();
@@ -238,7 +238,7 @@ async fn counterfactual_wallet(stage: &Stage, owner: &Payer) -> (PaymentTerms, A
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         let block = stage.number("eth_blockNumber", json!([])).await;
         let (owner, thief) = (Payer::random(), Payer::random());
@@ -285,7 +285,7 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wallet_that_was_deployed_by_its_payment_pays_again_at_once() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let owner = Payer::random();
     let (terms, factory, data) = counterfactual_wallet(&stage, &owner).await;
     // The facilitator has now cached that the account has no code.
@@ -302,8 +302,8 @@ async fn a_wallet_that_was_deployed_by_its_payment_pays_again_at_once() {
 
 /// Each settlement from such a wallet costs the signer gas, so further payments are rejected for a while.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+async fn a_payer_that_burnt_gas_is_refused_for_a_minute() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let owner = Payer::random();
     let wallet = stage.hostile(&owner, WalletMode::BurnsWhenSent).await;
     let block = stage.number("eth_blockNumber", json!([])).await;
@@ -321,7 +321,7 @@ async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
 /// The account gets code between verification and settlement, when its payment could be batched.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_that_gets_code_after_verification_is_settled_alone() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let (payer, neighbour) = (stage.payer().await, stage.payer().await);
     let good = stage.pay(&neighbour, TransferMethod::Eip3009, 70).body(2);
     let bad = stage.pay(&payer, TransferMethod::Eip3009, 80).body(2);
@@ -342,8 +342,8 @@ async fn an_account_that_gets_code_after_verification_is_settled_alone() {
 
 /// Nothing is known about either payer. The first question shows what it is, and the facilitator asks again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payer_of_an_unexpected_kind_is_checked_again_as_what_it_is() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+async fn a_payer_of_an_unexpected_kind_is_checked_again_as_its_real_kind() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let block = stage.number("eth_blockNumber", json!([])).await;
     // A key's account that turns out to be a contract, which passes with the gas of a probe.
     let payer = stage.payer().await;
@@ -378,7 +378,7 @@ async fn deploy_by_other_sender(stage: &Stage, factory: Address, data: &Bytes) {
 /// The account gets code (EIP-7702) after its payment was batched with another payer's.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_that_starts_burning_gas_in_flight_does_not_harm_its_batch() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let (payer, neighbour) = (stage.payer().await, stage.payer().await);
     let good = stage.pay(&neighbour, TransferMethod::Eip3009, 70).body(2);
     let bad = stage.pay(&payer, TransferMethod::Eip3009, 80).body(2);

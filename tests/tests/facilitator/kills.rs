@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::U256;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::{Home, ask};
+use bursar_tests::facilitator::{FacilitatorHome, ask};
 use bursar_tests::payer::{Payer, TransferMethod};
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn every_failpoint_of_the_source_is_in_the_table() {
 /// Settles all bodies, restarting the process when it dies. Returns the number of deaths.
 pub(crate) async fn settle_all(
     chain: &Devnet,
-    home: &Home,
+    home: &FacilitatorHome,
     fault: Option<&str>,
     bodies: &[Value],
     case: &str,
@@ -105,20 +105,20 @@ pub(crate) async fn settle_all(
     }
 }
 
-fn log(home: &Home) -> String {
+fn log(home: &FacilitatorHome) -> String {
     std::fs::read_to_string(home.folder().join("log")).unwrap_or_default()
 }
 
 /// Asserts that no nonce is missing and no transaction is left in the pool.
-pub(crate) async fn assert_tidy(chain: &Devnet, home: &Home, case: &str) {
+pub(crate) async fn assert_tidy(chain: &Devnet, home: &FacilitatorHome, case: &str) {
     for signer in &home.signers {
         let count = async |tag: &str| {
             let answer = chain.request("eth_getTransactionCount", json!([signer, tag])).await;
-            answer.expect("told").as_str().expect("text").to_owned()
+            answer.expect("answered").as_str().expect("text").to_owned()
         };
         assert_eq!(count("latest").await, count("pending").await, "{case}");
     }
-    let pool = chain.request("txpool_status", json!([])).await.expect("told");
+    let pool = chain.request("txpool_status", json!([])).await.expect("answered");
     assert_eq!(pool["queued"], "0x0", "{case}: a nonce is missing");
 }
 
@@ -136,10 +136,10 @@ async fn killed_at(point: &str, time: u8) {
         let terms = payer.terms(chain.network(), SHOP, 1_000 + n);
         bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }
-    let before = chain.balance_of(SHOP).await.expect("told");
+    let before = chain.balance_of(SHOP).await.expect("answered");
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;
     assert_eq!(deaths, 1, "{fault}: it was not reached");
-    let moved = chain.balance_of(SHOP).await.expect("told") - before;
+    let moved = chain.balance_of(SHOP).await.expect("answered") - before;
     assert_eq!(moved, U256::from(6_015), "{fault}");
     assert_tidy(&chain, &home, &fault).await;
 }

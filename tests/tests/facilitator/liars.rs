@@ -27,10 +27,10 @@ async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
         bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }
     node.tell(lies.iter().copied());
-    let before = chain.balance_of(SHOP).await.expect("told");
+    let before = chain.balance_of(SHOP).await.expect("answered");
     let deaths = settle_all(&chain, &home, fault, &bodies, &case).await;
     assert_eq!(deaths, usize::from(fault.is_some()), "{case}");
-    let moved = chain.balance_of(SHOP).await.expect("told") - before;
+    let moved = chain.balance_of(SHOP).await.expect("answered") - before;
     assert_eq!(moved, U256::from(3_003), "{case}");
     // Fewer broadcasts than lies may occur, because all three payments may share one transaction.
     assert!(node.lies_told() >= 1, "{case}: no lie was told");

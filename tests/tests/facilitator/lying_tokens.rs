@@ -70,8 +70,8 @@ impl TokenPayer {
         body(&self.payer.pay(method, &self.terms(stage, method)))
     }
 
-    async fn has(&self, stage: &Stage, who: Address) -> U256 {
-        stage.chain.balance_of_token(self.token, who).await.expect("a balance")
+    async fn balance(&self, stage: &Stage, holder: Address) -> U256 {
+        stage.chain.balance_of_token(self.token, holder).await.expect("a balance")
     }
 }
 
@@ -109,7 +109,7 @@ const MODES: [TokenMode; 8] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_success_requires_that_exactly_the_amount_moved() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let _mining = stage.keep_mining();
     let mut wrong = Vec::new();
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
@@ -121,8 +121,9 @@ async fn a_success_requires_that_exactly_the_amount_moved() {
             check_verify(&case, &answer);
             let settled = stage.settle(&body).await;
             check_settle(&case, &body, &settled);
-            let came = payer.has(&stage, SHOP).await;
-            let went = U256::from(INITIAL_BALANCE) - payer.has(&stage, payer.payer.address()).await;
+            let came = payer.balance(&stage, SHOP).await;
+            let went =
+                U256::from(INITIAL_BALANCE) - payer.balance(&stage, payer.payer.address()).await;
             let exact = came == U256::from(AMOUNT) && went == came;
             let success = settled["success"] == true;
             if success && !exact || success != is_good(method, mode) {
@@ -136,7 +137,7 @@ async fn a_success_requires_that_exactly_the_amount_moved() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_starts_lying_after_verification_is_refused_at_settlement() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         for mode in [TokenMode::DoesNothing, TokenMode::TakesFee, TokenMode::OnlyReports] {
             let payer = TokenPayer::new(&stage, TokenMode::Honest).await;
@@ -156,7 +157,7 @@ async fn a_token_that_starts_lying_after_verification_is_refused_at_settlement()
 /// receipt contains the token's own events, and nothing else is final.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
         // The token's numbers for: does nothing, takes a fee, moves silently.
         for mode in [1, 2, 4] {
@@ -166,7 +167,7 @@ async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
             let turns = async {
                 loop {
                     let waits =
-                        stage.chain.request("txpool_status", json!([])).await.expect("told");
+                        stage.chain.request("txpool_status", json!([])).await.expect("answered");
                     if waits["pending"] != "0x0" {
                         break;
                     }
@@ -190,7 +191,7 @@ async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
 /// shop receives the amount for another reason. That does not settle the first authorization.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unrelated_transfer_in_the_same_transaction_settles_no_authorization() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let ours = payer.terms(stage.network(), SHOP, AMOUNT);
     let theirs = PaymentTerms { to: OTHER, ..ours.clone() };

@@ -1,7 +1,7 @@
 //! A shop and a customer of the protocol's own packages, unmodified, with our facilitator between.
 
 use alloy_primitives::{Address, B256, U256};
-use bursar_tests::offers::opened;
+use bursar_tests::offers::decode_header;
 use bursar_tests::payer::Payer;
 use bursar_tests::sdk::Script;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ impl Market {
         let text = |name: &str| answer["header"][name].as_str().expect("text");
         let shown = self.show(&self.url(path), text("name"), text("value")).await;
         let challenge = match shown.headers().get("payment-required").cloned() {
-            Some(header) => opened(header.to_str().expect("text")),
+            Some(header) => decode_header(header.to_str().expect("text")),
             None => shown.json().await.expect("JSON"),
         };
         assert_eq!(challenge["error"], again, "{case}: {challenge}");
@@ -88,9 +88,9 @@ impl Market {
     pub(crate) async fn assert_sells(&self, path: &str, payer: Address, header: (&str, &str)) {
         let sold = self.show(&self.url(path), header.0, header.1).await;
         assert_eq!(sold.status(), 200, "{path}");
-        let said = |name| sold.headers().get(name).cloned();
-        let receipt = said("payment-response").or_else(|| said("x-payment-response"));
-        let receipt = opened(receipt.expect("a receipt").to_str().expect("text"));
+        let header = |name| sold.headers().get(name).cloned();
+        let receipt = header("payment-response").or_else(|| header("x-payment-response"));
+        let receipt = decode_header(receipt.expect("a receipt").to_str().expect("text"));
         self.assert_receipt(&receipt, payer).await;
         let body: Value = sold.json().await.expect("JSON");
         assert_eq!(body["content"], "what was paid for", "{path}");

@@ -55,7 +55,7 @@ fn bodies(paid: &SignedPayment) -> [Value; 2] {
 }
 
 async fn every_method_on(chain: ChainId) {
-    let Some(stage) = Stage::set(chain, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(chain, 1, "").await else { return };
     let cases = [
         (TransferMethod::Eip3009, Kind::Key),
         (TransferMethod::Eip3009, Kind::Wallet),
@@ -103,7 +103,7 @@ async fn every_method_and_payer_is_settled_on_robinhood() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_short_form_of_older_clients_is_settled_too() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     for method in [TransferMethod::Eip3009, TransferMethod::Prism] {
         let body = stage.pay(&payer, method, 700).short_body();

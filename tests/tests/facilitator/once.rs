@@ -18,7 +18,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Returns an account's transaction count at `tag`: sent (`pending`) or mined (`latest`).
 async fn sent(stage: &Stage, signer: Address, tag: &str) -> u64 {
     let answer = stage.chain.request("eth_getTransactionCount", json!([signer, tag])).await;
-    let answer = answer.expect("told");
+    let answer = answer.expect("answered");
     let digits = answer.as_str().expect("text").trim_start_matches("0x").to_owned();
     u64::from_str_radix(&digits, 16).expect("hex")
 }
@@ -31,9 +31,9 @@ async fn all_sent(stage: &Stage, tag: &str) -> u64 {
     sum
 }
 
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + TIMEOUT;
-    while !holds().await {
+    while !condition().await {
         assert!(Instant::now() < end, "{what} did not happen");
         sleep(POLL_INTERVAL).await;
     }
@@ -59,7 +59,7 @@ fn authorization_of(paid: &SignedPayment) -> (Authorization, Vec<u8>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
-    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 2, "").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     let before = stage.balance(SHOP).await;
@@ -81,7 +81,7 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queued_payments_share_a_transaction_and_fail_alone() {
-    let Some(stage) = Stage::set(BASE, 1, "in_flight = 1\nbatch_window_ms = 20").await else {
+    let Some(stage) = Stage::set_up(BASE, 1, "in_flight = 1\nbatch_window_ms = 20").await else {
         return;
     };
     stage.chain.set_automine(false).await.expect("set");
@@ -119,7 +119,7 @@ async fn queued_payments_share_a_transaction_and_fail_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unmined_payment_is_pending_and_later_settles_under_the_same_hash() {
-    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 400").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 400").await else { return };
     let payer = stage.payer().await;
     let body = stage.pay(&payer, TransferMethod::Eip3009, 9_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
@@ -129,14 +129,14 @@ async fn an_unmined_payment_is_pending_and_later_settles_under_the_same_hash() {
     let on_its_way = hash(&pending);
     assert_eq!(stage.settle(&body).await, pending, "and still is");
     stage.chain.mine(1).await.expect("mined");
-    until("settled", async || stage.settle(&body).await["success"] == true).await;
+    wait_until("settled", async || stage.settle(&body).await["success"] == true).await;
     assert_eq!(hash(&stage.settle(&body).await), on_its_way);
     assert_eq!(all_sent(&stage, "pending").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authorization_that_another_sender_settled_first_counts_as_settled() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     // Another sender settles it before the facilitator receives it.
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 3_000);
@@ -153,9 +153,9 @@ async fn an_authorization_that_another_sender_settled_first_counts_as_settled() 
     stage.chain.set_automine(false).await.expect("set");
     let body = paid.body(2);
     let brings_first = async {
-        until("sent", async || all_sent(&stage, "pending").await == 1).await;
+        wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;
         // Their transaction has a higher fee, so ours is mined after it and reverts.
-        let account = stage.chain.request("eth_accounts", json!([])).await.expect("told");
+        let account = stage.chain.request("eth_accounts", json!([])).await.expect("answered");
         let theirs = json!([{
             "from": account[0], "to": stage.coin(), "data": calldata(&authorization, &signature),
             "gas": "0x40000", "maxFeePerGas": "0x2540be4000", "maxPriorityFeePerGas": "0x174876e800",
@@ -172,7 +172,7 @@ async fn an_authorization_that_another_sender_settled_first_counts_as_settled() 
             sleep(Duration::from_millis(50)).await;
         }
     };
-    let settled = until("settled", async || stage.settle(&body).await["success"] == true);
+    let settled = wait_until("settled", async || stage.settle(&body).await["success"] == true);
     tokio::select! {
         () = settled => {}
         () = mining => {}
@@ -201,7 +201,7 @@ fn calldata(authorization: &Authorization, signature: &[u8]) -> Bytes {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
-    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 2, "").await else { return };
     let payer = stage.payer().await;
     let pay = |nonce: u64, amount: u64| {
         let mut terms = payer.terms(stage.network(), SHOP, amount);
@@ -215,7 +215,7 @@ async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
     // Signed once: signing again in another second makes another payment.
     let later: Vec<Value> = [3, 1, 2].into_iter().map(|nonce| pay(nonce, 1_000 + nonce)).collect();
     let rest = async {
-        until("sent", async || all_sent(&stage, "pending").await == 1).await;
+        wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;
         stage.chain.set_automine(true).await.expect("set");
         stage.chain.mine(1).await.expect("mined");
         join_all(later.iter().map(|body| stage.settle(body))).await
@@ -243,19 +243,21 @@ async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_expires_in_the_queue_is_never_sent() {
-    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 10000\nin_flight = 1").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 10000\nin_flight = 1").await else {
+        return;
+    };
     let (first, second) = (stage.payer().await, stage.payer().await);
     stage.chain.set_automine(false).await.expect("set");
     let lone = stage.pay(&first, TransferMethod::Eip3009, 1_000).body(2);
     let mut terms = second.terms(stage.network(), SHOP, 1_000);
     let blocks = async {
-        until("sent", async || all_sent(&stage, "pending").await == 1).await;
+        wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;
         terms.valid_before_s = now_s() + 8;
         let short = second.pay(TransferMethod::Eip3009, &terms).body(2);
         // The first is mined when the second has less validity left than `MARGIN_SECONDS` (6).
         let end = terms.valid_before_s;
         let mined = async {
-            until("expired", async || now_s() + 6 > end).await;
+            wait_until("expired", async || now_s() + 6 > end).await;
             stage.chain.set_automine(true).await.expect("set");
             stage.chain.mine(1).await.expect("mined");
         };
@@ -265,13 +267,13 @@ async fn a_payment_that_expires_in_the_queue_is_never_sent() {
     assert_eq!(first["success"], true, "{first}");
     let expired = "invalid_exact_evm_payload_authorization_valid_before";
     assert_eq!(answer["errorReason"], expired, "{answer}");
-    assert!(!stage.chain.authorization_used(terms.from, terms.nonce).await.expect("told"));
+    assert!(!stage.chain.authorization_used(terms.from, terms.nonce).await.expect("answered"));
     assert_eq!(all_sent(&stage, "pending").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_payments_do_not_exceed_the_payers_balance() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = bursar_tests::payer::Payer::random();
     stage.chain.mint(payer.address(), 900).await.expect("minted");
     let bodies: Vec<Value> =

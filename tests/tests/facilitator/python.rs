@@ -30,7 +30,7 @@ fn the_list_of_python_packages_pins_bytes_and_names_no_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python_clients_find_verify_and_settle() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let mut facilitator_client =
         Script::start_python("facilitator_client.py", &[&stage.facilitator.url]).await;
     let payer = stage.payer().await;
@@ -74,7 +74,7 @@ async fn python_clients_find_verify_and_settle() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python_clients_read_why_a_payment_is_refused() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let mut facilitator_client =
         Script::start_python("facilitator_client.py", &[&stage.facilitator.url]).await;
     let poor = Payer::random();

@@ -325,7 +325,7 @@ async fn of_prism(stage: &Stage) -> Vec<Refusal> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_endpoints_return_every_reason_of_the_specification() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     for method in WAYS {
         let before = stage.balance(SHOP).await;
         stage.refuses(&of_the_specification(&stage, method).await).await;
@@ -336,7 +336,7 @@ async fn both_endpoints_return_every_reason_of_the_specification() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_endpoints_return_every_reason_of_the_official_libraries() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let before = stage.balance(SHOP).await;
     let mut refusals = Vec::new();
     for method in WAYS {
@@ -353,7 +353,7 @@ async fn both_endpoints_return_every_reason_of_the_official_libraries() {
 /// A second facilitator with its own store settles the payment first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_settled_by_another_facilitator_is_invalid_and_not_sent_again() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let other = Stage::on(stage.chain.clone(), 2, "", "").await;
     let used = "invalid_exact_evm_nonce_already_used";
     for (method, code) in [
@@ -379,7 +379,7 @@ async fn a_payment_settled_by_another_facilitator_is_invalid_and_not_sent_again(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_or_paused_contract_is_reported() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let prism = stage.pay(&payer, TransferMethod::Prism, 10);
     let permit = stage.pay(&payer, TransferMethod::Permit2, 10);
@@ -431,7 +431,7 @@ async fn verify_reports_gas_above_the_ceiling() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payee_and_a_token_that_are_on_no_list_are_refused() {
+async fn unlisted_payees_and_tokens_are_refused() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let token = chain.deploy_token("Other", "1", TokenMode::Honest).await.expect("deployed");
     let general = format!("pay_to = [\"{SHOP}\"]");
@@ -458,7 +458,7 @@ async fn a_payee_and_a_token_that_are_on_no_list_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreachable_nodes_are_reported_with_503() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let body = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 300).body(2);
     stage.chain.kill();
     for (path, field, code) in [

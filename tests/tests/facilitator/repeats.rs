@@ -74,7 +74,7 @@ async fn assert_impostors_refused(stage: &Stage, when: &str, payer: &Payer, paid
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     for method in WAYS {
         let payer = stage.payer().await;
         let paid = stage.pay(&payer, method, 600);
@@ -96,8 +96,8 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way() {
-    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 200").await else { return };
+async fn other_terms_or_another_signature_learn_nothing_of_a_payment_in_flight() {
+    let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 200").await else { return };
     for method in WAYS {
         let payer = stage.payer().await;
         let paid = stage.pay(&payer, method, 600);
@@ -128,7 +128,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_payment_on_its_way(
 /// T-38: one transaction, for any number of requests in any encoding.
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_concurrent_settles_in_any_encoding_are_one_transaction() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 600);
     let bodies = [paid.body(2), signature(&paid, |bytes| bytes[64] -= 27), paid.body(1)];
@@ -147,8 +147,8 @@ async fn fifty_concurrent_settles_in_any_encoding_are_one_transaction() {
 /// A payment that another facilitator settled is answered with its transaction. Only a contract can confirm that it
 /// signed, so a forged signature for its payment gets no transaction.
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_learns_nothing_of_a_contracts_payment_that_was_settled_elsewhere() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+async fn an_invalid_signature_learns_nothing_of_a_contracts_payment_settled_elsewhere() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let other = Stage::on(stage.chain.clone(), 2, "", "").await;
     let owner = Payer::random();
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
@@ -174,7 +174,7 @@ async fn garbage_learns_nothing_of_a_contracts_payment_that_was_settled_elsewher
 /// Two tokens with similar authorizations have separate nonces.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_nonce_in_another_token_is_another_payment() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let mode = bursar_devnet::TokenMode::Honest;
     let token = stage.chain.deploy_token("Odd", "1", mode).await.expect("deployed");
@@ -188,6 +188,6 @@ async fn the_same_nonce_in_another_token_is_another_payment() {
     let first = stage.settle(&payer.pay(TransferMethod::Eip3009, &ours).body(2)).await;
     let second = stage.settle(&named).await;
     assert_eq!((&first["success"], &second["success"]), (&json!(true), &json!(true)), "{second}");
-    assert_eq!(stage.chain.balance_of_token(token, SHOP).await.expect("told"), U256::from(600));
+    assert_eq!(stage.chain.balance_of_token(token, SHOP).await.expect("answered"), U256::from(600));
     stage.facilitator.stop().await;
 }

@@ -25,7 +25,7 @@ fn version_2(stage: &Stage) -> Value {
 }
 
 async fn stage(chain: ChainId) -> Option<Stage> {
-    Stage::set(chain, 1, "").await
+    Stage::set_up(chain, 1, "").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

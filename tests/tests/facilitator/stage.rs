@@ -6,7 +6,7 @@ use alloy_primitives::{Address, U256, address};
 use bursar_core::networks::{ChainId, Network};
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::{Facilitator, Home, key_of};
+use bursar_tests::facilitator::{Facilitator, FacilitatorHome, idempotency_key};
 use bursar_tests::payer::{PERMIT2, PRISM, Payer, SignedPayment, TransferMethod};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -32,11 +32,11 @@ impl Drop for Mining {
 pub(crate) struct Stage {
     pub(crate) chain: Devnet,
     pub(crate) facilitator: Facilitator,
-    pub(crate) home: Home,
+    pub(crate) home: FacilitatorHome,
 }
 
 impl Stage {
-    pub(crate) async fn set(chain: ChainId, signers: u8, general: &str) -> Option<Self> {
+    pub(crate) async fn set_up(chain: ChainId, signers: u8, general: &str) -> Option<Self> {
         let chain = full_chain_or_skip(chain).await?;
         Some(Self::on(chain, signers, general, "").await)
     }
@@ -104,14 +104,16 @@ impl Stage {
 
     /// Settles as a merchant that sends an `Idempotency-Key`: its repeats receive the same answer.
     pub(crate) async fn settle(&self, body: &Value) -> Value {
-        let (status, answer) = self.facilitator.post_by("/settle", body, &key_of(body)).await;
+        let (status, answer) =
+            self.facilitator.post_with_key("/settle", body, &idempotency_key(body)).await;
         assert_eq!(status, 200, "{answer}");
         answer
     }
 
     /// Settles with the idempotency key of another body.
     pub(crate) async fn settle_with_key_of(&self, body: &Value, first: &Value) -> Value {
-        let (status, answer) = self.facilitator.post_by("/settle", body, &key_of(first)).await;
+        let (status, answer) =
+            self.facilitator.post_with_key("/settle", body, &idempotency_key(first)).await;
         assert_eq!(status, 200, "{answer}");
         answer
     }
@@ -142,10 +144,10 @@ pub(crate) async fn prepared_home(
     signers: u8,
     general: &str,
     more: &str,
-) -> Home {
+) -> FacilitatorHome {
     let factory = chain.wallet_factory().await.expect("a factory");
     let more = format!("eip6492_factories = [\"{factory}\"]\n{more}");
-    let home = Home::new(chain.network(), rpc, signers, general, &more);
+    let home = FacilitatorHome::new(chain.network(), rpc, signers, general, &more);
     for signer in &home.signers {
         let gas = U256::from(10).pow(U256::from(20));
         chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");

@@ -4,8 +4,8 @@ use alloy_primitives::{Address, U256};
 use bursar_devnet::Authorization;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::check::check;
-use bursar_serve::findings::Mark;
-use bursar_tests::facilitator::{ask, key_of};
+use bursar_serve::findings::Severity;
+use bursar_tests::facilitator::{ask, idempotency_key};
 use bursar_tests::mount::Mount;
 use bursar_tests::payer::{Payer, SignedPayment, TransferMethod, now_s};
 use serde_json::{Value, json};
@@ -15,9 +15,9 @@ use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP, Stage, prepared_home}
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + TIMEOUT;
-    while !holds().await {
+    while !condition().await {
         assert!(Instant::now() < end, "{what} did not happen");
         sleep(Duration::from_millis(50)).await;
     }
@@ -34,13 +34,13 @@ async fn metric(stage: &Stage, name: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readiness_follows_the_signers_coin_and_health_reports_degradation() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let get = async |path: &str| stage.facilitator.get(path).await;
-    until("ready", async || get("/readyz").await.0 == 200).await;
+    wait_until("ready", async || get("/readyz").await.0 == 200).await;
     assert_eq!(get("/health").await.1["status"], "healthy");
     assert_eq!(get("/livez").await.0, 200);
     stage.fund_signers(U256::ZERO).await;
-    until("not ready", async || get("/readyz").await.0 == 503).await;
+    wait_until("not ready", async || get("/readyz").await.0 == 503).await;
     let (_status, checks) = get("/readyz").await;
     assert_eq!(checks["networks"]["eip155:8453"]["nativeCoin"], false, "{checks}");
     assert_eq!(checks["networks"]["eip155:8453"]["node"], true, "{checks}");
@@ -50,15 +50,15 @@ async fn readiness_follows_the_signers_coin_and_health_reports_degradation() {
     assert_eq!(health["networks"]["eip155:8453"], json!({ "configured": true }));
     assert_eq!(get("/livez").await.0, 200, "it is alive all the same");
     stage.fund_signers(U256::from(10).pow(U256::from(20))).await;
-    until("ready again", async || get("/readyz").await.0 == 200).await;
+    wait_until("ready again", async || get("/readyz").await.0 == 200).await;
     assert_eq!(get("/health").await.1["status"], "healthy");
     stage.chain.kill();
-    until("not ready", async || get("/readyz").await.0 == 503).await;
+    wait_until("not ready", async || get("/readyz").await.0 == 503).await;
     stage.facilitator.stop().await;
 }
 
 /// Removes the first signer from the settings.
-fn replace_signer(home: &bursar_tests::facilitator::Home) {
+fn replace_signer(home: &bursar_tests::facilitator::FacilitatorHome) {
     let text = std::fs::read_to_string(home.settings()).expect("read");
     let text =
         text.replace("signers = [\"signer0.key\", \"signer1.key\"]", "signers = [\"signer1.key\"]");
@@ -87,7 +87,7 @@ async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_t
     assert_eq!(first["errorReason"], "settlement_pending", "{first}");
     // With `in_flight = 1` the second transaction waits for the first: mine the first, so that the second is sent.
     stage.chain.mine(1).await.expect("mined");
-    until("settled", async || stage.settle(&mined.body(2)).await["success"] == true).await;
+    wait_until("settled", async || stage.settle(&mined.body(2)).await["success"] == true).await;
     let second = stage.settle(&lost.body(2)).await;
     assert_eq!(second["errorReason"], "settlement_pending", "{second}");
     let hash = second["transaction"].clone();
@@ -95,20 +95,24 @@ async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_t
     stage.chain.request("anvil_dropTransaction", json!([hash])).await.expect("dropped");
     replace_signer(&stage.home);
     coin(other, 1_000_000_000_000_000_000).await;
-    stage.home.until_free().await;
+    stage.home.wait_for_store().await;
     let found: Vec<_> =
         check(&stage.home.config()).await.expect("it would start").into_iter().collect();
     let names = |finding: &&bursar_serve::findings::Finding| {
-        finding.mark == Mark::Bad && finding.text.contains(&gone.to_string())
+        finding.severity == Severity::Bad && finding.text.contains(&gone.to_string())
     };
     assert!(found.iter().any(|finding| names(&finding)), "{found:#?}");
     stage.facilitator = stage.home.start_again().await;
     // The dropped transaction never arrives: its payment ends when it expires on the chain.
     stage.chain.set_automine(true).await.expect("set");
     let mut last = Value::Null;
-    until("expired", async || {
+    wait_until("expired", async || {
         stage.chain.mine(1).await.expect("mined");
-        last = stage.facilitator.post_by("/settle", &lost.body(2), &key_of(&lost.body(2))).await.1;
+        last = stage
+            .facilitator
+            .post_with_key("/settle", &lost.body(2), &idempotency_key(&lost.body(2)))
+            .await
+            .1;
         last["errorReason"] == "invalid_exact_evm_payload_authorization_valid_before"
     })
     .await;
@@ -147,14 +151,14 @@ async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
     assert_eq!(stage.balance(SHOP).await, U256::ZERO);
     stage.chain.mine(6).await.expect("mined");
     // A success was returned, so the facilitator settles the payment again.
-    until("settled again", async || stage.balance(SHOP).await == U256::from(3_000)).await;
+    wait_until("settled again", async || stage.balance(SHOP).await == U256::from(3_000)).await;
     assert_eq!(metric(&stage, "facilitator_reorganised_payments_total").await, "1");
     stage.facilitator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_sent_where_data_costs_gas_and_no_node_returns_the_price() {
-    let Some(stage) = Stage::set(ROBINHOOD, 1, "wait_ms = 700").await else { return };
+    let Some(stage) = Stage::set_up(ROBINHOOD, 1, "wait_ms = 700").await else { return };
     let payer = stage.payer().await;
     let first = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
     assert_eq!(first["success"], true, "a local chain has no such gas: {first}");
@@ -173,7 +177,7 @@ async fn nothing_is_sent_where_data_costs_gas_and_no_node_returns_the_price() {
 /// The payee then receives the same amount for another reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let paid = stage.pay(&payer, TransferMethod::Permit2, 700);
     assert_eq!(stage.verify(&paid.body(2)).await["isValid"], true);
@@ -191,7 +195,7 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
     stage.chain.set_automine(false).await.expect("set");
     let cancels = async {
         let signer = stage.home.signers[0];
-        until("sent", async || {
+        wait_until("sent", async || {
             let answer =
                 stage.chain.request("eth_getTransactionCount", json!([signer, "pending"])).await;
             answer.expect("answered") != "0x0"

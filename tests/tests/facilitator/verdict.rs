@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::stage::Stage;
 
 /// Returns a body with the value at a JSON pointer replaced, or added if only its parent exists.
-pub(crate) fn with(body: &Value, place: &str, value: Value) -> Value {
+pub(crate) fn with(body: &Value, pointer: &str, value: Value) -> Value {
     let mut body = body.clone();
-    match body.pointer_mut(place) {
+    match body.pointer_mut(pointer) {
         Some(found) => *found = value,
         None => {
-            let (parent, name) = place.rsplit_once('/').expect("a pointer");
+            let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
             body.pointer_mut(parent).expect("a parent")[name] = value;
         }
     }
@@ -19,9 +19,9 @@ pub(crate) fn with(body: &Value, place: &str, value: Value) -> Value {
 }
 
 /// Returns a body without the value at a JSON pointer.
-pub(crate) fn without(body: &Value, place: &str) -> Value {
+pub(crate) fn without(body: &Value, pointer: &str) -> Value {
     let mut body = body.clone();
-    let (parent, name) = place.rsplit_once('/').expect("a pointer");
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
     let parent = body.pointer_mut(parent).expect("a parent").as_object_mut().expect("an object");
     parent.remove(name).expect("was there");
     body

@@ -14,7 +14,7 @@ struct Spender {
 }
 
 impl Spender {
-    async fn set(stage: &Stage) -> Self {
+    async fn set_up(stage: &Stage) -> Self {
         let wallet = ReadyWallet::start().await;
         stage.chain.mint(wallet.payer, INITIAL_BALANCE).await.expect("minted");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
@@ -31,7 +31,7 @@ impl Spender {
             Some(offer) => agent.ask(stamp, offer.to_str().expect("text"), Some(url)),
             None => {
                 let offer: Value = asked.json().await.expect("JSON");
-                agent.ask_data(stamp, &offer, Some(url))
+                agent.ask_v1(stamp, &offer, Some(url))
             }
         };
         let signed =
@@ -44,8 +44,8 @@ impl Spender {
 }
 
 async fn pays_on(chain: ChainId, routes: impl Fn(&Stage) -> Value, paths: &[&str]) {
-    let Some(stage) = Stage::set(chain, 1, "").await else { return };
-    let mut spender = Spender::set(&stage).await;
+    let Some(stage) = Stage::set_up(chain, 1, "").await else { return };
+    let mut spender = Spender::set_up(&stage).await;
     let routes = routes(&stage);
     let market = Market::open(stage, routes).await;
     for path in paths {

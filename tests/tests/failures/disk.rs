@@ -10,7 +10,7 @@ use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::limits::FREE_DISK_BYTES;
 use bursar_domain::Status;
-use bursar_engine::journal::{Carry, RedbStore, Store, verify_chain};
+use bursar_engine::journal::{Checkpoints, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFailpoints;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
@@ -92,7 +92,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
     ] {
         let used = UsedFolder::new().await;
         let fault = Some(format!("fail:{point}:{n}"));
-        let carry = Some(Carry { after_bytes: 60_000, beside: true });
+        let carry = Some(Checkpoints { after_bytes: 60_000, in_background: true });
         let start = Start { fault, unlock: true, carry, ..Start::default() };
         let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::to(&engine.url);
@@ -184,7 +184,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
         }
     };
     let folder = home.path().join("data");
-    let carry = Some(Carry { after_bytes: 20_000, beside: true });
+    let carry = Some(Checkpoints { after_bytes: 20_000, in_background: true });
     let mut engine = EngineProcess::start(&folder, &Start { carry, ..Start::default() });
     let mut operator = engine.operator().await;
     let agent = set_up_wallet(&mut operator).await;

@@ -106,7 +106,7 @@ async fn a_returned_header_can_be_polled_after_a_failed_commit() {
 /// Waits until the core knows the signature of a request.
 async fn recorded(engine: &TestEngine, id: RequestId) {
     loop {
-        let request = engine.engine.core().look(id).await.unwrap().unwrap();
+        let request = engine.engine.core().request(id).await.unwrap().unwrap();
         if matches!(request.status, Status::Authorized { signature: Some(_), .. }) {
             return;
         }

@@ -204,7 +204,7 @@ fn a_payment_header_follows_no_redirect_and_an_unpaid_request_none_to_another_or
 }
 
 #[test]
-fn refusals_carry_the_wallets_code() {
+fn refusals_include_the_wallets_code() {
     let agent = agent(false);
     let code_of = |status: u16, ask: Value, poll: Value| {
         let wallet = Peer::serve(move |seen, n| match seen.path.as_str() {
@@ -282,7 +282,7 @@ fn the_helper_reports_why_a_purchase_is_impossible() {
 }
 
 #[test]
-fn all_other_calls_carry_a_valid_proof_and_keep_numbers_exact() {
+fn all_other_calls_have_a_valid_proof_and_keep_numbers_exact() {
     for bearer in [false, true] {
         let agent = agent(bearer);
         let wallet = signing_wallet(agent.clone(), "PAYMENT-SIGNATURE");
@@ -304,7 +304,7 @@ fn all_other_calls_carry_a_valid_proof_and_keep_numbers_exact() {
 }
 
 #[test]
-fn the_names_of_the_originals_environment_are_read_and_a_wallet_shows_no_token() {
+fn old_environment_names_are_read_and_a_wallet_shows_no_token() {
     const CODE: &str = r#"
 import json, os, helper
 for name in list(os.environ):

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::{Facilitator, Home};
+use bursar_tests::facilitator::{Facilitator, FacilitatorHome};
 use bursar_tests::payer::{Payer, SignedPayment, TransferMethod, random_word};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
@@ -37,7 +37,7 @@ pub(crate) struct Market {
     pub(crate) recorder: Recorder,
     pub(crate) merchants: Vec<Merchant>,
     pub(crate) payee: Address,
-    home: Home,
+    home: FacilitatorHome,
     facilitator: Facilitator,
 }
 
@@ -51,7 +51,7 @@ impl Market {
 
     /// Opens a market whose facilitator uses the node at `node`.
     pub(crate) async fn through(chain: Devnet, node: &str, kinds: &[Kind], settings: &str) -> Self {
-        let home = Home::new(chain.network(), node, 1, settings, "");
+        let home = FacilitatorHome::new(chain.network(), node, 1, settings, "");
         set_coin(&chain, &home, rich()).await;
         // A loaded chain has no earlier blocks, and blocks become final only after these.
         chain.mine(12).await.expect("mined");
@@ -229,7 +229,7 @@ fn rich() -> U256 {
     U256::from(10).pow(U256::from(20))
 }
 
-async fn set_coin(chain: &Devnet, home: &Home, wei: U256) {
+async fn set_coin(chain: &Devnet, home: &FacilitatorHome, wei: U256) {
     for signer in &home.signers {
         chain.request("anvil_setBalance", json!([signer, wei])).await.expect("set");
     }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bursar_tests::offers::opened;
+use bursar_tests::offers::decode_header;
 use bursar_tests::payer::SignedPayment;
 use bursar_tests::sdk::Script;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ impl Merchant {
         let response = self.client.get(self.url()).send().await.expect("an answer");
         assert_eq!(response.status(), 402, "{:?}", self.kind);
         let offer = response.headers().get("payment-required").expect("an offer");
-        let offer = opened(offer.to_str().expect("text"));
+        let offer = decode_header(offer.to_str().expect("text"));
         let payment = json!({
             "x402Version": 2, "resource": offer["resource"], "accepted": offer["accepts"][0],
             "payload": paid.payload,
@@ -93,7 +93,7 @@ impl MerchantAnswer {
         let status = answer.status().as_u16();
         let header = |name| {
             let value = answer.headers().get(name)?;
-            Some(opened(value.to_str().expect("text")))
+            Some(decode_header(value.to_str().expect("text")))
         };
         let (receipt, refusal) = (header("payment-response"), header("payment-required"));
         let text = answer.text().await.expect("a body");

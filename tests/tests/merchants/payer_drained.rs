@@ -16,7 +16,7 @@ const FINAL: u64 = 30;
 
 /// The payer's transfer pays more for gas, so it precedes the settlement in the block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payer_that_empties_its_purse_before_the_block_receives_nothing() {
+async fn a_payer_that_empties_its_balance_before_the_block_receives_nothing() {
     let Some(market) = Market::open(&Kind::ALL, "wait_ms = 1000").await else { return };
     for merchant in &market.merchants {
         let paid = market.payment().await;

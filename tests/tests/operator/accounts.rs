@@ -174,7 +174,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     let engine = engine.restart(Setup::default()).await;
     let mut operator = engine.operator();
     let created = operator.outcome("wallet create second").await.reply;
-    let untrusted = created.warnings.iter().any(|answer| answer.code == "JOURNAL_UNTRUSTED");
+    let untrusted = created.warnings.iter().any(|warning| warning.code == "JOURNAL_UNTRUSTED");
     assert!(untrusted, "the seals of the journal are the old wallet's: {created:?}");
     operator.must("audit accept").await;
     operator.must("seed create").await;

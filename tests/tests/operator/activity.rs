@@ -78,7 +78,7 @@ async fn engine_with_activity() -> (TestEngine, Agent) {
     (engine, agent)
 }
 
-fn of<'a>(rows: &'a [ActivityRow], kind: &str) -> &'a ActivityRow {
+fn row_of_kind<'a>(rows: &'a [ActivityRow], kind: &str) -> &'a ActivityRow {
     rows.iter()
         .find(|row| row.kind.text() == kind)
         .unwrap_or_else(|| panic!("no {kind}: {rows:#?}"))
@@ -145,10 +145,10 @@ async fn activity_lists_every_payment_outcome_and_operator_command() {
         ("frozen", None),
         ("thawed", None),
     ] {
-        assert_eq!(of(&rows, kind).detail.as_deref(), detail, "{kind}");
+        assert_eq!(row_of_kind(&rows, kind).detail.as_deref(), detail, "{kind}");
     }
-    assert!(of(&rows, "address.added").detail.as_ref().unwrap().starts_with("spare, 0x"));
-    let deleted = of(&rows, "agent.deleted");
+    assert!(row_of_kind(&rows, "address.added").detail.as_ref().unwrap().starts_with("spare, 0x"));
+    let deleted = row_of_kind(&rows, "agent.deleted");
     assert!(deleted.agent.is_none() && deleted.agent_id.is_some(), "it has no name any more");
     assert_eq!(rows.last().unwrap().at, "2026-01-01T00:00:00Z");
 }
@@ -303,7 +303,7 @@ async fn hostile_text_of_an_agent_is_shown_escaped() {
     let (status, answer) = engine.post("/callback", &report).await;
     assert_eq!(status, 200, "{answer}");
     let reply = activity(&mut engine.operator(), "activity").await.entries;
-    let reported = of(&reply, "settlement.reported").detail.clone().unwrap();
+    let reported = row_of_kind(&reply, "settlement.reported").detail.clone().unwrap();
     assert!(reported.starts_with("failed: \"\\u{1b}[2J\\u{9b}\\u{202e}"), "{reported}");
     for row in &reply {
         let texts = [&row.agent, &row.amount, &row.host, &row.detail];

@@ -188,11 +188,12 @@ async fn a_refused_payment_names_the_limit_and_the_policy_to_its_operator_alone(
     let mut operator = engine.operator();
     let refused = history(&engine, "history --status refused").await.requests.remove(0);
     let id = &refused.id;
-    let told = async |operator: &mut Operator| match operator.must(&format!("receipt {id}")).await {
-        Answer::Receipt(receipt) => receipt,
-        other => panic!("{other:?}"),
-    };
-    let limit = told(&mut operator).await;
+    let read_receipt =
+        async |operator: &mut Operator| match operator.must(&format!("receipt {id}")).await {
+            Answer::Receipt(receipt) => receipt,
+            other => panic!("{other:?}"),
+        };
+    let limit = read_receipt(&mut operator).await;
     let why = limit.refused.clone().unwrap();
     assert_eq!(why.why, "4.00 USD requested, `p` v1 allows 3.00 per payment");
     assert_eq!((why.policy.as_deref(), why.option.as_deref()), (Some("p"), Some("--txn")));
@@ -203,7 +204,7 @@ async fn a_refused_payment_names_the_limit_and_the_policy_to_its_operator_alone(
     assert_eq!(served["rejection"], json!({"reason": "Exceeds per-request maximum"}));
 
     operator.must("policy edit p --txn 4").await;
-    let raised = told(&mut operator).await.refused.unwrap();
+    let raised = read_receipt(&mut operator).await.refused.unwrap();
     let now = "4.00 USD requested, 3.00 per payment was allowed then; `p` v2 allows 4.00 now";
     assert_eq!((raised.why.as_str(), raised.option), (now, None));
 

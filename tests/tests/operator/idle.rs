@@ -101,7 +101,10 @@ async fn an_idle_wallet_with_an_untrusted_journal_locks_too() {
     }
     let mut operator = engine.operator();
     let opened = operator.outcome("wallet open").await.reply;
-    assert!(opened.warnings.iter().any(|answer| answer.code == "JOURNAL_UNTRUSTED"), "{opened:?}");
+    assert!(
+        opened.warnings.iter().any(|warning| warning.code == "JOURNAL_UNTRUSTED"),
+        "{opened:?}"
+    );
     assert!(seconds_until_locked(&engine, &mut operator).await >= 60);
 }
 

@@ -239,7 +239,7 @@ async fn submit_rpc_takes_effect_at_once_and_can_be_reset() {
 }
 
 #[tokio::test]
-async fn a_running_server_says_that_it_must_be_restarted() {
+async fn settings_that_need_a_server_restart_warn_while_it_runs() {
     let engine = engine().await;
     let mut operator = engine.operator();
     operator.must("config set server.listen 127.0.0.1:0").await;

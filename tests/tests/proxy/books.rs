@@ -24,7 +24,7 @@ use bursar_proxy::service::{clock, facilitator_of, nodes_of, upstream_of};
 use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::UnpaidSales;
 use bursar_tests::payer::{Payer, now_s};
-use bursar_tests::proxy::{Customer, Home, PaymentRequired, chat, receipt, streaming};
+use bursar_tests::proxy::{Customer, PaymentRequired, ProxyHome, chat, receipt, streaming};
 use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use bursar_x402::Version;
@@ -33,7 +33,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio_util::task::TaskTracker;
 
-use crate::stage::{Stage, refusal, status_and_json, until};
+use crate::stage::{Stage, refusal, status_and_json, wait_until};
 
 /// A store that waits for the gate before it stores the end of a stream.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ impl Store for GatedStore {
         self.inner.open()
     }
 
-    fn over(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
-        self.inner.over(now_ms, kept_ms, most)
+    fn deletable(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
+        self.inner.deletable(now_ms, kept_ms, most)
     }
 }
 
@@ -79,7 +79,7 @@ struct TestSeller {
     pricing: Pricing,
     upstream: Upstream,
     facilitator: ScriptedFacilitator,
-    _home: Home,
+    _home: ProxyHome,
 }
 
 impl TestSeller {
@@ -91,7 +91,7 @@ impl TestSeller {
     ) -> (Self, Arc<S>) {
         let upstream = Upstream::serve(behavior).await;
         let facilitator = ScriptedFacilitator::serve().await;
-        let home = Home::new(&upstream.url, &facilitator.url, "");
+        let home = ProxyHome::new(&upstream.url, &facilitator.url, "");
         let (config, clock) = (home.config(), clock().unwrap());
         let store = store(RedbStore::open_file(&config.store).unwrap());
         let seller = Ledger::load(store.clone(), &TaskTracker::new()).await.unwrap();
@@ -128,8 +128,8 @@ impl TestSeller {
         let header = Customer::of("", Payer::random()).sign_with(2, &challenge, |_due| {});
         let span = 0..=u64::MAX;
         let payment = Payment::read(&header.value, Version::V2, &quote.offers, &span).unwrap();
-        let named = PaymentIdentity { id: payment.id, digest: payment.digest };
-        Order { quote, named, payment: Some(payment) }
+        let identity = PaymentIdentity { id: payment.id, digest: payment.digest };
+        Order { quote, identity, payment: Some(payment) }
     }
 }
 
@@ -141,11 +141,11 @@ async fn a_repeat_waits_for_the_first_request_and_then_gets_payment_in_use() {
         let (seller, order) = (seller.seller.clone(), order.clone());
         async move { seller.sell(order).await }
     });
-    until(|| seller.upstream.calls() > 0).await;
+    wait_until(|| seller.upstream.calls() > 0).await;
     let SaleOutcome::Refused(refused) = seller.seller.sell(order.clone()).await else { panic!() };
     assert_eq!((refused.fault.code, refused.charged), (Code::PaymentInUse, Charged::Unknown));
     assert_eq!(refused.fault.code.retry_after(), Some("2"));
-    seller.upstream.open(1);
+    seller.upstream.open_gate(1);
     assert!(matches!(first.await.unwrap(), SaleOutcome::Whole { .. }));
     assert!(matches!(seller.seller.sell(order).await, SaleOutcome::Whole { .. }));
     assert_eq!((seller.upstream.calls(), seller.facilitator.settled()), (1, 1));
@@ -197,9 +197,9 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
     ] {
         let (seller, store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
         let record = pending(seller.order(&chat("hello")), Progress::Paid);
-        let parts = seller.seller.parts();
-        parts.ledger.put(&record, None).await.unwrap();
-        parts.unpaid.load(&record);
+        let deps = seller.seller.deps();
+        deps.ledger.put(&record, None).await.unwrap();
+        deps.unpaid.load(&record);
         seller.facilitator.set_settle_reply(reply.clone());
         seller.seller.reconcile(record.clone(), over).await;
         let stored = match store.get(record.id).await.unwrap().unwrap().settlement {
@@ -209,10 +209,10 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
             other => panic!("{other:?}"),
         };
         assert_eq!(stored, settlement, "{reply:?} {over}");
-        assert_eq!(!parts.unpaid.total().is_zero(), left, "{reply:?} {over}");
-        assert_eq!(parts.ledger.pending().is_empty(), !left);
-        assert_eq!(parts.metrics.unpaid_answers.get(), unpaid_answers, "{reply:?} {over}");
-        let revenue = parts.metrics.text().contains("revenue_atoms_total{");
+        assert_eq!(!deps.unpaid.total().is_zero(), left, "{reply:?} {over}");
+        assert_eq!(deps.ledger.pending().is_empty(), !left);
+        assert_eq!(deps.metrics.unpaid_answers.get(), unpaid_answers, "{reply:?} {over}");
+        let revenue = deps.metrics.text().contains("revenue_atoms_total{");
         assert_eq!(revenue, settlement == "settled");
     }
 }
@@ -225,17 +225,17 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
         let (seller, store) = TestSeller::with(behavior, 0, Arc::new).await;
         let order = seller.order(&streaming("hello"));
         let record = pending(order.clone(), stage);
-        let parts = seller.seller.parts();
-        parts.ledger.put(&record, None).await.unwrap();
-        parts.unpaid.load(&record);
+        let deps = seller.seller.deps();
+        deps.ledger.put(&record, None).await.unwrap();
+        deps.unpaid.load(&record);
         seller.facilitator.set_settle_reply(FacilitatorReply::Pending(false));
         seller.seller.reconcile(record.clone(), false).await;
         assert_eq!(store.get(record.id).await.unwrap(), Some(record.clone()));
         seller.seller.reconcile(record.clone(), true).await;
         let stored = store.get(record.id).await.unwrap().unwrap();
-        assert_eq!((stored.stage, stored.settlement), (stage, Settlement::Asked));
-        assert!(parts.ledger.pending().is_empty() && parts.unpaid.total().is_zero());
-        assert_eq!(parts.metrics.unpaid_answers.get(), 0);
+        assert_eq!((stored.stage, stored.settlement), (stage, Settlement::Requested));
+        assert!(deps.ledger.pending().is_empty() && deps.unpaid.total().is_zero());
+        assert_eq!(deps.metrics.unpaid_answers.get(), 0);
         // An earlier request of ours, with a lost answer, has settled it.
         seller.facilitator.set_settle_reply(FacilitatorReply::Repeated);
         let sold = seller.seller.sell(order).await;
@@ -245,18 +245,18 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
 
 /// A definite failure is stored, and the customer may still pay. Nothing was delivered, so no answer is unpaid.
 #[tokio::test]
-async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
+async fn an_owed_stream_whose_settlement_failed_does_not_count_as_unpaid() {
     let (seller, store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
     let record = pending(seller.order(&streaming("hello")), Progress::Owed);
-    let parts = seller.seller.parts();
-    parts.ledger.put(&record, None).await.unwrap();
-    parts.unpaid.load(&record);
+    let deps = seller.seller.deps();
+    deps.ledger.put(&record, None).await.unwrap();
+    deps.unpaid.load(&record);
     seller.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     seller.seller.reconcile(record.clone(), false).await;
     let stored = store.get(record.id).await.unwrap().unwrap();
     assert!(matches!(stored.settlement, Settlement::Failed { .. }), "{stored:?}");
-    assert!(parts.ledger.pending().is_empty() && parts.unpaid.total().is_zero());
-    assert_eq!(parts.metrics.unpaid_answers.get(), 0);
+    assert!(deps.ledger.pending().is_empty() && deps.unpaid.total().is_zero());
+    assert_eq!(deps.metrics.unpaid_answers.get(), 0);
 }
 
 /// After a restart the record is all that is left of a sale.
@@ -264,9 +264,9 @@ async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
 async fn a_sale_is_kept_as_it_was_paid() {
     let (seller, store) = TestSeller::with(Behavior::Whole(answer("hello")), 0, Arc::new).await;
     let order = seller.order(&chat("hello"));
-    let before = seller.seller.parts().clock.now().utc.0;
+    let before = seller.seller.deps().clock.now().utc.0;
     assert!(matches!(seller.seller.sell(order.clone()).await, SaleOutcome::Whole { .. }));
-    let stored = store.get(order.named.id).await.unwrap().unwrap();
+    let stored = store.get(order.identity.id).await.unwrap().unwrap();
     assert!((before..before + 60_000).contains(&stored.taken_at), "{}", stored.taken_at);
     let model = pending(order.clone(), Progress::Paid);
     assert!(stored.key.is_some() && stored.usage.is_some() && stored.settlement.is_good());
@@ -280,29 +280,29 @@ async fn a_sale_is_kept_as_it_was_paid() {
     let paid = Record { model: Some("toy".to_owned()), answer_stored: true, ..model };
     assert_eq!((rest, stored.bound), (paid, Some(100)));
     // Found by the body and the payment that it came with, and by no other.
-    let (named, body) = (order.named, order.quote.digest);
-    assert_eq!(seller.seller.known(named, &body).await.unwrap(), Some(stored.clone()));
-    assert_eq!(seller.seller.known(named, &[0; 32]).await.unwrap(), None);
-    let forged = PaymentIdentity { digest: [0; 32], ..named };
+    let (identity, body) = (order.identity, order.quote.digest);
+    assert_eq!(seller.seller.known(identity, &body).await.unwrap(), Some(stored.clone()));
+    assert_eq!(seller.seller.known(identity, &[0; 32]).await.unwrap(), None);
+    let forged = PaymentIdentity { digest: [0; 32], ..identity };
     assert_eq!(seller.seller.known(forged, &body).await.unwrap(), None);
     // A payment that was only taken has bought nothing: the current price counts.
     let taken = Record { stage: Progress::Taken, ..stored };
-    seller.seller.parts().ledger.put(&taken, None).await.unwrap();
-    assert_eq!(seller.seller.known(named, &body).await.unwrap(), None);
+    seller.seller.deps().ledger.put(&taken, None).await.unwrap();
+    assert_eq!(seller.seller.known(identity, &body).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() {
     for (settlement, code, charged) in [
         (Settlement::Settled { receipt: "{}".to_owned() }, Code::AnswerOwed, Charged::Yes),
-        (Settlement::Asked, Code::Busy, Charged::Unknown),
+        (Settlement::Requested, Code::Busy, Charged::Unknown),
     ] {
         let (seller, _store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
         let order = seller.order(&streaming("hello"));
         let record = Record { settlement, ..pending(order.clone(), Progress::Owed) };
-        let parts = seller.seller.parts();
-        parts.ledger.put(&record, None).await.unwrap();
-        let _all = parts.sale_permits.try_acquire_many(4).unwrap();
+        let deps = seller.seller.deps();
+        deps.ledger.put(&record, None).await.unwrap();
+        let _all = deps.sale_permits.try_acquire_many(4).unwrap();
         let SaleOutcome::Refused(refused) = seller.seller.sell(order).await else { panic!() };
         assert_eq!((refused.fault.code, refused.charged), (code, charged));
         assert_eq!((seller.upstream.calls(), seller.facilitator.settle_calls()), (0, 0));
@@ -318,8 +318,8 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
         settlement: Settlement::Settled { receipt: "{}".to_owned() },
         ..pending(order.clone(), Progress::Owed)
     };
-    let parts = seller.seller.parts();
-    parts.ledger.put(&record, None).await.unwrap();
+    let deps = seller.seller.deps();
+    deps.ledger.put(&record, None).await.unwrap();
     let SaleOutcome::Refused(refused) = seller.seller.sell(order.clone()).await else { panic!() };
     assert_eq!((refused.fault.code, refused.charged), (Code::AnswerOwed, Charged::Yes));
     seller.upstream.set_behavior(Behavior::Whole(answer("hello")));
@@ -331,12 +331,12 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
     }
     assert_eq!((seller.upstream.calls(), seller.facilitator.settle_calls()), (2, 0));
     // Revenue was counted when the sale was settled.
-    assert!(!parts.metrics.text().contains("revenue_atoms_total{"));
+    assert!(!deps.metrics.text().contains("revenue_atoms_total{"));
 }
 
 /// Until then it may still settle.
 #[tokio::test]
-async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
+async fn a_pending_settlement_is_abandoned_an_hour_after_its_payment_expired() {
     for (minutes_ago, pending, unpaid) in [(59, 1, 0), (61, 0, 1)] {
         let stage = Stage::with_answer().await;
         stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
@@ -417,8 +417,8 @@ impl Store for FullStore {
         self.inner.open()
     }
 
-    fn over(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
-        self.inner.over(now_ms, kept_ms, most)
+    fn deletable(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
+        self.inner.deletable(now_ms, kept_ms, most)
     }
 }
 
@@ -429,25 +429,25 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
     {
         let (seller, store) = TestSeller::with(Behavior::Nothing, 0, FullStore::of).await;
         let record = pending(seller.order(&chat("hello")), Progress::Paid);
-        let parts = seller.seller.parts();
-        parts.ledger.put(&record, None).await.unwrap();
-        parts.unpaid.load(&record);
+        let deps = seller.seller.deps();
+        deps.ledger.put(&record, None).await.unwrap();
+        deps.unpaid.load(&record);
         seller.facilitator.set_settle_reply(reply.clone());
         let count = || {
             let revenue = format!(
                 "revenue_atoms_total{{network=\"eip155:8453\",asset=\"{}\"}} ",
                 record.asset
             );
-            let text = parts.metrics.text();
+            let text = deps.metrics.text();
             let revenue =
                 text.lines().find_map(|line| line.split(&revenue).nth(1).map(str::to_owned));
-            (revenue, parts.metrics.unpaid_answers.get(), parts.unpaid.total().is_zero())
+            (revenue, deps.metrics.unpaid_answers.get(), deps.unpaid.total().is_zero())
         };
         for _time in 0..12 {
             seller.seller.reconcile(record.clone(), false).await;
         }
         assert_eq!(count(), (None, 0, false), "{reply:?}");
-        assert!(!parts.penalties.is_locked_out(record.payer, parts.clock.mono_ms()));
+        assert!(!deps.penalties.is_locked_out(record.payer, deps.clock.mono_ms()));
         store.full.store(false, Ordering::SeqCst);
         seller.seller.reconcile(record.clone(), false).await;
         let revenue = (unpaid_answers == 0).then(|| record.amount.clone());
@@ -463,7 +463,7 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     seller.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let order = seller.order(&chat("hello"));
     let payer = order.payment.as_ref().unwrap().payer;
-    let parts = seller.seller.parts();
+    let deps = seller.seller.deps();
     let sell = async || match seller.seller.sell(order.clone()).await {
         SaleOutcome::Refused(refused) => refused.fault.code,
         other => panic!("{other:?}"),
@@ -471,39 +471,39 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     for _time in 0..12 {
         assert_eq!(sell().await, Code::StoreFailed);
     }
-    assert!(!parts.penalties.is_locked_out(payer, parts.clock.mono_ms()));
+    assert!(!deps.penalties.is_locked_out(payer, deps.clock.mono_ms()));
     store.full.store(false, Ordering::SeqCst);
     for _time in 0..10 {
         assert_eq!(sell().await, Code::SettlementFailed);
     }
-    assert!(parts.penalties.is_locked_out(payer, parts.clock.mono_ms()));
+    assert!(deps.penalties.is_locked_out(payer, deps.clock.mono_ms()));
 }
 
 /// A customer who has seen the end of a stream and asks again must find it.
 #[tokio::test]
-async fn a_stream_ends_for_its_reader_when_its_end_is_on_disk() {
+async fn a_stream_ends_for_its_reader_once_its_end_is_on_disk() {
     let behavior = Behavior::Stream(frames(&["hello", " world"]));
     let gated = |inner| {
         Arc::new(GatedStore { inner, reached: AtomicBool::new(false), gate: Semaphore::new(0) })
     };
     let (seller, store) = TestSeller::with(behavior, 60_000, gated).await;
     let order = seller.order(&streaming("hello"));
-    let (seller, named) = (&seller.seller, order.named);
+    let (seller, identity) = (&seller.seller, order.identity);
     let sold = seller.sell(order).await;
     let SaleOutcome::Stream(mut streamed) = sold else { panic!("{sold:?}") };
     let mut text = Vec::new();
     while !text.ends_with(b"[DONE]\n\n") {
         text.extend_from_slice(&streamed.chunks.recv().await.expect("a piece"));
     }
-    until(|| store.reached.load(Ordering::SeqCst)).await;
+    wait_until(|| store.reached.load(Ordering::SeqCst)).await;
     assert_eq!(streamed.chunks.try_recv(), Err(TryRecvError::Empty), "it has no end yet");
     assert!(!streamed.complete.load(Ordering::SeqCst));
     store.gate.add_permits(1);
     assert_eq!(streamed.chunks.recv().await, None);
     assert!(streamed.complete.load(Ordering::SeqCst));
-    let record = store.get(named.id).await.unwrap().unwrap();
+    let record = store.get(identity.id).await.unwrap().unwrap();
     assert_eq!((record.stage, record.answer_stored), (Progress::Paid, true));
-    assert_eq!(store.answer(named.id).await.unwrap().unwrap().body, text);
+    assert_eq!(store.answer(identity.id).await.unwrap().unwrap().body, text);
 }
 
 fn priced(model: &str, price: &str) -> String {
@@ -570,7 +570,7 @@ async fn an_owed_answer_is_settled_and_delivered_after_its_model_is_removed() {
         assert_eq!(receipt(&response)["success"], json!(true));
         assert!(response.text().await.unwrap().contains("world"));
         assert_eq!(stage.counts(), (calls, 1));
-        let (_, sent) = stage.upstream.last();
+        let (_, sent) = stage.upstream.last_request();
         assert_eq!((&sent["model"], &sent["max_completion_tokens"]), (&json!("toy"), &json!(100)));
         let again = stage.customer.send(&body, &header).await;
         assert_eq!(again.status(), 200);
@@ -596,7 +596,7 @@ async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
         stage = stage.restart_with(settings).await;
         let response = stage.customer.send(&body, &header).await;
         assert_eq!(refusal(response).await, (503, "answer_owed".to_owned()));
-        let (_, sent) = stage.upstream.last();
+        let (_, sent) = stage.upstream.last_request();
         assert_eq!(sent["max_completion_tokens"], 50, "{settings}");
     }
     stage.upstream.set_behavior(behavior);

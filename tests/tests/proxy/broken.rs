@@ -1,13 +1,13 @@
 //! An upstream that refuses, breaks off, stalls or sends nonsense: passed on or reported, and never paid.
 
-use bursar_tests::proxy::{Home, chat, streaming};
+use bursar_tests::proxy::{ProxyHome, chat, streaming};
 use bursar_tests::upstream::{Behavior, KEY, answer};
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, status_and_json, until};
+use crate::stage::{Stage, refusal, status_and_json, wait_until};
 
 #[tokio::test]
-async fn refusals_of_the_upstream_are_passed_on_unpaid_and_the_payment_stays_good() {
+async fn upstream_refusals_are_forwarded_unpaid_and_the_payment_stays_valid() {
     let stage = Stage::with_answer().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -77,7 +77,7 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
 #[tokio::test]
 async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {
     for text in ["", "<html>down</html>", "[]", "{\"error\":{\"message\":\"overloaded\"}}"] {
-        let stage = Stage::set(Behavior::Status(200, text.to_owned())).await;
+        let stage = Stage::set_up(Behavior::Status(200, text.to_owned())).await;
         let response = stage.customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()), "{text}");
         assert_eq!(stage.facilitator.settle_calls(), 0);
@@ -86,7 +86,7 @@ async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {
     for pieces in
         [vec![error.clone()], vec![": wait\n\n".to_owned(), error], vec![": wait\n\n".to_owned()]]
     {
-        let stage = Stage::set(Behavior::Stream(pieces)).await;
+        let stage = Stage::set_up(Behavior::Stream(pieces)).await;
         let response = stage.customer.buy(2, &streaming("hello")).await;
         assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
         assert_eq!(stage.facilitator.settle_calls(), 0);
@@ -94,7 +94,7 @@ async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {
 }
 
 #[tokio::test]
-async fn an_answer_has_to_be_whole_within_its_time() {
+async fn an_answer_must_be_complete_within_its_timeout() {
     let stage = Stage::with(Behavior::Stalls, "upstream_ms = 300").await;
     let response = stage.customer.buy(2, &chat("hello")).await;
     assert_eq!(refusal(response).await, (504, "upstream_timeout".to_owned()));
@@ -103,14 +103,14 @@ async fn an_answer_has_to_be_whole_within_its_time() {
 
 #[tokio::test]
 async fn a_payer_of_repeated_upstream_failures_is_locked_out_and_others_are_not() {
-    let stage = Stage::set(Behavior::Half).await;
+    let stage = Stage::set_up(Behavior::Half).await;
     for _time in 0..10 {
         let response = stage.customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
     }
     let response = stage.customer.buy(2, &chat("hello")).await;
     assert_eq!(refusal(response).await, (429, "too_many_requests".to_owned()));
-    assert_eq!((stage.upstream.calls(), stage.facilitator.verified()), (10, 10));
+    assert_eq!((stage.upstream.calls(), stage.facilitator.verify_calls()), (10, 10));
     let other = bursar_tests::payer::Payer::random();
     let other = bursar_tests::proxy::Customer::of(&stage.proxy.url, other);
     let response = other.buy(2, &chat("hello")).await;
@@ -136,7 +136,7 @@ async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
 /// The payer does not cause the upstream to refuse this service's key.
 #[tokio::test]
 async fn a_refused_upstream_key_does_not_count_against_the_payer() {
-    let stage = Stage::set(Behavior::Status(401, "{}".to_owned())).await;
+    let stage = Stage::set_up(Behavior::Status(401, "{}".to_owned())).await;
     for _time in 0..12 {
         let response = stage.customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(response).await, (502, "upstream_key_refused".to_owned()));
@@ -146,7 +146,7 @@ async fn a_refused_upstream_key_does_not_count_against_the_payer() {
 #[tokio::test]
 async fn an_unreachable_upstream_costs_the_payer_nothing() {
     let stage = Stage::with_answer().await;
-    let home = Home::new("http://127.0.0.1:9/v1", &stage.facilitator.url, "");
+    let home = ProxyHome::new("http://127.0.0.1:9/v1", &stage.facilitator.url, "");
     let proxy = home.start().await;
     let customer =
         bursar_tests::proxy::Customer::of(&proxy.url, bursar_tests::payer::Payer::random());
@@ -166,26 +166,26 @@ async fn requests_over_the_concurrency_limit_are_refused_unpaid() {
     let header = stage.customer.sign(2, &body).await;
     let first =
         tokio::spawn(stage.customer.request(&body).header(header.name, &header.value).send());
-    until(|| stage.upstream.calls() > 0).await;
+    wait_until(|| stage.upstream.calls() > 0).await;
     let response = stage.customer.buy(2, &chat("other")).await;
     assert_eq!(response.headers()["retry-after"], "2");
     assert_eq!(refusal(response).await, (503, "busy".to_owned()));
-    stage.upstream.open(1);
+    stage.upstream.open_gate(1);
     assert_eq!(status_and_json(first.await.unwrap().unwrap()).await, (200, answer("late")));
     assert_eq!(stage.facilitator.settled(), 1);
 }
 
 #[tokio::test]
-async fn a_stopping_proxy_answers_what_it_began() {
-    let stage = Stage::set(Behavior::Late(answer("late"))).await;
+async fn a_stopping_proxy_finishes_the_requests_in_flight() {
+    let stage = Stage::set_up(Behavior::Late(answer("late"))).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let first =
         tokio::spawn(stage.customer.request(&body).header(header.name, &header.value).send());
-    until(|| stage.upstream.calls() > 0).await;
+    wait_until(|| stage.upstream.calls() > 0).await;
     let Stage { proxy, upstream, .. } = stage;
     let stopped = tokio::spawn(proxy.stop());
-    upstream.open(1);
+    upstream.open_gate(1);
     let (status, reply) = status_and_json(first.await.unwrap().unwrap()).await;
     assert_eq!((status, reply["choices"][0]["message"]["content"].clone()), (200, json!("late")));
     stopped.await.unwrap();

@@ -7,16 +7,21 @@ use bursar_tests::scripted_facilitator::FacilitatorReply;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, status_and_json, until};
+use crate::stage::{Stage, refusal, status_and_json, wait_until};
 
-/// Returns the keys of all questions so far; each facilitator_request must have one.
+/// Returns the idempotency keys of all facilitator requests so far; each request must have one.
 fn keys(stage: &Stage) -> Vec<String> {
-    stage.facilitator.keys().into_iter().map(|(_asked, key)| key.expect("a key")).collect()
+    stage
+        .facilitator
+        .idempotency_keys()
+        .into_iter()
+        .map(|(_endpoint, key)| key.expect("a key"))
+        .collect()
 }
 
 #[tokio::test]
-async fn one_random_key_is_sent_with_every_question_about_a_sale() {
-    let stage = Stage::set(Behavior::Whole(answer("hello world"))).await;
+async fn all_facilitator_requests_about_a_sale_have_one_random_key() {
+    let stage = Stage::set_up(Behavior::Whole(answer("hello world"))).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -27,11 +32,11 @@ async fn one_random_key_is_sent_with_every_question_about_a_sale() {
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
     let so_far = stage.facilitator.settle_calls();
     // The proxy follows the settlement by itself, with the same key.
-    until(|| stage.facilitator.settle_calls() > so_far).await;
+    wait_until(|| stage.facilitator.settle_calls() > so_far).await;
     let all = keys(&stage);
-    let challenge: BTreeSet<_> =
-        stage.facilitator.keys().into_iter().map(|(challenge, _)| challenge).collect();
-    assert_eq!(challenge, BTreeSet::from(["settle", "verify"]));
+    let endpoints: BTreeSet<_> =
+        stage.facilitator.idempotency_keys().into_iter().map(|(endpoint, _)| endpoint).collect();
+    assert_eq!(endpoints, BTreeSet::from(["settle", "verify"]));
     assert!(all.len() >= 5 && all.iter().all(|key| *key == all[0]), "{all:?}");
     assert!(all[0].len() >= 32 && all[0].bytes().all(|byte| byte.is_ascii_hexdigit()));
     // Another sale has another key.
@@ -42,7 +47,7 @@ async fn one_random_key_is_sent_with_every_question_about_a_sale() {
 
 /// A copy of a payment has its nonce, signature and body, and must not lead to its key.
 #[tokio::test]
-async fn the_key_does_not_follow_from_the_payment() {
+async fn the_key_is_not_derived_from_the_payment() {
     let body = chat("hello");
     let mut all = BTreeSet::new();
     let first = Stage::with_answer().await;
@@ -55,16 +60,16 @@ async fn the_key_does_not_follow_from_the_payment() {
 }
 
 #[tokio::test]
-async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
+async fn a_payment_settled_for_another_caller_buys_nothing() {
     for (behavior, body) in [
         (Behavior::Whole(answer("hello world")), chat("hello")),
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
-        // At the first facilitator_request, and after a facilitator_request whose answer was lost.
+        // At the first request, and after a request whose answer was lost.
         for first in
             [None, Some(FacilitatorReply::SettlesThenFails), Some(FacilitatorReply::Pending(false))]
         {
-            let stage = Stage::set(behavior.clone()).await;
+            let stage = Stage::set_up(behavior.clone()).await;
             let header = stage.customer.sign(2, &body).await;
             if let Some(reply) = first {
                 stage.facilitator.set_settle_reply(reply);
@@ -84,7 +89,7 @@ async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
 
 /// An answer that was delivered for a settlement of ours stays settled.
 #[tokio::test]
-async fn a_sale_that_is_settled_stays_settled_whatever_is_said_later() {
+async fn a_settled_sale_stays_settled_despite_later_refusals() {
     let stage = Stage::with_answer().await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -151,7 +156,7 @@ async fn t_54_a_payment_without_gas_to_settle_it_causes_no_upstream_call() {
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         for reason in ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"] {
-            let stage = Stage::set(behavior.clone()).await;
+            let stage = Stage::set_up(behavior.clone()).await;
             stage.facilitator.set_verify_reply(FacilitatorReply::Refuses(reason));
             let header = stage.customer.sign(2, &body).await;
             for _time in 0..3 {

@@ -2,7 +2,7 @@
 //! moved once.
 
 use bursar_tests::payer::Payer;
-use bursar_tests::proxy::{Customer, Home, chat, receipt, streaming};
+use bursar_tests::proxy::{Customer, ProxyHome, chat, receipt, streaming};
 use bursar_tests::scripted_facilitator::ScriptedFacilitator;
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 struct Scene {
     upstream: Upstream,
     facilitator: ScriptedFacilitator,
-    home: Home,
+    home: ProxyHome,
 }
 
 /// Kills the proxy at a failpoint and sends the request to its successor; the scene counts the calls.
@@ -22,7 +22,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
     };
     let upstream = Upstream::serve(behavior).await;
     let facilitator = ScriptedFacilitator::serve().await;
-    let home = Home::new(&upstream.url, &facilitator.url, "");
+    let home = ProxyHome::new(&upstream.url, &facilitator.url, "");
     let body = if stream { streaming("hello") } else { chat("hello") };
     let mut first = home.start_process(Some(&format!("{point}:1")));
     let mut customer = Customer::of(&first.url, Payer::random());
@@ -73,16 +73,16 @@ async fn a_stream_survives_a_kill_at_every_point() {
     {
         let scene = killed_at(point, true).await;
         assert_eq!(scene.upstream.calls(), calls, "{point}");
-        assert!(scene.facilitator.verified() <= 2);
+        assert!(scene.facilitator.verify_calls() <= 2);
     }
 }
 
-/// Charged, and too long to be answer_stored: it is stored until it has been sent.
+/// Charged, and too long to be kept: it is stored only until it has been sent.
 #[tokio::test]
 async fn a_long_answer_survives_a_kill_before_it_is_sent() {
     let upstream = Upstream::serve(Behavior::Long(2 << 20)).await;
     let facilitator = ScriptedFacilitator::serve().await;
-    let home = Home::new(&upstream.url, &facilitator.url, "");
+    let home = ProxyHome::new(&upstream.url, &facilitator.url, "");
     let body = chat("hello");
     let mut first = home.start_process(Some("paid:1"));
     let mut customer = Customer::of(&first.url, Payer::random());

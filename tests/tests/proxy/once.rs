@@ -5,7 +5,7 @@ use bursar_tests::upstream::{Behavior, answer, frames};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, status_and_json, until};
+use crate::stage::{Stage, refusal, status_and_json, wait_until};
 
 #[tokio::test]
 async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge() {
@@ -16,7 +16,7 @@ async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge
         } else {
             Behavior::Whole(answer("hello world"))
         };
-        let stage = Stage::set(behavior).await;
+        let stage = Stage::set_up(behavior).await;
         let header = stage.customer.sign(2, &body).await;
         let all = join_all((0..50).map(|_n| async {
             let response = stage.customer.send(&body, &header).await;
@@ -27,7 +27,7 @@ async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge
         assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
         assert_eq!(all[0].0, 200);
         assert_eq!(stage.counts(), (1, 1), "stream: {stream}");
-        assert_eq!(stage.facilitator.verified(), 1);
+        assert_eq!(stage.facilitator.verify_calls(), 1);
     }
 }
 
@@ -89,7 +89,7 @@ async fn a_known_nonce_and_body_buy_nothing_without_the_signature() {
 
 #[tokio::test]
 async fn an_answer_too_long_to_keep_is_sent_once_and_then_reported() {
-    let stage = Stage::set(Behavior::Long(1 << 20)).await;
+    let stage = Stage::set_up(Behavior::Long(1 << 20)).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let response = stage.customer.send(&body, &header).await;
@@ -105,16 +105,16 @@ async fn an_answer_too_long_to_keep_is_sent_once_and_then_reported() {
 }
 
 #[tokio::test]
-async fn a_customer_who_left_before_the_answer_gets_it_when_he_asks_again() {
-    let stage = Stage::set(Behavior::Late(answer("hello world"))).await;
+async fn a_customer_that_disconnected_gets_the_answer_on_repeat() {
+    let stage = Stage::set_up(Behavior::Late(answer("hello world"))).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let request = stage.customer.request(&body).header(header.name, &header.value).send();
     let left = tokio::spawn(request);
-    until(|| stage.upstream.calls() > 0).await;
+    wait_until(|| stage.upstream.calls() > 0).await;
     left.abort();
     let _gone = left.await;
-    stage.upstream.open(1);
+    stage.upstream.open_gate(1);
     let response = stage.customer.send(&body, &header).await;
     assert_eq!(status_and_json(response).await, (200, answer("hello world")));
     assert_eq!(stage.counts(), (1, 1));

@@ -72,7 +72,7 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
         *payment.pointer_mut(pointer).unwrap() = old;
     }
     assert_eq!(stage.counts(), (0, 0));
-    assert_eq!(stage.facilitator.verified(), 0, "none of them came so far");
+    assert_eq!(stage.facilitator.verify_calls(), 0, "none of them came so far");
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
             "{key}"
         );
     }
-    assert_eq!((stage.counts(), stage.facilitator.verified()), ((0, 0), 0));
+    assert_eq!((stage.counts(), stage.facilitator.verify_calls()), ((0, 0), 0));
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_payment_that_the_facilitator_refuses_gets_a_challenge_with_the_reason
 }
 
 #[tokio::test]
-async fn bodies_that_are_not_sold_are_refused_with_what_is_wrong() {
+async fn unsupported_bodies_are_refused_with_the_reason() {
     let stage = Stage::with(
         bursar_tests::upstream::Behavior::Nothing,
         "body_bytes = 4096\n[models.toy]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"",

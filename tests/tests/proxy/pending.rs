@@ -8,7 +8,7 @@ use bursar_tests::upstream::{Behavior, answer, frames};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, status_and_json, until};
+use crate::stage::{Stage, refusal, status_and_json, wait_until};
 
 fn whole_answer() -> Behavior {
     Behavior::Whole(answer("hello world"))
@@ -21,7 +21,7 @@ async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content()
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         for knows in [KnownTransactions::Nothing, KnownTransactions::Broken] {
-            let stage = Stage::set(behavior.clone()).await;
+            let stage = Stage::set_up(behavior.clone()).await;
             stage.node.set_known(knows);
             stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
             let header = stage.customer.sign(2, &body).await;
@@ -43,7 +43,7 @@ async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content()
 /// The facilitator is asked twice before an answer is sent, and may name another transaction each time.
 #[tokio::test]
 async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
-    let stage = Stage::set(whole_answer()).await;
+    let stage = Stage::set_up(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     stage.node.set_known(KnownTransactions::Times(1));
     let body = chat("hello");
@@ -59,7 +59,7 @@ async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
 
 #[tokio::test]
 async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_counts() {
-    let other = FakeNode::of(1).await;
+    let other = FakeNode::on_chain(1).await;
     for rpc in ["rpc = \"off\"".to_owned(), format!("rpc = \"{}\"", other.url)] {
         let stage = Stage::with(whole_answer(), &rpc).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
@@ -78,7 +78,7 @@ async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_count
 
 #[tokio::test]
 async fn a_settled_payment_asks_no_node() {
-    let stage = Stage::set(whole_answer()).await;
+    let stage = Stage::set_up(whole_answer()).await;
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
     assert_eq!(stage.node.lookups(), 0);
 }
@@ -95,7 +95,7 @@ fn usd(units: u64) -> String {
 
 #[tokio::test]
 async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid() {
-    let price = price(&Stage::set(whole_answer()).await).await;
+    let price = price(&Stage::set_up(whole_answer()).await).await;
     // Room for two answers, and one unit short of three.
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(3 * price - 1));
     let stage = Stage::with(whole_answer(), &bound).await;
@@ -121,7 +121,7 @@ async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid()
     assert_eq!(refusal(response).await, (429, "unpaid_limit".to_owned()));
     // Once the earlier sales are settled, the refused payment buys its answer.
     stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-    until(|| stage.facilitator.settled() == 3).await;
+    wait_until(|| stage.facilitator.settled() == 3).await;
     loop {
         let response = stage.customer.send(&body, &third).await;
         if response.status() == 200 {
@@ -134,7 +134,7 @@ async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid()
 
 #[tokio::test]
 async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
-    let price = price(&Stage::set(whole_answer()).await).await;
+    let price = price(&Stage::set_up(whole_answer()).await).await;
     let bound = format!("max_unpaid_usd = \"{}\"", usd(5 * price));
     let stage = Stage::with(Behavior::Late(answer("late")), &bound).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
@@ -148,7 +148,7 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
     let open = async {
         let refused = "chats_total{result=\"unpaid_limit\"} 15";
         stage.until_metric(refused).await;
-        stage.upstream.open(20);
+        stage.upstream.open_gate(20);
     };
     let (all, ()) = tokio::join!(join_all(sent), open);
     let mut delivered = 0;
@@ -165,7 +165,7 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
 /// A facilitator that is slow about some sales does not delay the others, and is not flooded.
 #[tokio::test]
 async fn at_most_eight_pending_sales_are_reconciled_at_a_time() {
-    let stage = Stage::set(whole_answer()).await;
+    let stage = Stage::set_up(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     for _each in 0..10 {
         assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
@@ -175,20 +175,20 @@ async fn at_most_eight_pending_sales_are_reconciled_at_a_time() {
     facilitator.set_settle_reply(FacilitatorReply::Late);
     let before = facilitator.settle_calls();
     let proxy = home.start().await;
-    until(|| facilitator.settle_calls() == before + 8).await;
-    assert_eq!(proxy.running.seller.parts().ledger.busy(), 8);
+    wait_until(|| facilitator.settle_calls() == before + 8).await;
+    assert_eq!(proxy.running.seller.deps().ledger.busy(), 8);
     // Each sale that ends makes room for another.
-    facilitator.open(1);
-    until(|| facilitator.settle_calls() == before + 9).await;
-    facilitator.open(9);
-    until(|| facilitator.settled() == 10).await;
+    facilitator.open_gate(1);
+    wait_until(|| facilitator.settle_calls() == before + 9).await;
+    facilitator.open_gate(9);
+    wait_until(|| facilitator.settled() == 10).await;
     proxy.stop().await;
 }
 
 /// A sale whose transaction no node knew at first is delivered later, within the bound.
 #[tokio::test]
 async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
-    let price = price(&Stage::set(whole_answer()).await).await;
+    let price = price(&Stage::set_up(whole_answer()).await).await;
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(2 * price));
     let stage = Stage::with(whole_answer(), &bound).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(false));
@@ -222,7 +222,7 @@ async fn repeated_requests_do_not_exceed_the_unpaid_limit() {
 
 #[tokio::test]
 async fn an_upstream_that_fails_leaves_no_debt() {
-    let price = price(&Stage::set(whole_answer()).await).await;
+    let price = price(&Stage::set_up(whole_answer()).await).await;
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(price));
     let stage = Stage::with(Behavior::Status(500, "{}".to_owned()), &bound).await;
     let body = chat("hello");

@@ -47,7 +47,7 @@ async fn an_unpaid_request_costs_the_upstream_nothing_and_names_its_resource() {
         (Some(1), Some(2))
     );
     assert_eq!(stage.counts(), (0, 0));
-    assert_eq!(stage.facilitator.verified(), 0);
+    assert_eq!(stage.facilitator.verify_calls(), 0);
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
     let request = request.header("authorization", "Bearer customer").header("cookie", "a=b");
     let response = request.header("x-forwarded-for", "1.2.3.4").send().await.unwrap();
     assert_eq!(response.status(), 200);
-    let (headers, sent) = stage.upstream.last();
+    let (headers, sent) = stage.upstream.last_request();
     assert_eq!(headers["authorization"], format!("Bearer {KEY}"));
     for name in ["cookie", "payment-signature", "x-payment", "x-forwarded-for", "origin"] {
         assert!(!headers.contains_key(name), "{name}");
@@ -70,11 +70,11 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
     // With a bound it gets exactly the customer's bytes.
     let bounded = chat("x");
     assert_eq!(stage.customer.buy(2, &bounded).await.status(), 200);
-    assert_eq!(stage.upstream.last_bytes(), serde_json::to_vec(&bounded).unwrap());
+    assert_eq!(stage.upstream.last_body(), serde_json::to_vec(&bounded).unwrap());
 }
 
 #[tokio::test]
-async fn models_are_passed_through_unpaid_and_the_upstream_is_asked_once() {
+async fn models_are_forwarded_unpaid_and_the_upstream_is_called_once() {
     let stage = Stage::with_answer().await;
     let url = format!("{}/v1/models", stage.proxy.url);
     let get =
@@ -82,26 +82,26 @@ async fn models_are_passed_through_unpaid_and_the_upstream_is_asked_once() {
     for (status, list) in futures::future::join_all((0..50).map(|_n| get())).await {
         assert_eq!((status, &list["data"][0]["id"]), (200, &json!("toy")));
     }
-    assert_eq!(stage.upstream.models(), 1);
+    assert_eq!(stage.upstream.model_list_calls(), 1);
     // A fresh list is served despite a failure.
     stage.upstream.set_behavior(Behavior::Status(503, "{\"error\":{}}".to_owned()));
     assert_eq!(get().await.0, 200);
-    assert_eq!(stage.upstream.models(), 1);
+    assert_eq!(stage.upstream.model_list_calls(), 1);
 }
 
 #[tokio::test]
-async fn upstream_errors_for_models_are_passed_on_without_the_key() {
+async fn upstream_errors_for_models_are_forwarded_without_the_key() {
     for (status, text) in [(503, "{\"error\":{}}".to_owned()), (404, format!("no {KEY}"))] {
-        let stage = Stage::set(Behavior::Status(status, text.clone())).await;
+        let stage = Stage::set_up(Behavior::Status(status, text.clone())).await;
         let url = format!("{}/v1/models", stage.proxy.url);
         for _time in 0..3 {
             let response = stage.customer.client.get(&url).send().await.unwrap();
             assert_eq!(response.status(), status);
             assert_eq!(response.text().await.unwrap(), text.replace(KEY, "[key]"));
         }
-        assert_eq!(stage.upstream.models(), 1, "a failure is shared for a moment, too");
+        assert_eq!(stage.upstream.model_list_calls(), 1, "a failure is shared for a moment, too");
     }
-    let stage = Stage::set(Behavior::Status(401, format!("wrong key {KEY}"))).await;
+    let stage = Stage::set_up(Behavior::Status(401, format!("wrong key {KEY}"))).await;
     let url = format!("{}/v1/models", stage.proxy.url);
     let response = stage.customer.client.get(&url).send().await.unwrap();
     assert_eq!(refusal(response).await, (502, "upstream_key_refused".to_owned()));
@@ -115,11 +115,11 @@ async fn models_and_prices_have_a_limit_for_each_address_and_this_machine_has_no
     )
     .await;
     let models = async |from: Option<&str>| {
-        let mut challenge = stage.customer.client.get(format!("{}/v1/models", stage.proxy.url));
+        let mut request = stage.customer.client.get(format!("{}/v1/models", stage.proxy.url));
         if let Some(from) = from {
-            challenge = challenge.header("x-forwarded-for", from);
+            request = request.header("x-forwarded-for", from);
         }
-        challenge.send().await.unwrap()
+        request.send().await.unwrap()
     };
     assert_eq!(models(Some("9.9.9.9")).await.status(), 200);
     let request = stage.customer.request(&chat("hello")).header("x-forwarded-for", "9.9.9.9");
@@ -134,7 +134,7 @@ async fn models_and_prices_have_a_limit_for_each_address_and_this_machine_has_no
 }
 
 #[tokio::test]
-async fn health_document_and_metrics_are_there_and_nothing_else_is() {
+async fn only_health_openapi_and_metrics_are_served() {
     let stage = Stage::with_answer().await;
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
     let get = |path: &str| stage.customer.client.get(format!("{}{path}", stage.proxy.url)).send();

@@ -5,7 +5,7 @@ use bursar_tests::scripted_facilitator::FacilitatorReply;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, refusal, status_and_json, until};
+use crate::stage::{Stage, refusal, status_and_json, wait_until};
 
 fn whole_answer() -> Behavior {
     Behavior::Whole(answer("hello world"))
@@ -16,8 +16,8 @@ fn stream() -> Behavior {
 }
 
 #[tokio::test]
-async fn a_failed_settlement_gives_no_content_and_the_answer_waits_for_another_try() {
-    let stage = Stage::set(whole_answer()).await;
+async fn a_failed_settlement_gives_no_content_and_keeps_the_answer_for_a_retry() {
+    let stage = Stage::set_up(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let body = chat("hello");
     let header = stage.customer.sign(1, &body).await;
@@ -45,7 +45,7 @@ async fn a_failed_settlement_gives_no_content_and_the_answer_waits_for_another_t
 
 #[tokio::test]
 async fn a_failed_settlement_of_a_stream_sends_no_chunk_and_frees_the_payment() {
-    let stage = Stage::set(stream()).await;
+    let stage = Stage::set_up(stream()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let body = streaming("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -62,7 +62,7 @@ async fn a_failed_settlement_of_a_stream_sends_no_chunk_and_frees_the_payment() 
 #[tokio::test]
 async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
     {
-        let stage = Stage::set(whole_answer()).await;
+        let stage = Stage::set_up(whole_answer()).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
@@ -77,7 +77,7 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
         // The proxy finds the end by itself, also after a restart.
         stage.facilitator.set_settle_reply(FacilitatorReply::Good);
         let stage = stage.restart().await;
-        until(|| stage.facilitator.settled() > 0).await;
+        wait_until(|| stage.facilitator.settled() > 0).await;
         loop {
             let response = stage.customer.send(&body, &header).await;
             let paid = receipt(&response);
@@ -97,7 +97,7 @@ async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
         (Behavior::LateStream(frames(&["hello", " world"])), streaming("hello")),
     ] {
         for sent in [true, false] {
-            let stage = Stage::set(behavior.clone()).await;
+            let stage = Stage::set_up(behavior.clone()).await;
             stage.facilitator.set_settle_reply(FacilitatorReply::Pending(sent));
             let header = stage.customer.sign(2, &body).await;
             let asking = stage.customer.request(&body).header(header.name, &header.value).send();
@@ -106,7 +106,7 @@ async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
                 tokio::task::yield_now().await;
             }
             stage.facilitator.set_verify_reply(FacilitatorReply::Refuses("insufficient_balance"));
-            stage.upstream.open(1);
+            stage.upstream.open_gate(1);
             let (status, reply) = status_and_json(asking.await.unwrap().unwrap()).await;
             assert_eq!((status, &reply["error"]["code"]), (503, &json!("settlement_unknown")));
             assert!(!reply.to_string().contains("world"));
@@ -114,7 +114,7 @@ async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
             // invalid.
             assert_eq!(stage.facilitator.settle_calls(), if sent { 3 } else { 2 });
             stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-            stage.upstream.open(1);
+            stage.upstream.open_gate(1);
             let response = stage.customer.send(&body, &header).await;
             assert_eq!(receipt(&response)["success"], json!(true));
             assert!(response.text().await.unwrap().contains("world"));
@@ -125,7 +125,7 @@ async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
 
 #[tokio::test]
 async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
-    let stage = Stage::set(whole_answer()).await;
+    let stage = Stage::set_up(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
     stage
@@ -153,7 +153,7 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
         FacilitatorReply::Text(200, "x".repeat(100_000)),
     ] {
         for (behavior, body) in [(whole_answer(), chat("hello")), (stream(), streaming("hello"))] {
-            let stage = Stage::set(behavior).await;
+            let stage = Stage::set_up(behavior).await;
             stage.facilitator.set_settle_reply(reply.clone());
             let header = stage.customer.sign(2, &body).await;
             let response = stage.customer.send(&body, &header).await;
@@ -177,21 +177,21 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
 
 /// The facilitator may have received it, so only the customer decides to ask again.
 #[tokio::test]
-async fn a_question_whose_answer_was_lost_is_not_repeated_at_once() {
-    let stage = Stage::set(whole_answer()).await;
+async fn a_settle_request_whose_response_was_lost_is_not_retried_at_once() {
+    let stage = Stage::set_up(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
-    for challenge in [1, 2] {
+    for calls in [1, 2] {
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
-        assert_eq!(stage.facilitator.settle_calls(), challenge);
+        assert_eq!(stage.facilitator.settle_calls(), calls);
     }
 }
 
 /// Two sellers with one address: the payment bought something from the other one.
 #[tokio::test]
-async fn what_was_settled_for_another_seller_buys_nothing_here() {
-    let stage = Stage::set(whole_answer()).await;
+async fn a_payment_settled_for_another_seller_buys_nothing() {
+    let stage = Stage::set_up(whole_answer()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Repeated);
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
@@ -200,11 +200,11 @@ async fn what_was_settled_for_another_seller_buys_nothing_here() {
     assert_eq!(refusal(response).await, (402, "settlement_failed".to_owned()));
 }
 
-/// The first facilitator_request may have moved the money, so a refusal of the second proves nothing.
+/// The first request may have moved the money, so a refusal of the second proves nothing.
 #[tokio::test]
 async fn after_an_unknown_settlement_a_refusal_is_not_trusted() {
     for (behavior, body) in [(whole_answer(), chat("hello")), (stream(), streaming("hello"))] {
-        let stage = Stage::set(behavior).await;
+        let stage = Stage::set_up(behavior).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         let header = stage.customer.sign(2, &body).await;
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
@@ -241,7 +241,7 @@ fn success(network: &str, payer: Option<&str>) -> String {
 
 #[tokio::test]
 async fn without_a_facilitator_verdict_nothing_is_charged() {
-    let stage = Stage::set(whole_answer()).await;
+    let stage = Stage::set_up(whole_answer()).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     for reply in [
@@ -272,8 +272,8 @@ async fn without_a_facilitator_verdict_nothing_is_charged() {
 }
 
 #[tokio::test]
-async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_good() {
-    let mut stage = Stage::set(whole_answer()).await;
+async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_valid() {
+    let mut stage = Stage::set_up(whole_answer()).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let Stage { proxy, home, .. } = stage;
@@ -297,7 +297,7 @@ async fn an_unreachable_facilitator_is_reported_and_the_payment_stays_good() {
 
 #[tokio::test]
 async fn a_busy_facilitator_is_retried_and_its_refusal_charges_nothing() {
-    let stage = Stage::set(whole_answer()).await;
+    let stage = Stage::set_up(whole_answer()).await;
     stage
         .facilitator
         .set_settle_reply(FacilitatorReply::Text(429, "{\"error\":\"slowly\"}".to_owned()));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bursar_tests::node::FakeNode;
 use bursar_tests::payer::Payer;
-use bursar_tests::proxy::{Customer, Home, Proxy};
+use bursar_tests::proxy::{Customer, Proxy, ProxyHome};
 use bursar_tests::scripted_facilitator::ScriptedFacilitator;
 use bursar_tests::upstream::{Behavior, Upstream, answer};
 use reqwest::Response;
@@ -14,13 +14,13 @@ pub(crate) struct Stage {
     pub(crate) upstream: Upstream,
     pub(crate) facilitator: ScriptedFacilitator,
     pub(crate) node: FakeNode,
-    pub(crate) home: Home,
+    pub(crate) home: ProxyHome,
     pub(crate) proxy: Proxy,
     pub(crate) customer: Customer,
 }
 
 impl Stage {
-    pub(crate) async fn set(behavior: Behavior) -> Self {
+    pub(crate) async fn set_up(behavior: Behavior) -> Self {
         Self::with(behavior, "").await
     }
 
@@ -31,7 +31,7 @@ impl Stage {
         let node = FakeNode::serve().await;
         let rpc =
             if more.contains("rpc =") { String::new() } else { format!("rpc = \"{}\"", node.url) };
-        let home = Home::new(&upstream.url, &facilitator.url, &format!("{rpc}\n{more}"));
+        let home = ProxyHome::new(&upstream.url, &facilitator.url, &format!("{rpc}\n{more}"));
         let proxy = home.start().await;
         let customer = Customer::of(&proxy.url, Payer::random());
         Self { upstream, facilitator, node, home, proxy, customer }
@@ -39,7 +39,7 @@ impl Stage {
 
     /// Sets up an upstream whose answer is two words.
     pub(crate) async fn with_answer() -> Self {
-        Self::set(Behavior::Whole(answer("hello world"))).await
+        Self::set_up(Behavior::Whole(answer("hello world"))).await
     }
 
     /// Returns how often the upstream was called, and how often money moved.
@@ -60,7 +60,8 @@ impl Stage {
     /// Stops the proxy and starts it on the same store with other settings.
     pub(crate) async fn restart_with(self, more: &str) -> Self {
         let rpc = format!("rpc = \"{}\"", self.node.url);
-        let other = Home::new(&self.upstream.url, &self.facilitator.url, &format!("{rpc}\n{more}"));
+        let other =
+            ProxyHome::new(&self.upstream.url, &self.facilitator.url, &format!("{rpc}\n{more}"));
         let text = std::fs::read_to_string(other.settings()).expect("settings");
         std::fs::write(self.home.settings(), text).expect("written");
         self.restart().await
@@ -81,9 +82,9 @@ impl Stage {
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits until a condition holds.
-pub(crate) async fn until(is_so: impl Fn() -> bool) {
+pub(crate) async fn wait_until(condition: impl Fn() -> bool) {
     let so = async {
-        while !is_so() {
+        while !condition() {
             tokio::task::yield_now().await;
         }
     };

@@ -22,9 +22,9 @@ async fn next(response: &mut Response) -> String {
 }
 
 #[tokio::test]
-async fn each_piece_goes_out_before_the_next_one_comes_in() {
+async fn each_chunk_is_forwarded_before_the_next_arrives() {
     for version in [1, 2] {
-        let stage = Stage::set(gated(false)).await;
+        let stage = Stage::set_up(gated(false)).await;
         let body = streaming("count");
         let header = stage.customer.sign(version, &body).await;
         let mut response = stage.customer.send(&body, &header).await;
@@ -37,7 +37,7 @@ async fn each_piece_goes_out_before_the_next_one_comes_in() {
         assert_eq!(stage.facilitator.settled(), 1);
         for (n, piece) in pieces().iter().enumerate() {
             if n > 0 {
-                stage.upstream.open(1);
+                stage.upstream.open_gate(1);
             }
             assert_eq!(next(&mut response).await, *piece);
         }
@@ -51,8 +51,8 @@ async fn each_piece_goes_out_before_the_next_one_comes_in() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_stream_goes_out_before_it_is_settled() {
-    let stage = Stage::set(Behavior::Stream(pieces())).await;
+async fn no_chunk_is_sent_before_the_settlement() {
+    let stage = Stage::set_up(Behavior::Stream(pieces())).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Late);
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
@@ -63,37 +63,37 @@ async fn nothing_of_a_stream_goes_out_before_it_is_settled() {
             () = tokio::task::yield_now() => {}
         }
     }
-    stage.facilitator.open(1);
+    stage.facilitator.open_gate(1);
     assert_eq!(waiting.await.text().await.unwrap(), pieces().concat());
 }
 
 #[tokio::test]
 async fn a_customer_that_leaves_a_stream_gets_all_of_it_on_repeat() {
-    let stage = Stage::set(gated(false)).await;
+    let stage = Stage::set_up(gated(false)).await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
     let mut response = stage.customer.send(&body, &header).await;
     assert_eq!(next(&mut response).await, pieces()[0]);
     drop(response);
-    stage.upstream.open(pieces().len());
+    stage.upstream.open_gate(pieces().len());
     let again = stage.customer.send(&body, &header).await;
     assert_eq!(again.text().await.unwrap(), pieces().concat());
     assert_eq!(stage.counts(), (1, 1));
-    assert_eq!(stage.upstream.abandoned(), 0, "it was read to its end");
+    assert_eq!(stage.upstream.abandoned_responses(), 0, "it was read to its end");
     assert!(stage.proxy.metrics().await.contains("streams_left_total 1"));
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_after_its_first_chunk_says_so_stays_paid_and_is_counted() {
+async fn a_stream_that_breaks_after_its_first_chunk_ends_with_an_error_and_stays_paid() {
     for version in [1, 2] {
-        let stage = Stage::set(gated(true)).await;
+        let stage = Stage::set_up(gated(true)).await;
         let body = streaming("count");
         let header = stage.customer.sign(version, &body).await;
         let mut response = stage.customer.send(&body, &header).await;
         // One at a time: a server that breaks off drops what it has not sent yet.
         for piece in pieces() {
             assert_eq!(next(&mut response).await, piece, "what came is passed on");
-            stage.upstream.open(1);
+            stage.upstream.open_gate(1);
         }
         let text = response.text().await.unwrap();
         let frame = text.trim().strip_prefix("data: ").expect("a frame");
@@ -113,7 +113,7 @@ async fn a_stream_that_breaks_after_its_first_chunk_says_so_stays_paid_and_is_co
 #[tokio::test]
 async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
     for behavior in [Behavior::NoPiece, Behavior::Stream(Vec::new())] {
-        let stage = Stage::set(behavior).await;
+        let stage = Stage::set_up(behavior).await;
         let body = streaming("count");
         let header = stage.customer.sign(2, &body).await;
         let response = stage.customer.send(&body, &header).await;
@@ -128,10 +128,10 @@ async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_stream_with_an_error_frame_is_broken_and_passed_on_until_there() {
+async fn a_stream_is_forwarded_up_to_its_error_frame() {
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n".to_owned();
     let sent = vec![": wait\n\n".to_owned(), pieces()[0].clone(), error];
-    let stage = Stage::set(Behavior::Stream(sent.clone())).await;
+    let stage = Stage::set_up(Behavior::Stream(sent.clone())).await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
     let response = stage.customer.send(&body, &header).await;
@@ -142,7 +142,7 @@ async fn a_stream_with_an_error_frame_is_broken_and_passed_on_until_there() {
 }
 
 #[tokio::test]
-async fn a_stream_that_stalls_is_broken_off_and_says_so() {
+async fn a_stalled_stream_is_cut_off_with_an_error() {
     let stage = Stage::with(gated(false), "upstream_idle_ms = 200").await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
@@ -165,7 +165,7 @@ async fn an_upstream_that_does_not_stream_is_answered_in_one_piece() {
 
 #[tokio::test]
 async fn stream_tokens_are_counted_if_the_upstream_reports_no_usage() {
-    let stage = Stage::set(Behavior::Stream(frames(&["hello", " world"]))).await;
+    let stage = Stage::set_up(Behavior::Stream(frames(&["hello", " world"]))).await;
     let response = stage.customer.buy(2, &streaming("count")).await;
     let _all = response.text().await.unwrap();
     let line = "bursar_proxy_tokens_total{model=\"other\",kind=\"completion\"} 2";
@@ -175,7 +175,7 @@ async fn stream_tokens_are_counted_if_the_upstream_reports_no_usage() {
 /// Also in JSON escapes, at the end of a stream, and in a whole answer.
 #[tokio::test]
 async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
-    let stage = Stage::set(Behavior::Stream(pieces())).await;
+    let stage = Stage::set_up(Behavior::Stream(pieces())).await;
     let escaped: String = KEY.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
     for spelling in [KEY.to_owned(), escaped] {
         let text =

@@ -27,7 +27,7 @@ fn late() -> Behavior {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_insufficient_balance_is_reported_without_an_upstream_call() {
     for chain in [BASE, ROBINHOOD] {
-        let Some(stage) = Stage::set(chain, whole_answer()).await else { return };
+        let Some(stage) = Stage::set_up(chain, whole_answer()).await else { return };
         for (version, purse) in [(1, 0), (2, 1)] {
             let customer = stage.customer(purse).await;
             let response = customer.buy(version, &chat("hello")).await;
@@ -56,7 +56,7 @@ async fn during_request(
         tokio::task::yield_now().await;
     }
     act(stage).await;
-    stage.upstream.open(1);
+    stage.upstream.open_gate(1);
     asking.await.expect("it ends").expect("answered")
 }
 
@@ -79,7 +79,7 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
         // An unpaid stream is not stored.
         (BASE, 2, stream(), streaming("hello"), 2),
     ] {
-        let Some(mut stage) = Stage::set(chain, does).await else { return };
+        let Some(mut stage) = Stage::set_up(chain, does).await else { return };
         let customer = stage.customer(INITIAL_BALANCE).await;
         let payer = customer.payer.address();
         let header = customer.sign(version, &body).await;
@@ -99,7 +99,7 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
         assert_eq!(stage.earned().await, U256::ZERO);
         // With money again, the same payment buys the answer.
         stage.chain.mint(payer, INITIAL_BALANCE).await.expect("minted");
-        stage.upstream.open(1);
+        stage.upstream.open_gate(1);
         let response = customer.send(&body, &header).await;
         stage.assert_moved(&receipt(&response), payer, header.terms.amount).await;
         assert!(response.text().await.unwrap().contains("world"));
@@ -111,7 +111,7 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_facilitator_restarted_during_the_request_settles_once() {
     for version in [1, 2] {
-        let Some(mut stage) = Stage::set(BASE, late()).await else { return };
+        let Some(mut stage) = Stage::set_up(BASE, late()).await else { return };
         let customer = stage.customer(INITIAL_BALANCE).await;
         let (body, payer) = (chat("hello"), customer.payer.address());
         let header = customer.sign(version, &body).await;

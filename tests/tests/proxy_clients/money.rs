@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 async fn sells_on(chain: ChainId) {
-    let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else {
+    let Some(stage) = Stage::set_up(chain, Behavior::Whole(answer("hello world"))).await else {
         return;
     };
     let customer = stage.customer(INITIAL_BALANCE).await;
@@ -56,12 +56,12 @@ async fn each_answer_moves_its_price_on_robinhood_in_both_versions() {
 async fn the_same_payment_many_times_at_once_moves_money_once() {
     for (chain, version) in [(BASE, 1), (ROBINHOOD, 2)] {
         let does = Behavior::Late(answer("hello world"));
-        let Some(stage) = Stage::set(chain, does).await else { return };
+        let Some(stage) = Stage::set_up(chain, does).await else { return };
         let customer = stage.customer(INITIAL_BALANCE).await;
         let header = customer.sign(version, &chat("hello")).await;
         let body = chat("hello");
         let all = futures::future::join_all((0..8).map(|_each| customer.send(&body, &header)));
-        stage.upstream.open(8);
+        stage.upstream.open_gate(8);
         for response in all.await {
             stage
                 .assert_moved(&receipt(&response), customer.payer.address(), header.terms.amount)

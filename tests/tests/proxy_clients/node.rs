@@ -4,7 +4,7 @@ use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
 use bursar_devnet::install::chain_or_skip;
 use bursar_tests::payer::Payer;
-use bursar_tests::proxy::{Customer, Home};
+use bursar_tests::proxy::{Customer, ProxyHome};
 use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
 use bursar_tests::sdk::Script;
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
@@ -30,7 +30,7 @@ fn order(stage: &Stage, by: &str, pays: Option<&str>, stream: bool) -> Value {
 
 /// Buys an answer and a stream with each client.
 async fn buys_on(chain: ChainId, clients: &[(&str, &str)]) {
-    let Some(stage) = Stage::set(chain, Behavior::Whole(answer("hello world"))).await else {
+    let Some(stage) = Stage::set_up(chain, Behavior::Whole(answer("hello world"))).await else {
         return;
     };
     let customer = stage.customer(INITIAL_BALANCE).await;
@@ -59,10 +59,10 @@ async fn buys_on(chain: ChainId, clients: &[(&str, &str)]) {
                 "openai" => assert_eq!(reply["piece"], *word, "{case}: {reply}"),
                 _fetch => assert_eq!(reply["piece"], frames(&WORDS)[n], "{case}: {reply}"),
             }
-            stage.upstream.open(1);
+            stage.upstream.open_gate(1);
             reply = chat_client.next().await;
         }
-        stage.upstream.open(1);
+        stage.upstream.open_gate(1);
         while reply["over"] != json!(true) {
             reply = chat_client.next().await;
         }
@@ -90,8 +90,8 @@ async fn official_clients_of_version_2_buy_answers_and_streams_on_robinhood() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_official_client_that_cannot_pay_is_told_why_and_does_not_try_for_ever() {
-    let Some(stage) = Stage::set(BASE, Behavior::Whole(answer("hello world"))).await else {
+async fn an_official_client_that_cannot_pay_reports_the_reason_and_stops_retrying() {
+    let Some(stage) = Stage::set_up(BASE, Behavior::Whole(answer("hello world"))).await else {
         return;
     };
     let poor = stage.customer(0).await;
@@ -109,8 +109,7 @@ async fn an_official_client_that_cannot_pay_is_told_why_and_does_not_try_for_eve
 
 /// The package of version 1 fails on a list with a network that it does not know.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn official_clients_of_version_2_pay_on_the_network_that_they_know_where_several_are_offered()
-{
+async fn official_clients_of_version_2_pay_on_a_known_network_among_several() {
     for networks in ["\"eip155:8453\", \"eip155:4663\"", "\"eip155:4663\", \"eip155:8453\""] {
         let does = Behavior::Whole(answer("hello world"));
         let selling = format!("network = [{networks}]");
@@ -132,18 +131,18 @@ async fn official_clients_of_version_2_pay_on_the_network_that_they_know_where_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
+async fn openai_for_javascript_retries_only_what_costs_nothing() {
     if chain_or_skip().is_none() {
         return;
     }
     let upstream = Upstream::serve(Behavior::Whole(answer("hello world"))).await;
     let facilitator = ScriptedFacilitator::serve().await;
-    let home = Home::new(&upstream.url, &facilitator.url, "");
+    let home = ProxyHome::new(&upstream.url, &facilitator.url, "");
     let proxy = home.start().await;
     let key = Payer::random().key();
     let mut chat_client =
         Script::start("chat_client.mjs", &[&format!("{}/v1", proxy.url), &key]).await;
-    let counts = || (facilitator.verified(), upstream.calls(), facilitator.settle_calls());
+    let counts = || (facilitator.verify_calls(), upstream.calls(), facilitator.settle_calls());
     for pays in [FETCH_V1, FETCH_V2] {
         for stream in [false, true] {
             let order = json!({ "by": "openai", "pays": pays, "stream": stream, "text": "hello" });
@@ -171,8 +170,8 @@ async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openai_for_javascript_raises_its_error_where_a_stream_breaks() {
-    let Some(stage) = Stage::set(BASE, Behavior::Nothing).await else { return };
+async fn openai_for_javascript_raises_an_error_where_a_stream_breaks() {
+    let Some(stage) = Stage::set_up(BASE, Behavior::Nothing).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let mut chat_client = chat_client(&stage, &customer).await;
     for pays in [FETCH_V1, FETCH_V2] {
@@ -184,7 +183,7 @@ async fn openai_for_javascript_raises_its_error_where_a_stream_breaks() {
         let mut answer = chat_client.ask(&order(&stage, "openai", Some(pays), true)).await;
         for word in &WORDS[..2] {
             assert_eq!(answer["piece"], *word, "{answer}");
-            stage.upstream.open(1);
+            stage.upstream.open_gate(1);
             answer = chat_client.next().await;
         }
         assert_eq!(

@@ -5,7 +5,7 @@
 use alloy_primitives::U256;
 use bursar_devnet::install::chain_or_skip;
 use bursar_tests::payer::Payer;
-use bursar_tests::proxy::{Customer, Home, chat};
+use bursar_tests::proxy::{Customer, ProxyHome, chat};
 use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
 use bursar_tests::sdk::Script;
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
@@ -30,18 +30,18 @@ fn order(ask: &str, by: &str) -> Value {
 }
 
 /// Returns an order that signs nothing but sends this payment.
-fn showing(ask: &str, header: (&str, &str)) -> Value {
+fn request_with_payment(ask: &str, header: (&str, &str)) -> Value {
     json!({ "ask": ask, "by": "unpaid", "text": "hello", "header": { header.0: header.1 } })
 }
 
 /// Returns whether the client raised an exception of that class.
-fn is_a(answer: &Value, class: &str) -> bool {
+fn has_class(answer: &Value, class: &str) -> bool {
     answer["error"].as_array().is_some_and(|classes| classes.contains(&json!(class)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openai_clients_list_models_and_are_told_the_price_before_they_pay() {
-    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
+async fn openai_clients_list_models_and_see_the_price_before_they_pay() {
+    let Some(stage) = Stage::set_up(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for by in ["unpaid", "sync", "async"] {
@@ -55,7 +55,7 @@ async fn openai_clients_list_models_and_are_told_the_price_before_they_pay() {
     }
     for ask in ["chat", "stream"] {
         let answer = chat_client.ask(&order(ask, "unpaid")).await;
-        assert!(is_a(&answer, "APIStatusError"), "{answer}");
+        assert!(has_class(&answer, "APIStatusError"), "{answer}");
         assert_eq!((&answer["status"], &answer["sent"]), (&json!(402), &json!(1)));
         let body = &answer["body"];
         assert_eq!(body["x402Version"], 1);
@@ -69,7 +69,7 @@ async fn openai_clients_list_models_and_are_told_the_price_before_they_pay() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
-    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
+    let Some(stage) = Stage::set_up(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
@@ -95,11 +95,11 @@ async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
                 (&answer["type"], &answer["piece"]),
                 (&json!("ChatCompletionChunk"), &json!(word))
             );
-            stage.upstream.open(1);
+            stage.upstream.open_gate(1);
             answer = chat_client.next().await;
         }
         assert_eq!(answer["piece"], Value::Null, "the piece that says why it ends");
-        stage.upstream.open(1);
+        stage.upstream.open_gate(1);
         let answer = chat_client.next().await;
         assert_eq!((&answer["over"], &answer["signed"]), (&json!(true), &json!(1)), "{answer}");
         stage.assert_moved(&answer["receipt"], payer, stage.earned().await - before).await;
@@ -109,8 +109,8 @@ async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
-    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
+async fn an_openai_client_that_is_cut_off_within_a_stream_raises_an_error() {
+    let Some(stage) = Stage::set_up(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for (n, by) in CLIENTS.into_iter().enumerate() {
@@ -120,7 +120,7 @@ async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
         let mut answer = chat_client.ask(&order("stream", by)).await;
         for word in ["one", " two"] {
             assert_eq!(answer["piece"], word, "{answer}");
-            stage.upstream.open(1);
+            stage.upstream.open_gate(1);
             answer = chat_client.next().await;
         }
         assert_eq!(answer["error"][0], "APIError", "{answer}");
@@ -133,8 +133,8 @@ async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_once() {
-    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
+async fn a_request_refused_by_the_model_is_retried_by_an_openai_client_and_charged_once() {
+    let Some(stage) = Stage::set_up(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let payer = customer.payer.address();
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
@@ -166,14 +166,14 @@ async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_for_something_else_is_refused_and_not_shown_again() {
-    let Some(stage) = Stage::set(BASE, whole_answer()).await else { return };
+async fn a_payment_spent_on_another_request_is_refused_and_not_sent_again() {
+    let Some(stage) = Stage::set_up(BASE, whole_answer()).await else { return };
     let customer = stage.customer(INITIAL_BALANCE).await;
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     let header = customer.sign(2, &chat("something else")).await;
     assert_eq!(customer.send(&chat("something else"), &header).await.status(), 200);
-    let answer = chat_client.ask(&showing("chat", (header.name, &header.value))).await;
-    assert!(is_a(&answer, "ConflictError"), "{answer}");
+    let answer = chat_client.ask(&request_with_payment("chat", (header.name, &header.value))).await;
+    assert!(has_class(&answer, "ConflictError"), "{answer}");
     assert_eq!((&answer["status"], &answer["code"]), (&json!(409), &json!("payment_spent")));
     assert_eq!(answer["sent"], 1);
     assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));
@@ -181,24 +181,24 @@ async fn a_payment_for_something_else_is_refused_and_not_shown_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
+async fn openai_clients_retry_only_what_costs_nothing() {
     if chain_or_skip().is_none() {
         return;
     }
     let upstream = Upstream::serve(whole_answer()).await;
     let facilitator = ScriptedFacilitator::serve().await;
-    let home = Home::new(&upstream.url, &facilitator.url, "");
+    let home = ProxyHome::new(&upstream.url, &facilitator.url, "");
     let proxy = home.start().await;
     let customer = Customer::of(&proxy.url, Payer::random());
     let mut chat_client = chat_client(&format!("{}/v1", proxy.url), &customer.payer).await;
-    let counts = || (facilitator.verified(), upstream.calls(), facilitator.settle_calls());
+    let counts = || (facilitator.verify_calls(), upstream.calls(), facilitator.settle_calls());
     for by in CLIENTS {
         for ask in ["chat", "stream"] {
             // Unknown whether money has moved: one payment, one paid request.
             facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
             let before = counts();
             let answer = chat_client.ask(&order(ask, by)).await;
-            assert!(is_a(&answer, "InternalServerError"), "{answer}");
+            assert!(has_class(&answer, "InternalServerError"), "{answer}");
             assert_eq!(
                 (&answer["status"], &answer["code"]),
                 (&json!(503), &json!("settlement_unknown"))
@@ -221,7 +221,7 @@ async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
     facilitator.set_verify_reply(FacilitatorReply::Text(500, "{}".to_owned()));
     let before = counts();
     let header = customer.sign(2, &chat("hello")).await;
-    let answer = chat_client.ask(&showing("chat", (header.name, &header.value))).await;
+    let answer = chat_client.ask(&request_with_payment("chat", (header.name, &header.value))).await;
     assert_eq!(
         (&answer["status"], &answer["code"]),
         (&json!(503), &json!("facilitator_unavailable"))

@@ -6,7 +6,7 @@ use bursar_devnet::Devnet;
 use bursar_devnet::install::chain_or_skip;
 use bursar_tests::facilitator;
 use bursar_tests::payer::Payer;
-use bursar_tests::proxy::{Customer, Home, Proxy, SELLER};
+use bursar_tests::proxy::{Customer, Proxy, ProxyHome, SELLER};
 use bursar_tests::service::ServiceProcess;
 use bursar_tests::upstream::{Behavior, Upstream};
 use serde_json::{Value, json};
@@ -20,15 +20,15 @@ pub(crate) const INITIAL_BALANCE: u128 = 100_000_000;
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) chain: Devnet,
-    pub(crate) facilitator_home: facilitator::Home,
+    pub(crate) facilitator_home: facilitator::FacilitatorHome,
     pub(crate) facilitator: ServiceProcess,
     pub(crate) upstream: Upstream,
-    _home: Home,
+    _home: ProxyHome,
     pub(crate) proxy: Proxy,
 }
 
 impl Stage {
-    pub(crate) async fn set(chain: ChainId, does: Behavior) -> Option<Self> {
+    pub(crate) async fn set_up(chain: ChainId, does: Behavior) -> Option<Self> {
         Self::with(chain, does, "", "").await
     }
 
@@ -42,7 +42,7 @@ impl Stage {
         let anvil = chain_or_skip()?;
         let chain = Devnet::start_at(&anvil, chain).await.expect("a chain");
         let facilitator_home =
-            facilitator::Home::new(chain.network(), chain.url(), 1, facilitator, "");
+            facilitator::FacilitatorHome::new(chain.network(), chain.url(), 1, facilitator, "");
         for signer in &facilitator_home.signers {
             let gas = U256::from(10).pow(U256::from(20));
             chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
@@ -57,7 +57,7 @@ impl Stage {
             format!("rpc = [\"{}={}\"]", chain.network().caip2(), chain.url())
         };
         let selling = format!("{network}\n{node}\n{selling}");
-        let home = Home::new(&upstream.url, &facilitator.url, &selling);
+        let home = ProxyHome::new(&upstream.url, &facilitator.url, &selling);
         let proxy = home.start().await;
         Some(Self { chain, facilitator_home, facilitator, upstream, _home: home, proxy })
     }

@@ -22,7 +22,7 @@ struct Spender {
 }
 
 impl Spender {
-    async fn set(stage: &Stage) -> Self {
+    async fn set_up(stage: &Stage) -> Self {
         let wallet = ReadyWallet::start().await;
         stage.chain.mint(wallet.payer, INITIAL_BALANCE).await.expect("minted");
         Self { wallet, client: client() }
@@ -41,16 +41,20 @@ impl Spender {
     async fn sign(&mut self, version: u64, url: &str, body: &Value) -> (u16, Value) {
         let stamp = self.wallet.next_second();
         let agent = &self.wallet.agent;
-        let challenge = self.request(url, body, None).await;
-        let order = if version == 2 {
-            let offer = challenge.headers()["payment-required"].to_str().expect("text").to_owned();
+        let response = self.request(url, body, None).await;
+        let request = if version == 2 {
+            let offer = response.headers()["payment-required"].to_str().expect("text").to_owned();
             agent.ask(stamp, &offer, Some(url))
         } else {
-            let offer = PaymentRequired::read(challenge).await.v1;
-            agent.ask_data(stamp, &offer, Some(url))
+            let offer = PaymentRequired::read(response).await.v1;
+            agent.ask_v1(stamp, &offer, Some(url))
         };
-        let answer =
-            self.client.post(format!("{}/sign", self.wallet.engine.url)).json(&order).send().await;
+        let answer = self
+            .client
+            .post(format!("{}/sign", self.wallet.engine.url))
+            .json(&request)
+            .send()
+            .await;
         let answer = answer.expect("the wallet answers");
         (answer.status().as_u16(), answer.json().await.expect("JSON"))
     }
@@ -72,7 +76,7 @@ fn small(text: &str) -> Value {
 async fn pays_on(chain: ChainId) {
     let does = Behavior::Whole(answer("hello world"));
     let Some(stage) = Stage::with(chain, does, "", PRICE).await else { return };
-    let mut spender = Spender::set(&stage).await;
+    let mut spender = Spender::set_up(&stage).await;
     let url = format!("{}/chat/completions", stage.base_url());
     for version in [1, 2] {
         // Below the limit the wallet signs at once.
@@ -111,11 +115,11 @@ async fn pays_on(chain: ChainId) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn our_wallet_pays_the_proxy_on_base_at_once_and_after_its_operator_agreed() {
+async fn our_wallet_pays_the_proxy_on_base_at_once_and_after_an_approval() {
     pays_on(BASE).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn our_wallet_pays_the_proxy_on_robinhood_at_once_and_after_its_operator_agreed() {
+async fn our_wallet_pays_the_proxy_on_robinhood_at_once_and_after_an_approval() {
     pays_on(ROBINHOOD).await;
 }

@@ -11,7 +11,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 
 /// Returns an engine that has paid, and its journal in memory.
-async fn paid() -> (TestEngine, MemoryStore) {
+async fn engine_with_payments() -> (TestEngine, MemoryStore) {
     let memory = MemoryStore::default();
     let store: Box<dyn Store> = Box::new(memory.clone());
     let engine = TestEngine::start(Setup { store: Some(store), ..Setup::default() }).await;
@@ -34,7 +34,7 @@ fn length(memory: &MemoryStore, seq: u64) -> usize {
 
 #[tokio::test]
 async fn a_flipped_byte_of_any_entry_refuses_the_start_and_names_the_entry() {
-    let (engine, memory) = paid().await;
+    let (engine, memory) = engine_with_payments().await;
     engine.engine.stop().await;
     let last = memory.head().unwrap().seq;
     let start =
@@ -71,7 +71,7 @@ async fn audited(engine: &TestEngine, memory: &MemoryStore, seq: u64) {
 
 #[tokio::test]
 async fn a_flipped_byte_under_a_running_engine_is_named_by_the_audit() {
-    let (engine, memory) = paid().await;
+    let (engine, memory) = engine_with_payments().await;
     for seq in 1..memory.head().unwrap().seq {
         audited(&engine, &memory, seq).await;
     }
@@ -79,6 +79,6 @@ async fn a_flipped_byte_under_a_running_engine_is_named_by_the_audit() {
 
 #[tokio::test]
 async fn a_flipped_byte_of_the_last_entry_is_named_by_the_audit_too() {
-    let (engine, memory) = paid().await;
+    let (engine, memory) = engine_with_payments().await;
     audited(&engine, &memory, memory.head().unwrap().seq).await;
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bursar_core::time::Utc;
 use bursar_domain::{Event, State};
-use bursar_engine::journal::{Batch, Carry, RedbStore, Store};
+use bursar_engine::journal::{Batch, Checkpoints, RedbStore, Store};
 use bursar_engine::ports::NoFailpoints;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use sha2::{Digest, Sha256};
@@ -30,8 +30,9 @@ pub(crate) struct Forger {
 impl Forger {
     /// Opens a journal after moving all rows into the history file.
     pub(crate) fn open(file: &Path) -> Self {
-        let carry = Carry { after_bytes: 0, beside: false };
-        let mut store = RedbStore::open(file, Arc::new(NoFailpoints)).unwrap().carrying(carry);
+        let carry = Checkpoints { after_bytes: 0, in_background: false };
+        let mut store =
+            RedbStore::open(file, Arc::new(NoFailpoints)).unwrap().with_checkpoints(carry);
         let head = store.head().unwrap();
         store.commit(Batch { head, ..Batch::default() }).unwrap();
         drop(store);

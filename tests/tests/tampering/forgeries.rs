@@ -138,7 +138,7 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
 }
 
 #[tokio::test]
-async fn what_the_operator_did_while_locked_is_trusted() {
+async fn operator_commands_while_locked_are_trusted() {
     let mut stage = Stage::new().await;
     stage.operator().must("wallet lock").await;
     for line in [

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::answers::Answer;
 use bursar_core::card::Card;
 use bursar_core::networks::ChainId;
-use bursar_tests::doubles::FaultAt;
+use bursar_tests::doubles::InjectedFault;
 use bursar_tests::offers::{BASE, PAY_TO};
 use bursar_tests::operator::Expect;
 
@@ -56,7 +56,7 @@ async fn payee_rows_that_cannot_be_written_are_unknown_and_all_else_works() {
     hold(&mut stage).await;
     stage.close().await;
     Forger::open(&stage.journal()).without_payees(None);
-    stage.start_with(Arc::new(FaultAt::parse("once:journal.before_commit:1").unwrap())).await;
+    stage.start_with(Arc::new(InjectedFault::parse("once:journal.before_commit:1").unwrap())).await;
     let unknown = async |stage: &Stage| {
         let card = card(stage).await;
         assert_eq!(card.paid_before, None);

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bursar_tests::offers::{BASE, challenge, opened};
+use bursar_tests::offers::{BASE, challenge, decode_header};
 use serde_json::json;
 
 use crate::stage::{authorized, engine_with, unlimited_in_memory};
@@ -178,7 +178,7 @@ async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
                     (200, None) => {
                         signed += 1;
                         let header = answer["header_value"].as_str().unwrap();
-                        let terms = opened(header)["payload"]["authorization"].clone();
+                        let terms = decode_header(header)["payload"]["authorization"].clone();
                         Signed(terms["value"].as_str().unwrap().parse().unwrap())
                     }
                     (202, _) => {

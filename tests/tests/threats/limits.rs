@@ -6,7 +6,7 @@ use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
-use bursar_tests::offers::{offer, opened};
+use bursar_tests::offers::{decode_header, offer};
 use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;
 
@@ -16,10 +16,10 @@ use crate::stage::{
 
 /// Requests that may be pending at once: per agent, and in total.
 const HELD_PER_AGENT: usize = 20;
-const HELD_IN_ALL: usize = 500;
+const HELD_TOTAL: usize = 500;
 
 const LIMIT: u64 = 10_000_000;
-/// Behavior not divide the limit.
+/// Does not divide the limit.
 const PRICE: u64 = 30_007;
 const CLIENTS: u64 = 64;
 const EACH: u64 = 20;
@@ -111,7 +111,7 @@ async fn queue(operator: &mut Operator) -> Vec<RequestAnswer> {
 async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
     let engine = TestEngine::start(unlimited_in_memory()).await;
     engine.set_up_wallet("--day 1000000 --txn 10 --auto 0").await;
-    let crowd = HELD_IN_ALL / HELD_PER_AGENT;
+    let crowd = HELD_TOTAL / HELD_PER_AGENT;
     let mut agents = Vec::new();
     for n in 0..=crowd {
         agents.push(engine.add_agent(&format!("bot{n}"), "bearer").await);
@@ -208,7 +208,7 @@ async fn t_34_padding_is_bounded_per_agent_and_day() {
     assert_eq!(engine.post("/sign", &other.ask(engine.now_s(), &header, None)).await.0, 200);
     // Each answer contains its own offer: at first, when repeated, and after a restart.
     let whole = |answer: &serde_json::Value| {
-        let sent = opened(answer["header_value"].as_str().unwrap());
+        let sent = decode_header(answer["header_value"].as_str().unwrap());
         sent["accepted"]["extra"]["padding"].as_array().unwrap().len() == 4
     };
     for (body, answer) in answers.iter().take(3) {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
-use bursar_tests::process::{EngineProcess, Start, memory};
+use bursar_tests::process::{EngineProcess, Start, memory_mib};
 use serde_json::{Value, json};
 
 use crate::stage::{add_agent, offer_with, set_up_wallet};
@@ -54,7 +54,7 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     for _payment in 0..20 {
         assert_eq!(pay(&engine, &mut wire, &other, 0), paid);
     }
-    let (before, _most) = memory(engine.pid());
+    let (before, _most) = memory_mib(engine.pid());
 
     let mut padded = 0;
     let refused = loop {
@@ -69,7 +69,7 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
         assert_eq!(pay(&engine, &mut wire, &agent, 0), paid);
     }
     assert_eq!(pay(&engine, &mut wire, &other, 15), paid, "another agent has its own day");
-    let (_now, most) = memory(engine.pid());
+    let (_now, most) = memory_mib(engine.pid());
     assert!(most - before <= MOST_MIB, "{before} MiB, and then {most}");
     let disk = disk_mib(&folder);
     assert!(disk <= MOST_MIB, "{disk} MiB on the disk");
@@ -79,6 +79,6 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     let start = Start { unlock: true, ..Start::default() };
     let engine = EngineProcess::start(&folder, &start);
     assert_eq!(pay(&engine, &mut KeepAlive::open(&engine.url), &other, 0), paid);
-    let (_now, most) = memory(engine.pid());
+    let (_now, most) = memory_mib(engine.pid());
     assert!(most - before <= MOST_MIB, "{before} MiB, and after the start {most}");
 }

@@ -120,7 +120,7 @@ async fn statuses(engine: &TestEngine, payments: &[String]) -> BTreeMap<String, 
 }
 
 /// Advances the clock by half seconds until `count` of the payments have this status.
-async fn until(engine: &TestEngine, payments: &[String], wanted: &str, count: usize) {
+async fn wait_until(engine: &TestEngine, payments: &[String], wanted: &str, count: usize) {
     let end = Instant::now() + TIMEOUT;
     loop {
         let found = statuses(engine, payments).await;
@@ -160,7 +160,7 @@ async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
         }
     }
     // The honest agent's payments are checked, whatever the other agent reports before and after them.
-    until(&engine, &true_ones, "payment-completed", true_ones.len()).await;
+    wait_until(&engine, &true_ones, "payment-completed", true_ones.len()).await;
     let seconds = || clock.now().mono_ms / 1_000;
     while seconds() < 3_600 {
         clock.advance(1_000);
@@ -173,7 +173,7 @@ async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
     assert!((2..=max_queries(seconds())).contains(&most), "{most} in {} s", seconds());
     // After a day the checks stop, and none of these payments ever counted as paid.
     clock.advance(u64::try_from(CHECK_LASTS_MS).unwrap());
-    until(&engine, &false_ones, "payment-refuted", CHECKS_PER_AGENT).await;
+    wait_until(&engine, &false_ones, "payment-refuted", CHECKS_PER_AGENT).await;
     let found = statuses(&engine, &false_ones).await;
     let unchecked = false_ones.len() - CHECKS_PER_AGENT;
     assert_eq!(found.get("payment-submitted"), Some(&unchecked), "{found:?}");

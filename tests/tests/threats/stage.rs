@@ -13,7 +13,7 @@ use bursar_domain::Status;
 use bursar_engine::journal::MemoryStore;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
-use bursar_tests::offers::{challenge, header, opened};
+use bursar_tests::offers::{challenge, decode_header, header};
 use bursar_tests::operator::{Expect, Operator};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
@@ -128,7 +128,7 @@ pub(crate) fn offer_with(atoms: u64, n: usize, change: impl FnOnce(&mut Value)) 
 /// Returns the authorization in an answer to `/sign`.
 pub(crate) fn terms(answer: &Value) -> Value {
     let header = answer["header_value"].as_str().unwrap_or_else(|| panic!("{answer}"));
-    opened(header)["payload"]["authorization"].clone()
+    decode_header(header)["payload"]["authorization"].clone()
 }
 
 /// Returns the signed amount in an answer to `/sign`, in atoms.

@@ -3,7 +3,7 @@
 
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::TestEngine;
-use bursar_tests::offers::{BASE, PAY_TO, challenge, header, opened};
+use bursar_tests::offers::{BASE, PAY_TO, challenge, decode_header, header};
 use serde_json::{Value, json};
 
 use crate::stage::{authorized, engine_with, terms, unlimited_in_memory};
@@ -67,7 +67,7 @@ async fn t_16_only_the_challenge_itself_is_read() {
             assert_eq!(terms["to"], PAY_TO, "{name} in {place}");
             assert_eq!(terms["value"], "12000", "{name} in {place}");
             // The echo is the original offer, unchanged.
-            let echo = opened(answer.1["header_value"].as_str().unwrap());
+            let echo = decode_header(answer.1["header_value"].as_str().unwrap());
             assert_eq!(echo["accepted"], offer["accepts"][0], "{name} in {place}");
         }
     }
@@ -96,7 +96,7 @@ async fn t_16_terms_inside_a_challenge_are_not_signed() {
         offer["accepts"][0]["payload"] = json!({"authorization": theirs, "signature": "0x"});
         let (status, answer) = sign(&engine, &agent, "x402_data", offer).await;
         assert_eq!(status, 200, "{answer}");
-        let payload = opened(answer["header_value"].as_str().unwrap())["payload"].clone();
+        let payload = decode_header(answer["header_value"].as_str().unwrap())["payload"].clone();
         let terms = payload["authorization"].as_object().unwrap();
         let names: Vec<&str> = terms.keys().map(String::as_str).collect();
         assert_eq!(names, ["from", "nonce", "to", "validAfter", "validBefore", "value"]);

@@ -42,7 +42,7 @@ fn signer_under_our_table(answer: &Value) -> String {
         valid_before: text("validBefore").parse().unwrap(),
         nonce: text("nonce").parse().unwrap(),
     };
-    let header = bursar_tests::offers::opened(answer["header_value"].as_str().unwrap());
+    let header = bursar_tests::offers::decode_header(answer["header_value"].as_str().unwrap());
     let signature: Signature65 = header["payload"]["signature"].as_str().unwrap().parse().unwrap();
     let domain = TokenDomain::of_stablecoin(networks::by_chain(BASE).unwrap());
     recover(domain.digest(&authorization), &signature).unwrap().to_string()

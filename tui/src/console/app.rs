@@ -18,10 +18,10 @@ use crate::link::{Link, Received};
 
 /// Pause between two attempts to reach an engine that has gone.
 const RECONNECT_MS: u64 = 500;
-/// Longest time for one attempt.
-const CONNECT: Duration = Duration::from_secs(1);
-/// Frames handled before the terminal is polled again. Agents may pay a thousand times a second.
-const FRAMES: usize = 64;
+/// Longest time for one attempt to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Most frames handled before the terminal is polled again. Agents may pay a thousand times a second.
+const FRAMES_PER_TURN: usize = 64;
 /// Shortest time between two draws that no key caused.
 const FRAME_MS: u64 = 40;
 
@@ -34,9 +34,9 @@ pub trait Connector {
     fn connect(&mut self) -> impl Future<Output = Result<Link, Fault>>;
 }
 
-/// The state of the queue when the console ended, for a last line on the normal screen.
+/// The queue at the end of a console, for a last line on the normal screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct QueueAtExit {
     /// Number of pending requests; `None` if the engine was not connected.
     pub waiting: Option<usize>,
     /// Milliseconds until the first of them expires; `None` if there is none.
@@ -51,28 +51,28 @@ pub async fn run(
     mut connector: impl Connector,
     setup: Setup,
     stop: impl Future<Output = ()>,
-) -> Result<Ended, Fault> {
+) -> Result<QueueAtExit, Fault> {
     let link = connector.connect().await?;
-    let mut screen = Screen::take().map_err(no_terminal)?;
+    let mut screen = Screen::open().map_err(no_terminal)?;
     let history = History::at(setup.history.clone());
     let mut model = Model::new(setup, screen.size());
-    history.read().iter().for_each(|line| model.past.remember(line));
+    history.read().iter().for_each(|line| model.line_history.remember(line));
     let mut app = App {
         model,
         history,
-        kept: None,
+        deferred_frame: None,
         link: Some(link),
         started: Instant::now(),
         next_try: Instant::now(),
         drawn: None,
     };
-    let lived = app.live(&mut screen, &mut connector, stop).await.map_err(no_terminal);
+    let driven = app.drive(&mut screen, &mut connector, stop).await.map_err(no_terminal);
     drop(screen);
-    lived?;
+    driven?;
     let model = &app.model;
     let up = model.connection == Connection::Up;
-    let held = || model.server.held(model.now_ms);
-    Ok(Ended {
+    let held = || model.server.pending(model.now_ms);
+    Ok(QueueAtExit {
         waiting: up.then(|| held().count()),
         next_ms: held().map(|held| held.left_ms(model.now_ms)).min().filter(|_left| up),
     })
@@ -90,8 +90,8 @@ struct App {
     started: Instant,
     next_try: Instant,
     drawn: Option<Instant>,
-    /// A frame that arrived with others and is handled after the terminal was polled.
-    kept: Option<Result<Received, Fault>>,
+    /// A frame beyond [`FRAMES_PER_TURN`], handled once the terminal was polled.
+    deferred_frame: Option<Result<Received, Fault>>,
     history: History,
 }
 
@@ -109,7 +109,7 @@ impl App {
     }
 
     /// Runs until the operator leaves or the terminal is gone.
-    async fn live<C: Connector>(
+    async fn drive<C: Connector>(
         &mut self,
         screen: &mut Screen,
         connector: &mut C,
@@ -117,7 +117,7 @@ impl App {
     ) -> io::Result<()> {
         let mut events = Events::of_the_terminal()?;
         let mut stop = std::pin::pin!(stop);
-        if self.take(Message::Connected, screen).await? {
+        if self.handle(Message::Connected, screen).await? {
             return Ok(());
         }
         let mut due = true;
@@ -129,7 +129,7 @@ impl App {
             // cancel-safe: the events and the link keep what they have not handed out.
             let next = tokio::select! {
                 event = events.next() => Next::Terminal(event),
-                frame = receive(&mut self.kept, &mut self.link) => Next::Frame(frame),
+                frame = receive(&mut self.deferred_frame, &mut self.link) => Next::Frame(frame),
                 () = tokio::time::sleep_until(wake.into()) => Next::Wake,
                 () = &mut stop => Next::Stop,
             };
@@ -149,7 +149,7 @@ impl App {
                 Next::Wake => {
                     due = true;
                     self.reconnect(connector, screen).await?;
-                    self.take(Message::Tick, screen).await?
+                    self.handle(Message::Tick, screen).await?
                 }
             };
             if quit {
@@ -181,7 +181,7 @@ impl App {
             Event::Resize(width, height) => Message::Resize(width, height),
             Event::FocusGained | Event::FocusLost | Event::Mouse(_) => return Ok(false),
         };
-        self.take(message, screen).await
+        self.handle(message, screen).await
     }
 
     /// Handles one frame and those that arrived with it. Returns whether to leave.
@@ -191,7 +191,7 @@ impl App {
         screen: &mut Screen,
     ) -> io::Result<bool> {
         let mut next = Some(first);
-        for _frame in 0..FRAMES {
+        for _frame in 0..FRAMES_PER_TURN {
             let Some(frame) = next.take() else { break };
             let message = match frame {
                 Ok(frame) => Message::Frame(frame),
@@ -201,12 +201,12 @@ impl App {
                     Message::Lost(fault)
                 }
             };
-            if self.take(message, screen).await? {
+            if self.handle(message, screen).await? {
                 return Ok(true);
             }
             next = self.link.as_mut().and_then(|link| link.receive().now_or_never());
         }
-        self.kept = next;
+        self.deferred_frame = next;
         Ok(false)
     }
 
@@ -219,16 +219,16 @@ impl App {
             return Ok(());
         }
         // Bounds how long an engine that does not respond delays the keys.
-        let tried = tokio::time::timeout(CONNECT, connector.connect()).await;
+        let tried = tokio::time::timeout(CONNECT_TIMEOUT, connector.connect()).await;
         match tried.unwrap_or_else(|_late| Err(Fault::new(Code::EngineDown))) {
             Ok(link) => {
                 self.link = Some(link);
-                self.take(Message::Connected, screen).await?;
+                self.handle(Message::Connected, screen).await?;
             }
             Err(fault) => {
                 self.next_try = Instant::now() + Duration::from_millis(RECONNECT_MS);
                 if self.model.connection != Connection::Lost(fault.clone()) {
-                    self.take(Message::Lost(fault), screen).await?;
+                    self.handle(Message::Lost(fault), screen).await?;
                 }
             }
         }
@@ -236,7 +236,7 @@ impl App {
     }
 
     /// Applies a message to the model and performs the resulting intents. Returns whether to leave.
-    async fn take(&mut self, message: Message, screen: &mut Screen) -> io::Result<bool> {
+    async fn handle(&mut self, message: Message, screen: &mut Screen) -> io::Result<bool> {
         let now_ms = self.now_ms();
         let mut quit = false;
         for intent in update(&mut self.model, message, now_ms) {
@@ -281,10 +281,10 @@ impl App {
 }
 
 async fn receive(
-    kept: &mut Option<Result<Received, Fault>>,
+    deferred_frame: &mut Option<Result<Received, Fault>>,
     link: &mut Option<Link>,
 ) -> Result<Received, Fault> {
-    if let Some(frame) = kept.take() {
+    if let Some(frame) = deferred_frame.take() {
         return frame;
     }
     match link {

@@ -10,14 +10,29 @@ use ratatui::layout::{Position, Rect};
 
 pub(crate) struct Canvas<W: Write> {
     backend: CrosstermBackend<W>,
+    /// The cells of the last frame; `None` if the content of the screen is unknown.
     shown: Option<Buffer>,
-    /// Where the cursor is shown, or `Some(None)` if it is hidden. `None` before the first frame.
-    cursor: Option<Option<Position>>,
+    cursor: CursorState,
+}
+
+/// The cursor of the terminal after the last frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CursorState {
+    /// No frame was shown yet, or the screen was invalidated.
+    Unknown,
+    Hidden,
+    At(Position),
+}
+
+impl From<Option<Position>> for CursorState {
+    fn from(cursor: Option<Position>) -> Self {
+        cursor.map_or(CursorState::Hidden, CursorState::At)
+    }
 }
 
 impl<W: Write> Canvas<W> {
     pub(crate) fn new(out: W) -> Self {
-        Self { backend: CrosstermBackend::new(out), shown: None, cursor: None }
+        Self { backend: CrosstermBackend::new(out), shown: None, cursor: CursorState::Unknown }
     }
 
     /// Shows a frame. `draw` fills an empty buffer and returns the position of the cursor.
@@ -27,11 +42,11 @@ impl<W: Write> Canvas<W> {
         draw: impl FnOnce(&mut Buffer) -> Option<Position>,
     ) -> io::Result<()> {
         let mut next = Buffer::empty(Rect::new(0, 0, width, height));
-        let cursor = draw(&mut next);
+        let cursor = CursorState::from(draw(&mut next));
         let blank;
         let before = match &self.shown {
             Some(shown) if shown.area == next.area => {
-                if *shown == next && self.cursor == Some(cursor) {
+                if *shown == next && self.cursor == cursor {
                     return Ok(());
                 }
                 shown
@@ -44,28 +59,30 @@ impl<W: Write> Canvas<W> {
         };
         self.backend.draw(before.diff_iter(&next))?;
         match cursor {
-            Some(at) => {
-                self.backend.set_cursor_position(at)?;
-                if !matches!(self.cursor, Some(Some(_))) {
+            CursorState::At(position) => {
+                self.backend.set_cursor_position(position)?;
+                if !matches!(self.cursor, CursorState::At(_)) {
                     self.backend.show_cursor()?;
                 }
             }
-            None if self.cursor != Some(None) => self.backend.hide_cursor()?,
-            None => {}
+            CursorState::Hidden if self.cursor != CursorState::Hidden => {
+                self.backend.hide_cursor()?;
+            }
+            CursorState::Hidden | CursorState::Unknown => {}
         }
         Write::flush(&mut self.backend)?;
         self.shown = Some(next);
-        self.cursor = Some(cursor);
+        self.cursor = cursor;
         Ok(())
     }
 
-    /// Makes the next frame a complete one, as if the content of the screen were unknown. Overwrites the kept
+    /// Makes the next frame a complete one: the content of the screen counts as unknown. Overwrites the kept
     /// cells, because a frame may have held the words of a seed.
     pub(crate) fn forget(&mut self) {
         if let Some(shown) = &mut self.shown {
             shown.reset();
         }
         self.shown = None;
-        self.cursor = None;
+        self.cursor = CursorState::Unknown;
     }
 }

@@ -41,11 +41,11 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
     choices.retain(|choice| choice.starts_with(word) && choice != "help");
     choices.sort();
     choices.dedup();
-    let mut grown = common(&choices).unwrap_or_else(|| word.to_owned());
+    let mut completed = common_prefix(&choices).unwrap_or_else(|| word.to_owned());
     if choices.len() == 1 {
-        grown.push(' ');
+        completed.push(' ');
     }
-    Completed { line: format!("{before}{grown}"), choices }
+    Completed { line: format!("{before}{completed}"), choices }
 }
 
 /// Commands of the grammar that the console leaves to a shell, because they write files or print keys.
@@ -87,8 +87,8 @@ fn names(command: &str, before: &str, server: &Server) -> Vec<String> {
     let labels = || server.addresses.iter().flatten().map(|row| row.label.clone());
     let agents = agents.map(|row| row.name.clone());
     // The index of the word, as in `agent commission <agent> <policy> <label>`.
-    let place = before.split_whitespace().count();
-    let names: Vec<String> = match (command, place) {
+    let word_index = before.split_whitespace().count();
+    let names: Vec<String> = match (command, word_index) {
         ("approve" | "deny", _) => requests().collect(),
         ("commission", 3) => policies().collect(),
         ("commission", 4) => labels().collect(),
@@ -101,7 +101,7 @@ fn names(command: &str, before: &str, server: &Server) -> Vec<String> {
 }
 
 /// Returns the longest common prefix.
-fn common(choices: &[String]) -> Option<String> {
+fn common_prefix(choices: &[String]) -> Option<String> {
     let (first, others) = choices.split_first()?;
     let mut end = first.chars().count();
     for other in others {

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Largest number of buffered events. More of them stay in the terminal.
-const WAITING: usize = 64;
+const BUFFERED_EVENTS: usize = 64;
 
 pub(super) struct Events(Receiver<io::Result<Event>>);
 
@@ -19,7 +19,7 @@ impl Events {
         Self::read_by(|to| {
             // Without a runtime the channel closes, which ends the console.
             if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() {
-                runtime.block_on(pass_on(EventStream::new(), to));
+                runtime.block_on(forward(EventStream::new(), to));
             }
         })
     }
@@ -27,7 +27,7 @@ impl Events {
     fn read_by(
         reader: impl FnOnce(Sender<io::Result<Event>>) + Send + 'static,
     ) -> io::Result<Self> {
-        let (to, from) = channel(WAITING);
+        let (to, from) = channel(BUFFERED_EVENTS);
         // The thread is never joined, because it may hang.
         thread::Builder::new().name("terminal".to_owned()).spawn(move || reader(to))?;
         Ok(Self(from))
@@ -39,7 +39,7 @@ impl Events {
     }
 }
 
-async fn pass_on(mut events: EventStream, to: Sender<io::Result<Event>>) {
+async fn forward(mut events: EventStream, to: Sender<io::Result<Event>>) {
     loop {
         // cancel-safe: the stream keeps what it has not handed out, and then it is dropped.
         let event = tokio::select! {

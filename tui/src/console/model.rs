@@ -30,9 +30,9 @@ use bursar_core::wire::ToEngine;
 use crate::console::keymap::KeyAction;
 use crate::console::theme::Theme;
 use crate::link::Secret;
-use line::{Line, Past};
+use line::{Line, LineHistory};
 pub(crate) use note::{FREEZE_MS, Note};
-use overlay::{Overlay, Question, Told};
+use overlay::{Overlay, Question, TextView};
 use server::{Server, Topic};
 use zeroize::Zeroizing;
 
@@ -63,7 +63,7 @@ impl Pane {
     }
 
     pub(crate) fn number(self) -> usize {
-        Self::ALL.iter().position(|pane| *pane == self).map_or(0, |place| place.saturating_add(1))
+        Self::ALL.iter().position(|pane| *pane == self).map_or(0, |index| index.saturating_add(1))
     }
 
     pub(crate) fn numbered(number: usize) -> Option<Pane> {
@@ -83,7 +83,8 @@ pub(crate) enum Connection {
 /// Why a command runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    Look(Topic),
+    /// Reloads the state of one topic.
+    Query(Topic),
     /// Loads a missing page of the feed.
     Page,
     Watch,
@@ -141,10 +142,10 @@ pub struct Setup {
 pub(crate) const PASTE_GAP_MS: u64 = 60;
 /// Pause before a watch that ended is restarted.
 pub(crate) const WATCH_AGAIN_MS: u64 = 1_000;
-/// Largest size that is believed, in columns and rows.
-const MOST: (u16, u16) = (1_000, 500);
+/// Largest accepted size of the terminal, in columns and rows.
+const MAX_SIZE: (u16, u16) = (1_000, 500);
 /// Smallest size that can be laid out. Below it only the command line works.
-pub(crate) const LEAST: (u16, u16) = (60, 16);
+pub(crate) const MIN_SIZE: (u16, u16) = (60, 16);
 
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -160,17 +161,17 @@ pub(crate) struct Model {
     pub(crate) selected: BTreeMap<Pane, String>,
     pub(crate) overlay: Option<Overlay>,
     /// The request whose card opens again after the wallet was unlocked for it.
-    pub(crate) under: Option<String>,
+    pub(crate) card_to_reopen: Option<String>,
     /// Texts to read that arrived while another overlay was open.
-    pub(crate) unread: VecDeque<Told>,
+    pub(crate) unread: VecDeque<TextView>,
     /// Questions of running commands that arrived while another overlay was open.
     pub(crate) prompts: VecDeque<Question>,
     /// Why the previous run of a repeated command was refused.
-    pub(crate) refused_before: BTreeMap<u64, String>,
+    pub(crate) retry_reasons: BTreeMap<u64, String>,
     /// The order of each command line of the operator.
     pub(crate) orders: BTreeMap<u64, Order>,
-    /// A key that decides and its time, until it is certain that it came alone.
-    pub(crate) resting: Option<(KeyAction, u64)>,
+    /// A key that decides and its time, until the pause after it shows that it was typed alone.
+    pub(crate) unconfirmed_key: Option<(KeyAction, u64)>,
     /// The candidates for the last word of the command line.
     pub(crate) choices: Vec<String>,
     /// The seed whose words were shown here and have not been checked yet.
@@ -179,9 +180,9 @@ pub(crate) struct Model {
     pub(crate) feed_known: bool,
     pub(crate) watch_from_ms: u64,
     pub(crate) line: Option<Line>,
-    pub(crate) past: Past,
+    pub(crate) line_history: LineHistory,
     /// The result of the last action.
-    pub(crate) last: Option<Note>,
+    pub(crate) last_note: Option<Note>,
     /// When the first of the two keys that freeze was pressed.
     pub(crate) freeze_at_ms: Option<u64>,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
@@ -189,12 +190,12 @@ pub(crate) struct Model {
     waiting_calls: VecDeque<call::Call>,
     next_call: u64,
     stale: BTreeSet<Topic>,
-    asked_ms: BTreeMap<Topic, u64>,
+    queried_ms: BTreeMap<Topic, u64>,
 }
 
 /// Limits a reported size, because some terminals report absurd ones. Zero rows are allowed.
 pub(crate) fn clamped((width, height): (u16, u16)) -> (u16, u16) {
-    (width.min(MOST.0), height.min(MOST.1))
+    (width.min(MAX_SIZE.0), height.min(MAX_SIZE.1))
 }
 
 impl Model {
@@ -209,26 +210,26 @@ impl Model {
             zoomed: false,
             selected: BTreeMap::new(),
             overlay: None,
-            under: None,
+            card_to_reopen: None,
             unread: VecDeque::new(),
             prompts: VecDeque::new(),
-            refused_before: BTreeMap::new(),
+            retry_reasons: BTreeMap::new(),
             orders: BTreeMap::new(),
-            resting: None,
+            unconfirmed_key: None,
             choices: Vec::new(),
             unchecked_seed: None,
             feed_known: false,
             watch_from_ms: 0,
             line: None,
-            past: Past::default(),
-            last: None,
+            line_history: LineHistory::default(),
+            last_note: None,
             freeze_at_ms: None,
             purposes: BTreeMap::new(),
             secrets: BTreeMap::new(),
             waiting_calls: VecDeque::new(),
             next_call: 1,
             stale: BTreeSet::new(),
-            asked_ms: BTreeMap::new(),
+            queried_ms: BTreeMap::new(),
         }
     }
 
@@ -243,21 +244,21 @@ impl Model {
     /// Returns the number of pending requests; 0 while the engine is not connected.
     pub(crate) fn waiting(&self) -> usize {
         match self.connection {
-            Connection::Up => self.server.held(self.now_ms).count(),
+            Connection::Up => self.server.pending(self.now_ms).count(),
             Connection::Connecting | Connection::Lost(_) => 0,
         }
     }
 
     /// Returns whether the screen is too small for a layout. Then nothing can be decided either.
     pub(crate) fn is_too_small(&self) -> bool {
-        self.size.0 < LEAST.0 || self.size.1 < LEAST.1
+        self.size.0 < MIN_SIZE.0 || self.size.1 < MIN_SIZE.1
     }
 
     /// Returns whether the keys of the open card have an effect; true if no card is open.
     pub(crate) fn may_decide(&self) -> bool {
         let Some(Overlay::Card(view)) = &self.overlay else { return true };
-        let open = |waiting: &server::Waiting| waiting.closed(self.now_ms).is_none();
-        let known = self.server.waiting(&view.id).is_some_and(open);
+        let open = |waiting: &server::QueuedRequest| waiting.closed(self.now_ms).is_none();
+        let known = self.server.queued(&view.id).is_some_and(open);
         known && !view.sent && self.connection == Connection::Up && !self.setup.observe
     }
 

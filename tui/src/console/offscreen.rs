@@ -33,23 +33,23 @@ impl<W: Write> Offscreen<W> {
 
     /// Reports that the link is up. Returns the frames to send, like every other message.
     pub fn connected(&mut self) -> Vec<ToEngine> {
-        self.take(Message::Connected)
+        self.handle(Message::Connected)
     }
 
     /// Handles a frame from the engine. Returns the frames to send.
     pub fn received(&mut self, frame: Received) -> Vec<ToEngine> {
-        self.take(Message::Frame(frame))
+        self.handle(Message::Frame(frame))
     }
 
     /// Presses the key of a plain character.
     pub fn press(&mut self, key: char) -> Vec<ToEngine> {
-        self.take(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)))
+        self.handle(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)))
     }
 
     /// Advances the console's own clock by `ms` milliseconds.
     pub fn pass(&mut self, ms: u64) -> Vec<ToEngine> {
         self.now_ms = self.now_ms.saturating_add(ms);
-        self.take(Message::Tick)
+        self.handle(Message::Tick)
     }
 
     /// Writes what changed since the last call.
@@ -71,7 +71,7 @@ impl<W: Write> Offscreen<W> {
         self.model.purposes.values().all(|purpose| *purpose == Purpose::Watch)
     }
 
-    fn take(&mut self, message: Message) -> Vec<ToEngine> {
+    fn handle(&mut self, message: Message) -> Vec<ToEngine> {
         let intents = update(&mut self.model, message, self.now_ms).into_iter();
         let sent = intents.filter_map(|intent| match intent {
             Intent::Send(frame) => Some(frame),

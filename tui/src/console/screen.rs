@@ -35,8 +35,8 @@ impl std::fmt::Debug for Screen {
 }
 
 impl Screen {
-    pub(super) fn take() -> io::Result<Self> {
-        give_back_on_panic();
+    pub(super) fn open() -> io::Result<Self> {
+        restore_on_panic();
         let mut screen = Self {
             canvas: Canvas::new(io::stdout()),
             title: String::new(),
@@ -143,7 +143,7 @@ fn restore_terminal() {
 }
 
 /// Restores the terminal on a panic. A panic aborts without unwinding, so no `drop` runs.
-fn give_back_on_panic() {
+fn restore_on_panic() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         restore_terminal();

@@ -126,8 +126,8 @@ impl Stage {
 
     /// Removes and returns the newest order of this name.
     pub(super) fn took(&mut self, name: &str) -> Option<(u64, Order)> {
-        let place = self.sent.iter().rposition(|(_, order)| order.name() == name)?;
-        Some(self.sent.remove(place))
+        let index = self.sent.iter().rposition(|(_, order)| order.name() == name)?;
+        Some(self.sent.remove(index))
     }
 
     pub(super) fn buffer(&self) -> Buffer {

@@ -19,8 +19,8 @@ use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Pane, Purpose, clamped};
 use crate::link::Received;
 
-/// A request with this much time left, or less, rings once more.
-const NEARLY_OVER_MS: u64 = 60_000;
+/// Time left from which a request is announced a second time.
+const LAST_MINUTE_MS: u64 = 60_000;
 
 /// Everything that can happen to a console.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) enum Message {
 /// Applies one message; every change of the model goes through here. `now_ms` is this process's monotonic clock.
 pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<Intent> {
     model.pass(now_ms);
-    let mut intents = keys::rested(model);
+    let mut intents = keys::apply_unconfirmed_key(model);
     intents.extend(match message {
         Message::Connected => connected(model),
         Message::Lost(fault) => lost(model, fault),
@@ -51,13 +51,13 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
         }
         Message::Tick => Vec::new(),
     });
-    unpile(model);
+    open_next_overlay(model);
     watch(model);
     model.settle();
-    follow(model);
+    update_card(model);
     card::see(model);
     overlays::see(model);
-    page(model);
+    load_viewed_page(model);
     intents.extend(ring(model));
     intents.extend(model.pump());
     intents
@@ -107,7 +107,7 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
         card.guard(model.now_ms);
     }
     if decided || asked {
-        model.complain(
+        model.note_failure(
             "Connection lost before the engine answered. Check the result once reconnected.",
         );
     }
@@ -117,13 +117,13 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
 }
 
 /// Shows the next question or answer once no other overlay is open.
-fn unpile(model: &mut Model) {
+fn open_next_overlay(model: &mut Model) {
     // The next question of the command whose last one was just answered.
     if let Some(Overlay::Ask(asked)) = &model.overlay
         && asked.sent
-        && let Some(place) = model.prompts.iter().position(|next| next.call == asked.call)
+        && let Some(index) = model.prompts.iter().position(|next| next.call == asked.call)
     {
-        model.overlay = model.prompts.remove(place).map(Overlay::Ask);
+        model.overlay = model.prompts.remove(index).map(Overlay::Ask);
     }
     if model.overlay.is_none() && model.line.is_none() {
         let now_ms = model.now_ms;
@@ -133,7 +133,7 @@ fn unpile(model: &mut Model) {
                 Some(Overlay::Ask(question))
             }
             None => match model.unread.pop_front() {
-                Some(told) => Some(Overlay::Told(told)),
+                Some(view) => Some(Overlay::Text(view)),
                 None => reopen_card(model).map(|card| Overlay::Card(Box::new(card))),
             },
         };
@@ -145,44 +145,44 @@ fn reopen_card(model: &mut Model) -> Option<CardView> {
     if model.in_flight(&Purpose::Line { order: "wallet.open" }) {
         return None;
     }
-    let id = model.under.take()?;
-    CardView::of(model.server.waiting(&id)?, model.now_ms)
+    let id = model.card_to_reopen.take()?;
+    CardView::of(model.server.queued(&id)?, model.now_ms)
 }
 
 /// Updates an open card to the last answer.
-fn follow(model: &mut Model) {
+fn update_card(model: &mut Model) {
     let now_ms = model.now_ms;
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    let Some(waiting) = model.server.waiting(&view.id) else { return };
-    if let Some(card) = waiting.request.card.as_ref().filter(|_card| waiting.over.is_none()) {
+    let Some(waiting) = model.server.queued(&view.id) else { return };
+    if let Some(card) = waiting.request.card.as_ref().filter(|_card| waiting.end.is_none()) {
         view.follow(card, now_ms);
     }
 }
 
-/// Draws attention once to each new request, and once when its last minute begins.
+/// Notifies the operator once of each new request, and once when its last minute begins.
 fn ring(model: &mut Model) -> Option<Intent> {
     let now_ms = model.now_ms;
-    let mut said = Vec::new();
+    let mut announcements = Vec::new();
     for waiting in &mut model.server.queue {
         if waiting.closed(now_ms).is_some() {
             continue;
         }
-        let last_minute = waiting.left_ms(now_ms) <= NEARLY_OVER_MS;
+        let last_minute = waiting.left_ms(now_ms) <= LAST_MINUTE_MS;
         let short = || short(&waiting.request.id);
-        if !waiting.told_new {
-            said.push(format!("payment {} needs your approval", short()));
-        } else if last_minute && !waiting.told_soon {
-            said.push(format!("payment {} expires within a minute", short()));
+        if !waiting.announced {
+            announcements.push(format!("payment {} needs your approval", short()));
+        } else if last_minute && !waiting.last_minute_announced {
+            announcements.push(format!("payment {} expires within a minute", short()));
         }
-        waiting.told_new = true;
-        waiting.told_soon |= last_minute;
+        waiting.announced = true;
+        waiting.last_minute_announced |= last_minute;
     }
-    if !said.is_empty() {
+    if !announcements.is_empty() {
         // The result of an earlier decision must not be read as that of a new request.
         model.clear_note();
     }
     // Neither amount nor name: a notice may show on a locked screen.
-    let text = match said.as_slice() {
+    let text = match announcements.as_slice() {
         [] => return None,
         [one] => format!("Bursar: {one}"),
         more => format!("Bursar: {} payments need your approval", more.len()),
@@ -195,16 +195,16 @@ fn ring(model: &mut Model) -> Option<Intent> {
 }
 
 /// Requests the entries that the feed shows and has not loaded.
-fn page(model: &mut Model) {
-    let looked_at =
+fn load_viewed_page(model: &mut Model) {
+    let viewed_entry =
         model.selected.get(&Pane::Activity).filter(|_key| model.focus == Pane::Activity);
     if model.focus == Pane::Activity {
         model.server.refused = 0;
     }
-    model.server.looked_at = looked_at.and_then(|key| key.parse().ok());
+    model.server.viewed_entry = viewed_entry.and_then(|key| key.parse().ok());
     // One screen in both directions.
     let reach = u64::from(model.size.1);
-    let missing = model.server.feed.missing(model.server.looked_at, reach);
+    let missing = model.server.feed.missing(model.server.viewed_entry, reach);
     if let (Some(page), false) = (missing, model.in_flight(&Purpose::Page)) {
         let order = ActivityOrder { before: Some(page.before), limit: Some(page.limit) };
         model.call(Purpose::Page, Order::Activity(order), Asking::Silent);

@@ -11,14 +11,14 @@ mod overlays;
 mod paint;
 mod queue;
 mod setup;
-pub(crate) mod sight;
+pub(crate) mod visibility;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use super::model::overlay::Overlay;
 use super::model::setup::is_open;
-use super::model::{Connection, LEAST, Model, Pane};
+use super::model::{Connection, MIN_SIZE, Model, Pane};
 use areas::Areas;
 use paint::Paint;
 
@@ -26,8 +26,8 @@ use paint::Paint;
 pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
     let whole = buffer.area;
     let mut paint = Paint::new(buffer, model.setup.theme);
-    if whole.width < LEAST.0 || whole.height < LEAST.1 {
-        chrome::too_small(model, &mut paint, whole, LEAST);
+    if whole.width < MIN_SIZE.0 || whole.height < MIN_SIZE.1 {
+        chrome::too_small(model, &mut paint, whole, MIN_SIZE);
     } else {
         let areas = Areas::of(model, whole);
         chrome::header(model, &mut paint, areas.header);
@@ -68,7 +68,7 @@ fn overlay(model: &Model, paint: &mut Paint<'_>, body: Rect) {
         Some(Overlay::Card(view)) => card::draw(model, view, paint, body),
         Some(Overlay::Ask(question)) => overlays::question(model, question, paint, body),
         Some(Overlay::Words(_shown, check)) => overlays::word_check(check, paint, body),
-        Some(Overlay::Told(told)) => overlays::told(told, paint, body),
+        Some(Overlay::Text(view)) => overlays::text_view(view, paint, body),
         Some(Overlay::Help { scroll }) => help::draw(model, *scroll, paint, body),
         Some(Overlay::Leave { .. }) => overlays::leave(model, paint, body),
         None => {}

@@ -60,7 +60,7 @@ fn nonce() -> Result<String, Fault> {
 async fn answer(link: &mut Link) -> Result<ToClient, Fault> {
     match link.receive().await? {
         Received::Message(message) => Ok(message),
-        Received::Secret { .. } => Err(super::strange()),
+        Received::Secret { .. } => Err(super::not_understood()),
     }
 }
 
@@ -87,7 +87,7 @@ fn unexpected(message: ToClient) -> Fault {
         | ToClient::Part { .. }
         | ToClient::Entries { .. }
         | ToClient::Prompt { .. }
-        | ToClient::Done { .. } => super::strange(),
+        | ToClient::Done { .. } => super::not_understood(),
     }
 }
 

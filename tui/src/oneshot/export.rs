@@ -13,20 +13,20 @@ use bursar_core::digest;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{HistoryExport, HistoryOrder, Order, WalletOrder};
 
-/// Returns the path that an order wants written, and the encoding of its pieces.
-fn wanted(order: &mut Order) -> Option<(&mut String, Pieces)> {
+/// Returns the path of the file that an order writes, and the encoding of its content in frames.
+fn export_target(order: &mut Order) -> Option<(&mut String, Encoding)> {
     match order {
         Order::History(HistoryOrder { export: Some(HistoryExport::Export { file }), .. }) => {
-            Some((file, Pieces::Text))
+            Some((file, Encoding::Text))
         }
-        Order::Wallet(WalletOrder::Backup { file }) => Some((file, Pieces::Base64)),
+        Order::Wallet(WalletOrder::Backup { file }) => Some((file, Encoding::Base64)),
         _writes_none => None,
     }
 }
 
-/// How the content is encoded in frames.
+/// The encoding of the content in frames.
 #[derive(Debug, Clone, Copy)]
-enum Pieces {
+enum Encoding {
     Text,
     Base64,
 }
@@ -34,10 +34,10 @@ enum Pieces {
 /// Makes the path of an export absolute and creates a temporary file next to it. This happens before the engine
 /// receives the order.
 pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<Export>, Fault> {
-    let Some((file, pieces)) = wanted(order) else { return Ok(None) };
+    let Some((file, encoding)) = export_target(order) else { return Ok(None) };
     let path = std::path::absolute(&file).map_err(|error| unwritable(Path::new(file), &error))?;
     refuse_data_folder(&path, data)?;
-    let export = Export::create(path, pieces)?;
+    let export = Export::create(path, encoding)?;
     // The path came as text, but the current folder need not be text.
     *file = export.path.to_string_lossy().into_owned();
     Ok(Some(export))
@@ -64,31 +64,31 @@ fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
 pub(super) struct Export {
     path: PathBuf,
     /// The temporary file with the content so far, next to the path.
-    fresh: PathBuf,
+    temporary: PathBuf,
     file: Option<File>,
-    pieces: Pieces,
+    encoding: Encoding,
 }
 
 impl Export {
     /// Creates the temporary file. The file gets its own name only when it is complete, so that a killed command
     /// leaves none that looks like a backup.
-    fn create(path: PathBuf, pieces: Pieces) -> Result<Self, Fault> {
+    fn create(path: PathBuf, encoding: Encoding) -> Result<Self, Fault> {
         if fs::symlink_metadata(&path).is_ok() {
             return Err(unwritable(&path, &io::ErrorKind::AlreadyExists.into()));
         }
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}", std::process::id()));
-        let fresh = path.with_file_name(name);
-        let file = create_new(&fresh).map_err(|error| unwritable(&path, &error))?;
-        Ok(Self { path, fresh, file: Some(file), pieces })
+        let temporary = path.with_file_name(name);
+        let file = create_new(&temporary).map_err(|error| unwritable(&path, &error))?;
+        Ok(Self { path, temporary, file: Some(file), encoding })
     }
 
     pub(super) fn write(&mut self, text: &str) -> Result<(), Fault> {
         let Some(file) = &mut self.file else { return Err(Fault::new(Code::InternalError)) };
-        let bytes = match self.pieces {
-            Pieces::Text => Ok(Cow::Borrowed(text.as_bytes())),
-            Pieces::Base64 => STANDARD.decode(text).map(Cow::Owned),
+        let bytes = match self.encoding {
+            Encoding::Text => Ok(Cow::Borrowed(text.as_bytes())),
+            Encoding::Base64 => STANDARD.decode(text).map(Cow::Owned),
         };
         let bytes = bytes.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         file.write_all(&bytes).map_err(|error| unwritable(&self.path, &error))
@@ -98,31 +98,31 @@ impl Export {
     /// is read back and compared.
     pub(super) fn finish(mut self, sha256: Option<&str>) -> Result<(), Fault> {
         let Some(file) = self.file.take() else { return Err(Fault::new(Code::InternalError)) };
-        let put = || -> io::Result<()> {
+        let publish = || -> io::Result<()> {
             file.sync_all()?;
             if let Some(wanted) = sha256 {
-                let found = digest::sha256(File::open(&self.fresh)?)?;
+                let found = digest::sha256(File::open(&self.temporary)?)?;
                 if hex::encode(found) != wanted {
                     return Err(io::Error::other(
                         "the file read back differs from what was written",
                     ));
                 }
             }
-            self.name()?;
+            self.take_name()?;
             let folder = self.path.parent().unwrap_or(Path::new("/"));
             // Some file systems cannot sync a folder; the rename is then as durable as they make it.
             let _unsynced = File::open(folder).and_then(|folder| folder.sync_all());
             Ok(())
         };
-        put().map_err(|error| {
+        publish().map_err(|error| {
             self.discard();
             unwritable(&self.path, &error)
         })
     }
 
-    /// Gives the file its name. An existing file is never touched, even if it appeared in the meantime.
-    fn name(&self) -> io::Result<()> {
-        match fs::hard_link(&self.fresh, &self.path) {
+    /// Gives the file its final name. An existing file is never touched, even if it appeared in the meantime.
+    fn take_name(&self) -> io::Result<()> {
+        match fs::hard_link(&self.temporary, &self.path) {
             Ok(()) => {
                 self.discard();
                 Ok(())
@@ -131,7 +131,7 @@ impl Export {
             // A file system without links: an empty file reserves the name.
             Err(_no_links) => {
                 drop(create_new(&self.path)?);
-                fs::rename(&self.fresh, &self.path).inspect_err(|_error| {
+                fs::rename(&self.temporary, &self.path).inspect_err(|_error| {
                     let _left_empty = fs::remove_file(&self.path);
                 })
             }
@@ -139,7 +139,7 @@ impl Export {
     }
 
     fn discard(&self) {
-        let _gone_already = fs::remove_file(&self.fresh);
+        let _gone_already = fs::remove_file(&self.temporary);
     }
 }
 

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::failure::Failure;
 
 /// Enough for every envelope with a secret in it. Growing would leave a copy of the secret behind.
-const ROOM: usize = 16 << 10;
+const CAPACITY_BYTES: usize = 16 << 10;
 
 #[derive(Serialize)]
 pub(super) struct Envelope<'a> {
@@ -67,14 +67,14 @@ impl<'a> Envelope<'a> {
         Self { v: 1, ok: false, command, data: None, warnings, error: Some(error) }
     }
 
-    /// Adds what is known in spite of a failure.
-    pub(super) fn beside(mut self, data: Data<'a>) -> Self {
+    /// Adds the data of a result to a failure.
+    pub(super) fn with_data(mut self, data: Data<'a>) -> Self {
         self.data = Some(data);
         self
     }
 
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut text = Zeroizing::new(Vec::with_capacity(ROOM));
+        let mut text = Zeroizing::new(Vec::with_capacity(CAPACITY_BYTES));
         push_line(&mut text, self)?;
         out.write_all(&text)?;
         out.flush()
@@ -83,7 +83,7 @@ impl<'a> Envelope<'a> {
 
 /// Writes each value on a separate line and flushes.
 pub(super) fn write_lines(out: &mut dyn Write, values: &[impl Serialize]) -> io::Result<()> {
-    let mut text = Vec::with_capacity(ROOM);
+    let mut text = Vec::with_capacity(CAPACITY_BYTES);
     for value in values {
         push_line(&mut text, value)?;
     }

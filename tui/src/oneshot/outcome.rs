@@ -6,13 +6,13 @@ use zeroize::Zeroizing;
 use super::failure::Failure;
 use crate::link::Secret;
 
-/// A secret that a command returns. Without text if it was lost or may not be shown.
-pub(super) struct Handed {
+/// A secret that a command returned. Has no text if it was lost or may not be shown.
+pub(super) struct ReturnedSecret {
     pub(super) field: SecretField,
     pub(super) text: Option<Zeroizing<String>>,
 }
 
-impl Handed {
+impl ReturnedSecret {
     /// Keeps the text only if it is printable ASCII, as tokens and seed phrases are.
     pub(super) fn new(field: SecretField, secret: Option<Secret>) -> Self {
         let printable = |bytes: &[u8]| bytes.iter().all(|byte| (0x20..0x7f).contains(byte));
@@ -29,11 +29,11 @@ impl Handed {
 pub(super) struct Outcome {
     pub(super) result: Result<Answer, Failure>,
     pub(super) warnings: Vec<Warning>,
-    pub(super) handed: Option<Handed>,
+    pub(super) returned_secret: Option<ReturnedSecret>,
 }
 
 impl From<Failure> for Outcome {
     fn from(failure: Failure) -> Self {
-        Self { result: Err(failure), warnings: Vec::new(), handed: None }
+        Self { result: Err(failure), warnings: Vec::new(), returned_secret: None }
     }
 }

@@ -22,29 +22,29 @@ use crate::link::Secret;
 /// How long an abandoned question may take to restore the terminal's echo by itself.
 const TERMINAL_RETURN_MS: u64 = 200;
 
-/// An answer for the engine.
+/// The answer to a prompt of the engine.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answered {
-    Yes(bool),
+pub(super) enum PromptAnswer {
+    Confirmed(bool),
     Secret(Secret),
 }
 
-/// Why there is no answer.
+/// Why a prompt has no answer.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum NoAnswer {
     Interrupted,
     Failed(Failure),
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for NoAnswer {
     fn from(failure: Failure) -> Self {
-        Stop::Failed(failure)
+        NoAnswer::Failed(failure)
     }
 }
 
-impl From<Fault> for Stop {
+impl From<Fault> for NoAnswer {
     fn from(fault: Fault) -> Self {
-        Stop::Failed(fault.into())
+        NoAnswer::Failed(fault.into())
     }
 }
 
@@ -54,12 +54,12 @@ pub(super) struct Prompter<'a> {
     pub(super) err: &'a mut (dyn Write + Send),
     pub(super) terminal: Arc<dyn Terminal>,
     pub(super) interrupt: Interrupt,
-    /// Lent to a blocking thread while it reads, and gone if that is interrupted.
+    /// Lent to a blocking thread while it reads; `None` afterwards if the read was interrupted.
     stdin: Option<Box<dyn Read + Send>>,
     /// The password from its source, for an engine that asks for the same password again.
     password: Option<Zeroizing<Vec<u8>>>,
     /// How often the password was sent.
-    given: u8,
+    password_sends: u8,
 }
 
 impl<'a> Prompter<'a> {
@@ -71,70 +71,74 @@ impl<'a> Prompter<'a> {
         stdin: Box<dyn Read + Send>,
     ) -> Self {
         let stdin = Some(stdin);
-        Self { options, err, terminal, interrupt, stdin, password: None, given: 0 }
+        Self { options, err, terminal, interrupt, stdin, password: None, password_sends: 0 }
     }
 
-    pub(super) async fn answer(&mut self, prompt: Prompt) -> Result<Answered, Stop> {
+    pub(super) async fn answer(&mut self, prompt: Prompt) -> Result<PromptAnswer, NoAnswer> {
         match prompt {
-            Prompt::Secret { what } => self.secret(what).await.map(Answered::Secret),
+            Prompt::Secret { what } => self.secret(what).await.map(PromptAnswer::Secret),
             Prompt::Confirm { lines, question } => self.confirm(&lines, &question).await,
             Prompt::TypeAmount { lines, amount } => {
                 let question = format!("Type the amount to approve it ({amount}): ");
-                let else_ = "This payment is approved by typing its amount, and there is no terminal to ask \
+                let message = "This payment is approved by typing its amount, and there is no terminal to ask \
                      on: add --confirm <amount>.";
-                self.type_it(&lines, &question, (else_, "--confirm <amount>")).await
+                self.ask_typed(&lines, &question, (message, "--confirm <amount>")).await
             }
             Prompt::TypeName { lines, name } => {
                 let question = format!("Type its name to continue ({name}): ");
-                let else_ = "This cannot be undone, and there is no terminal to ask on: add \
+                let message = "This cannot be undone, and there is no terminal to ask on: add \
                      --confirm <name>.";
-                self.type_it(&lines, &question, (else_, "--confirm <name>")).await
+                self.ask_typed(&lines, &question, (message, "--confirm <name>")).await
             }
         }
     }
 
-    async fn confirm(&mut self, lines: &[String], question: &str) -> Result<Answered, Stop> {
+    async fn confirm(
+        &mut self,
+        lines: &[String],
+        question: &str,
+    ) -> Result<PromptAnswer, NoAnswer> {
         match self.options.asking {
             Asking::Agreed => {
                 self.show(lines);
-                Ok(Answered::Yes(true))
+                Ok(PromptAnswer::Confirmed(true))
             }
             Asking::Interactive if self.terminal.is_there() => {
                 let typed = self.ask_about(lines, &format!("{question} [y/N] ")).await?;
                 let yes = ["y", "yes"].iter().any(|yes| typed.eq_ignore_ascii_case(yes));
-                Ok(Answered::Yes(yes))
+                Ok(PromptAnswer::Confirmed(yes))
             }
             Asking::Interactive | Asking::Silent => {
                 self.show(lines);
                 let message =
                     "This needs your approval, and there is no terminal to ask on: add --yes.";
-                Err(nobody(message, "--yes"))
+                Err(without_terminal(message, "--yes"))
             }
         }
     }
 
-    /// Asks for a typed amount or name. `--yes` does not answer it, because it guards what is not ordinary.
-    async fn type_it(
+    /// Asks for a typed amount or name. `--yes` does not answer it, because it guards unusual actions.
+    async fn ask_typed(
         &mut self,
         lines: &[String],
         question: &str,
         (message, hint): (&'static str, &'static str),
-    ) -> Result<Answered, Stop> {
+    ) -> Result<PromptAnswer, NoAnswer> {
         match self.options.asking {
             Asking::Interactive if self.terminal.is_there() => {
                 let typed = self.ask_about(lines, question).await?;
-                Ok(Answered::Secret(Secret(Zeroizing::new(typed.into_bytes()))))
+                Ok(PromptAnswer::Secret(Secret(Zeroizing::new(typed.into_bytes()))))
             }
             Asking::Interactive | Asking::Silent | Asking::Agreed => {
                 self.show(lines);
-                Err(nobody(message, hint))
+                Err(without_terminal(message, hint))
             }
         }
     }
 
     /// Asks on the terminal, with the subject of the question. A card that went to a redirected stderr would leave
     /// a bare "Approve?" on the screen.
-    async fn ask_about(&mut self, lines: &[String], question: &str) -> Result<String, Stop> {
+    async fn ask_about(&mut self, lines: &[String], question: &str) -> Result<String, NoAnswer> {
         let shown: Vec<String> =
             lines.iter().map(String::as_str).chain([question]).map(sheet::plain).collect();
         let shown = shown.join("\n");
@@ -142,7 +146,7 @@ impl<'a> Prompter<'a> {
     }
 
     /// Prints the progress of the command or the subject of a question.
-    pub(super) fn tell(&mut self, text: &str) {
+    pub(super) fn print(&mut self, text: &str) {
         if !self.options.quiet {
             // A closed stderr is no reason to stop.
             let _unseen = writeln!(self.err, "{}", sheet::plain(text));
@@ -152,7 +156,7 @@ impl<'a> Prompter<'a> {
     /// Prints the subject of a decision that an option makes, so that a log has it.
     fn show(&mut self, lines: &[String]) {
         for line in lines {
-            self.tell(line);
+            self.print(line);
         }
     }
 
@@ -160,14 +164,14 @@ impl<'a> Prompter<'a> {
     async fn ask<T: Send + 'static>(
         &mut self,
         question: impl FnOnce(&dyn Terminal) -> io::Result<T> + Send + 'static,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, NoAnswer> {
         let terminal = self.terminal.clone();
         let mut asking = tokio::task::spawn_blocking(move || question(&*terminal));
         // cancel-safe: a join handle, and the interrupt is not polled again.
         tokio::select! {
             answered = &mut asking => match answered {
                 Ok(Ok(typed)) => Ok(typed),
-                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => Err(Stop::Interrupted),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => Err(NoAnswer::Interrupted),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     Err(Fault::new(Code::Declined).into())
                 }
@@ -178,7 +182,7 @@ impl<'a> Prompter<'a> {
                 let limit = Duration::from_millis(TERMINAL_RETURN_MS);
                 let _stuck_in_the_read = tokio::time::timeout(limit, asking).await;
                 self.terminal.restore();
-                Err(Stop::Interrupted)
+                Err(NoAnswer::Interrupted)
             }
         }
     }
@@ -188,8 +192,8 @@ fn unreadable(error: impl std::fmt::Display) -> Fault {
     Fault::because(Code::ConfirmationNeeded, "The terminal cannot be read.").with_detail(error)
 }
 
-fn nobody(message: &str, option: &str) -> Stop {
-    Stop::Failed(Failure {
+fn without_terminal(message: &str, option: &str) -> NoAnswer {
+    NoAnswer::Failed(Failure {
         fault: Fault::because(Code::ConfirmationNeeded, message),
         hint: Some(option.to_owned()),
     })

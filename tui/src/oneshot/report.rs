@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::json::{Data, Envelope, Extra};
 use super::options::Options;
-use super::outcome::{Handed, Outcome};
+use super::outcome::{Outcome, ReturnedSecret};
 use super::sheet::plain;
 use super::text::context::Context;
 use super::text::sheet;
@@ -32,14 +32,14 @@ pub(super) fn finish(
             return failed(Some(command), &failure, &outcome.warnings, options, out, err);
         }
     };
-    withhold(&mut outcome.handed, &mut outcome.warnings, options);
-    let handed = outcome.handed.as_ref();
+    withhold(&mut outcome.returned_secret, &mut outcome.warnings, options);
+    let returned_secret = outcome.returned_secret.as_ref();
     let written = if options.json {
         let data = answer.data();
-        let data = Data { answer: &data, extra: extra(&answer, handed) };
+        let data = Data { answer: &data, extra: extra(&answer, returned_secret) };
         Envelope::success(command, data, &outcome.warnings).write(out)
     } else {
-        let context = Context { command, handed, engine_running: options.engine_running };
+        let context = Context { command, returned_secret, engine_running: options.engine_running };
         let sheet = sheet(&answer, context);
         warn(&outcome.warnings, err);
         out.write_all(sheet.as_str().as_bytes()).and_then(|()| out.flush())
@@ -47,15 +47,15 @@ pub(super) fn finish(
     written_or(written, exit_code(&answer, options), err)
 }
 
-/// Ends a command that has its answer without an engine. Returns the exit code.
-pub fn tell(
+/// Ends a command whose answer needed no engine. Returns the exit code.
+pub fn finish_without_engine(
     command: &str,
     answer: Answer,
     options: &Options,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    let outcome = Outcome { result: Ok(answer), warnings: Vec::new(), handed: None };
+    let outcome = Outcome { result: Ok(answer), warnings: Vec::new(), returned_secret: None };
     finish(command, outcome, options, out, err)
 }
 
@@ -92,7 +92,7 @@ pub fn conclude(
         let data = Data { answer: data, extra: None };
         let envelope = match failure {
             None => Envelope::success(command, data, warnings),
-            Some(failure) => Envelope::failure(Some(command), failure, warnings).beside(data),
+            Some(failure) => Envelope::failure(Some(command), failure, warnings).with_data(data),
         };
         return written_or(envelope.write(out), exit, err);
     }
@@ -120,24 +120,24 @@ fn failed(
     }
     warn(warnings, err);
     let mut lines = failure.fault.message.lines().map(plain);
-    complain(err, &format!("bursar: {}", lines.next().unwrap_or_default()));
-    lines.for_each(|line| complain(err, &format!("  {line}")));
+    print_err(err, &format!("bursar: {}", lines.next().unwrap_or_default()));
+    lines.for_each(|line| print_err(err, &format!("  {line}")));
     let is_in_message = |hint: &String| {
         let bare = hint.split(" <").next().unwrap_or(hint);
         failure.fault.message.contains(bare)
     };
     if let Some(hint) = failure.hint().filter(|hint| !is_in_message(hint)) {
-        complain(err, &format!("  try: {}", plain(&hint)));
+        print_err(err, &format!("  try: {}", plain(&hint)));
     }
     // `eval "$(...)"` succeeds with empty output: the next command would silently lack its variables.
     if matches!(command, Some("agent.instructions" | "agent.register")) {
-        complain(
+        print_err(
             err,
             "  Nothing was exported: a shell that evaluates this command sets no variable.",
         );
     }
     if let Some(detail) = failure.fault.detail.as_deref().filter(|_| options.verbose) {
-        complain(err, &format!("  cause: {}", plain(detail)));
+        print_err(err, &format!("  cause: {}", plain(detail)));
     }
     exit
 }
@@ -147,7 +147,7 @@ fn written_or(written: io::Result<()>, exit: u8, err: &mut dyn Write) -> u8 {
     match written {
         Ok(()) => exit,
         Err(error) => {
-            complain(err, &format!("bursar: The result could not be written: {error}."));
+            print_err(err, &format!("bursar: The result could not be written: {error}."));
             if exit == 0 { Code::InternalError.exit() } else { exit }
         }
     }
@@ -155,22 +155,26 @@ fn written_or(written: io::Result<()>, exit: u8, err: &mut dyn Write) -> u8 {
 
 fn warn(warnings: &[Warning], err: &mut dyn Write) {
     for warning in warnings {
-        complain(err, &format!("warning: {}", plain(&warning.message)));
+        print_err(err, &format!("warning: {}", plain(&warning.message)));
     }
 }
 
 /// Writes to standard error. A closed standard error cannot be reported anywhere.
-fn complain(err: &mut dyn Write, line: &str) {
+fn print_err(err: &mut dyn Write, line: &str) {
     let _closed = writeln!(err, "{line}");
 }
 
 /// Withholds a secret that may not be shown here. The engine is not asked for one in that case, so this only guards
 /// against a mistake.
-fn withhold(handed: &mut Option<Handed>, warnings: &mut Vec<Warning>, options: &Options) {
-    let Some(handed) = handed else { return };
-    let opens_all = matches!(handed.field, SecretField::Phrase | SecretField::AddressKey);
+fn withhold(
+    returned_secret: &mut Option<ReturnedSecret>,
+    warnings: &mut Vec<Warning>,
+    options: &Options,
+) {
+    let Some(returned_secret) = returned_secret else { return };
+    let opens_all = matches!(returned_secret.field, SecretField::Phrase | SecretField::AddressKey);
     if opens_all && !options.may_show_phrase() {
-        handed.text = None;
+        returned_secret.text = None;
         warnings.push(Warning {
             code: "PHRASE_WITHHELD".to_owned(),
             message: "Words and keys are shown only with --reveal, or on a terminal.".to_owned(),
@@ -180,9 +184,9 @@ fn withhold(handed: &mut Option<Handed>, warnings: &mut Vec<Warning>, options: &
 
 /// Returns the secret to add to the answer's fields. Credentials always have the field, so that a script sees why
 /// it is empty.
-fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
-    let text = handed.and_then(|handed| handed.text.as_ref()).map(|text| text.as_str());
-    match (answer, handed.map(|handed| handed.field)) {
+fn extra<'a>(answer: &Answer, returned_secret: Option<&'a ReturnedSecret>) -> Option<Extra<'a>> {
+    let text = returned_secret.and_then(|secret| secret.text.as_ref()).map(|text| text.as_str());
+    match (answer, returned_secret.map(|secret| secret.field)) {
         (_, Some(SecretField::Phrase)) => {
             Some(Extra { field: "phrase", secret: text.ok_or("shown only with --reveal") })
         }

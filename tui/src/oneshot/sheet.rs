@@ -5,18 +5,18 @@ use bursar_core::text::{quoted, visible};
 use zeroize::Zeroizing;
 
 /// Enough for every sheet with a secret on it. Growing would leave a copy of the secret behind.
-const ROOM: usize = 16 << 10;
+const CAPACITY_BYTES: usize = 16 << 10;
 /// Longest foreign text on a line of a table.
 const FOREIGN_WIDTH: usize = 60;
 
-/// Lines of text, wiped when dropped.
-pub(super) struct Report {
+/// The lines of a result, wiped when dropped.
+pub(super) struct Sheet {
     text: Zeroizing<String>,
 }
 
-impl Report {
+impl Sheet {
     pub(super) fn new() -> Self {
-        Self { text: Zeroizing::new(String::with_capacity(ROOM)) }
+        Self { text: Zeroizing::new(String::with_capacity(CAPACITY_BYTES)) }
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn sheet_contains_no_control_characters() {
-        let mut sheet = Report::new();
+        let mut sheet = Sheet::new();
         let evil = "\x1b]0;x\x07\u{9b}2J\r\nexport A=1\u{202e}";
         sheet.line(evil);
         sheet.rows(&[("a", evil.to_owned())]);

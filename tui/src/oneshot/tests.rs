@@ -23,7 +23,7 @@ use bursar_core::grammar::Order;
 use bursar_core::wire::{Asking, ToClient, ToEngine};
 use zeroize::Zeroizing;
 
-use super::talk::SILENCE_MS;
+use super::conversation::SILENCE_MS;
 use super::*;
 use crate::secret_source::SecretSource;
 use crate::test_engine::TestEngine;

@@ -18,10 +18,10 @@ mod wallet;
 use bursar_core::answers::Answer;
 
 use self::context::Context;
-use super::sheet::Report;
+use super::sheet::Sheet;
 
-pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Report {
-    let mut sheet = Report::new();
+pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
+    let mut sheet = Sheet::new();
     let to = &mut sheet;
     match answer {
         Answer::Wallet(wallet) => wallet::wallet(to, wallet, context),
@@ -34,7 +34,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Report {
         Answer::Balances { addresses } => balances::balances(to, addresses),
         Answer::Policy(policy) => policy::policy(to, policy),
         Answer::Policies { policies } => policy::policies(to, policies),
-        Answer::Rehearsal(told) => policy::rehearsal(to, told),
+        Answer::Rehearsal(rehearsal) => policy::rehearsal(to, rehearsal),
         Answer::Deleted { name } => to.line(&format!("Deleted {name}.")),
         Answer::Agent(agent) => agent::agent(to, agent),
         Answer::Agents { agents } => agent::agents(to, agents),

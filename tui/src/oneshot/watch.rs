@@ -42,10 +42,10 @@ pub(super) async fn run(
     let asking = options.asking;
     let begin = ToEngine::Run { id: ID, order: Box::new(Order::Watch(order)), asking };
     let end = {
-        let telling = tell(&mut link, &begin, &mut seen, out);
+        let streaming = stream_entries(&mut link, &begin, &mut seen, out);
         // cancel-safe: what was received is written before anything else is awaited.
         tokio::select! {
-            end = telling => end,
+            end = streaming => end,
             () = &mut interrupt => End::Failed(Fault::new(Code::Cancelled)),
         }
     };
@@ -59,8 +59,8 @@ pub(super) async fn run(
     }
 }
 
-/// Passes on what the engine sends. It has no timeout, because nothing may happen for days.
-async fn tell(
+/// Writes the entries that the engine sends. No timeout, because there may be no entry for days.
+async fn stream_entries(
     link: &mut Link,
     begin: &ToEngine,
     seen: &mut Option<u64>,

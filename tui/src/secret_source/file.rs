@@ -21,15 +21,15 @@ pub(super) enum Owner {
 }
 
 /// Returns the whole content without its last newline.
-pub(super) fn whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>, Fault> {
+pub(super) fn read_whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     // Checks the open file, so that it cannot be exchanged between the check and the read.
-    let about = file.metadata().map_err(|error| unreadable(path, &error))?;
-    closed_to_others(path, &about, owner)?;
+    let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
+    check_private(path, &metadata, owner)?;
     // Allocated at its full size: a vector that grows leaves copies behind.
-    let room = PASSWORD_BYTES.saturating_add(3);
-    let mut bytes = Zeroizing::new(Vec::with_capacity(room));
-    let limit = u64::try_from(room).unwrap_or(u64::MAX);
+    let capacity = PASSWORD_BYTES.saturating_add(3);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
+    let limit = u64::try_from(capacity).unwrap_or(u64::MAX);
     file.take(limit).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
     strip_newline(&mut bytes);
     if bytes.len() > PASSWORD_BYTES {
@@ -39,14 +39,14 @@ pub(super) fn whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>, Fau
 }
 
 #[cfg(unix)]
-fn closed_to_others(path: &Path, about: &Metadata, owner: Owner) -> Result<(), Fault> {
+fn check_private(path: &Path, metadata: &Metadata, owner: Owner) -> Result<(), Fault> {
     use std::os::unix::fs::MetadataExt;
 
-    let (shown, mode) = (path.display(), about.mode() & 0o777);
+    let (shown, mode) = (path.display(), metadata.mode() & 0o777);
     let user = rustix::process::geteuid().as_raw();
     let (owned, open_to) = match owner {
-        Owner::User => (about.uid() == user, mode & 0o077),
-        Owner::ServiceManager => (about.uid() == user || about.uid() == 0, mode & 0o037),
+        Owner::User => (metadata.uid() == user, mode & 0o077),
+        Owner::ServiceManager => (metadata.uid() == user || metadata.uid() == 0, mode & 0o037),
     };
     let refuse = |message: String| Err(Fault::because(Code::DataFolder, message));
     if !owned {
@@ -62,7 +62,7 @@ fn closed_to_others(path: &Path, about: &Metadata, owner: Owner) -> Result<(), F
 
 /// On other platforms the folder's own access list decides.
 #[cfg(not(unix))]
-fn closed_to_others(_path: &Path, _about: &Metadata, _owner: Owner) -> Result<(), Fault> {
+fn check_private(_path: &Path, _metadata: &Metadata, _owner: Owner) -> Result<(), Fault> {
     Ok(())
 }
 
@@ -92,13 +92,16 @@ mod tests {
             (&[&longest[..], b"\r\n"].concat(), &longest),
         ] {
             let path = file(&folder, content, 0o600);
-            assert_eq!(&**whole(&path, Owner::User).unwrap(), kept);
+            assert_eq!(&**read_whole(&path, Owner::User).unwrap(), kept);
         }
         let path = file(&folder, &[b'x'; PASSWORD_BYTES + 9], 0o600);
-        assert_eq!(whole(&path, Owner::User).unwrap_err().code, Code::BadInput);
+        assert_eq!(read_whole(&path, Owner::User).unwrap_err().code, Code::BadInput);
         let nowhere = folder.path().join("nowhere");
-        assert_eq!(whole(&nowhere, Owner::User).unwrap_err().code, Code::BadInput);
-        assert_eq!(whole(folder.path(), Owner::ServiceManager).unwrap_err().code, Code::DataFolder);
+        assert_eq!(read_whole(&nowhere, Owner::User).unwrap_err().code, Code::BadInput);
+        assert_eq!(
+            read_whole(folder.path(), Owner::ServiceManager).unwrap_err().code,
+            Code::DataFolder
+        );
     }
 
     #[test]
@@ -106,23 +109,26 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o644, 0o666] {
             let path = file(&folder, b"hunter2!", mode);
-            let fault = whole(&path, Owner::User).unwrap_err();
+            let fault = read_whole(&path, Owner::User).unwrap_err();
             assert_eq!((fault.code, fault.code.exit()), (Code::DataFolder, 13), "{mode:o}");
             assert!(fault.message.contains(&format!("chmod 600 {}", path.display())), "{fault}");
             assert!(!fault.message.contains("hunter2"));
         }
         for mode in [0o400, 0o600, 0o700] {
-            whole(&file(&folder, b"hunter2!", mode), Owner::User).unwrap();
+            read_whole(&file(&folder, b"hunter2!", mode), Owner::User).unwrap();
         }
     }
 
     #[test]
     fn a_credential_may_show_its_access_list_in_the_group_bits() {
         let folder = tempfile::tempdir().unwrap();
-        whole(&file(&folder, b"hunter2!", 0o440), Owner::ServiceManager).unwrap();
+        read_whole(&file(&folder, b"hunter2!", 0o440), Owner::ServiceManager).unwrap();
         for mode in [0o444, 0o460] {
             let path = file(&folder, b"hunter2!", mode);
-            assert_eq!(whole(&path, Owner::ServiceManager).unwrap_err().code, Code::DataFolder);
+            assert_eq!(
+                read_whole(&path, Owner::ServiceManager).unwrap_err().code,
+                Code::DataFolder
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::hosts::{HostLists, HostRefusal, PairVerdict};
-use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, HELD_IN_ALL, HELD_PER_AGENT, PAYMENT_MICROS};
+use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, HELD_PER_AGENT, HELD_TOTAL, PAYMENT_MICROS};
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 use bursar_core::time::Moment;
@@ -124,7 +124,7 @@ pub(crate) fn check_hosts(
     request_url: Option<&str>,
     challenge: &PaymentAsk,
 ) -> Result<bool, Refusal> {
-    match hosts.judge_urls(request_url, challenge.challenge_urls()) {
+    match hosts.check_urls(request_url, challenge.challenge_urls()) {
         PairVerdict::Pass => Ok(false),
         PairVerdict::Hold => Ok(true),
         PairVerdict::Refuse(refusal) => Err(match refusal {
@@ -165,6 +165,6 @@ fn hold_reason(context: &PaymentContext<'_>, resource_outside: bool) -> Option<H
 }
 
 fn check_queue_room(context: &PaymentContext<'_>) -> Result<(), Refusal> {
-    let full = context.held_by_agent >= HELD_PER_AGENT || context.held_in_all >= HELD_IN_ALL;
+    let full = context.held_by_agent >= HELD_PER_AGENT || context.held_in_all >= HELD_TOTAL;
     if full { Err(Refusal::new(Code::TooManyPending)) } else { Ok(()) }
 }

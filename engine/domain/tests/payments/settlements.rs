@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, RequestId};
-use bursar_core::limits::{CHECK_LASTS_MS, CHECKS_IN_ALL, CHECKS_PER_AGENT, REPORTS_PER_PAYMENT};
+use bursar_core::limits::{CHECK_LASTS_MS, CHECKS_PER_AGENT, CHECKS_TOTAL, REPORTS_PER_PAYMENT};
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
 use bursar_domain::settlement::{Check, ReportContent, ReportKind, Settlement, Stage};
@@ -78,7 +78,7 @@ fn chain_lookups_are_bounded_in_all() {
     );
     let known = Arc::clone(&world.state.settling[&ids[0]]);
     let settling = Arc::make_mut(&mut world.state.settling);
-    for n in 0..CHECKS_IN_ALL as u128 - 2 {
+    for n in 0..CHECKS_TOTAL as u128 - 2 {
         let id = RequestId::from_bytes(n.to_be_bytes());
         let agent: AgentId = "ZZZ999".parse().unwrap();
         settling.insert(id, Arc::new(Settlement { id, agent, ..(*known).clone() }));

@@ -121,7 +121,8 @@ impl Caller {
 /// Proves the caller and rejects agents that may not act, in the same way at every endpoint.
 ///
 /// # Errors
-/// `MISSING_AGENT_ID`; `AUTH_FAILED`; `WALLET_LOCKED` to a bearer agent; `RATE_LIMIT_EXCEEDED`; then by the agent's status.
+/// `MISSING_AGENT_ID`; `AUTH_FAILED`; `WALLET_LOCKED` to a bearer agent; `RATE_LIMIT_EXCEEDED`; then by the
+/// agent's status.
 pub(super) fn admit(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Result<Caller, Fault> {
     incoming.named_agent(api)?;
     let caller = prove(api, endpoint, incoming)?;
@@ -136,7 +137,7 @@ pub(super) fn admit(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
     Ok(caller)
 }
 
-/// Checks the proof only: `/status` tells a suspended agent that it is suspended.
+/// Checks the proof only: `/status` also answers a suspended agent.
 pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Result<Caller, Fault> {
     let (view, moment) = (api.core.view(), api.core.now());
     let signature = incoming.body.get("signature").and_then(Value::as_str);

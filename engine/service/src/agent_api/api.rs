@@ -15,7 +15,7 @@ use super::lan::{Exposure, LanBearers};
 use super::rate::Rate;
 use super::reply::{Answer, Outcome};
 use crate::chain_time::HintedClock;
-use crate::config::Live;
+use crate::config::LiveConfig;
 use crate::core::handle::Handle;
 use crate::funds::Funds;
 use crate::lanes::payments::{Execution, TokenDomains};
@@ -35,7 +35,7 @@ pub struct Api {
     /// The field that names the agent: `agent_id`, or `agent_code` in the payments-only edition.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
-    pub(super) settings: Arc<Live>,
+    pub(super) settings: Arc<LiveConfig>,
     pub(super) exposure: Exposure,
     pub lan: LanBearers,
     pub failed_auth: FailedProofLimit,
@@ -91,7 +91,7 @@ pub struct ServerConfig {
     pub folder: PathBuf,
     pub exposure: Exposure,
     /// Read for each call, so that a change applies at once.
-    pub(crate) settings: Arc<Live>,
+    pub(crate) settings: Arc<LiveConfig>,
 }
 
 impl Api {

@@ -36,11 +36,11 @@ async fn try_balances(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
     // The lookup may take seconds. The view must not stay alive meanwhile.
     drop(caller);
     let funds = api.funds.of(owner, &networks).await;
-    Ok(Answer::new(200, told(body, &funds)))
+    Ok(Answer::new(200, with_balances(body, &funds)))
 }
 
 /// Adds the balances, native coins first. If no amount is known the list is null, never empty.
-fn told(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
+fn with_balances(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
     let entries = |native: bool| {
         funds.iter().flat_map(move |on| {
             let held = on.held.iter().filter(move |held| held.token.is_none() == native);
@@ -60,7 +60,7 @@ fn told(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
     let nothing = !funds.is_empty() && !funds.iter().any(|on| on.has_any_amount());
     let body = body.with("balances", if nothing { Value::Null } else { Value::from(all) });
     let more = (left_out > 0).then(|| format!("{left_out} more unverified tokens are not listed."));
-    let why: Vec<String> = troubles(funds).into_iter().chain(more).collect();
+    let why: Vec<String> = problems(funds).into_iter().chain(more).collect();
     if why.is_empty() { body } else { body.with("balances_error", why.join(" ")) }
 }
 
@@ -82,11 +82,11 @@ fn entry(on: &NetworkFunds, held: &Held) -> Object {
 }
 
 /// Explains which networks are missing from the list, or incomplete in it.
-fn troubles(funds: &[Arc<NetworkFunds>]) -> Option<String> {
+fn problems(funds: &[Arc<NetworkFunds>]) -> Option<String> {
     let each = funds.iter().flat_map(|on| {
         let failure = on.failure().map(|why| why.text());
-        let told = failure.into_iter().chain(on.incomplete);
-        told.map(|why| format!("{}: {why}", on.network.caip2()))
+        let reasons = failure.into_iter().chain(on.incomplete);
+        reasons.map(|why| format!("{}: {why}", on.network.caip2()))
     });
     Some(each.collect::<Vec<_>>().join(" ")).filter(|all| !all.is_empty())
 }

@@ -20,7 +20,7 @@ use super::api::Api;
 use super::body;
 use super::message::Endpoint;
 use super::reply::Answer;
-use crate::core::Answered;
+use crate::core::ActionAnswer;
 
 pub(super) async fn callback(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
     try_callback(&api, request).await.unwrap_or_else(Answer::from).into_http()
@@ -44,7 +44,7 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
     };
     let reported = api.core.act(Action::Report(Box::new(report))).await;
     let outcome = reported.map_err(|fault| caller.hide_lock(fault))?;
-    let Answered::Reported(stage) = outcome.answer else {
+    let ActionAnswer::Reported(stage) = outcome.answer else {
         return Err(Fault::new(Code::InternalError));
     };
     let body = Object::new()

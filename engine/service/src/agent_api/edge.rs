@@ -6,11 +6,11 @@ use bursar_core::fault::Fault;
 use bursar_core::limits::{
     BODY_BYTES, BODY_BYTES_PER_S, BODY_GRACE_MS, BODY_MS, CONNECTIONS, CONNECTIONS_FOR_LOOPBACK,
     CONNECTIONS_PER_PEER, HANDLER_MS, HEAD_BYTES, HEAD_LINES, HEAD_MS, IDLE_MS, LARGE_BODIES,
-    LARGE_BODIES_REMOTE, LINGER_BYTES, LINGER_MS, OUTBOUND_FILES, REQUEST_LINE_BYTES,
-    SMALL_BODY_BYTES, TURNED_AWAY, WRITE_MS,
+    LARGE_BODIES_REMOTE, LINGER_BYTES, LINGER_MS, OUTBOUND_FILES, REFUSED_CONNECTIONS,
+    REQUEST_LINE_BYTES, SMALL_BODY_BYTES, WRITE_MS,
 };
 use bursar_serve::access::IpRanges;
-use bursar_serve::http::{BodyBounds, Bounds, HeadBounds, Loopback, Refusal, Refuse, slots};
+use bursar_serve::http::{BodyBounds, Bounds, HeadBounds, Loopback, Refusal, RefusalWriter, slots};
 use bursar_serve::program::file_limit;
 
 use super::calls;
@@ -49,7 +49,7 @@ pub(super) fn bounds() -> Bounds {
         handler_ms: Some(HANDLER_MS),
         linger_ms: LINGER_MS,
         linger_bytes: LINGER_BYTES,
-        refused: TURNED_AWAY,
+        refused: REFUSED_CONNECTIONS,
         // A caller that disconnects does not cancel its payment in flight.
         half_close: true,
         refuse_upgrade: true,
@@ -58,8 +58,8 @@ pub(super) fn bounds() -> Bounds {
 }
 
 /// Answers refused requests in the wallet's format, with a log line each.
-pub(super) fn refuse() -> Refuse {
-    Refuse::new(|refused| {
+pub(super) fn refuse() -> RefusalWriter {
+    RefusalWriter::new(|refused| {
         let code = match refused.why {
             Refusal::Malformed => Code::BadRequest,
             Refusal::Length => Code::InvalidContentLength,

@@ -1,5 +1,5 @@
-//! The exposure of the server, and its effect on bearer tokens: on a local network anyone can read plain HTTP,
-//! and a token that was read can be replayed.
+//! The exposure of the server, and its effect on bearer tokens. Every machine on a local network can read plain
+//! HTTP and replay a token.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -11,9 +11,10 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use super::lan::Exposure;
 
-/// Binds the address, and the same port of the other address family if the port is fixed: an agent that
-/// connects to `localhost` or the machine's name may use either. Returns the address for programs on this
-/// machine, and the listeners.
+/// Binds the address, and the same port of the other address family if the port is fixed.
+///
+/// An agent that connects to `localhost` or the machine's name may use either family. Returns the address for
+/// programs on this machine, and the listeners.
 ///
 /// # Errors
 /// `IN_USE` if the port is taken or cannot be bound, `BAD_INPUT` if the address is not a loopback address.

@@ -15,9 +15,9 @@ use super::balances;
 use super::callback;
 use super::disabled_lanes;
 use super::guard;
+use super::health;
 use super::mandate;
 use super::openapi;
-use super::plain;
 use super::receipt;
 use super::reply::Answer;
 use super::sign;
@@ -26,9 +26,9 @@ use super::texts;
 /// Returns the routes. Tests call them in process.
 pub fn router(api: Arc<Api>) -> Router {
     Router::new()
-        .route("/health", only(get(plain::health), "GET"))
-        .route("/status", only(get(plain::status).post(plain::status), "GET, POST"))
-        .route("/ping", only(post(plain::ping), "POST"))
+        .route("/health", only(get(health::health), "GET"))
+        .route("/status", only(get(health::status).post(health::status), "GET, POST"))
+        .route("/ping", only(post(health::ping), "POST"))
         .route("/sign", only(post(sign::sign), "POST"))
         .route("/sign/status/{id}", only(get(sign::status::status), "GET"))
         .route("/sign/status/", only(get(missing_id), "GET"))

@@ -25,7 +25,7 @@ use super::auth::{ProvenBy, identity};
 use super::body;
 use super::message::Endpoint;
 use super::reply::Answer;
-use crate::core::Answered;
+use crate::core::ActionAnswer;
 use crate::lanes::payments::{PaymentInput, execute, propose};
 
 pub(super) async fn sign(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
@@ -65,9 +65,11 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let asked = api.core.act(Action::Ask(Box::new(ask))).await;
     let outcome = asked.map_err(|fault| caller.hide_lock(fault))?;
     let record = match outcome.answer {
-        Answered::Request(record) | Answered::Earlier(record) => record,
-        Answered::Settled(record) => return Ok(status::settled(&record)),
-        Answered::Done | Answered::Reported(_) => return Err(Fault::new(Code::InternalError)),
+        ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => record,
+        ActionAnswer::Settled(record) => return Ok(status::settled(&record)),
+        ActionAnswer::Done | ActionAnswer::Reported(_) => {
+            return Err(Fault::new(Code::InternalError));
+        }
     };
     if record.is_held() {
         let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
@@ -81,7 +83,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     }
     let reached = api.ports.failpoints.hit("reply.before");
     reached.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    Ok(status::told(&record, signature.as_ref(), &caller.moment))
+    Ok(status::describe(&record, signature.as_ref(), &caller.moment))
 }
 
 /// The input of `/sign`.
@@ -155,7 +157,7 @@ impl Api {
         if let Some(held) = view.state.held.get(&id) {
             return Some(Arc::clone(held));
         }
-        match self.core.look(id).await {
+        match self.core.request(id).await {
             Ok(found) => found,
             // The core has stopped deciding, but the journal on disk can still be read.
             Err(_failed) => self.core.reader().request(id).ok().flatten().map(Arc::new),

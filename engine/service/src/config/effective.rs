@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use bursar_core::limits::{RATE_PER_MINUTE, SIGNATURE_WINDOW_S};
 use bursar_core::networks::{ChainId, NETWORKS};
-use bursar_core::settings::keys::{Home, Key};
+use bursar_core::settings::keys::{Key, Storage};
 use bursar_core::settings::{ConsoleTime, Notices};
 use url::Url;
 
@@ -103,7 +103,7 @@ impl Config {
     }
 
     fn apply_variable(&mut self, key: Key, text: &str) -> Result<(), String> {
-        if key.row().home == Home::Journal {
+        if key.row().storage == Storage::Journal {
             return Err(journal_only(key));
         }
         match key {

@@ -14,11 +14,11 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::edit::{Value, edited};
 use super::effective::{Config, Environment};
-use super::load::{Wrong, text_of, unusable};
+use super::load::{SettingsError, text_of, unusable};
 
 /// The settings in force.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct LiveConfig {
     file: PathBuf,
     /// The argument, which overrides the file and the environment.
     listen: Option<String>,
@@ -30,14 +30,14 @@ pub(crate) struct Live {
 /// A validated change that is not written yet.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
-    live: &'a Live,
+    live: &'a LiveConfig,
     text: String,
     pub(crate) before: Arc<Config>,
     pub(crate) after: Config,
     _one_at_a_time: MutexGuard<'a, ()>,
 }
 
-impl Live {
+impl LiveConfig {
     pub(crate) fn open(file: PathBuf, listen: Option<String>) -> Result<Self, Fault> {
         let config = Config::load(&file, environment(), listen.as_deref())?;
         let current = watch::Sender::new(Arc::new(config));
@@ -61,8 +61,8 @@ impl Live {
         let read = |text: &str| Config::read(text, environment(), self.listen.as_deref());
         let after = read(&text).map_err(|wrong| match (wrong, read(&old)) {
             // It was wrong before this change.
-            (_, Err(Wrong::File(why))) => unusable(&self.file, &why),
-            (Wrong::File(why) | Wrong::Outside(why), _) => {
+            (_, Err(SettingsError::File(why))) => unusable(&self.file, &why),
+            (SettingsError::File(why) | SettingsError::Override(why), _) => {
                 Fault::because(Code::BadInput, format!("{}.", why.trim_end_matches('.')))
             }
         })?;

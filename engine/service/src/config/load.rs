@@ -11,11 +11,12 @@ use super::effective::{Config, Environment, Source};
 use super::file;
 use super::values::loopback;
 
-/// The source that is wrong, and why.
+/// The source that is invalid, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum SettingsError {
     File(String),
-    Outside(String),
+    /// The environment or the argument, which override the file.
+    Override(String),
 }
 
 impl Config {
@@ -30,8 +31,8 @@ impl Config {
     ) -> Result<Self, Fault> {
         let text = text_of(file)?;
         Self::read(&text, environment, listen).map_err(|wrong| match wrong {
-            Wrong::File(why) => unusable(file, &why),
-            Wrong::Outside(why) => Fault::because(Code::BadInput, why),
+            SettingsError::File(why) => unusable(file, &why),
+            SettingsError::Override(why) => Fault::because(Code::BadInput, why),
         })
     }
 
@@ -40,13 +41,14 @@ impl Config {
         text: &str,
         environment: Environment<'_>,
         listen: Option<&str>,
-    ) -> Result<Self, Wrong> {
+    ) -> Result<Self, SettingsError> {
         let mut config = Self::defaults();
-        file::apply(&mut config, text).map_err(Wrong::File)?;
-        config.apply_environment(environment).map_err(Wrong::Outside)?;
+        file::apply(&mut config, text).map_err(SettingsError::File)?;
+        config.apply_environment(environment).map_err(SettingsError::Override)?;
         if let Some(listen) = listen {
             let parsed = loopback(listen);
-            config.listen = parsed.map_err(|why| Wrong::Outside(format!("--listen: {why}.")))?;
+            config.listen =
+                parsed.map_err(|why| SettingsError::Override(format!("--listen: {why}.")))?;
             config.sources.insert(Key::Listen, Source::Argument);
         }
         Ok(config)

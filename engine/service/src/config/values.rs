@@ -1,4 +1,4 @@
-//! Parses single values of settings. Every error says what to write instead.
+//! Parses single values of settings. Every error states what to write instead.
 
 use std::net::SocketAddr;
 

@@ -35,7 +35,7 @@ impl EngineContext {
         }
     }
 
-    /// Returns who can reach the agent server, as the operator has set it.
+    /// Returns the exposure of the agent server that the operator has set.
     fn exposure(&self) -> Exposure {
         let lasting = self.core.view().settings().allow_lan;
         let open = lasting || self.lan_until_stopped.load(Ordering::SeqCst);

@@ -12,7 +12,7 @@ pub(super) enum SessionError {
     Refused,
     #[error("the other side took too long")]
     TooSlow,
-    #[error("another program came that had not proven itself either, and this one was the oldest")]
+    #[error("evicted as the oldest connection without a proof when another program connected")]
     Evicted,
     #[error(transparent)]
     Io(#[from] std::io::Error),

@@ -10,18 +10,18 @@ use bursar_core::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, proof_
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::channel::{Channel, SessionError};
-use super::entrance::UnprovenConnection;
+use super::connection_limits::UnprovenConnection;
 
 /// Runs the engine's side of the handshake. A client without the token learns only that its proof is wrong. A client
 /// with the token may name its own kind of program.
 ///
 /// # Errors
-/// The proof is wrong, the protocol differs, all places are taken, or the stream failed.
+/// The proof is wrong, the protocol differs, all slots are taken, or the stream failed.
 pub(super) async fn accept(
     channel: &mut Channel,
     token: &str,
     nonce: &str,
-    entrance: &UnprovenConnection,
+    unproven: &UnprovenConnection,
 ) -> Result<(Program, OwnedSemaphorePermit), SessionError> {
     let hello = next(channel).await?;
     let ToEngine::Hello { protocol, version: theirs, nonce: client, program } = hello else {
@@ -52,7 +52,7 @@ pub(super) async fn accept(
         channel.send(&ToClient::Refused { fault }).await?;
         return Err(SessionError::Refused);
     }
-    let Some(place) = entrance.pass() else {
+    let Some(slot) = unproven.take_proven_slot() else {
         let message = format!(
             "{CONTROL_SESSIONS} programs are attached to the engine, which is the maximum: end one."
         );
@@ -60,7 +60,7 @@ pub(super) async fn accept(
         return Err(SessionError::Refused);
     };
     channel.send(&ToClient::Welcome).await?;
-    Ok((program, place))
+    Ok((program, slot))
 }
 
 async fn next(channel: &mut Channel) -> Result<ToEngine, SessionError> {

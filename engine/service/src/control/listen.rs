@@ -13,7 +13,7 @@ use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::entrance::Places;
+use super::connection_limits::ConnectionLimits;
 use super::session::serve_connected;
 use crate::context::EngineContext;
 use crate::service::data_dir::DataFolder;
@@ -94,13 +94,13 @@ async fn accept(
     listener: interprocess::local_socket::tokio::Listener,
     token: String,
 ) {
-    let places = Places::new();
+    let limits = ConnectionLimits::new();
     let token: Arc<str> = token.into();
     loop {
         let stream = match listener.accept().await {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "the control socket did not take a connection");
+                tracing::warn!(%error, "the control socket did not accept a connection");
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 continue;
             }
@@ -111,13 +111,13 @@ async fn accept(
             tracing::warn!("another account tried to use the control socket");
             continue;
         }
-        let entrance = places.enter();
+        let unproven = limits.admit();
         let (engine, token) = (Arc::clone(&engine), Arc::clone(&token));
         let tasks = engine.tasks.clone();
         // The session ends itself when the engine stops. The engine waits for its last frames.
         tasks.spawn(async move {
             let served =
-                serve_connected(engine, Box::new(stream), peer.pid, &token, &nonce, entrance).await;
+                serve_connected(engine, Box::new(stream), peer.pid, &token, &nonce, unproven).await;
             if let Err(error) = served {
                 tracing::debug!(%error, "control session ended");
             }

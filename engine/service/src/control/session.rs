@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bursar_core::answers::Reply;
 use bursar_core::client::{Client, Program};
 use bursar_core::grammar::Order;
-use bursar_core::limits::{FAREWELL_MS, FRAME_BYTES, HANDSHAKE_BYTES, HANDSHAKE_MS};
+use bursar_core::limits::{FINAL_FRAME_MS, FRAME_BYTES, HANDSHAKE_BYTES, HANDSHAKE_MS};
 use bursar_core::wire::{Frame, ToClient, ToEngine};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::channel::{Channel, Duplex, SessionError};
+use super::connection_limits::UnprovenConnection;
 use super::dialogue::{PromptAnswer, SessionDialogue};
-use super::entrance::UnprovenConnection;
 use super::handshake;
 use crate::context::EngineContext;
 use crate::operator;
@@ -23,7 +23,7 @@ const COMMANDS: usize = 8;
 /// Frames queued for a slow reader.
 const OUTBOX: usize = 64;
 
-/// Serves a program that connected through the socket. It must prove the token before it gets a place.
+/// Serves a program that connected through the socket. It must prove the token before it gets a slot.
 ///
 /// # Errors
 /// The handshake or the stream failed, or the connection was evicted.
@@ -33,18 +33,18 @@ pub(super) async fn serve_connected(
     pid: Option<u32>,
     token: &str,
     nonce: &str,
-    entrance: UnprovenConnection,
+    unproven: UnprovenConnection,
 ) -> Result<(), SessionError> {
     let mut channel = Channel::new(stream, HANDSHAKE_BYTES);
     let patience = std::time::Duration::from_millis(HANDSHAKE_MS);
-    let meeting =
-        tokio::time::timeout(patience, handshake::accept(&mut channel, token, nonce, &entrance));
-    let (program, _place) = tokio::select! {
-        met = meeting => met.map_err(|_elapsed| SessionError::TooSlow)??,
-        () = entrance.evicted() => return Err(SessionError::Evicted),
+    let proving =
+        tokio::time::timeout(patience, handshake::accept(&mut channel, token, nonce, &unproven));
+    let (program, _slot) = tokio::select! {
+        proven = proving => proven.map_err(|_elapsed| SessionError::TooSlow)??,
+        () = unproven.evicted() => return Err(SessionError::Evicted),
         () = engine.stopping.cancelled() => return Ok(()),
     };
-    drop(entrance);
+    drop(unproven);
     channel.allow(FRAME_BYTES);
     let _counted = (program == Program::Console).then(|| Arc::clone(&engine.consoles));
     serve(engine, channel, Client::Attached { program, pid }).await
@@ -112,7 +112,7 @@ async fn serve(
     Ok(())
 }
 
-/// Sends a frame. Waits for a slow reader without limit, but at most [`FAREWELL_MS`] once the engine stops.
+/// Sends a frame. Waits for a slow reader without limit, but at most [`FINAL_FRAME_MS`] once the engine stops.
 async fn deliver(
     channel: &mut Channel,
     frame: &Frame,
@@ -124,7 +124,7 @@ async fn deliver(
         sent = &mut sending => return sent,
         () = stopping.cancelled() => {}
     }
-    let patience = std::time::Duration::from_millis(FAREWELL_MS);
+    let patience = std::time::Duration::from_millis(FINAL_FRAME_MS);
     tokio::time::timeout(patience, sending).await.map_err(|_elapsed| SessionError::TooSlow)?
 }
 

@@ -41,7 +41,7 @@ pub struct Handle {
     queue: Sender<Message>,
     /// Bounds the asks and reports of agents in the queue. Operator commands take no permit: a freeze must get through
     /// when agents fill the queue.
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     view: watch::Receiver<Arc<View>>,
     reader: Arc<dyn Reader>,
     clock: Arc<dyn Clock>,
@@ -57,11 +57,11 @@ impl Handle {
     /// Creates the handle and the loop of a core. The core decides nothing until the loop runs.
     pub fn new(core: Core, clock: Arc<dyn Clock>) -> (Self, CoreLoop) {
         let (queue, inbox) = channel();
-        let places = Arc::new(Semaphore::new(CORE_QUEUE));
+        let permits = Arc::new(Semaphore::new(CORE_QUEUE));
         let reader = core.journal().reader();
         let (publish, view) = watch::channel(Arc::new(core.view()));
-        let worker = Worker { core, publish, clock: Arc::clone(&clock), most: CORE_BATCH };
-        (Self { queue, places, view, reader, clock }, CoreLoop { worker, inbox })
+        let worker = Worker { core, publish, clock: Arc::clone(&clock), batch_limit: CORE_BATCH };
+        (Self { queue, permits, view, reader, clock }, CoreLoop { worker, inbox })
     }
 
     /// The latest published view.
@@ -90,16 +90,16 @@ impl Handle {
     /// The refusal; `BUSY` if the queue is full; `JOURNAL_FAILED` once a commit has failed; `ENGINE_DOWN` once the core
     /// has stopped.
     pub async fn act(&self, action: Action) -> Result<Outcome, Fault> {
-        let place = match &action {
+        let permit = match &action {
             Action::Ask(_) | Action::Report(_) => Some(
-                Arc::clone(&self.places)
+                Arc::clone(&self.permits)
                     .try_acquire_owned()
                     .map_err(|_full| Fault::new(Code::Busy))?,
             ),
             _operators => None,
         };
         let outcome = self.ask(|answer| Message::Do(Box::new(action), Some(answer))).await;
-        drop(place);
+        drop(permit);
         outcome
     }
 
@@ -114,7 +114,7 @@ impl Handle {
     ///
     /// # Errors
     /// `JOURNAL_DAMAGED` if its record cannot be read; `ENGINE_DOWN`.
-    pub async fn look(&self, id: RequestId) -> Result<Option<Arc<Request>>, Fault> {
+    pub async fn request(&self, id: RequestId) -> Result<Option<Arc<Request>>, Fault> {
         self.ask(|answer| Message::Find(id, answer)).await
     }
 
@@ -203,7 +203,7 @@ impl CoreLoop {
                 match self.inbox.recv_timeout(delay) {
                     Ok(message) => message,
                     Err(RecvTimeoutError::Timeout) => {
-                        self.worker.rest();
+                        self.worker.flush();
                         continue;
                     }
                     Err(RecvTimeoutError::Disconnected) => break,
@@ -219,7 +219,7 @@ impl CoreLoop {
                 None => return,
             }
         }
-        self.worker.rest();
+        self.worker.flush();
     }
 
     /// Processes the queued messages. Returns whether there were any, or `None` once the core has stopped.
@@ -230,9 +230,9 @@ impl CoreLoop {
     }
 
     /// Commits pending entries, as the thread does when the queue stays empty.
-    pub fn rest(&mut self) {
+    pub fn flush(&mut self) {
         if self.worker.core.has_pending() {
-            self.worker.rest();
+            self.worker.flush();
         }
     }
 
@@ -249,20 +249,20 @@ struct Worker {
     publish: watch::Sender<Arc<View>>,
     clock: Arc<dyn Clock>,
     /// The limit of decisions in one batch.
-    most: usize,
+    batch_limit: usize,
 }
 
 impl Worker {
-    fn rest(&mut self) {
+    fn flush(&mut self) {
         self.core.flush(&self.clock.now());
-        show(&self.core, &self.publish);
+        publish_view(&self.core, &self.publish);
     }
 
     /// Processes `first` and other queued messages. Returns `None` after a stop, with the journal closed.
     fn turn(mut self, first: Message, inbox: &Receiver<Message>) -> Option<Self> {
         let mut batch = Batch::default();
         let mut other = batch.take(first);
-        while other.is_none() && batch.has_room(self.most) {
+        while other.is_none() && batch.has_room(self.batch_limit) {
             match inbox.try_recv() {
                 Ok(message) => other = batch.take(message),
                 Err(_empty) => break,
@@ -271,11 +271,11 @@ impl Worker {
         let began = self.clock.mono_ms();
         batch.step(&mut self.core, &self.publish, &*self.clock);
         let slow = self.clock.mono_ms().saturating_sub(began) >= CORE_STEP_SLOW_MS;
-        self.most = if slow { CORE_BATCH } else { CORE_BATCH_QUICK };
+        self.batch_limit = if slow { CORE_BATCH } else { CORE_BATCH_QUICK };
         match other {
             Some(Message::Stop(answer)) => {
-                self.rest();
-                let Self { core, publish: _until_all_is_told, .. } = self;
+                self.flush();
+                let Self { core, publish: _until_the_answer_is_sent, .. } = self;
                 // Close the journal before the caller of the stop gets its answer.
                 drop(core);
                 let _gone = answer.send(Ok(()));
@@ -292,7 +292,7 @@ impl Worker {
 
 /// Publishes the core's view. After a failed commit the state may be ahead of the disk, so the last view remains,
 /// with the reason of the failure.
-fn show(core: &Core, publish: &watch::Sender<Arc<View>>) {
+fn publish_view(core: &Core, publish: &watch::Sender<Arc<View>>) {
     let mut view = core.view();
     if view.failed.is_some() {
         let last = Arc::clone(&publish.borrow());
@@ -311,8 +311,8 @@ struct Batch {
 }
 
 impl Batch {
-    fn has_room(&self, most: usize) -> bool {
-        self.decisions < most && self.actions.len() < CORE_QUEUE
+    fn has_room(&self, limit: usize) -> bool {
+        self.decisions < limit && self.actions.len() < CORE_QUEUE
     }
 
     /// Adds an action. Returns any other message, which ends the batch.
@@ -334,7 +334,7 @@ impl Batch {
             return;
         }
         let outcomes = core.step(&clock.now(), self.actions);
-        show(core, publish);
+        publish_view(core, publish);
         for (answer, outcome) in self.answers.into_iter().zip(outcomes) {
             // The caller may have gone away. The decision remains.
             let _gone = answer.map(|answer| answer.send(outcome));
@@ -360,17 +360,17 @@ fn control(
         }
         Message::Unlocked { keys, note, answer } => {
             let result = core.unlocked(&clock.now(), keys, note);
-            show(core, publish);
+            publish_view(core, publish);
             let _gone = answer.send(result);
         }
         Message::Accept { key, answer } => {
             let result = core.accept(&clock.now(), key);
-            show(core, publish);
+            publish_view(core, publish);
             let _gone = answer.send(result);
         }
         Message::BeginCopy(answer) => {
             let result = core.begin_copy(&clock.now());
-            show(core, publish);
+            publish_view(core, publish);
             let _gone = answer.send(result);
         }
         Message::EndCopy(to, answer) => {
@@ -378,7 +378,7 @@ fn control(
         }
         Message::Locked(cause, noted, answer) => {
             core.locked(&clock.now(), cause, noted);
-            show(core, publish);
+            publish_view(core, publish);
             let _gone = answer.send(Ok(()));
         }
     }

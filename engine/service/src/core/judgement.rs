@@ -11,7 +11,7 @@ use bursar_domain::{Action, Entry, Event, State, unsealed_tail};
 use zeroize::Zeroizing;
 
 use super::{Core, first_remembered, resumed};
-use crate::journal::{Head, JournalError};
+use crate::journal::{Head, JournalError, SealCheck};
 
 /// How long an ask may be repeated, in milliseconds. Signatures are fresh for minutes, and wrong clocks are off by
 /// time zones. An unlock looks up no older asks.
@@ -54,20 +54,23 @@ impl Core {
         keys: &[Zeroizing<[u8; 32]>],
         note: Option<Head>,
     ) -> Result<bool, JournalError> {
-        let sealed = self.journal.sealed(keys, note)?;
-        let base = match &sealed {
-            Ok(sealed) => self.journal.sealed_snapshot(keys, *sealed)?,
+        let (base, sealed, mismatch) = match self.journal.check_seal(keys, note)? {
+            SealCheck::Matches(sealed) => {
+                (self.journal.sealed_snapshot(keys, sealed)?, sealed, None)
+            }
             // Without a valid seal no snapshot can be trusted.
-            Err(_reason) => None,
+            SealCheck::Mismatch(reason) => (None, self.journal.durable(), Some(reason)),
         };
-        let from = sealed.as_ref().copied().unwrap_or(self.journal.durable());
         let examined = match base.and_then(|base| resumed(&base, &self.state.networks_on)) {
-            Some((state, at)) => self.examine_since(state, at, from, moment)?,
-            None => self.examine_all(from, moment)?,
+            Some((state, at)) => self.examine_since(state, at, sealed, moment)?,
+            None => self.examine_all(sealed, moment)?,
         };
-        self.untrusted = sealed.err().or(examined).or_else(|| self.stale_wallet_file(note));
+        self.untrusted = mismatch.or(examined).or_else(|| self.stale_wallet_file(note));
         if let Some(reason) = &self.untrusted {
-            tracing::warn!(reason, "the journal does not fit the wallet: every payment asks");
+            tracing::warn!(
+                reason,
+                "the journal does not match the wallet: every payment needs approval"
+            );
         }
         self.judged = self.untrusted.is_none();
         Ok(self.judged)
@@ -95,7 +98,7 @@ impl Core {
         moment: &Moment,
     ) -> Result<Option<String>, JournalError> {
         let mut tally = Tally::new();
-        let mut read = Reading::new(self.fresh(), sealed);
+        let mut read = Examination::new(self.fresh(), sealed);
         let _proof = self.journal.replay(Head::default(), |entry| {
             let touched = read.next(self, entry, moment);
             payees::count(&mut tally, entry, touched.as_ref());
@@ -109,7 +112,7 @@ impl Core {
             Ok(true) => Ok(()),
             // No decision depends on these rows, so payments stay automatic.
             Ok(false) => {
-                tracing::warn!("the index of payees was wrong: it was made anew");
+                tracing::warn!("the index of payees was wrong and was rebuilt");
                 Ok(())
             }
             Err(damage) => {
@@ -128,7 +131,7 @@ impl Core {
         sealed: Head,
         moment: &Moment,
     ) -> Result<Option<String>, JournalError> {
-        let mut read = Reading::new(state, sealed);
+        let mut read = Examination::new(state, sealed);
         let _proof = self.journal.replay(at, |entry| {
             let _touched = read.next(self, entry, moment);
         })?;
@@ -144,11 +147,11 @@ impl Core {
         Ok(self.conclude(read))
     }
 
-    fn conclude(&mut self, read: Reading) -> Option<String> {
+    fn conclude(&mut self, read: Examination) -> Option<String> {
         let mut wrong = read.wrong.or(read.unknown);
         if read.state != self.state {
             self.state = read.state;
-            wrong = wrong.or(Some("the snapshot was not what the entries say".to_owned()));
+            wrong = wrong.or(Some("the snapshot does not match the entries".to_owned()));
         }
         wrong
     }
@@ -182,8 +185,8 @@ impl Core {
     ///
     /// `noted` is the entry that the wallet file recorded before the lock.
     pub fn locked(&mut self, moment: &Moment, cause: LockCause, noted: Option<u64>) {
-        let is_told = self.journal.is_sealing() && self.state.wallet.is_some();
-        if is_told && self.failed.is_none() {
+        let is_recorded = self.journal.is_sealing() && self.state.wallet.is_some();
+        if is_recorded && self.failed.is_none() {
             let noted = self
                 .record(Event::WalletLocked { cause, noted }, moment)
                 .and_then(|_none| self.commit(moment));
@@ -196,7 +199,7 @@ impl Core {
 }
 
 /// The state that the entries give, and the first contradiction in them.
-struct Reading {
+struct Examination {
     state: State,
     sealed: Head,
     wrong: Option<String>,
@@ -206,7 +209,7 @@ struct Reading {
     accepted: bool,
 }
 
-impl Reading {
+impl Examination {
     fn new(state: State, sealed: Head) -> Self {
         Self { state, sealed, wrong: None, unknown: None, accepted: false }
     }
@@ -217,7 +220,7 @@ impl Reading {
         if free && self.wrong.is_none() && !unsealed_tail::may_follow_a_seal(&self.state, entry) {
             self.wrong = Some(match &entry.event {
                 Event::JournalRestored { .. } => {
-                    "it was restored, and what came after the backup is lost".to_owned()
+                    "it was restored, and the entries after the backup are lost".to_owned()
                 }
                 _other => format!(
                     "entry {} came after the last seal and needed an open wallet",

@@ -29,7 +29,7 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
         if is_due(&shared)
             && let Err(fault) = shared.core.act(Action::Tick).await
         {
-            tracing::warn!(code = %fault.code, "time could not be kept");
+            tracing::warn!(code = %fault.code, "expiries and renewals could not be recorded");
         }
         lock_if_unused(&shared, &mut watch).await;
     }
@@ -49,7 +49,7 @@ fn is_due(shared: &EngineContext) -> bool {
 async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
     let moment = shared.ports.clock.now();
     let view = shared.core.view();
-    let cause = watch.look(view.head.seq, &moment);
+    let cause = watch.observe(view.head.seq, &moment);
     shared.last_used_ms.store(watch.since_ms, Ordering::Relaxed);
     let Some(limit_s) = view.idle_lock_s() else { return };
     let unused_ms = moment.mono_ms.saturating_sub(watch.since_ms);
@@ -76,7 +76,7 @@ impl Watch {
     }
 
     /// Records the number of entries. Returns [`LockCause::Sleep`] if the machine slept since the last check.
-    fn look(&mut self, entries: u64, moment: &Moment) -> Option<LockCause> {
+    fn observe(&mut self, entries: u64, moment: &Moment) -> Option<LockCause> {
         if entries != self.entries {
             (self.entries, self.since_ms) = (entries, moment.mono_ms);
         }
@@ -124,7 +124,7 @@ mod tests {
             [(0, 7, 5_000), (1_000, 7, 5_000), (1_000, 8, 7_000), (60_000, 8, 7_000)]
         {
             clock.advance(wait_ms);
-            assert_eq!(watch.look(entries, &clock.now()), None);
+            assert_eq!(watch.observe(entries, &clock.now()), None);
             assert_eq!(watch.since_ms, since_ms);
         }
     }
@@ -134,25 +134,25 @@ mod tests {
         let clock = clock();
         let mut watch = Watch::at(&clock.now());
         clock.suspend(ASLEEP_MS);
-        assert_eq!(watch.look(1, &clock.now()), None);
+        assert_eq!(watch.observe(1, &clock.now()), None);
         clock.suspend(ASLEEP_MS + 1);
-        assert_eq!(watch.look(1, &clock.now()), Some(LockCause::Sleep));
-        assert_eq!(watch.look(1, &clock.now()), None, "once");
+        assert_eq!(watch.observe(1, &clock.now()), Some(LockCause::Sleep));
+        assert_eq!(watch.observe(1, &clock.now()), None, "once");
         // A busy machine checks late, but it was awake.
         clock.advance(600_000);
-        assert_eq!(watch.look(1, &clock.now()), None);
+        assert_eq!(watch.observe(1, &clock.now()), None);
     }
 
     #[test]
-    fn without_a_boot_clock_the_wall_clock_tells_of_a_sleep() {
+    fn without_a_boot_clock_the_wall_clock_reveals_a_sleep() {
         let clock = clock();
         let now = || Moment { boottime_ms: 0, ..clock.now() };
         let mut watch = Watch::at(&now());
         clock.advance(600_000);
-        assert_eq!(watch.look(1, &now()), None);
+        assert_eq!(watch.observe(1, &now()), None);
         clock.suspend(ASLEEP_MS + 1);
-        assert_eq!(watch.look(1, &now()), Some(LockCause::Sleep));
+        assert_eq!(watch.observe(1, &now()), Some(LockCause::Sleep));
         clock.jump_back(600_000);
-        assert_eq!(watch.look(1, &now()), None);
+        assert_eq!(watch.observe(1, &now()), None);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::Address;
-use bursar_core::limits::{FUNDS_KEPT, GLANCE_KEPT_MS};
+use bursar_core::limits::{CARD_BALANCE_KEPT_MS, FUNDS_CACHED};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
 use tokio::sync::{Semaphore, watch};
@@ -28,7 +28,7 @@ pub type AccountKey = (Address, ChainId);
 #[derive(Debug)]
 pub(super) struct BalanceCache {
     // A mutex instead of an owning task: it is held only to access the map.
-    known: Mutex<BTreeMap<AccountKey, Known>>,
+    known: Mutex<BTreeMap<AccountKey, LatestProbe>>,
     pub(super) room: Semaphore,
 }
 
@@ -40,7 +40,7 @@ impl Default for BalanceCache {
 
 /// The latest probe of one account.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct LatestProbe {
     /// The latest successful probe and its monotonic time.
     read: Option<(u64, CachedBalance)>,
     /// The monotonic time at which the latest probe ended.
@@ -53,7 +53,7 @@ pub(super) struct Known {
     pub(super) running: Option<watch::Receiver<()>>,
 }
 
-impl Known {
+impl LatestProbe {
     fn note(&mut self, now: &Moment, funds: Arc<NetworkFunds>) {
         self.ended_ms = Some(now.mono_ms);
         self.failed = funds.failure();
@@ -67,17 +67,19 @@ impl Known {
         self.running.as_ref().is_some_and(|done| done.has_changed().is_ok())
     }
 
-    /// The cached balance, unless it is older than [`GLANCE_KEPT_MS`].
+    /// The cached balance, unless it is older than [`CARD_BALANCE_KEPT_MS`].
     pub(super) fn current(&self, now_ms: u64) -> Result<CachedBalance, Unknown> {
         match &self.read {
-            Some((at, cached)) if now_ms.saturating_sub(*at) < GLANCE_KEPT_MS => Ok(cached.clone()),
+            Some((at, cached)) if now_ms.saturating_sub(*at) < CARD_BALANCE_KEPT_MS => {
+                Ok(cached.clone())
+            }
             _ => Err(self.failed.unwrap_or(Unknown::TooSlow)),
         }
     }
 }
 
 impl BalanceCache {
-    pub(super) fn known(&self) -> MutexGuard<'_, BTreeMap<AccountKey, Known>> {
+    pub(super) fn known(&self) -> MutexGuard<'_, BTreeMap<AccountKey, LatestProbe>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,8 +92,8 @@ impl BalanceCache {
 }
 
 /// Makes room for one more account, if the cache is full.
-pub(super) fn make_room(known: &mut BTreeMap<AccountKey, Known>, account: &AccountKey) {
-    if known.len() >= FUNDS_KEPT && !known.contains_key(account) {
+pub(super) fn make_room(known: &mut BTreeMap<AccountKey, LatestProbe>, account: &AccountKey) {
+    if known.len() >= FUNDS_CACHED && !known.contains_key(account) {
         known.retain(|_account, known| known.runs());
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::Address;
-use bursar_core::limits::{FUNDS_WAIT_MS, GLANCE_FRESH_MS, GLANCE_WAIT_MS};
+use bursar_core::limits::{CARD_BALANCE_FRESH_MS, CARD_BALANCE_WAIT_MS, FUNDS_WAIT_MS};
 use bursar_core::networks::Network;
 use futures::future::join_all;
 use tokio::sync::watch;
@@ -20,59 +20,64 @@ use super::holding::Unknown;
 use super::merge::merge;
 
 impl Funds {
-    /// Returns the cached balances of these addresses. Probes those older than [`GLANCE_FRESH_MS`], all at once, and
-    /// waits [`GLANCE_WAIT_MS`] at most.
+    /// Returns the cached balances of these addresses. Probes those older than [`CARD_BALANCE_FRESH_MS`], all at once, and
+    /// waits [`CARD_BALANCE_WAIT_MS`] at most.
     pub async fn cached_balances(
         self: &Arc<Self>,
         wanted: impl IntoIterator<Item = (Address, &'static Network)>,
     ) -> BTreeMap<AccountKey, Result<CachedBalance, Unknown>> {
-        let until = Instant::now() + Duration::from_millis(GLANCE_WAIT_MS);
+        let until = Instant::now() + Duration::from_millis(CARD_BALANCE_WAIT_MS);
         let each: BTreeMap<AccountKey, &'static Network> =
             wanted.into_iter().map(|(owner, network)| ((owner, network.chain), network)).collect();
-        let each = each.into_iter().map(|(whose, network)| async move {
-            (whose, self.cached_balance(whose, network, until).await)
+        let each = each.into_iter().map(|(account, network)| async move {
+            (account, self.cached_balance(account, network, until).await)
         });
         join_all(each).await.into_iter().collect()
     }
 
     async fn cached_balance(
         self: &Arc<Self>,
-        whose: AccountKey,
+        account: AccountKey,
         network: &'static Network,
         until: Instant,
     ) -> Result<CachedBalance, Unknown> {
         if self.chains.get(&network.chain).is_none() {
             return Err(Unknown::NoEndpoint);
         }
-        let Some(mut done) = self.begin(whose, network) else {
-            return self.current(whose);
+        let Some(mut done) = self.begin(account, network) else {
+            return self.current(account);
         };
         // The channel carries no value: it closes when the probe ends.
         if timeout_at(until, done.changed()).await.is_err()
-            && let Some(known) = self.cache.known().get_mut(&whose)
+            && let Some(known) = self.cache.known().get_mut(&account)
         {
             known.slow = true;
         }
-        self.current(whose)
+        self.current(account)
     }
 
-    fn current(&self, whose: AccountKey) -> Result<CachedBalance, Unknown> {
+    fn current(&self, account: AccountKey) -> Result<CachedBalance, Unknown> {
         let now_ms = self.clock.mono_ms();
-        self.cache.known().get(&whose).map_or(Err(Unknown::TooSlow), |known| known.current(now_ms))
+        self.cache
+            .known()
+            .get(&account)
+            .map_or(Err(Unknown::TooSlow), |known| known.current(now_ms))
     }
 
-    /// Starts a probe if the cached balance is stale and none runs. Returns the end of a probe that is worth waiting for.
+    /// Starts a probe if the cached balance is stale and none runs.
+    ///
+    /// Returns a receiver that closes at the end of the probe, if waiting for it is worthwhile.
     fn begin(
         self: &Arc<Self>,
-        whose: AccountKey,
+        account: AccountKey,
         network: &'static Network,
     ) -> Option<watch::Receiver<()>> {
         let now_ms = self.clock.mono_ms();
         let mut all = self.cache.known();
-        make_room(&mut all, &whose);
-        let known = all.entry(whose).or_default();
+        make_room(&mut all, &account);
+        let known = all.entry(account).or_default();
         if !known.runs() {
-            let fresh = |ended: u64| now_ms.saturating_sub(ended) < GLANCE_FRESH_MS;
+            let fresh = |ended: u64| now_ms.saturating_sub(ended) < CARD_BALANCE_FRESH_MS;
             if known.ended_ms.is_some_and(fresh) {
                 return None;
             }
@@ -80,7 +85,7 @@ impl Funds {
             known.running = Some(done);
             let funds = Arc::clone(self);
             tokio::spawn(async move {
-                funds.probe(whose, network).await;
+                funds.probe(account, network).await;
                 drop(end);
             });
         }
@@ -89,14 +94,14 @@ impl Funds {
     }
 
     /// Reads the chain alone: cards show no token that only an explorer lists.
-    async fn probe(&self, whose: AccountKey, network: &'static Network) {
+    async fn probe(&self, account: AccountKey, network: &'static Network) {
         let deadline = Instant::now() + Duration::from_millis(FUNDS_WAIT_MS);
         let known = match timeout_at(deadline, self.cache.room.acquire()).await {
-            Ok(_room) => self.known(whose.0, network, deadline).await,
+            Ok(_room) => self.known(account.0, network, deadline).await,
             Err(_elapsed) => Err(Unknown::TooSlow),
         };
         let funds = Arc::new(merge(network, known, None));
-        self.cache.note(whose, &self.clock.now(), &funds);
+        self.cache.note(account, &self.clock.now(), &funds);
     }
 }
 

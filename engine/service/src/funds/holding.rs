@@ -111,7 +111,7 @@ impl Held {
 
 /// The reason why an explorer gave no list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Discovery {
+pub(super) enum DiscoveryFailure {
     Failed,
     /// Status 500: some explorers answer so for an address without transactions.
     Status500,

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use bursar_chain::explorer_http::TOKENS_MAX;
 use bursar_chain::multicall::{Holdings, ReadFault};
-use bursar_chain::ports::TokenHeld;
+use bursar_chain::ports::TokenBalance;
 use bursar_core::money::Atoms;
 use bursar_core::networks::{NATIVE_DECIMALS, Network, Token};
 use bursar_core::text::visible;
 
-use super::holding::{Discovery, Held, Kind, NetworkFunds, Unknown};
+use super::holding::{DiscoveryFailure, Held, Kind, NetworkFunds, Unknown};
 
 const NO_EXPLORER: &str = "The explorer gave no valid answer: other tokens may be missing.";
 const TOO_MANY: &str = "The explorer lists more tokens than Bursar reads: some may be missing.";
@@ -31,7 +31,7 @@ pub(super) fn unknown(network: &'static Network, why: Unknown) -> NetworkFunds {
 pub(super) fn merge(
     network: &'static Network,
     known: Result<Holdings, Unknown>,
-    found: Option<Result<Vec<TokenHeld>, Discovery>>,
+    found: Option<Result<Vec<TokenBalance>, DiscoveryFailure>>,
 ) -> NetworkFunds {
     let mut held = ours(network, known);
     let empty = held.iter().all(|held| held.amount == Ok(Atoms::default()));
@@ -44,8 +44,8 @@ pub(super) fn merge(
         }
         // This explorer returns 500 for an address that it has never seen. Such an address holds nothing, so accept the
         // 500 only if every amount is zero.
-        Some(Err(Discovery::Status500)) if network.explorer_500_unseen && empty => None,
-        Some(Err(Discovery::Status500 | Discovery::Failed)) => Some(NO_EXPLORER),
+        Some(Err(DiscoveryFailure::Status500)) if network.explorer_500_unseen && empty => None,
+        Some(Err(DiscoveryFailure::Status500 | DiscoveryFailure::Failed)) => Some(NO_EXPLORER),
     };
     NetworkFunds { network, held, incomplete }
 }
@@ -93,7 +93,7 @@ fn read(
 }
 
 /// Returns the tokens outside our table, without zero amounts and duplicates.
-fn foreign(network: &'static Network, tokens: Vec<TokenHeld>) -> Vec<Held> {
+fn foreign(network: &'static Network, tokens: Vec<TokenBalance>) -> Vec<Held> {
     let mut met: BTreeSet<_> = known_tokens(network).map(|(_kind, token)| token.address).collect();
     let new =
         tokens.into_iter().filter(|token| !token.amount.is_zero() && met.insert(token.address));
@@ -126,9 +126,9 @@ mod tests {
         }
     }
 
-    fn token(address: Address, symbol: &str, amount: u64) -> TokenHeld {
+    fn token(address: Address, symbol: &str, amount: u64) -> TokenBalance {
         let amount = U256::from(amount);
-        TokenHeld { address, symbol: symbol.to_owned(), decimals: Some(2), amount }
+        TokenBalance { address, symbol: symbol.to_owned(), decimals: Some(2), amount }
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
             token(one, "USDC", 100),
             token(one, "AGAIN", 100),
             token(two, "ZERO", 0),
-            TokenHeld { decimals: None, ..token(two, "\x1b[2J\u{202e}", 5) },
+            TokenBalance { decimals: None, ..token(two, "\x1b[2J\u{202e}", 5) },
         ];
         let funds = merge(base(), Ok(holdings(1, [2, 3])), Some(Ok(found)));
         assert_eq!(funds.held[1].amount, Ok(Atoms(U256::from(2))), "the chain's word counts");
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn an_explorer_that_fails_is_told_even_where_the_chain_is_not() {
         for known in [Ok(holdings(0, [0, 0])), Err(Unknown::NoAnswer)] {
-            let funds = merge(base(), known, Some(Err(Discovery::Failed)));
+            let funds = merge(base(), known, Some(Err(DiscoveryFailure::Failed)));
             assert_eq!((funds.incomplete, funds.held.len()), (Some(NO_EXPLORER), 3));
         }
         let found =
@@ -216,8 +216,9 @@ mod tests {
     #[test]
     fn a_500_means_unseen_only_where_that_is_known_and_nothing_is_held() {
         let quirky = by_chain(ChainId(4663)).unwrap();
-        let told =
-            |network, known| merge(network, known, Some(Err(Discovery::Status500))).incomplete;
+        let told = |network, known| {
+            merge(network, known, Some(Err(DiscoveryFailure::Status500))).incomplete
+        };
         assert_eq!(told(quirky, Ok(holdings(0, [0, 0]))), None);
         for known in [holdings(1, [0, 0]), holdings(0, [1, 0]), holdings(0, [0, 1])] {
             assert_eq!(told(quirky, Ok(known)), Some(NO_EXPLORER));

@@ -24,7 +24,16 @@ const PIECE: u64 = 512;
 #[derive(Debug)]
 pub struct Committed(());
 
-/// The chain, its store, and the batch for the next commit.
+/// The result of comparing the journal with the wallet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SealCheck {
+    /// They match. The last seal covers this head; it is that of an empty journal if there is no seal.
+    Matches(Head),
+    /// They do not match, for this reason.
+    Mismatch(String),
+}
+
+/// The chain, its store, and the pending batch.
 #[derive(Debug)]
 pub struct Journal {
     pub(super) store: Box<dyn Store>,
@@ -33,7 +42,8 @@ pub struct Journal {
     /// The newest entry on disk.
     pub(super) durable: Head,
     pub(super) seal_key: Option<Zeroizing<[u8; 32]>>,
-    pub(super) waiting: Batch,
+    /// The batch for the next commit.
+    pub(super) pending: Batch,
     /// Records of the pending batch, so that the second of two equal asks in one batch finds the first.
     pub(super) overlay: Vec<Arc<Request>>,
     pub(super) settled: Vec<Arc<Settlement>>,
@@ -51,7 +61,7 @@ impl Journal {
             head,
             durable: head,
             seal_key: None,
-            waiting: Batch::default(),
+            pending: Batch::default(),
             overlay: Vec::new(),
             settled: Vec::new(),
         })
@@ -65,8 +75,8 @@ impl Journal {
     pub fn snapshot(&self) -> Result<Option<Snapshot>, JournalError> {
         let Some(snapshot) = self.store.snapshot()? else { return Ok(None) };
         let entry = self.store.entry(snapshot.head.seq)?;
-        let fits = entry.is_some_and(|bytes| codec::hash(&bytes) == snapshot.head.hash);
-        Ok(fits.then_some(snapshot))
+        let in_chain = entry.is_some_and(|bytes| codec::hash(&bytes) == snapshot.head.hash);
+        Ok(in_chain.then_some(snapshot))
     }
 
     /// Returns the stored snapshot, if one of the keys tagged it and it is not newer than the sealed head. Then the
@@ -80,8 +90,8 @@ impl Journal {
         sealed: Head,
     ) -> Result<Option<Snapshot>, JournalError> {
         let Some(snapshot) = self.snapshot()? else { return Ok(None) };
-        let fits = keys.iter().any(|key| seal::snapshot_fits(key, &snapshot));
-        Ok((fits && snapshot.head.seq <= sealed.seq).then_some(snapshot))
+        let tagged = keys.iter().any(|key| seal::snapshot_fits(key, &snapshot));
+        Ok((tagged && snapshot.head.seq <= sealed.seq).then_some(snapshot))
     }
 
     /// Reads entries backwards from the trusted `head`, in pieces of up to 512, until `visit` returns false. Each piece
@@ -158,13 +168,13 @@ impl Journal {
         let bytes = codec::encode(&entry, &self.head.hash)
             .map_err(|reason| JournalError::Damaged { seq: entry.seq, reason })?;
         self.head = Head { seq: entry.seq, hash: codec::hash(&bytes) };
-        self.waiting.entries.push((entry.seq, bytes));
+        self.pending.entries.push((entry.seq, bytes));
         Ok(entry)
     }
 
     /// Whether entries are pending.
     pub fn has_pending(&self) -> bool {
-        !self.waiting.entries.is_empty()
+        !self.pending.entries.is_empty()
     }
 
     /// Writes the pending batch with one fsync.
@@ -173,7 +183,7 @@ impl Journal {
     /// The store failed. The content of the disk is then unknown: the caller must stop deciding, and must not retry
     /// the fsync.
     pub fn commit(&mut self) -> Result<Committed, JournalError> {
-        let mut batch = std::mem::take(&mut self.waiting);
+        let mut batch = std::mem::take(&mut self.pending);
         self.overlay.clear();
         self.settled.clear();
         batch.head = self.head;
@@ -188,12 +198,12 @@ impl Journal {
 
     /// Stores a snapshot of the state with the next commit.
     pub fn set_snapshot(&mut self, state: Vec<u8>) {
-        self.waiting.snapshot = Some(Snapshot { head: self.head, state, tag: None });
+        self.pending.snapshot = Some(Snapshot { head: self.head, state, tag: None });
     }
 
     /// Forgets the signed asks before `day` (since 1970) with the next commit.
     pub fn forget_signed_before(&mut self, day: u32) {
-        self.waiting.forget_before = Some(day);
+        self.pending.forget_before = Some(day);
     }
 
     /// Indexes again, with the next commit, the signed asks and reports of all entries from `day` (since 1970) on.
@@ -218,8 +228,8 @@ impl Journal {
                 index.push((identity.index_key(), entry.seq));
             }
         })?;
-        self.waiting.index.extend(index);
-        self.waiting.remember_from = Some(day);
+        self.pending.index.extend(index);
+        self.pending.remember_from = Some(day);
         Ok(true)
     }
 
@@ -254,36 +264,38 @@ impl Journal {
         self.head
     }
 
-    /// Returns the head that the last seal covers, or the reason why journal and wallet do not match.
+    /// Checks whether journal and wallet match.
     ///
     /// They match if one of the keys made the seal and the chain contains `note`, the head that the wallet file
-    /// recorded. A journal without a seal gives the head of an empty one.
+    /// recorded.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn sealed(
+    pub fn check_seal(
         &self,
         keys: &[Zeroizing<[u8; 32]>],
         note: Option<Head>,
-    ) -> Result<Result<Head, String>, JournalError> {
+    ) -> Result<SealCheck, JournalError> {
         if let Some(note) = note
             && self.hash_at(note.seq)? != Some(note.hash)
         {
-            return Ok(Err(format!(
+            return Ok(SealCheck::Mismatch(format!(
                 "the wallet has seen entry {} of another or a longer journal",
                 note.seq
             )));
         }
-        let Some(stored) = self.store.seal()? else { return Ok(Ok(Head::default())) };
+        let Some(stored) = self.store.seal()? else {
+            return Ok(SealCheck::Matches(Head::default()));
+        };
         let Some(hash) = self.hash_at(stored.seq)? else {
-            return Ok(Err("the sealed entry is missing".to_owned()));
+            return Ok(SealCheck::Mismatch("the sealed entry is missing".to_owned()));
         };
         let sealed = Head { seq: stored.seq, hash };
-        if keys.iter().any(|key| seal::fits(key, sealed, &stored)) {
-            Ok(Ok(sealed))
+        Ok(if keys.iter().any(|key| seal::fits(key, sealed, &stored)) {
+            SealCheck::Matches(sealed)
         } else {
-            Ok(Err("the seal does not match the entries".to_owned()))
-        }
+            SealCheck::Mismatch("the seal does not match the entries".to_owned())
+        })
     }
 
     fn hash_at(&self, seq: u64) -> Result<Option<Hash>, JournalError> {

@@ -25,7 +25,7 @@ pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
     postcard::to_extend(&entry.event, bytes).map_err(|error| error.to_string())
 }
 
-/// Returns the event of an entry whose place in the chain was checked before.
+/// Returns the event of an entry whose position in the chain was checked before.
 pub(super) fn event(bytes: &[u8]) -> Option<Event> {
     // Version, sequence number, time and hash come before it.
     let (_head, event) = bytes.split_at_checked(1 + 8 + 8 + 32)?;
@@ -34,45 +34,45 @@ pub(super) fn event(bytes: &[u8]) -> Option<Event> {
 
 /// Decodes the entry that follows `after`. Checks its number and its hash of the previous entry.
 pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
-    let parts = Parts::of(bytes)?;
-    if Some(parts.seq) != after.seq.checked_add(1) {
-        return Err(format!("its own number is {}", parts.seq));
+    let encoded = EncodedEntry::split(bytes)?;
+    if Some(encoded.seq) != after.seq.checked_add(1) {
+        return Err(format!("its own number is {}", encoded.seq));
     }
-    if *parts.before != after.hash {
+    if *encoded.before != after.hash {
         return Err("its hash of the previous entry is wrong".to_owned());
     }
-    parts.entry()
+    encoded.decode()
 }
 
 /// Decodes an entry of a chain that was checked before. Checks only its number.
 pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
-    let parts = Parts::of(bytes)?;
-    if parts.seq != seq {
-        return Err(format!("its own number is {}", parts.seq));
+    let encoded = EncodedEntry::split(bytes)?;
+    if encoded.seq != seq {
+        return Err(format!("its own number is {}", encoded.seq));
     }
-    parts.entry()
+    encoded.decode()
 }
 
 /// Decodes the entry at `at` of a trusted chain. Checks number and hash, and returns the previous entry's hash too.
 pub(super) fn decode_back(bytes: &[u8], at: Head) -> Result<(Entry, Hash), String> {
-    let parts = Parts::of(bytes)?;
-    if parts.seq != at.seq || hash(bytes) != at.hash {
+    let encoded = EncodedEntry::split(bytes)?;
+    if encoded.seq != at.seq || hash(bytes) != at.hash {
         return Err("its hash is not the one in the next entry".to_owned());
     }
-    let before = *parts.before;
-    Ok((parts.entry()?, before))
+    let before = *encoded.before;
+    Ok((encoded.decode()?, before))
 }
 
 /// The fields of an encoded entry.
-struct Parts<'a> {
+struct EncodedEntry<'a> {
     seq: u64,
     at: Utc,
     before: &'a Hash,
     event: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
-    fn of(bytes: &'a [u8]) -> Result<Self, String> {
+impl<'a> EncodedEntry<'a> {
+    fn split(bytes: &'a [u8]) -> Result<Self, String> {
         const SHORT: &str = "the entry is cut short";
         let (version, rest) = bytes.split_first().ok_or(SHORT)?;
         if *version != VERSION {
@@ -85,7 +85,7 @@ impl<'a> Parts<'a> {
         Ok(Self { seq, at, before, event })
     }
 
-    fn entry(self) -> Result<Entry, String> {
+    fn decode(self) -> Result<Entry, String> {
         let (event, left) =
             postcard::take_from_bytes::<Event>(self.event).map_err(|error| error.to_string())?;
         if !left.is_empty() {

@@ -11,7 +11,7 @@ use super::store::Reader;
 ///
 /// # Errors
 /// The first entry that cannot be read or is missing, or the error of `visit`.
-pub(crate) fn page(
+pub(crate) fn visit_range(
     reader: &dyn Reader,
     after: u64,
     last: u64,
@@ -33,7 +33,7 @@ pub(crate) fn page(
 ///
 /// # Errors
 /// The first entry that cannot be read, or the error of `visit`.
-pub(crate) fn rest(
+pub(crate) fn visit_after(
     reader: &dyn Reader,
     after: u64,
     mut visit: impl FnMut(Entry) -> Result<(), JournalError>,
@@ -126,7 +126,7 @@ mod tests {
 
     fn read(reader: &dyn Reader, after: u64, last: u64) -> Result<Vec<u64>, JournalError> {
         let mut seqs = Vec::new();
-        page(reader, after, last, |entry| {
+        visit_range(reader, after, last, |entry| {
             assert_eq!(entry.at, Utc(i64::try_from(entry.seq).unwrap()));
             seqs.push(entry.seq);
             Ok(())
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_costs_what_it_is_long() {
+    fn the_cost_of_a_page_grows_with_its_length() {
         let reader = Counting(store().reader(), AtomicU64::new(0));
         for (after, last) in [(0, 0), (7, 7), (9, 3), (0, 1), (0, 20), (980, ENTRIES), (500, 503)] {
             reader.1.store(0, Ordering::Relaxed);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_misplaced_or_damaged_is_no_page() {
+    fn a_missing_misplaced_or_damaged_entry_is_an_error() {
         let reader = store().reader();
         assert!(read(&*reader, ENTRIES - 1, ENTRIES + 1).is_err(), "there are not as many");
         let misplaced = store();

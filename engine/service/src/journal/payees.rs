@@ -24,7 +24,7 @@ impl Journal {
     /// Adds the payment that an entry authorized to the rows of the next commit.
     pub fn note_payment(&mut self, entry: &Entry, touched: Option<&ChangedRecord>) {
         let Some((payee, paid)) = payees::payment(entry, touched) else { return };
-        match self.waiting.payees.entry(payee) {
+        match self.pending.payees.entry(payee) {
             Slot::Occupied(mut known) => {
                 let both = known.get().and(paid);
                 known.insert(both);
@@ -32,13 +32,13 @@ impl Journal {
             Slot::Vacant(slot) => {
                 // If all rows are rewritten, the pending batch has every existing row.
                 let before =
-                    if self.waiting.payees_replaced { Ok(None) } else { self.store.paid(&payee) };
+                    if self.pending.payees_replaced { Ok(None) } else { self.store.paid(&payee) };
                 match before {
                     Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.and(paid)))),
-                    // No decision depends on the rows, so go on. They stay out of date until they are rebuilt.
+                    // No decision depends on the rows, so continue. They stay out of date until they are rebuilt.
                     Err(failure) => {
                         tracing::warn!(%failure, "earlier payments are not known");
-                        self.waiting.payees_incomplete = true;
+                        self.pending.payees_incomplete = true;
                     }
                 }
             }
@@ -73,8 +73,8 @@ impl Journal {
     /// The commit failed.
     pub fn repair_payees(&mut self, tally: Tally) -> Result<bool, JournalError> {
         // Unreadable rows count as wrong.
-        let stand = self.store.payees_through().is_ok_and(|through| through == self.durable);
-        if stand && rows_equal(&*self.store.reader(), &tally).unwrap_or(false) {
+        let current = self.store.payees_through().is_ok_and(|through| through == self.durable);
+        if current && rows_equal(&*self.store.reader(), &tally).unwrap_or(false) {
             return Ok(true);
         }
         self.write_payees(tally)?;
@@ -82,8 +82,8 @@ impl Journal {
     }
 
     fn write_payees(&mut self, tally: Tally) -> Result<(), JournalError> {
-        self.waiting.payees = tally;
-        self.waiting.payees_replaced = true;
+        self.pending.payees = tally;
+        self.pending.payees_replaced = true;
         self.commit()?;
         Ok(())
     }

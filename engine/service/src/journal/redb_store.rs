@@ -2,15 +2,15 @@
 //!
 //! With quick repair redb writes its page map in every commit, so that a restart after a crash need not scan the file.
 //! The map grows with the file. So a payment waits only for a commit to a short file, `journal.redb`. After some
-//! thousand rows a background thread moves them to the history file, and the next commit deletes them from the short
-//! file. A crash at any point leaves each row in at least one of the files.
+//! thousand rows a checkpoint moves them to the history file in the background. The next commit deletes them from the
+//! short file. A crash at any point leaves each row in at least one of the files.
 
 mod batches;
+mod closed;
+mod files;
 mod history;
 mod levels;
-mod look;
 mod payees;
-mod place;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,34 +20,34 @@ use bursar_domain::payees::{Paid, Payee, Tally};
 use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadableDatabase};
 
-use self::history::{Load, history_beside};
+pub use self::closed::check_closed_journal;
+use self::files::TrackedFile;
+pub use self::files::{copy_owner_only, create_owner_only};
+use self::history::{Load, history_path};
 use self::levels::LayeredReader;
-pub use self::look::look;
-use self::place::Place;
-pub use self::place::{copy_owner_only, create_owner_only};
 use super::head::Head;
 use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
 use bursar_chain::failpoints::Failpoints;
 
-/// How many loads may accumulate before the history changes under a copy in progress.
-const COPY_LOADS: usize = 8;
+/// By how much a checkpoint is put off during a copy, in multiples of its usual size.
+const COPY_FACTOR: usize = 8;
 /// Page cache of the short file, in bytes.
 const CACHE_BYTES: usize = 2 << 20;
 
-/// When and on which thread rows move to the history.
+/// When and on which thread a checkpoint moves rows to the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carry {
-    /// Approximate size in bytes at which a load starts.
+pub struct Checkpoints {
+    /// Approximate size in bytes at which a checkpoint starts.
     pub after_bytes: usize,
     /// On a background thread. Otherwise the commit that reaches the size moves the rows, in deterministic order.
-    pub beside: bool,
+    pub in_background: bool,
 }
 
-impl Carry {
-    /// About three thousand payments per load: rare enough that neighbouring rows share pages, frequent enough to keep
-    /// memory use and startup time small.
-    pub const PRODUCTION: Self = Self { after_bytes: 4 << 20, beside: true };
+impl Checkpoints {
+    /// About three thousand payments per checkpoint: rare enough that neighbouring rows share pages, frequent enough
+    /// to keep memory use and startup time small.
+    pub const PRODUCTION: Self = Self { after_bytes: 4 << 20, in_background: true };
 }
 
 /// A journal in two redb files.
@@ -55,20 +55,21 @@ impl Carry {
 pub struct RedbStore {
     short: Database,
     levels: Arc<LayeredReader>,
-    carry: Carry,
+    checkpoints: Checkpoints,
     /// Number of the last commit.
     number: u64,
     /// Number of the last commit that the history has.
-    carried: u64,
+    checkpointed: u64,
     /// Number of the last commit that was deleted from the short file.
     dropped: u64,
-    carrier: Option<JoinHandle<Result<(), StoreError>>>,
-    /// Number of the last commit of the load in flight.
-    on_its_way: u64,
+    /// The checkpoint in flight.
+    checkpoint: Option<JoinHandle<Result<(), StoreError>>>,
+    /// Number of the last commit of the checkpoint in flight.
+    checkpoint_through: u64,
     /// The path of the history; `None` if the store is not in files.
-    beside: Option<PathBuf>,
+    history_path: Option<PathBuf>,
     /// The store's files, to detect that one was moved or replaced.
-    places: Vec<Place>,
+    files: Vec<TrackedFile>,
     copying: Copying,
     failpoints: Arc<dyn Failpoints>,
 }
@@ -79,7 +80,7 @@ enum Copying {
     No,
     Yes,
     /// The history changed during the copy.
-    Spoiled,
+    Invalid,
 }
 
 impl RedbStore {
@@ -88,19 +89,19 @@ impl RedbStore {
     /// # Errors
     /// A file cannot be opened, or the two files are from different times.
     pub fn open(path: &Path, failpoints: Arc<dyn Failpoints>) -> Result<Self, StoreError> {
-        let beside = history_beside(path);
-        if beside.exists() && std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
-            return Err(batches::apart());
+        let history_path = history_path(path);
+        if history_path.exists() && std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
+            return Err(batches::mismatched_files());
         }
         let short = Database::builder().set_cache_size(CACHE_BYTES).create(path)?;
-        let mut places = vec![Place::of(path)?];
+        let mut files = vec![TrackedFile::of(path)?];
         let mut long = None;
-        if beside.exists() {
-            long = Some(history::open(&beside)?);
-            places.push(Place::of(&beside)?);
+        if history_path.exists() {
+            long = Some(history::open(&history_path)?);
+            files.push(TrackedFile::of(&history_path)?);
         }
         let mut opened = Self::of(short, long, failpoints)?;
-        (opened.beside, opened.places) = (Some(beside), places);
+        (opened.history_path, opened.files) = (Some(history_path), files);
         Ok(opened)
     }
 
@@ -108,21 +109,21 @@ impl RedbStore {
     ///
     /// # Errors
     /// A backend failed, or the two are from different times.
-    pub fn over(
+    pub fn on_backends(
         short: impl redb::StorageBackend,
         long: impl redb::StorageBackend,
         failpoints: Arc<dyn Failpoints>,
     ) -> Result<Self, StoreError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
-        let long = history::over(long)?;
+        let long = history::on_backend(long)?;
         Self::of(builder.create_with_backend(short)?, Some(long), failpoints)
     }
 
     /// Sets when and how rows move to the history.
     #[must_use]
-    pub fn carrying(mut self, carry: Carry) -> Self {
-        self.carry = carry;
+    pub fn with_checkpoints(mut self, checkpoints: Checkpoints) -> Self {
+        self.checkpoints = checkpoints;
         self
     }
 
@@ -131,141 +132,141 @@ impl RedbStore {
         long: Option<Database>,
         failpoints: Arc<dyn Failpoints>,
     ) -> Result<Self, StoreError> {
-        let (mut tables, carried) = match &long {
-            Some(long) => history::standing(&long.begin_read()?)?,
+        let (mut tables, checkpointed) = match &long {
+            Some(long) => history::read_heads(&long.begin_read()?)?,
             None => Default::default(),
         };
         let read = short.begin_read()?;
-        let number = batches::load(&read, carried, &mut tables)?;
+        let number = batches::load(&read, checkpointed, &mut tables)?;
         drop(read);
         Ok(Self {
             short,
             levels: Arc::new(LayeredReader::new(tables, long.map(Arc::new))),
-            carry: Carry::PRODUCTION,
+            checkpoints: Checkpoints::PRODUCTION,
             number,
-            carried,
+            checkpointed,
             dropped: 0,
-            carrier: None,
-            on_its_way: 0,
-            beside: None,
-            places: Vec::new(),
+            checkpoint: None,
+            checkpoint_through: 0,
+            history_path: None,
+            files: Vec::new(),
             copying: Copying::No,
             failpoints,
         })
     }
 
     fn history(&mut self) -> Result<Arc<Database>, StoreError> {
-        if let Some(known) = &self.levels.now().history {
+        if let Some(known) = &self.levels.read().history {
             return Ok(Arc::clone(known));
         }
         let path = self
-            .beside
+            .history_path
             .as_ref()
-            .ok_or_else(|| StoreError::Bug("there is no place for a history".to_owned()))?;
+            .ok_or_else(|| StoreError::Bug("this journal has no path for a history".to_owned()))?;
         let made = Arc::new(history::create(path, &*self.failpoints)?);
-        self.places.push(Place::of(path)?);
-        self.levels.change().history = Some(Arc::clone(&made));
+        self.files.push(TrackedFile::of(path)?);
+        self.levels.write().history = Some(Arc::clone(&made));
         Ok(made)
     }
 
-    /// Finishes the load in flight: waits for it, or without `wait` only if it has already ended.
-    fn receive(&mut self, wait: bool) -> Result<(), StoreError> {
-        match self.carrier.take() {
-            Some(carrier) if wait || carrier.is_finished() => {
-                carrier
-                    .join()
-                    .map_err(|_panic| StoreError::Bug("what carries over panicked".to_owned()))??;
-                self.arrived();
+    /// Finishes the checkpoint in flight: waits for it, or without `wait` only if it has already ended.
+    fn join_checkpoint(&mut self, wait: bool) -> Result<(), StoreError> {
+        match self.checkpoint.take() {
+            Some(checkpoint) if wait || checkpoint.is_finished() => {
+                checkpoint.join().map_err(|_panic| {
+                    StoreError::Bug("the thread of the checkpoint panicked".to_owned())
+                })??;
+                self.finish_checkpoint();
             }
-            still => self.carrier = still,
+            running => self.checkpoint = running,
         }
         Ok(())
     }
 
-    fn arrived(&mut self) {
-        let mut now = self.levels.change();
-        now.frozen = None;
-        now.arrived = now.arrived.saturating_add(1);
-        self.carried = self.on_its_way;
+    fn finish_checkpoint(&mut self) {
+        let mut layers = self.levels.write();
+        layers.frozen = None;
+        layers.checkpoints_done = layers.checkpoints_done.saturating_add(1);
+        self.checkpointed = self.checkpoint_through;
     }
 
     /// Takes all committed rows as the next load.
     fn freeze(&mut self) -> Arc<Tables> {
-        let mut now = self.levels.change();
-        let next = now.active.following();
-        let load = Arc::new(std::mem::replace(&mut now.active, next));
-        now.frozen = Some(Arc::clone(&load));
-        self.on_its_way = self.number;
+        let mut layers = self.levels.write();
+        let next = layers.active.following();
+        let load = Arc::new(std::mem::replace(&mut layers.active, next));
+        layers.frozen = Some(Arc::clone(&load));
+        self.checkpoint_through = self.number;
         load
     }
 
     /// Marks a copy in progress as failed, because the history is about to change.
-    fn spoil(&mut self) {
+    fn invalidate_copy(&mut self) {
         if self.copying == Copying::Yes {
-            self.copying = Copying::Spoiled;
+            self.copying = Copying::Invalid;
         }
     }
 
-    /// Starts a load once enough rows have accumulated. If another load is in flight, it starts at twice the size and
+    /// Starts a checkpoint once enough rows have accumulated. If another is in flight, it starts at twice the size and
     /// waits for the other to finish.
-    fn start_migration(&mut self) -> Result<(), StoreError> {
-        let bytes = self.levels.now().active.bytes;
-        let patience = if self.copying == Copying::Yes { COPY_LOADS } else { 1 };
-        if bytes < self.carry.after_bytes.saturating_mul(patience) {
+    fn start_checkpoint(&mut self) -> Result<(), StoreError> {
+        let bytes = self.levels.read().active.bytes;
+        let factor = if self.copying == Copying::Yes { COPY_FACTOR } else { 1 };
+        if bytes < self.checkpoints.after_bytes.saturating_mul(factor) {
             return Ok(());
         }
-        self.spoil();
-        if self.carrier.is_some() {
-            if bytes < self.carry.after_bytes.saturating_mul(2) {
+        self.invalidate_copy();
+        if self.checkpoint.is_some() {
+            if bytes < self.checkpoints.after_bytes.saturating_mul(2) {
                 return Ok(());
             }
-            self.receive(true)?;
+            self.join_checkpoint(true)?;
         }
-        if !self.carry.beside {
-            return self.carry_now(None);
+        if !self.checkpoints.in_background {
+            return self.checkpoint_now(None);
         }
         let (db, failpoints) = (self.history()?, Arc::clone(&self.failpoints));
         let (tables, through) = (self.freeze(), self.number);
         let work = move || {
             let load = Load { tables: &tables, through, payees: None };
-            history::carry(&db, &load, &*failpoints)
+            history::checkpoint(&db, &load, &*failpoints)
         };
         let thread = std::thread::Builder::new().name("journal-history".to_owned());
-        self.carrier = Some(thread.spawn(work)?);
+        self.checkpoint = Some(thread.spawn(work)?);
         Ok(())
     }
 
     /// Moves all rows to the history on this thread. `payees` replaces all payee rows.
-    fn carry_now(&mut self, payees: Option<(&Tally, Head)>) -> Result<(), StoreError> {
-        self.spoil();
-        self.receive(true)?;
+    fn checkpoint_now(&mut self, payees: Option<(&Tally, Head)>) -> Result<(), StoreError> {
+        self.invalidate_copy();
+        self.join_checkpoint(true)?;
         let db = self.history()?;
         let tables = self.freeze();
         let load = Load { tables: &tables, through: self.number, payees };
-        history::carry(&db, &load, &*self.failpoints)?;
-        self.arrived();
+        history::checkpoint(&db, &load, &*self.failpoints)?;
+        self.finish_checkpoint();
         Ok(())
     }
 }
 
 impl Drop for RedbStore {
     fn drop(&mut self) {
-        // Close the files before the next open. An error of the load shows again at that open.
-        let _met_again = self.receive(true);
+        // Close the files before the next open. An error of the checkpoint shows again at that open.
+        let _met_again = self.join_checkpoint(true);
     }
 }
 
 impl Store for RedbStore {
     fn head(&self) -> Result<Head, StoreError> {
-        Ok(self.levels.now().active.head)
+        Ok(self.levels.read().active.head)
     }
 
     fn seal(&self) -> Result<Option<Seal>, StoreError> {
-        Ok(self.levels.now().active.seal)
+        Ok(self.levels.read().active.seal)
     }
 
     fn forgotten(&self) -> Result<u32, StoreError> {
-        Ok(self.levels.now().active.forgotten)
+        Ok(self.levels.read().active.forgotten)
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
@@ -297,28 +298,28 @@ impl Store for RedbStore {
     }
 
     fn payees_through(&self) -> Result<Head, StoreError> {
-        Ok(self.levels.now().active.payees_through)
+        Ok(self.levels.read().active.payees_through)
     }
 
     fn commit(&mut self, mut batch: Batch) -> Result<(), StoreError> {
-        self.receive(false)?;
+        self.join_checkpoint(false)?;
         self.failpoints.hit("journal.before_commit")?;
         if batch.payees_replaced {
             // One row per payee is too many for the short file.
-            self.carry_now(Some((&std::mem::take(&mut batch.payees), batch.head)))?;
+            self.checkpoint_now(Some((&std::mem::take(&mut batch.payees), batch.head)))?;
         }
         let number = self.number.saturating_add(1);
-        let dropped = (self.carried > self.dropped).then_some(self.carried);
+        let dropped = (self.checkpointed > self.dropped).then_some(self.checkpointed);
         batches::append(&self.short, number, &batch, dropped, &*self.failpoints)?;
         self.number = number;
-        self.dropped = self.carried;
+        self.dropped = self.checkpointed;
         // A commit to a file that was moved or deleted is lost at the next start.
-        for place in &self.places {
-            place.check()?;
+        for file in &self.files {
+            file.check()?;
         }
-        self.levels.change().active.apply(batch);
+        self.levels.write().active.apply(batch);
         self.failpoints.hit("journal.after_commit")?;
-        self.start_migration()
+        self.start_checkpoint()
     }
 
     fn reader(&self) -> Arc<dyn Reader> {
@@ -326,12 +327,12 @@ impl Store for RedbStore {
     }
 
     fn begin_copy(&mut self) -> Result<Option<PathBuf>, StoreError> {
-        self.receive(true)?;
-        let beside = self
-            .beside
+        self.join_checkpoint(true)?;
+        let path = self
+            .history_path
             .as_ref()
             .ok_or_else(|| StoreError::Bug("this journal is not in files".to_owned()))?;
-        let history = self.levels.now().history.is_some().then(|| beside.clone());
+        let history = self.levels.read().history.is_some().then(|| path.clone());
         self.copying = Copying::Yes;
         Ok(history)
     }
@@ -341,11 +342,11 @@ impl Store for RedbStore {
         let Some(to) = to else { return Ok(()) };
         if copying != Copying::Yes {
             return Err(StoreError::Io(
-                "the journal was carried over meanwhile: try again".to_owned(),
+                "a checkpoint changed the history during the copy: try again".to_owned(),
             ));
         }
         let short = self
-            .places
+            .files
             .first()
             .ok_or_else(|| StoreError::Bug("this journal is not in files".to_owned()))?;
         // Between two commits the file is complete, like after a crash.

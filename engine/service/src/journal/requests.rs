@@ -51,11 +51,11 @@ impl Journal {
         let bytes = postcard::to_extend(&*request, bytes).map_err(|error| {
             JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
         })?;
-        self.waiting.records.push((request.seq, bytes));
+        self.pending.records.push((request.seq, bytes));
         if new {
-            self.waiting.index.push((id_key(request.id), request.seq));
-            self.waiting.index.push((request.identity.index_key(), request.seq));
-            self.waiting.index.extend(request.identity.claim_key().map(|key| (key, request.seq)));
+            self.pending.index.push((id_key(request.id), request.seq));
+            self.pending.index.push((request.identity.index_key(), request.seq));
+            self.pending.index.extend(request.identity.claim_key().map(|key| (key, request.seq)));
         }
         self.overlay.retain(|known| known.id != request.id);
         self.overlay.push(Arc::clone(&request));
@@ -70,7 +70,7 @@ impl Journal {
         let bytes = postcard::to_allocvec(&**settlement).map_err(|error| {
             JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
         })?;
-        self.waiting.settlements.push((settlement.request_seq, bytes));
+        self.pending.settlements.push((settlement.request_seq, bytes));
         self.settled.retain(|known| known.id != settlement.id);
         self.settled.push(Arc::clone(settlement));
         Ok(())
@@ -94,7 +94,7 @@ impl Journal {
         };
         if self.indexed(&own)?.is_none() {
             let before = self.indexed(&newest)?.unwrap_or(seq);
-            self.waiting.index.extend([(own, before), (newest, seq)]);
+            self.pending.index.extend([(own, before), (newest, seq)]);
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Journal {
     pub fn index_report(&mut self, identity: &Identity) {
         // A bearer agent's repeated report is identical to a new one.
         if matches!(identity, Identity::Hmac { .. }) {
-            self.waiting.index.push((identity.index_key(), self.head.seq));
+            self.pending.index.push((identity.index_key(), self.head.seq));
         }
     }
 
@@ -131,8 +131,8 @@ impl Journal {
             return Ok(None);
         }
         let Some(seq) = self.indexed(&identity.index_key())? else { return Ok(None) };
-        let waiting = self.waiting.entries.iter().find(|(known, _bytes)| *known == seq);
-        let bytes = match waiting {
+        let pending = self.pending.entries.iter().find(|(known, _bytes)| *known == seq);
+        let bytes = match pending {
             Some((_seq, bytes)) => Some(bytes.clone()),
             None => self.store.entry(seq)?,
         };
@@ -186,7 +186,7 @@ impl Journal {
             && let Some(next) = self.indexed(&key)?.filter(|next| Some(*next) != at)
         {
             if !seen.insert(next) {
-                let reason = "the payments of one ask lead in a circle".to_owned();
+                let reason = "the index of the payments of one ask is circular".to_owned();
                 return Err(JournalError::Damaged { seq: next, reason });
             }
             if let Some(earlier) = self.request(next)?
@@ -227,8 +227,8 @@ impl Journal {
     }
 
     fn indexed(&self, key: &[u8]) -> Result<Option<u64>, JournalError> {
-        let waiting = self.waiting.index.iter().rev().find(|(known, _seq)| known == key);
-        match waiting {
+        let pending = self.pending.index.iter().rev().find(|(known, _seq)| known == key);
+        match pending {
             Some((_key, seq)) => Ok(Some(*seq)),
             None => Ok(self.store.indexed(key)?),
         }
@@ -357,7 +357,7 @@ mod tests {
         settled.iter().for_each(|settlement| kept.reverted(settlement));
         assert_eq!(kept.paid(7), None);
         let first = settled_key(&bearer(7), Some(1)).unwrap();
-        kept.journal.waiting.index.push((first, 2));
+        kept.journal.pending.index.push((first, 2));
         let error = kept.journal.prior(&bearer(7)).unwrap_err();
         assert!(matches!(error, JournalError::Damaged { .. }), "{error}");
     }

@@ -6,10 +6,10 @@ use sha2::{Digest, Sha256};
 use super::head::Head;
 use super::store::{Seal, Snapshot};
 
-fn mac(key: &[u8; 32], what: &[u8], head: Head) -> Option<Hmac<Sha256>> {
+fn mac(key: &[u8; 32], context: &[u8], head: Head) -> Option<Hmac<Sha256>> {
     // Any key length is accepted, so this is never None.
     let mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
-    Some(mac.chain_update(what).chain_update(head.seq.to_be_bytes()).chain_update(head.hash))
+    Some(mac.chain_update(context).chain_update(head.seq.to_be_bytes()).chain_update(head.hash))
 }
 
 fn of_head(key: &[u8; 32], head: Head) -> Option<Hmac<Sha256>> {

@@ -44,8 +44,8 @@ impl Slip {
         let tried = outbox.open.get(&submission)?.attempts.get(attempt)?;
         // Recompute the digest from the outbox's terms: the digest in the entry alone is not trusted.
         let same = outbox.unsigned(submission, attempt)?.digest() == tried.digest;
-        let waits = tried.raw.is_none() && !tried.declined && same;
-        waits.then_some(Self {
+        let signable = tried.raw.is_none() && !tried.declined && same;
+        signable.then_some(Self {
             subject: Subject::Attempt { submission, attempt },
             signer: outbox.key.signer,
             digest: tried.digest,

@@ -141,7 +141,7 @@ pub trait Store: Send + fmt::Debug {
     /// `None` if there is no such file yet.
     ///
     /// # Errors
-    /// The store does not use files, or a load in progress failed.
+    /// The store does not use files, or a checkpoint in progress failed.
     fn begin_copy(&mut self) -> Result<Option<PathBuf>, StoreError> {
         Err(StoreError::Bug("this journal is not in files".to_owned()))
     }

@@ -1,5 +1,5 @@
-//! The rows of commits in memory: the whole content of a memory store, or the part that a store on disk has not moved
-//! to its history file yet.
+//! The rows of commits in memory: all rows of a memory store, or those that a store on disk has not moved to its
+//! history file yet.
 
 use std::collections::BTreeMap;
 
@@ -72,11 +72,29 @@ impl Tables {
         self.snapshot = batch.snapshot.or(self.snapshot.take());
     }
 
-    /// Returns the entry that an index key leads to; `Some(None)` for a forgotten key.
-    pub(super) fn indexed(&self, key: &[u8]) -> Option<Option<u64>> {
+    /// Returns what these tables know of an index key; `None` if they do not know it.
+    pub(super) fn indexed(&self, key: &[u8]) -> Option<IndexHit> {
         match self.index.get(key) {
-            Some(seq) => Some(Some(*seq)),
-            None => signed_before(self.forgotten).contains(key).then_some(None),
+            Some(seq) => Some(IndexHit::Entry(*seq)),
+            None => signed_before(self.forgotten).contains(key).then_some(IndexHit::Forgotten),
+        }
+    }
+}
+
+/// What an index key leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IndexHit {
+    /// This entry.
+    Entry(u64),
+    /// Nothing: the key is of a forgotten day. An older row of it does not count.
+    Forgotten,
+}
+
+impl IndexHit {
+    pub(super) fn entry(self) -> Option<u64> {
+        match self {
+            Self::Entry(seq) => Some(seq),
+            Self::Forgotten => None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bursar_chain::follower::Follower;
 use bursar_chain::ports::BoxFuture;
-use bursar_chain::tx_driver::{self, Host, IDLE_MS, Notice, SignEnd, Way};
+use bursar_chain::tx_driver::{self, DriverContext, Host, IDLE_MS, Notice, SignOutcome};
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_domain::{Action, outboxes};
 use bursar_submit::{Outbox, OutboxKey};
@@ -42,7 +42,7 @@ pub async fn run(tx_driver: TxDriver) {
             let tasks = &tx_driver.execution.tasks;
             let follower = Arc::clone(followers.entry(row.chain).or_default());
             outboxes.entry(outbox.key).or_insert_with(|| {
-                let way = Way {
+                let context = DriverContext {
                     key: outbox.key,
                     gas: row.gas,
                     rules,
@@ -54,7 +54,7 @@ pub async fn run(tx_driver: TxDriver) {
                 let host = Arc::new(WalletHost { tx_driver: tx_driver.clone(), key: outbox.key });
                 let chains = tx_driver.ports.chains.clone();
                 let chain = move || chains.get(&row.chain);
-                tasks.spawn(tx_driver::serve(host, way, chain))
+                tasks.spawn(tx_driver::serve(host, context, chain))
             });
         }
         // A task may end just as a new submission arrives. This bounds the wait until it is started again.
@@ -76,19 +76,19 @@ struct WalletHost {
 }
 
 impl Host for WalletHost {
-    type Leave = Slip;
+    type SigningRight = Slip;
 
     fn outbox(&self) -> Arc<Outbox> {
         self.tx_driver.execution.core.view().state.outboxes.get(&self.key)
     }
 
     /// Compares the outbox after each commit, because every commit publishes a view.
-    fn another<'a>(&'a self, than: &'a Arc<Outbox>) -> BoxFuture<'a, ()> {
+    fn changed_since<'a>(&'a self, known: &'a Arc<Outbox>) -> BoxFuture<'a, ()> {
         let mut views = self.tx_driver.execution.core.watch();
         Box::pin(async move {
             loop {
                 let now = views.borrow_and_update().state.outboxes.get(&self.key);
-                if now != *than {
+                if now != *known {
                     return;
                 }
                 if views.changed().await.is_err() {
@@ -98,7 +98,7 @@ impl Host for WalletHost {
         })
     }
 
-    fn tell(&self, notice: Notice) -> BoxFuture<'_, Vec<tx_driver::Work<Slip>>> {
+    fn handle(&self, notice: Notice) -> BoxFuture<'_, Vec<tx_driver::PendingAction<Slip>>> {
         let action = match notice {
             Notice::Input(input) => Action::Outbox { key: self.key, input: Box::new(input) },
             Notice::Resume => Action::ResumeOutbox(self.key),
@@ -107,8 +107,11 @@ impl Host for WalletHost {
             match self.tx_driver.execution.core.act(action).await {
                 Ok(outcome) => {
                     let work = outcome.work.into_iter();
-                    work.map(|work| tx_driver::Work { action: work.action, leave: work.slip })
-                        .collect()
+                    work.map(|work| tx_driver::PendingAction {
+                        action: work.action,
+                        signing_right: work.slip,
+                    })
+                    .collect()
                 }
                 Err(fault) => {
                     tracing::warn!(code = %fault.code, "an outbox did not accept a notice");
@@ -118,16 +121,16 @@ impl Host for WalletHost {
         })
     }
 
-    fn sign(&self, leave: Slip) -> BoxFuture<'static, SignEnd> {
+    fn sign(&self, signing_right: Slip) -> BoxFuture<'static, SignOutcome> {
         let signer = Arc::clone(&self.tx_driver.execution.signer);
         Box::pin(async move {
-            match signer.sign(leave).await {
-                Ok(signature) => SignEnd::Signed(signature),
+            match signer.sign(signing_right).await {
+                Ok(signature) => SignOutcome::Signed(signature),
                 // Locked or frozen meanwhile: the outbox retries when the wallet is open.
-                Err(SignFault::Stale) => SignEnd::NotNow,
+                Err(SignFault::Stale) => SignOutcome::NotNow,
                 Err(refused @ (SignFault::NoKey | SignFault::Refused(_))) => {
                     tracing::warn!(%refused, "a transaction was not signed");
-                    SignEnd::Declined
+                    SignOutcome::Declined
                 }
             }
         })

@@ -1,8 +1,8 @@
 //! `activity` and `watch`: show the journal entry by entry. They read only the entries that they show, so the cost
 //! does not grow with the journal, and never read through the core.
 
+mod describe;
 pub(super) mod outboxes;
-mod tell;
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use super::support::frame_budget::truncate_to_fit;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::core::View;
-use crate::journal::{JournalError, page};
-use tell::EntryDescriber;
+use crate::journal::{JournalError, visit_range};
+use describe::EntryDescriber;
 
 /// Entries shown without `--limit`.
 const SHOWN: usize = 20;
@@ -56,22 +56,22 @@ pub(super) async fn watch(
 ) -> Result<Done, Fault> {
     let mut views = engine.core.watch();
     let head = views.borrow().head.seq;
-    let mut told = order.since.unwrap_or(head);
-    if told > head {
+    let mut shown = order.since.unwrap_or(head);
+    if shown > head {
         let message = format!(
-            "This journal has {head} entries, but entry {told} was already shown: it was shortened or \
+            "This journal has {head} entries, but entry {shown} was already shown: it was shortened or \
              replaced."
         );
         return Err(Fault::because(Code::BadInput, message).with_hint("audit verify"));
     }
     loop {
         let view = Arc::clone(&views.borrow_and_update());
-        let last = view.head.seq.min(told.saturating_add(WATCH_ENTRIES));
-        if told < last {
-            let mut entries = rows(engine, view, told, last).await?;
+        let last = view.head.seq.min(shown.saturating_add(WATCH_ENTRIES));
+        if shown < last {
+            let mut entries = rows(engine, view, shown, last).await?;
             truncate_to_fit(&mut entries, WATCH_BYTES);
-            told = entries.last().map(|row| row.seq).ok_or(Fault::new(Code::InternalError))?;
-            // cancel-safe: when the engine stops, nothing more is told.
+            shown = entries.last().map(|row| row.seq).ok_or(Fault::new(Code::InternalError))?;
+            // cancel-safe: when the engine stops, no more entries are sent.
             tokio::select! {
                 biased;
                 () = engine.stopping.cancelled() => return Err(stopped()),
@@ -102,10 +102,10 @@ async fn rows(
 ) -> Result<Vec<ActivityRow>, Fault> {
     let reader = engine.core.reader();
     let read = blocking(move || {
-        let teller = EntryDescriber { state: &view.state, reader: &*reader };
+        let describer = EntryDescriber { state: &view.state, reader: &*reader };
         let mut rows = Vec::new();
-        page(&*reader, after, last, |entry| {
-            rows.push(teller.row(&entry)?);
+        visit_range(&*reader, after, last, |entry| {
+            rows.push(describer.row(&entry)?);
             Ok(())
         })?;
         Ok::<_, JournalError>(rows)

@@ -53,7 +53,7 @@ pub(super) async fn run(
             if regenerate {
                 replace(engine, &agent, dialogue).await
             } else {
-                again(engine, &agent, dialogue).await
+                show_secret(engine, &agent, dialogue).await
             }
         }
         AgentOrder::Suspend { agent } => {
@@ -157,7 +157,7 @@ async fn register(
     while view.state.agents.contains_key(&id) || view.state.retired.contains(&id) {
         id = AgentId::from_entropy(engine.random()?);
     }
-    let New { secret, credential } = new_credential(engine, &id, auth).await?;
+    let NewCredential { secret, credential } = new_credential(engine, &id, auth).await?;
     act(engine, Action::RegisterAgent { id: id.clone(), name, credential }).await?;
     // Releases the lock first: a program that stops reading must not block the wallet.
     drop(one_at_a_time);
@@ -174,14 +174,14 @@ async fn replace(
         return Err(Fault::new(Code::WalletLocked));
     }
     let mode = agent.credential.mode();
-    let New { secret, credential } = new_credential(engine, &agent.id, mode).await?;
+    let NewCredential { secret, credential } = new_credential(engine, &agent.id, mode).await?;
     act(engine, Action::ReplaceCredential { agent: agent.id.clone(), credential }).await?;
     drop(one_at_a_time);
     activate_and_show(engine, &agent.id, &secret, dialogue).await
 }
 
 /// Shows the secret of an HMAC agent again. A bearer token is not stored.
-async fn again(
+async fn show_secret(
     engine: &Arc<EngineContext>,
     agent: &Agent,
     dialogue: &dyn Dialogue,
@@ -205,7 +205,7 @@ async fn again(
 }
 
 /// A new secret and the credential that the journal records for it.
-struct New {
+struct NewCredential {
     secret: Zeroizing<[u8; 32]>,
     credential: Credential,
 }
@@ -216,7 +216,7 @@ async fn new_credential(
     engine: &Arc<EngineContext>,
     id: &AgentId,
     auth: AuthMode,
-) -> Result<New, Fault> {
+) -> Result<NewCredential, Fault> {
     needs_trust(engine)?;
     let secret = Zeroizing::new(engine.random::<32>()?);
     let credential = match auth {
@@ -229,7 +229,7 @@ async fn new_credential(
             Credential::Hmac { check }
         }
     };
-    Ok(New { secret, credential })
+    Ok(NewCredential { secret, credential })
 }
 
 /// Activates and shows the secret. The caller has committed the event.

@@ -16,10 +16,10 @@ use super::wallet::open::apply_exposure;
 use super::wallet::seal::accept;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
-use crate::journal::{Hash, JournalError, Reader, hash_hex, rest, rows_equal, walk_chain};
+use crate::journal::{Hash, JournalError, Reader, hash_hex, rows_equal, visit_after, walk_chain};
 
 /// How often the payee rows are compared while new payments arrive.
-const LOOKS: usize = 100;
+const COMPARISONS: usize = 100;
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
@@ -58,7 +58,7 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
             count.next(entry);
         })?;
         if !passed {
-            let reason = "it is not what was written".to_owned();
+            let reason = "it differs from the entry that was committed".to_owned();
             return Err(JournalError::Damaged { seq: published.seq.min(head.seq), reason });
         }
         if !met {
@@ -96,11 +96,11 @@ fn payee_rows_match(
     reader: &dyn Reader,
     mut last: u64,
 ) -> Result<bool, JournalError> {
-    for _look in 0..LOOKS {
+    for _comparison in 0..COMPARISONS {
         if rows_equal(reader, &count.tally)? {
             return Ok(true);
         }
-        let newest = rest(reader, last, |entry| {
+        let newest = visit_after(reader, last, |entry| {
             count.next(&entry);
             Ok(())
         })?;

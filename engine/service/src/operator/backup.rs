@@ -66,25 +66,25 @@ pub(super) async fn make(
     let vault = Arc::clone(&engine.vault);
     let (wallet, key) = blocking(move || vault.for_backup(&salt)).await??;
     let wallet_name = engine.core.view().state.wallet.as_ref().map(|known| known.name.to_string());
-    let work = Work::begin(engine.folder.path())?;
+    let work = WorkFolder::begin(engine.folder.path())?;
     let history = engine.core.begin_copy().await?;
     let copied = match history {
         Some(history) => {
             let to = work.file("journal-history.redb");
             let copied = blocking(move || copy(&history, &to));
-            patiently(engine, dialogue, copied).await.and_then(|copied| copied)
+            with_progress(engine, dialogue, copied).await.and_then(|copied| copied)
         }
         None => Ok(()),
     };
     let to = copied.is_ok().then(|| work.file("journal.redb"));
-    let ended = patiently(engine, dialogue, engine.core.end_copy(to)).await;
+    let ended = with_progress(engine, dialogue, engine.core.end_copy(to)).await;
     copied?;
     ended?;
     drop(one_at_a_time);
     dialogue.progress("The journal is copied; now it is checked and packed.").await;
     let (data, head) = (engine.folder.path().to_owned(), Head { wallet, salt });
     let packed = blocking(move || work.pack(&data, &head, &key));
-    let packed = patiently(engine, dialogue, packed).await??;
+    let packed = with_progress(engine, dialogue, packed).await??;
     let (path, entries, hash) = (packed.work.file("backup"), packed.entries, packed.hash);
     let (bytes, sha256) = send(path, dialogue).await?;
     let answer = BackupAnswer {
@@ -99,18 +99,18 @@ pub(super) async fn make(
 }
 
 /// Waits for long work and sends progress messages. A program that receives nothing would give up.
-async fn patiently<T>(
+async fn with_progress<T>(
     engine: &EngineContext,
     dialogue: &dyn Dialogue,
     work: impl Future<Output = T>,
 ) -> T {
     let mut work = pin!(work);
     loop {
-        let told = engine.ports.clock.mono_ms().saturating_add(PROGRESS_EVERY_MS);
+        let next_ms = engine.ports.clock.mono_ms().saturating_add(PROGRESS_EVERY_MS);
         // cancel-safe: the work is polled again, and the other only waits.
         tokio::select! {
             done = &mut work => return done,
-            () = engine.ports.clock.sleep_until(told) => dialogue.progress("Still at work.").await,
+            () = engine.ports.clock.sleep_until(next_ms) => dialogue.progress("Still working.").await,
         }
     }
 }
@@ -145,17 +145,17 @@ async fn send(path: PathBuf, dialogue: &dyn Dialogue) -> Result<(u64, String), F
 }
 
 /// A temporary folder, removed on drop.
-struct Work {
+struct WorkFolder {
     path: PathBuf,
 }
 
 struct Packed {
-    work: Work,
+    work: WorkFolder,
     entries: u64,
     hash: String,
 }
 
-impl Work {
+impl WorkFolder {
     fn begin(data: &Path) -> Result<Self, Fault> {
         sweep(data);
         let path = data.join(WORK);
@@ -212,7 +212,7 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for WorkFolder {
     fn drop(&mut self) {
         let _swept_later = fs::remove_dir_all(&self.path);
     }
@@ -270,7 +270,7 @@ pub(super) async fn restore(
     let ready = blocking(move || {
         prepare(&Source { path, head }, &password, &data, &edition, &moment, &putting)
     });
-    let (wallet, entries) = patiently(engine, dialogue, ready).await??;
+    let (wallet, entries) = with_progress(engine, dialogue, ready).await??;
     let answer = RestoreAnswer {
         wallet,
         entries,
@@ -279,7 +279,7 @@ pub(super) async fn restore(
     let warning = Warning {
         code: "RESTORED".to_owned(),
         message: "Requests signed before this moment are refused. Today's allowances count as spent: payments are \
-                  refused until midnight, unless you raise a policy's daily limit. Then every payment asks you until \
+                  refused until midnight, unless you raise a policy's daily limit. Then every payment needs your approval until \
                   `audit accept`."
             .to_owned(),
     };

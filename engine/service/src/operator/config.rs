@@ -12,7 +12,7 @@ use bursar_core::fault::Fault;
 use bursar_core::grammar::ConfigOrder;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::settings::Setting;
-use bursar_core::settings::keys::{Home, Key};
+use bursar_core::settings::keys::{Key, Storage};
 use bursar_domain::{Action, State};
 use serde_json::{Value, json};
 use url::Url;
@@ -25,11 +25,11 @@ use crate::endpoints;
 pub(super) async fn run(engine: &Arc<EngineContext>, order: ConfigOrder) -> Result<Done, Fault> {
     match order {
         ConfigOrder::Get { key, reveal } => {
-            Ok(Answer::Setting(Told::now(engine).setting(key, reveal)).into())
+            Ok(Answer::Setting(SettingsView::now(engine).setting(key, reveal)).into())
         }
         ConfigOrder::Set { key, value } => set(engine, key, &value).await,
         ConfigOrder::List => {
-            let now = Told::now(engine);
+            let now = SettingsView::now(engine);
             let settings = Key::all().into_iter().map(|key| now.setting(key, false)).collect();
             Ok(Answer::Settings { settings }.into())
         }
@@ -42,11 +42,11 @@ pub(super) async fn set(
     key: Key,
     words: &[String],
 ) -> Result<Done, Fault> {
-    let given = values::Given::read(key, words);
+    let given = values::ParsedValue::parse(key, words);
     let given = given.map_err(|why| Fault::because(Code::BadInput, format!("{key}: {why}.")))?;
-    let (was, _missing) = Told::now(engine).value(key, false);
+    let (was, _missing) = SettingsView::now(engine).value(key, false);
     match (key, &given) {
-        (Key::Rate, values::Given::Number(0)) => {
+        (Key::Rate, values::ParsedValue::Number(0)) => {
             act(engine, Action::Set(Setting::RateLimitOff(true))).await?;
         }
         (Key::Rate, _) => {
@@ -58,9 +58,9 @@ pub(super) async fn set(
             let enabled = given.switch().unwrap_or_else(by_edition);
             act(engine, Action::SetNetwork { chain, enabled }).await?;
         }
-        _other => match key.row().home {
-            Home::File => set_in_file(engine, key, &given).await?,
-            Home::Journal => {
+        _other => match key.row().storage {
+            Storage::File => set_in_file(engine, key, &given).await?,
+            Storage::Journal => {
                 let setting = given.setting(key).ok_or(Fault::new(Code::InternalError))?;
                 act(engine, Action::Set(setting)).await?;
                 if key == Key::AllowLan {
@@ -69,7 +69,7 @@ pub(super) async fn set(
             }
         },
     }
-    let answer = SettingAnswer { was: Some(was), ..Told::now(engine).setting(key, false) };
+    let answer = SettingAnswer { was: Some(was), ..SettingsView::now(engine).setting(key, false) };
     Ok(Done {
         answer: Answer::Setting(answer),
         warnings: warnings(engine, key).await,
@@ -80,7 +80,7 @@ pub(super) async fn set(
 async fn set_in_file(
     engine: &Arc<EngineContext>,
     key: Key,
-    given: &values::Given,
+    given: &values::ParsedValue,
 ) -> Result<(), Fault> {
     let change = engine.settings.change(key, given.in_file().as_ref()).await?;
     // Checks endpoints before anything is written.
@@ -155,12 +155,12 @@ async fn warnings(engine: &Arc<EngineContext>, key: Key) -> Vec<Warning> {
 }
 
 /// The settings of the file and of the journal, read together.
-struct Told {
+struct SettingsView {
     config: Arc<Config>,
     state: State,
 }
 
-impl Told {
+impl SettingsView {
     fn now(engine: &EngineContext) -> Self {
         Self { config: engine.settings.get(), state: engine.core.view().state.clone() }
     }

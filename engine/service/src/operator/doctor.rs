@@ -25,13 +25,13 @@ pub(super) async fn run(
     engine: &Arc<EngineContext>,
     dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
-    let (looking, alone) = (Arc::clone(engine), engine.mode == Mode::Maintenance);
+    let (shared, alone) = (Arc::clone(engine), engine.mode == Mode::Maintenance);
     let mut checks = blocking(move || {
-        let mut checks = folder::look(looking.folder.path(), &*looking.ports.disk);
+        let mut checks = folder::check(shared.folder.path(), &*shared.ports.disk);
         checks.push(folder::lock(alone));
         checks.push(CheckAnswer::ok("settings", "settings.toml and the environment are valid"));
-        checks.extend(records::look(&looking));
-        checks.extend(machine::look(&looking.core.now()));
+        checks.extend(records::check(&shared));
+        checks.extend(machine::check(&shared.core.now()));
         checks
     })
     .await?;
@@ -39,8 +39,8 @@ pub(super) async fn run(
     let state = engine.core.view().state.clone();
     let enabled = NETWORKS.iter().filter(|row| state.network_enabled(row.chain));
     let config = engine.settings.get();
-    let asked = enabled.map(|row| networks::look(row, &engine.ports, &config));
-    checks.extend(futures::future::join_all(asked).await.into_iter().flatten());
+    let probes = enabled.map(|row| networks::check(row, &engine.ports, &config));
+    checks.extend(futures::future::join_all(probes).await.into_iter().flatten());
     let server = describe::server(engine).await;
     checks.push(machine::server(server.url.as_deref(), alone, &state.settings));
     Ok(Answer::Doctor { checks }.into())
@@ -50,7 +50,7 @@ pub(super) async fn run(
 ///
 /// Creates no folder and no file.
 pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
-    let mut checks = folder::look(path, &crate::ports::SystemDisk);
+    let mut checks = folder::check(path, &crate::ports::SystemDisk);
     let environment = |name: &str| std::env::var(name).ok();
     let settings = Config::load(&path.join("settings.toml"), &environment, None);
     checks.push(match &settings {
@@ -59,8 +59,8 @@ pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
             CheckAnswer::fail("settings", wrong.message.clone(), "correct the named setting")
         }
     });
-    checks.extend(records::look_alone(path));
-    checks.extend(machine::look_alone());
+    checks.extend(records::check_without_engine(path));
+    checks.extend(machine::check_without_engine());
     if let Some(fault) = fault.filter(|fault| !checks.iter().any(|c| c.finding == fault.message)) {
         // The engine's start found a problem that the check missed, so its result replaces the check's.
         let about = match fault.code {

@@ -134,8 +134,9 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
     read.await?.map(|answer| Answer::History(answer).into()).map_err(damaged)
 }
 
-/// Sends the CSV file in parts to the program, which writes it: the program has the folder and the permissions of its
-/// user, and an engine started by a service manager may not.
+/// Sends the CSV file in parts to the program, which writes it.
+///
+/// The program has the folder and the permissions of its user. An engine started by a service manager may not.
 ///
 /// # Errors
 /// `CANCELLED` if the program accepts no part for `PART_WAIT_MS`.
@@ -230,7 +231,7 @@ fn row(
         host,
         tx_hash_unknown_reason: because(&tx_hash, "no transaction was reported"),
         tx_hash,
-        refused: refused::told(state, request).map(|told| told.why),
+        refused: refused::explain(state, request).map(|refused| refused.why),
     }
 }
 
@@ -254,7 +255,7 @@ pub(super) async fn receipt(
     // The same JSON that the agent server sends, parsed for the reply.
     let form = serde_json::from_str(&receipt.to_compact())
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    let refused = refused::told(&view.state, &request);
+    let refused = refused::explain(&view.state, &request);
     let origins_only = request.keeps_origins_only();
     Ok(Answer::Receipt(ReceiptAnswer { form, refused, origins_only }).into())
 }

@@ -36,8 +36,8 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
         }
         PolicyOrder::Create { name, options } => {
             let policy = Box::new(options.apply(&Policy::default()));
-            let mut warnings = doubts(&policy);
-            warnings.extend(idle(&policy.changes(&Policy::default())));
+            let mut warnings = ineffective_limits(&policy);
+            warnings.extend(unused_limits(&policy.changes(&Policy::default())));
             act(engine, Action::CreatePolicy { name: name.clone(), policy }).await?;
             Ok(Done { warnings, ..show(engine, &name)? })
         }
@@ -45,10 +45,10 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
             let before = find(engine, &name)?;
             let policy = Box::new(options.apply(&before.policy));
             let changes = policy.changes(&before.policy);
-            let mut warnings = doubts(&policy);
-            warnings.extend(idle(&changes));
+            let mut warnings = ineffective_limits(&policy);
+            warnings.extend(unused_limits(&changes));
             act(engine, Action::EditPolicy { name: name.clone(), policy }).await?;
-            let mut now = told(engine, &name)?;
+            let mut now = answer(engine, &name)?;
             warnings.extend(loosened(&changes, now.agents));
             now.changes = Some(changes);
             Ok(Done { answer: Answer::Policy(now), warnings, secret: None })
@@ -61,20 +61,20 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
 }
 
 /// Warns of limits that another limit makes ineffective: allowed, but most likely a mistake.
-fn doubts(policy: &Policy) -> Vec<Warning> {
+fn ineffective_limits(policy: &Policy) -> Vec<Warning> {
     let limits = &policy.payments;
-    let mut doubts = Vec::new();
-    let mut doubt = |message: &str| {
-        doubts
-            .push(Warning { code: "LIMIT_WITHOUT_EFFECT".to_owned(), message: message.to_owned() });
+    let mut warnings = Vec::new();
+    let mut warn = |message: &str| {
+        let code = "LIMIT_WITHOUT_EFFECT".to_owned();
+        warnings.push(Warning { code, message: message.to_owned() });
     };
     if limits.auto_below > limits.per_request {
-        doubt("--auto is above --txn: every allowed payment is signed without asking you.");
+        warn("--auto is above --txn: every allowed payment is signed without asking you.");
     }
     if limits.per_request > limits.daily {
-        doubt("--txn is above --day: the daily limit refuses such a payment.");
+        warn("--txn is above --day: the daily limit refuses such a payment.");
     }
-    doubts
+    warnings
 }
 
 /// Warns of changes that allow more than before: a typing mistake looks like any other edit.
@@ -84,14 +84,14 @@ fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
     if looser.is_empty() {
         return None;
     }
-    let whom = match agents {
+    let affected = match agents {
         0 => "any agent with this policy".to_owned(),
         1 => "its agent".to_owned(),
         more => format!("its {more} agents"),
     };
     let message = format!(
-        "This allows more than before for {whom}, effective at once: {}.",
-        change::told(&looser)
+        "This allows more than before for {affected}, effective at once: {}.",
+        change::describe(&looser)
     );
     Some(Warning { code: "LOOSENED".to_owned(), message })
 }
@@ -101,14 +101,14 @@ fn is_unused_lane(change: &Change) -> bool {
 }
 
 /// Warns of limits for lanes that this version lacks. They are stored for a version that has them.
-fn idle(changes: &[Change]) -> Option<Warning> {
-    let idle: Vec<Change> = changes.iter().filter(|one| is_unused_lane(one)).cloned().collect();
-    if idle.is_empty() {
+fn unused_limits(changes: &[Change]) -> Option<Warning> {
+    let unused: Vec<Change> = changes.iter().filter(|one| is_unused_lane(one)).cloned().collect();
+    if unused.is_empty() {
         return None;
     }
-    let told = change::told(&idle);
+    let listed = change::describe(&unused);
     let message =
-        format!("This version does not trade or lend, so this has no effect yet: {told}.");
+        format!("This version does not trade or lend, so this has no effect yet: {listed}.");
     Some(Warning { code: "NO_LANE_YET".to_owned(), message })
 }
 
@@ -126,7 +126,7 @@ fn rehearse(
     };
     let row = match network {
         Some(name) => lookup::network(name)?,
-        None => networks::usual_first().find(allowed).ok_or(Fault::new(Code::NetworkDisabled))?,
+        None => networks::base_first().find(allowed).ok_or(Fault::new(Code::NetworkDisabled))?,
     };
     let url = domain.as_ref().map(|domain| format!("https://{domain}/"));
     if url.as_deref().is_some_and(|url| hosts::host_of(url).is_err()) {
@@ -139,11 +139,11 @@ fn rehearse(
     let (verdict, code, reason) = match verdict {
         Verdict::Act => (PolicyVerdict::Act, None, "signed without asking you".to_owned()),
         Verdict::Hold(why) => {
-            let told = why.told(amount, record.policy.payments.auto_below);
+            let reason = why.describe(amount, record.policy.payments.auto_below);
             (
                 PolicyVerdict::Hold,
                 Some(why.text().to_owned()),
-                format!("needs your approval: {told}"),
+                format!("needs your approval: {reason}"),
             )
         }
         Verdict::Refuse(refusal) => {
@@ -163,10 +163,10 @@ fn rehearse(
 }
 
 fn show(engine: &EngineContext, name: &Name) -> Result<Done, Fault> {
-    Ok(Answer::Policy(told(engine, name)?).into())
+    Ok(Answer::Policy(answer(engine, name)?).into())
 }
 
-fn told(engine: &EngineContext, name: &Name) -> Result<PolicyAnswer, Fault> {
+fn answer(engine: &EngineContext, name: &Name) -> Result<PolicyAnswer, Fault> {
     let record = find(engine, name)?;
     Ok(describe::policy(&engine.core.view().state, &record))
 }

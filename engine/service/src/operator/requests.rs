@@ -23,7 +23,7 @@ use super::dialogue::Dialogue;
 use super::support::frame_budget::truncate_to_fit;
 use super::support::{Done, act, describe};
 use crate::context::EngineContext;
-use crate::core::Answered;
+use crate::core::ActionAnswer;
 use crate::journal::read_fault;
 use crate::lanes::payments::execute;
 
@@ -34,7 +34,7 @@ pub(super) async fn list(
     engine: &Arc<EngineContext>,
     order: &RequestsOrder,
 ) -> Result<Done, Fault> {
-    let pending = waiting(&engine.core.view().state, &engine.core.now());
+    let pending = pending_requests(&engine.core.view().state, &engine.core.now());
     let context = CardContext::of(engine, &pending).await;
     // The pending requests may have changed while balances were read.
     let view = engine.core.view();
@@ -43,7 +43,8 @@ pub(super) async fn list(
         let card = context.card(&view.state, request, &moment);
         describe::request(request, card.map(Card::listed), &moment)
     };
-    let mut requests: Vec<_> = waiting(&view.state, &moment).iter().map(described).collect();
+    let mut requests: Vec<_> =
+        pending_requests(&view.state, &moment).iter().map(described).collect();
     if order.all {
         let recent = engine.core.reader().latest(RECENT);
         let recent = recent.map_err(|error| read_fault(&error))?;
@@ -62,11 +63,11 @@ pub(super) async fn list(
 }
 
 /// Returns the pending requests, sorted by journal entry: several can have the same time, and a clock can be set back.
-fn waiting(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
-    let waits = state.held.values().filter(|request| !request.is_over(moment));
-    let mut waiting: Vec<Arc<Request>> = waits.map(Arc::clone).collect();
-    waiting.sort_by_key(|request| request.seq);
-    waiting
+fn pending_requests(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
+    let held = state.held.values().filter(|request| !request.is_over(moment));
+    let mut pending: Vec<Arc<Request>> = held.map(Arc::clone).collect();
+    pending.sort_by_key(|request| request.seq);
+    pending
 }
 
 pub(super) async fn approve(
@@ -92,7 +93,7 @@ pub(super) async fn approve(
         // Records the expiry before reporting it: a clock set back must not make the request pending again.
         act(engine, Action::Tick).await?;
         // Another operator program may have decided it just before its deadline.
-        return Err(over(engine, request.id, Fault::new(Code::RequestNotFound)));
+        return Err(explain_end(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
     let card = card(engine, &view.state, &request, context.as_ref())?;
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
@@ -105,8 +106,9 @@ pub(super) async fn approve(
     let nonce = engine.random()?;
     let (shown, by) = (card.digest.clone(), dialogue.client());
     let approved = Action::Approve { id: card.id, shown, nonce, by };
-    let outcome = act(engine, approved).await.map_err(|fault| over(engine, card.id, fault))?;
-    let Answered::Request(record) = outcome.answer else {
+    let outcome =
+        act(engine, approved).await.map_err(|fault| explain_end(engine, card.id, fault))?;
+    let ActionAnswer::Request(record) = outcome.answer else {
         return Err(Fault::new(Code::InternalError));
     };
     if let Status::Refused { refusal, .. } = &record.status {
@@ -182,7 +184,7 @@ pub(super) async fn deny(
     let card = card(engine, &view.state, &request, None)?;
     let reason = Some(reason).filter(|reason| !reason.is_empty());
     let denied = Action::Deny { id: request.id, reason, by: dialogue.client() };
-    act(engine, denied).await.map_err(|fault| over(engine, request.id, fault))?;
+    act(engine, denied).await.map_err(|fault| explain_end(engine, request.id, fault))?;
     Ok(decided(&card, DecidedStatus::Denied))
 }
 
@@ -212,7 +214,7 @@ fn card(
 
 /// Replaces "not found" by how the request ended: expired, or decided by which program and when. The first decision
 /// wins, and a later one receives this error.
-fn over(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
+fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
     if !matches!(fault.code, Code::RequestNotFound | Code::AlreadyDecided) {
         return fault;
     }
@@ -229,7 +231,7 @@ fn over(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
     }
 }
 
-/// Describes how a request ended, by whom and when; `None` if it is held or expired.
+/// Describes how a request ended, with its decider and time; `None` if it is held or expired.
 fn ending(status: &Status) -> Option<String> {
     Some(match status {
         Status::Authorized { by: Approver::Operator(client), at, .. } => {
@@ -287,7 +289,7 @@ fn find(
             let named = prefix.parse::<RequestId>().ok();
             let recent = recent.iter().find(|request| request.id.has_prefix(prefix));
             let id = named.or(recent.map(|request| request.id));
-            Err(id.map_or(unknown.clone(), |id| over(engine, id, unknown)))
+            Err(id.map_or(unknown.clone(), |id| explain_end(engine, id, unknown)))
         }
         several => {
             let ids: Vec<String> = several.iter().map(|request| request.id.short()).collect();

@@ -2,8 +2,8 @@
 
 mod describe;
 mod plan;
+mod resolve;
 mod unavailable;
-mod words;
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dia
     let mut views = engine.core.watch();
     let clock = &engine.ports.clock;
     let until = clock.mono_ms().saturating_add(WAIT_MS);
-    let mut told = String::new();
+    let mut shown = String::new();
     loop {
         let state = views.borrow_and_update().state.clone();
         let Ok(record) = find(&state, &id.to_string()) else { return };
@@ -111,9 +111,9 @@ async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dia
         if record.ended.is_some() || now.status == SendStatus::Included {
             return;
         }
-        if now.told != told {
+        if now.told != shown {
             dialogue.progress(&now.told).await;
-            told = now.told;
+            shown = now.told;
         }
         // cancel-safe: all of it only waits.
         tokio::select! {

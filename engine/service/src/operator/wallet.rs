@@ -23,7 +23,7 @@ use super::backup;
 use super::dialogue::Dialogue;
 use super::support::confirm::type_name;
 use super::support::lookup::no_wallet;
-use super::support::password::{new_password, password, prove_operator, turn};
+use super::support::password::{new_password, next_attempt, password, prove_operator};
 use super::support::{Done, act, describe, needs_trust, rehearse};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
@@ -125,11 +125,11 @@ async fn recover(
         return Err(Fault::because(Code::NoWallet, message).with_hint("wallet restore <file>"));
     }
     let given = password(dialogue, SecretPrompt::Password).await?;
-    let turn = turn(engine).await?;
+    let attempt = next_attempt(engine).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     let (vault, name) = (Arc::clone(&engine.vault), name.clone());
     let found = blocking(move || vault.recoverable(&name, &given)).await?;
-    let found = turn.over(found).await?;
+    let found = attempt.finish(found).await?;
     let view = engine.core.view();
     let is_empty = view.state.agents.is_empty() && view.state.policies.is_empty();
     let next = if is_empty {
@@ -178,7 +178,7 @@ async fn delete(
             .map(|at| format!("{} ({})", at.address.to_checksum(None), at.label)),
     );
     lines.push(
-        "The money stays at these addresses. Without the words of the seeds or a backup it is lost for good."
+        "The money stays at these addresses. Without the words of the seeds or a backup it is lost permanently."
             .to_owned(),
     );
     if lost {

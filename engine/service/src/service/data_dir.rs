@@ -20,14 +20,14 @@ impl DataFolder {
     /// # Errors
     /// `DATA_FOLDER` if there is no such folder or it is unusable.
     pub fn resolve(flag: Option<PathBuf>) -> Result<Self, Fault> {
-        Self::open(&Self::place(flag)?)
+        Self::open(&Self::locate(flag)?)
     }
 
     /// Returns the path that [`DataFolder::resolve`] would open, without touching it.
     ///
     /// # Errors
     /// `DATA_FOLDER` if nothing names a folder and the platform has none.
-    pub fn place(flag: Option<PathBuf>) -> Result<PathBuf, Fault> {
+    pub fn locate(flag: Option<PathBuf>) -> Result<PathBuf, Fault> {
         let named = flag.or_else(|| {
             std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
         });

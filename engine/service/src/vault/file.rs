@@ -32,7 +32,7 @@ pub use opening::{Fallback, OpenedFrom};
 use format::WalletText;
 use keys::Keys;
 use opening::Opening;
-use save::Place;
+use save::WalletCopies;
 use zeroize::Zeroizing;
 
 /// The wallet files of one data folder.
@@ -76,12 +76,12 @@ impl WalletFiles {
         password: &SecretString,
         kdf: KdfParams,
     ) -> Result<OpenWallet, WalletFileError> {
-        let place = self.place(name)?;
+        let copies = self.copies_of(name)?;
         if let Some(other) = self.names()?.first() {
-            return Err(WalletFileError::AlreadyExists { file: self.place(other)?.current() });
+            return Err(WalletFileError::AlreadyExists { file: self.copies_of(other)?.current() });
         }
-        place.make_folder()?;
-        OpenWallet::create(place, self.bounds, password, kdf)
+        copies.make_folder()?;
+        OpenWallet::create(copies, self.bounds, password, kdf)
     }
 
     /// Returns the path of a wallet's current save.
@@ -99,7 +99,7 @@ impl WalletFiles {
         name: &Name,
         password: &SecretString,
     ) -> Result<(OpenWallet, OpenedFrom), WalletFileError> {
-        Opening::prepare(self.place(&self.stored_name(name)?)?, self.bounds)?.run(password)
+        Opening::prepare(self.copies_of(&self.stored_name(name)?)?, self.bounds)?.run(password)
     }
 
     /// Returns the name of the wallet in a backup, and the backup's key. `text` is the wallet file in it;
@@ -128,9 +128,9 @@ impl WalletFiles {
     ///
     /// # Errors
     /// The file is missing, damaged, readable by other accounts, or of another version.
-    pub fn look(&self, name: &Name) -> Result<(), WalletFileError> {
-        let place = self.place(&self.stored_name(name)?)?;
-        opening::load(&place, &place.current(), &self.bounds).map(|_locked| ())
+    pub fn check(&self, name: &Name) -> Result<(), WalletFileError> {
+        let copies = self.copies_of(&self.stored_name(name)?)?;
+        opening::load(&copies, &copies.current(), &self.bounds).map(|_locked| ())
     }
 
     /// Removes every copy: the current save, the previous one and leftovers of a crash. The caller has dropped
@@ -139,9 +139,9 @@ impl WalletFiles {
     /// # Errors
     /// There is no such wallet, or a file cannot be removed.
     pub fn delete(&self, name: &Name) -> Result<(), WalletFileError> {
-        let place = self.place(&self.stored_name(name)?)?;
-        place.check_folder()?;
-        place.delete()
+        let copies = self.copies_of(&self.stored_name(name)?)?;
+        copies.check_folder()?;
+        copies.delete()
     }
 
     /// Returns the name as the files spell it, so that the operator need not remember capital letters.
@@ -150,7 +150,7 @@ impl WalletFiles {
         Ok(found.unwrap_or_else(|| name.clone()))
     }
 
-    fn place(&self, name: &Name) -> Result<Place, WalletFileError> {
-        Place::new(&self.folder, name, Arc::clone(&self.failpoints))
+    fn copies_of(&self, name: &Name) -> Result<WalletCopies, WalletFileError> {
+        WalletCopies::new(&self.folder, name, Arc::clone(&self.failpoints))
     }
 }

@@ -12,17 +12,18 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_engine::journal::{
-    Batch, Carry, Head, Journal, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store, look,
+    Batch, Checkpoints, Head, Journal, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store,
+    check_closed_journal,
 };
 use bursar_engine::ports::NoFailpoints;
 use proptest::prelude::*;
 
 use crate::request;
 
-const SMALL: [Carry; 3] = [
-    Carry { after_bytes: 1, beside: false },
-    Carry { after_bytes: 1500, beside: false },
-    Carry { after_bytes: 1500, beside: true },
+const SMALL: [Checkpoints; 3] = [
+    Checkpoints { after_bytes: 1, in_background: false },
+    Checkpoints { after_bytes: 1500, in_background: false },
+    Checkpoints { after_bytes: 1500, in_background: true },
 ];
 
 #[derive(Debug, Clone)]
@@ -156,8 +157,8 @@ fn told(store: &dyn Store, keys: &[Vec<u8>], last: u64) -> impl PartialEq + std:
     (entries, late, newest, rows, each, indexed, paid, (heads, meta))
 }
 
-fn open(path: &Path, carry: Carry) -> RedbStore {
-    RedbStore::open(path, Arc::new(NoFailpoints)).unwrap().carrying(carry)
+fn open(path: &Path, carry: Checkpoints) -> RedbStore {
+    RedbStore::open(path, Arc::new(NoFailpoints)).unwrap().with_checkpoints(carry)
 }
 
 proptest! {
@@ -190,7 +191,7 @@ proptest! {
         }
         // Reopening once more changes nothing.
         drop(store);
-        let store = open(&path, Carry::PRODUCTION);
+        let store = open(&path, Checkpoints::PRODUCTION);
         prop_assert!(told(&model, &maker.keys, maker.seq) == told(&store, &maker.keys, maker.seq));
     }
 }
@@ -198,7 +199,7 @@ proptest! {
 #[test]
 fn readers_miss_no_row_while_rows_move_to_the_history() {
     let folder = tempfile::tempdir().unwrap();
-    let carry = Carry { after_bytes: 6_000, beside: true };
+    let carry = Checkpoints { after_bytes: 6_000, in_background: true };
     let mut store = open(&folder.path().join("journal.redb"), carry);
     let (written, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let reader: Arc<dyn Reader> = store.reader();
@@ -266,11 +267,11 @@ fn journal_files_of_different_times_are_refused_and_unchanged() {
             Some(long) => std::fs::write(&beside, long).unwrap(),
             None => std::fs::remove_file(&beside).unwrap_or_default(),
         }
-        let looked = look(&path).map_err(|error| error.to_string());
+        let checked = check_closed_journal(&path).map_err(|error| error.to_string());
         let opened = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap_err().to_string();
         assert!(opened.contains("journal-history.redb"), "{opened}");
         // An empty file cannot be probed.
-        assert_eq!(looked, if short.is_empty() { Ok(()) } else { Err(opened) });
+        assert_eq!(checked, if short.is_empty() { Ok(()) } else { Err(opened) });
         assert_eq!(std::fs::read(&path).unwrap().is_empty(), short.is_empty());
     };
     refused(&newer, None);
@@ -314,7 +315,8 @@ fn a_copy_fails_if_the_history_changes_meanwhile() {
     std::fs::copy(history, copies.path().join("journal-history.redb")).unwrap();
     journal.end_copy(Some(&to)).unwrap();
     drop(journal);
-    let (copied, store) = (open(&to, Carry::PRODUCTION), open(&path, Carry::PRODUCTION));
+    let (copied, store) =
+        (open(&to, Checkpoints::PRODUCTION), open(&path, Checkpoints::PRODUCTION));
     assert!(told(&copied, &maker.keys, maker.seq) == told(&store, &maker.keys, maker.seq));
 }
 

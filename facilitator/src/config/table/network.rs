@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use alloy_primitives::{Address, U256};
 use bursar_chain::rpc::ENDPOINTS_MAX;
 use bursar_core::networks::NATIVE_DECIMALS;
-use bursar_serve::settings::{Given, Key, put};
+use bursar_serve::settings::{Key, RawSetting, put};
 
 use crate::config::endpoint::Endpoint;
 use crate::config::network::NetworkConfig;
@@ -79,7 +79,7 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         variable: "POLL_MS",
         default: "200",
         meaning: "How often the newest block is read while a payment waits for it, 20 to 10000.",
-        set: |network, given| put(&mut network.poll_ms, given.whole(20..=10_000)),
+        set: |network, given| put(&mut network.poll_ms, given.whole_number(20..=10_000)),
     },
     Key {
         name: "confirmations",
@@ -87,7 +87,7 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         default: "the network's own",
         meaning: "How many blocks, its own included, make a settlement final, 1 to 1000. Callers are \
              answered as soon as it is in a block.",
-        set: |network, given| put(&mut network.confirmations, given.whole(1..=1_000)),
+        set: |network, given| put(&mut network.confirmations, given.whole_number(1..=1_000)),
     },
     Key {
         name: "eip6492_factories",
@@ -131,14 +131,18 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         variable: "GAS_CAP_CONTRACT",
         default: "600000",
         meaning: "The gas that settling a contract wallet's payment may use, 100000 to 30000000.",
-        set: |network, given| put(&mut network.gas_cap_contract, given.whole(100_000..=30_000_000)),
+        set: |network, given| {
+            put(&mut network.gas_cap_contract, given.whole_number(100_000..=30_000_000))
+        },
     },
     Key {
         name: "block_gas_share_percent",
         variable: "BLOCK_GAS_SHARE_PERCENT",
         default: "25",
         meaning: "How much of a block's gas one transaction may take, 1 to 100.",
-        set: |network, given| put(&mut network.block_gas_share_percent, given.whole(1..=100)),
+        set: |network, given| {
+            put(&mut network.block_gas_share_percent, given.whole_number(1..=100))
+        },
     },
     Key {
         name: "max_gas_share_percent",
@@ -148,7 +152,10 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
              rejected with `gas_too_high`. It needs `native_usd`. Only payments in the network's dollar \
              token have a known value, so others are rejected if a share is set.",
         set: |network, given| {
-            put(&mut network.max_gas_share_percent, unless_none(given, |it| it.whole(1..=10_000)))
+            put(
+                &mut network.max_gas_share_percent,
+                unless_none(given, |given| given.whole_number(1..=10_000)),
+            )
         },
     },
     Key {
@@ -164,14 +171,16 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         default: "10",
         meaning: "How much of the signers' coin may be spent per day (UTC) for one caller: an API key, or \
              an address if there are no keys. Above it, payments are rejected with `gas_budget_spent`.",
-        set: |network, given| put(&mut network.gas_budget_caller_percent, given.whole(0..=100)),
+        set: |network, given| {
+            put(&mut network.gas_budget_caller_percent, given.whole_number(0..=100))
+        },
     },
     Key {
         name: "gas_budget_percent",
         variable: "GAS_BUDGET_PERCENT",
         default: "50",
         meaning: "The same for all callers together.",
-        set: |network, given| put(&mut network.gas_budget_percent, given.whole(0..=100)),
+        set: |network, given| put(&mut network.gas_budget_percent, given.whole_number(0..=100)),
     },
     Key {
         name: "min_amount",
@@ -183,7 +192,7 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
     },
 ];
 
-fn endpoints(given: Given<'_>) -> Result<Vec<Endpoint>, String> {
+fn endpoints(given: RawSetting<'_>) -> Result<Vec<Endpoint>, String> {
     let list = given.list()?;
     if list.len() > ENDPOINTS_MAX {
         return Err(format!("a network has at most {ENDPOINTS_MAX} endpoints"));
@@ -191,7 +200,7 @@ fn endpoints(given: Given<'_>) -> Result<Vec<Endpoint>, String> {
     list.into_iter().map(Endpoint::parse).collect()
 }
 
-fn gas_price(given: Given<'_>) -> Result<u128, String> {
+fn gas_price(given: RawSetting<'_>) -> Result<u128, String> {
     let wei = given.decimal(GWEI_DECIMALS)?;
     // At a price of zero no transaction could be sent.
     let inside = u128::try_from(wei).ok().filter(|wei| (1..=GAS_PRICE_MAX).contains(wei));
@@ -199,22 +208,22 @@ fn gas_price(given: Given<'_>) -> Result<u128, String> {
 }
 
 fn unless_none<T>(
-    given: Given<'_>,
-    read: impl FnOnce(Given<'_>) -> Result<T, String>,
+    given: RawSetting<'_>,
+    read: impl FnOnce(RawSetting<'_>) -> Result<T, String>,
 ) -> Result<Option<T>, String> {
     match given {
-        Given::Text(text) if text.trim() == "none" => Ok(None),
-        Given::Text(_) | Given::Value(_) => read(given).map(Some),
+        RawSetting::Text(text) if text.trim() == "none" => Ok(None),
+        RawSetting::Text(_) | RawSetting::Value(_) => read(given).map(Some),
     }
 }
 
-fn native_usd(given: Given<'_>) -> Result<u64, String> {
+fn native_usd(given: RawSetting<'_>) -> Result<u64, String> {
     let micro = given.decimal(6)?;
     let inside = u64::try_from(micro).ok().filter(|micro| *micro > 0);
     inside.ok_or_else(|| "it must be a price in dollars above 0".to_owned())
 }
 
-fn min_amounts(given: Given<'_>) -> Result<BTreeMap<Address, U256>, String> {
+fn min_amounts(given: RawSetting<'_>) -> Result<BTreeMap<Address, U256>, String> {
     let wrong = || "write each as token=amount, the amount in the token's smallest unit".to_owned();
     let each = given.list()?.into_iter().map(|one| {
         let (token, amount) = one.split_once('=').ok_or_else(wrong)?;
@@ -225,7 +234,7 @@ fn min_amounts(given: Given<'_>) -> Result<BTreeMap<Address, U256>, String> {
     each.collect()
 }
 
-fn balance(given: Given<'_>) -> Result<U256, String> {
+fn balance(given: RawSetting<'_>) -> Result<U256, String> {
     let coins = matches!(given.text(), Ok(text) if text.contains('.'));
     let wei = given.decimal(if coins { NATIVE_DECIMALS } else { 0 })?;
     let inside = u128::try_from(wei).is_ok();

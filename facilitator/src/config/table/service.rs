@@ -41,21 +41,21 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         default: "8000",
         meaning: "How long a settle request waits for its block before it returns `settlement_pending`; at \
              most 10000.",
-        set: |config, given| put(&mut config.wait_ms, given.whole(0..=10_000)),
+        set: |config, given| put(&mut config.wait_ms, given.whole_number(0..=10_000)),
     },
     Key {
         name: "retention_days",
         variable: "FACILITATOR_RETENTION_DAYS",
         default: "400",
         meaning: "How long records of settled payments are kept; 0 keeps them forever.",
-        set: |config, given| put(&mut config.retention_days, given.whole(0..=36_500)),
+        set: |config, given| put(&mut config.retention_days, given.whole_number(0..=36_500)),
     },
     Key {
         name: "batch_calls",
         variable: "FACILITATOR_BATCH_CALLS",
         default: "50",
         meaning: "How many settlements may share a transaction, 1 to 100.",
-        set: |config, given| put(&mut config.batch_calls, given.whole(1..=100)),
+        set: |config, given| put(&mut config.batch_calls, given.whole_number(1..=100)),
     },
     Key {
         name: "batch_window_ms",
@@ -63,21 +63,21 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         default: "50",
         meaning: "How long a settlement waits for others that can share its transaction, at most \
              1000.",
-        set: |config, given| put(&mut config.batch_window_ms, given.whole(0..=1_000)),
+        set: |config, given| put(&mut config.batch_window_ms, given.whole_number(0..=1_000)),
     },
     Key {
         name: "in_flight",
         variable: "FACILITATOR_IN_FLIGHT",
         default: "16",
         meaning: "How many unmined transactions a signer may have at a time, 1 to 16.",
-        set: |config, given| put(&mut config.in_flight, given.whole(1..=16)),
+        set: |config, given| put(&mut config.in_flight, given.whole_number(1..=16)),
     },
     Key {
         name: "drain_ms",
         variable: "FACILITATOR_DRAIN_MS",
         default: "20000",
         meaning: "How long a stopping facilitator waits for requests in flight, at most 600000.",
-        set: |config, given| put(&mut config.drain_ms, given.whole(0..=600_000)),
+        set: |config, given| put(&mut config.drain_ms, given.whole_number(0..=600_000)),
     },
     Key {
         name: "log_format",
@@ -114,7 +114,7 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         default: "600",
         meaning: "Requests per minute from one API key, or from one client address if there are no keys; 0 \
              sets no limit. Programs on this machine have no limit.",
-        set: |config, given| put(&mut config.rate_per_minute, given.whole(0..=1_000_000)),
+        set: |config, given| put(&mut config.rate_per_minute, given.whole_number(0..=1_000_000)),
     },
     Key {
         name: "repeats",

@@ -100,10 +100,10 @@ proptest! {
     #[test]
     fn any_gas_price_within_bounds_round_trips_to_the_wei(wei in 1..=1_000_000_000_000_000_u128) {
         let text = format!("{}.{:09}", wei / 1_000_000_000, wei % 1_000_000_000);
-        prop_assert_eq!(Given::Text(&text).decimal(9), Ok(U256::from(wei)));
+        prop_assert_eq!(RawSetting::Text(&text).decimal(9), Ok(U256::from(wei)));
         let mut network = Config::default().networks[&BASE].clone();
         let key = table::network::NETWORK.iter().find(|key| key.name == "max_gas_price_gwei").unwrap();
-        prop_assert_eq!((key.set)(&mut network, Given::Text(&text)), Ok(()));
+        prop_assert_eq!((key.set)(&mut network, RawSetting::Text(&text)), Ok(()));
         prop_assert_eq!(network.gas().ceiling, wei);
     }
 
@@ -111,13 +111,13 @@ proptest! {
     fn no_settings_error_repeats_the_given_text(text in "\\PC{0,40}[~^|;]") {
         let mut config = Config::default();
         for key in table::service::SERVICE {
-            if let Err(why) = (key.set)(&mut config, Given::Text(&text)) {
+            if let Err(why) = (key.set)(&mut config, RawSetting::Text(&text)) {
                 prop_assert!(!why.contains(text.trim()) || text.trim().len() < 2, "{}", why);
             }
         }
         let mut network = config.networks[&BASE].clone();
         for key in table::network::NETWORK {
-            if let Err(why) = (key.set)(&mut network, Given::Text(&text)) {
+            if let Err(why) = (key.set)(&mut network, RawSetting::Text(&text)) {
                 prop_assert!(!why.contains(text.trim()) || text.trim().len() < 2, "{}", why);
             }
         }

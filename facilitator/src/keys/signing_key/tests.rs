@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use alloy_primitives::address;
-use bursar_chain::tx_driver::SignEnd;
+use bursar_chain::tx_driver::SignOutcome;
 use bursar_core::networks::ChainId;
 use bursar_outbox::service::Signer;
 use bursar_submit::OutboxKey;
@@ -363,14 +363,14 @@ async fn key_ring_signs_for_its_own_addresses_only() {
 
     let digest = keccak256("a transaction");
     for address in expected {
-        let SignEnd::Signed(signature) = ring.sign(outbox(address), digest).await else {
+        let SignOutcome::Signed(signature) = ring.sign(outbox(address), digest).await else {
             panic!("declined for {address}");
         };
         assert_eq!(recover(digest, &signature), Ok(address));
     }
     let stranger = SigningKey::from_bytes(&[7; 32]).unwrap().address();
-    assert_eq!(ring.sign(outbox(stranger), digest).await, SignEnd::Declined);
-    assert_eq!(KeyRing::default().sign(outbox(OWNER), digest).await, SignEnd::Declined);
+    assert_eq!(ring.sign(outbox(stranger), digest).await, SignOutcome::Declined);
+    assert_eq!(KeyRing::default().sign(outbox(OWNER), digest).await, SignOutcome::Declined);
 }
 
 #[test]

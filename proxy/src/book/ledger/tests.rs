@@ -71,7 +71,7 @@ async fn loading_deletes_taken_payments_and_finds_pending_ones() {
     let first = ledger(&folder).await;
     let taken = record(1, Stage::Taken, Settlement::Open);
     let on_its_way = record(2, Stage::Paid, pending());
-    let owed = record(3, Stage::Owed, Settlement::Asked);
+    let owed = record(3, Stage::Owed, Settlement::Requested);
     for record in [&taken, &on_its_way, &owed] {
         first.0.put(record, None).await.unwrap();
     }
@@ -129,7 +129,12 @@ impl Store for Broken {
         Box::pin(async { Ok(vec![record(1, Stage::Paid, pending())]) })
     }
 
-    fn over(&self, _now_ms: i64, _kept_ms: i64, _most: usize) -> StoreReply<'_, Vec<PaymentId>> {
+    fn deletable(
+        &self,
+        _now_ms: i64,
+        _kept_ms: i64,
+        _most: usize,
+    ) -> StoreReply<'_, Vec<PaymentId>> {
         Box::pin(async { Ok(vec![PaymentId([1; 32])]) })
     }
 }

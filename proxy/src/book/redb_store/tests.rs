@@ -44,7 +44,7 @@ async fn stored_and_deleted_payments_survive_reopening_the_file() {
         put(&store, &open, None).await;
         put(&store, &done, Some(answer())).await;
         put(&store, &record(3, 7, Settlement::Open), Some(answer())).await;
-        store.commit(vec![Change::Forget(PaymentId([3; 32]))]).await.unwrap();
+        store.commit(vec![Change::Delete(PaymentId([3; 32]))]).await.unwrap();
         assert!(RedbStore::open_file(&path).is_err(), "one process at a time");
     }
     let store = RedbStore::open_file(&path).unwrap();
@@ -69,10 +69,10 @@ async fn pending_payments_do_not_hide_expired_ones_from_a_sweep() {
     for n in 20..25 {
         put(&store, &record(n, i64::from(n), Settlement::Open), None).await;
     }
-    let over = store.over(123, 100, 3).await.unwrap();
+    let over = store.deletable(123, 100, 3).await.unwrap();
     assert_eq!(over, [20, 21, 22].map(|n| PaymentId([n; 32])));
-    assert_eq!(store.over(123, 100, 100).await.unwrap().len(), 4);
-    assert_eq!(store.over(119, 100, 100).await.unwrap(), vec![]);
+    assert_eq!(store.deletable(123, 100, 100).await.unwrap().len(), 4);
+    assert_eq!(store.deletable(119, 100, 100).await.unwrap(), vec![]);
 }
 
 /// Rows of version 0.1 lack the last members of a record.
@@ -108,8 +108,8 @@ async fn read_without(bytes: usize, read: impl FnOnce(Record) -> Record) {
     let done = Record { settlement: Settlement::Open, ..old };
     put(&store, &done, None).await;
     assert_eq!(store.get(new.id).await.unwrap(), Some(done));
-    assert_eq!(store.over(i64::MAX, 0, 9).await.unwrap(), vec![new.id]);
-    store.commit(vec![Change::Forget(new.id)]).await.unwrap();
+    assert_eq!(store.deletable(i64::MAX, 0, 9).await.unwrap(), vec![new.id]);
+    store.commit(vec![Change::Delete(new.id)]).await.unwrap();
     assert_eq!(store.get(new.id).await.unwrap(), None);
 }
 
@@ -124,8 +124,8 @@ async fn deleting_a_payment_removes_its_rows_from_every_table() {
         put(&store, one, Some(answer())).await;
     }
     assert_eq!(store.open().await.unwrap().len(), 2, "both are looked at when it starts");
-    let forget = [1, 2].map(|n| Change::Forget(PaymentId([n; 32])));
-    store.commit(forget.to_vec()).await.unwrap();
+    let deletions = [1, 2].map(|n| Change::Delete(PaymentId([n; 32])));
+    store.commit(deletions.to_vec()).await.unwrap();
     let counts = store.file.read_here(|read| {
         let rows =
             [PAYMENTS, ANSWERS].map(|rows| read.open_table(rows).unwrap().iter().unwrap().count());

@@ -16,13 +16,13 @@ alloy_sol_types::sol! {
             bytes callData;
         }
 
-        struct Answer {
+        struct CallResult {
             bool success;
             bytes returnData;
         }
 
-        function aggregate3(Call3[] calldata calls) external payable returns (Answer[] memory);
-        function aggregate3Value(Call3Value[] calldata calls) external payable returns (Answer[] memory);
+        function aggregate3(Call3[] calldata calls) external payable returns (CallResult[] memory);
+        function aggregate3Value(Call3Value[] calldata calls) external payable returns (CallResult[] memory);
         function getEthBalance(address addr) external view returns (uint256 balance);
     }
 }

@@ -14,7 +14,7 @@ const LOCALTIME: &str = "/etc/localtime";
 
 #[derive(Debug)]
 pub(super) struct ZoneSource {
-    mark: Option<Mark>,
+    version: Option<FileVersion>,
     zone: TimeZone,
     /// Whether the last read failed, so that a lasting failure is logged only once.
     unreadable: bool,
@@ -22,8 +22,8 @@ pub(super) struct ZoneSource {
 
 impl ZoneSource {
     pub(super) fn open() -> Result<Self, ClockError> {
-        let mark = Mark::of(Path::new(LOCALTIME));
-        Ok(Self { mark, zone: read()?, unreadable: false })
+        let version = FileVersion::of(Path::new(LOCALTIME));
+        Ok(Self { version, zone: read()?, unreadable: false })
     }
 
     /// Returns the current zone, or the last known one if the zone has become unreadable.
@@ -31,10 +31,10 @@ impl ZoneSource {
     /// The zone library caches its result for five minutes, too long for a rule about midnight. We compare the
     /// file's two stamps on every call (two `stat` calls) and reset that cache when they change.
     pub(super) fn current(&mut self) -> TimeZone {
-        let mark = Mark::of(Path::new(LOCALTIME));
-        if mark != self.mark {
+        let version = FileVersion::of(Path::new(LOCALTIME));
+        if version != self.version {
             reset_system_time_zone_cache();
-            self.mark = mark;
+            self.version = version;
         }
         let reading = read();
         let was_unreadable = std::mem::replace(&mut self.unreadable, reading.is_err());
@@ -44,7 +44,7 @@ impl ZoneSource {
                 self.zone = zone;
             }
             Ok(_same) => {}
-            Err(_told_before) if was_unreadable => {}
+            Err(_already_logged) if was_unreadable => {}
             Err(error) => warn!(%error, kept = name_of(&self.zone), "time zone unreadable"),
         }
         self.zone.clone()
@@ -71,14 +71,15 @@ fn read() -> Result<TimeZone, ClockError> {
 
 /// Identifies a version of a file: the stamps of the link and of its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mark {
+struct FileVersion {
     link: Stamp,
     target: Option<Stamp>,
 }
 
+/// Length, time of the last change, and inode of a file.
 type Stamp = (u64, Option<SystemTime>, u64);
 
-impl Mark {
+impl FileVersion {
     fn of(path: &Path) -> Option<Self> {
         let link = fs::symlink_metadata(path).ok()?;
         Some(Self { link: stamp(&link), target: fs::metadata(path).ok().as_ref().map(stamp) })
@@ -86,16 +87,16 @@ impl Mark {
 }
 
 fn stamp(metadata: &Metadata) -> Stamp {
-    (metadata.len(), metadata.modified().ok(), number(metadata))
+    (metadata.len(), metadata.modified().ok(), inode(metadata))
 }
 
 #[cfg(unix)]
-fn number(metadata: &Metadata) -> u64 {
+fn inode(metadata: &Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::ino(metadata)
 }
 
 #[cfg(not(unix))]
-fn number(_metadata: &Metadata) -> u64 {
+fn inode(_metadata: &Metadata) -> u64 {
     0
 }
 
@@ -111,18 +112,18 @@ mod tests {
         fs::write(at("berlin"), "one").unwrap();
         fs::write(at("tokyo"), "three").unwrap();
         symlink(at("berlin"), at("localtime")).unwrap();
-        let before = Mark::of(&at("localtime"));
-        assert_eq!(before, Mark::of(&at("localtime")));
+        let before = FileVersion::of(&at("localtime"));
+        assert_eq!(before, FileVersion::of(&at("localtime")));
 
         fs::write(at("berlin"), "a newer edition").unwrap();
-        let edited = Mark::of(&at("localtime"));
+        let edited = FileVersion::of(&at("localtime"));
         assert_ne!(before, edited);
 
         symlink(at("tokyo"), at("next")).unwrap();
         fs::rename(at("next"), at("localtime")).unwrap();
-        assert_ne!(edited, Mark::of(&at("localtime")));
+        assert_ne!(edited, FileVersion::of(&at("localtime")));
 
         fs::remove_file(at("localtime")).unwrap();
-        assert_eq!(Mark::of(&at("localtime")), None);
+        assert_eq!(FileVersion::of(&at("localtime")), None);
     }
 }

@@ -24,7 +24,7 @@ impl Script {
     fn next(&self, to: Address) -> ChainReply<'_, Bytes> {
         self.asked.lock().unwrap().push(to);
         let next = self.answers.lock().unwrap().pop_front();
-        Box::pin(async move { next.expect("an unexpected question") })
+        Box::pin(async move { next.expect("an unexpected call") })
     }
 }
 
@@ -151,11 +151,11 @@ fn a_multicall_answer_with_shared_offsets_is_bounded() {
     words.extend([U256::from(1), U256::from(64), U256::from(60_000)]);
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes::<32>()).collect();
     bytes.resize(bytes.len() + 60_000, 0);
-    let read = read_answer(&bytes, count);
+    let read = decode_results(&bytes, count);
     let copied: usize = read.into_iter().flatten().flatten().map(|bytes| bytes.len()).sum();
     assert!(copied <= 64 * 80_000, "{copied}");
     bytes.resize(1 << 20, 0);
-    assert_eq!(read_answer(&bytes, count), Err(ReadFault::Malformed("it is too long")));
+    assert_eq!(decode_results(&bytes, count), Err(ReadFault::Malformed("it is too long")));
 }
 
 #[tokio::test]
@@ -167,12 +167,12 @@ async fn too_many_reads_are_rejected() {
 
 #[test]
 fn a_multicall_request_matches_the_abi() {
-    let asked = question(&[Read::Native(OWNER)]);
+    let data = encode_reads(&[Read::Native(OWNER)]);
     let address = |address: Address| address.into_word().0;
     let number = |value: u64| U256::from(value).to_be_bytes::<32>();
     let words =
         [number(32), number(1), number(32), address(MULTICALL3), number(1), number(96), number(36)];
     let wanted =
         [&hex!("82ad56cb")[..], &words.concat(), &hex!("4d2301cc"), &address(OWNER), &[0; 28]];
-    assert_eq!(asked, wanted.concat());
+    assert_eq!(data, wanted.concat());
 }

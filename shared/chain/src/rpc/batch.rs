@@ -1,4 +1,4 @@
-//! Many questions in one exchange (JSON-RPC 2.0, section 6). Callers fall back to single requests if a node
+//! Many requests in one exchange (JSON-RPC 2.0, section 6). Callers fall back to single requests if a node
 //! accepts no batches.
 
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
 
 impl RpcChain {
-    /// Sends all questions at once. Returns as many answers, in their order, or none. `decode` receives the
-    /// index of the question.
+    /// Sends all requests at once. Returns as many answers, in their order, or none. `decode` receives the
+    /// index of the request.
     pub(super) async fn ask_all<T: Send>(
         &self,
         calls: Vec<Call>,
@@ -29,10 +29,10 @@ impl RpcChain {
                 self.exchange_all(endpoint, &job.0, &job.1).await
             })
         };
-        self.walk(&step).await
+        self.in_order(&step).await
     }
 
-    /// Sends all questions at once. Each has its own answer or error.
+    /// Sends all requests at once. Each has its own answer or error.
     pub(super) async fn ask_each<T: Send>(
         &self,
         calls: Vec<Call>,
@@ -46,7 +46,7 @@ impl RpcChain {
                 self.exchange_each(endpoint, &job.0, &job.1).await
             })
         };
-        self.walk(&step).await
+        self.in_order(&step).await
     }
 
     async fn exchange_each<T>(
@@ -55,14 +55,14 @@ impl RpcChain {
         calls: &[Call],
         decode: &(impl Fn(&RawValue) -> Result<T, Unusable> + Sync),
     ) -> Result<Vec<Result<T, ChainFault>>, Setback> {
-        let (first, body) = self.put(endpoint, calls).await?;
+        let (first, body) = self.post_batch(endpoint, calls).await?;
         let answers = envelope::answers(&body, first, calls.len()).map_err(malformed)?;
         let scrub = |text: &str| endpoint.target().scrub(text);
-        let mut each = Vec::with_capacity(calls.len());
+        let mut results = Vec::with_capacity(calls.len());
         for (call, content) in calls.iter().zip(answers) {
-            each.push(match content {
+            results.push(match content {
                 Content::Result(raw) => Ok(decode(raw).map_err(malformed)?),
-                Content::Error(error) => match refusal::judge(call.kind, error, scrub) {
+                Content::Error(error) => match refusal::classify(call.kind, error, scrub) {
                     Setback::Final(fault) => Err(fault),
                     Setback::Rejected { code, message } => {
                         Err(ChainFault::Rejected { code, message })
@@ -71,16 +71,20 @@ impl RpcChain {
                 },
             });
         }
-        Ok(each)
+        Ok(results)
     }
 
-    /// Sends the questions; returns the first of their ids and the response body.
-    async fn put(&self, endpoint: &Endpoint, calls: &[Call]) -> Result<(u64, Vec<u8>), Setback> {
+    /// Sends the requests; returns the first of their ids and the response body.
+    async fn post_batch(
+        &self,
+        endpoint: &Endpoint,
+        calls: &[Call],
+    ) -> Result<(u64, Vec<u8>), Setback> {
         let count = u64::try_from(calls.len()).unwrap_or(u64::MAX);
         let first = self.next_id.fetch_add(count, Ordering::Relaxed);
-        let questions = envelope::questions(first, calls).map_err(malformed)?;
+        let requests = envelope::batch_request(first, calls).map_err(malformed)?;
         let bytes_max = self.config.limits.reply_bytes_max;
-        let reply = self.client.post(endpoint.target(), questions, bytes_max).await;
+        let reply = self.client.post(endpoint.target(), requests, bytes_max).await;
         let reply = reply.map_err(Setback::Unreachable)?;
         if !reply.status.is_success() {
             return Err(Setback::Unreachable(format!("HTTP {}", reply.status)));
@@ -94,7 +98,7 @@ impl RpcChain {
         calls: &[Call],
         decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
     ) -> Result<Vec<T>, Setback> {
-        let (first, body) = self.put(endpoint, calls).await?;
+        let (first, body) = self.post_batch(endpoint, calls).await?;
         let answers = envelope::answers(&body, first, calls.len()).map_err(malformed)?;
         let mut decoded = Vec::with_capacity(calls.len());
         for (at, (call, content)) in calls.iter().zip(answers).enumerate() {
@@ -102,7 +106,7 @@ impl RpcChain {
                 Content::Result(raw) => decoded.push(decode(at, raw).map_err(malformed)?),
                 Content::Error(error) => {
                     let scrub = |text: &str| endpoint.target().scrub(text);
-                    return Err(refusal::judge(call.kind, error, scrub));
+                    return Err(refusal::classify(call.kind, error, scrub));
                 }
             }
         }

@@ -9,14 +9,14 @@ pub(super) struct Breaker {
     /// The end of the cool-down; set while the breaker is open.
     open_until_ms: Option<u64>,
     /// A trial is in flight; other requests are refused until it ends.
-    on_trial: bool,
+    trial_in_flight: bool,
     last_failure_ms: u64,
 }
 
 /// The effect of one more failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fall {
-    Stands,
+pub(super) enum FailureEffect {
+    StaysClosed,
     Opens,
     StaysOpen,
 }
@@ -26,8 +26,8 @@ impl Breaker {
     pub(super) fn admit(&mut self, now_ms: u64) -> bool {
         match self.open_until_ms {
             None => true,
-            Some(until) if until <= now_ms && !self.on_trial => {
-                self.on_trial = true;
+            Some(until) if until <= now_ms && !self.trial_in_flight => {
+                self.trial_in_flight = true;
                 true
             }
             Some(_cooling) => false,
@@ -36,29 +36,30 @@ impl Breaker {
 
     /// Closes the breaker; returns whether it was open.
     pub(super) fn succeeded(&mut self) -> bool {
-        let before = self.open_until_ms;
+        let was_open = self.open_until_ms.is_some();
         *self = Self { last_failure_ms: self.last_failure_ms, ..Self::default() };
-        before.is_some()
+        was_open
     }
 
-    pub(super) fn failed(&mut self, now_ms: u64, limits: &RpcLimits) -> Fall {
-        self.on_trial = false;
+    /// Counts a failure and returns its effect.
+    pub(super) fn failed(&mut self, now_ms: u64, limits: &RpcLimits) -> FailureEffect {
+        self.trial_in_flight = false;
         self.last_failure_ms = now_ms;
         self.failures = self.failures.saturating_add(1);
         if self.failures < limits.breaker_failures {
-            return Fall::Stands;
+            return FailureEffect::StaysClosed;
         }
         let until = now_ms.saturating_add(limits.breaker_cool_down_ms);
         match self.open_until_ms.replace(until) {
-            None => Fall::Opens,
-            Some(_before) => Fall::StaysOpen,
+            None => FailureEffect::Opens,
+            Some(_before) => FailureEffect::StaysOpen,
         }
     }
 
     /// Ends a request that showed nothing about the endpoint. Without this, a caller that stops waiting would
     /// leave its trial in flight forever, and the breaker open.
     pub(super) fn abandoned(&mut self) {
-        self.on_trial = false;
+        self.trial_in_flight = false;
     }
 
     pub(super) fn last_failure_ms(&self) -> u64 {
@@ -86,14 +87,14 @@ mod tests {
     fn the_breaker_opens_at_the_third_consecutive_failure() {
         let mut breaker = Breaker::default();
         let fail_twice = |breaker: &mut Breaker| {
-            assert_eq!(breaker.failed(0, &limits()), Fall::Stands);
-            assert_eq!(breaker.failed(0, &limits()), Fall::Stands);
+            assert_eq!(breaker.failed(0, &limits()), FailureEffect::StaysClosed);
+            assert_eq!(breaker.failed(0, &limits()), FailureEffect::StaysClosed);
         };
         fail_twice(&mut breaker);
         assert!(!breaker.succeeded(), "it was never open");
         fail_twice(&mut breaker);
         assert!(breaker.admit(0));
-        assert_eq!(breaker.failed(0, &limits()), Fall::Opens);
+        assert_eq!(breaker.failed(0, &limits()), FailureEffect::Opens);
         assert!(!breaker.admit(99));
     }
 
@@ -101,10 +102,14 @@ mod tests {
     fn after_the_cool_down_one_trial_decides() {
         let mut breaker = opened_at(0);
         assert!(breaker.admit(100) && !breaker.admit(100), "one trial only");
-        assert_eq!(breaker.failed(150, &limits()), Fall::StaysOpen, "one failed trial is enough");
+        assert_eq!(
+            breaker.failed(150, &limits()),
+            FailureEffect::StaysOpen,
+            "one failed trial is enough"
+        );
         assert!(!breaker.admit(249) && breaker.admit(250));
         assert!(breaker.succeeded());
-        assert!(breaker.admit(251) && breaker.admit(251), "closed for everybody");
+        assert!(breaker.admit(251) && breaker.admit(251), "closed for every caller");
         assert_eq!(breaker.last_failure_ms(), 150);
     }
 

@@ -5,13 +5,13 @@ use std::fmt;
 
 use bursar_core::networks::ChainId;
 
-use bursar_outbound::{EndpointLabel, Plain};
+use bursar_outbound::{EndpointLabel, PlainHttpHosts};
 
 /// Timeout of one request, in milliseconds, from connecting to the last byte of the answer. A healthy node
 /// needs well under a second, and an agent that waits for a payment tolerates one slow endpoint, not two.
 pub const ATTEMPT_TIMEOUT_MS: u64 = 10_000;
 
-/// Timeout of one question over all endpoints, in milliseconds: enough for three slow ones. The agent API gives
+/// Timeout of one request over all endpoints, in milliseconds: enough for three slow ones. The agent API gives
 /// a whole handler the same time.
 pub const TOTAL_TIMEOUT_MS: u64 = 30_000;
 
@@ -73,8 +73,8 @@ pub struct RpcConfig {
     /// URLs, in the order in which they are tried.
     pub endpoints: Vec<String>,
     pub limits: RpcLimits,
-    /// Where an endpoint may use http: this machine only, unless the operator allows more.
-    pub plain: Plain,
+    /// Hosts whose endpoints may use http: this machine only, unless the operator allows more.
+    pub plain_http: PlainHttpHosts,
 }
 
 impl RpcConfig {
@@ -85,13 +85,18 @@ impl RpcConfig {
         I::Item: Into<String>,
     {
         let endpoints = endpoints.into_iter().map(Into::into).collect();
-        Self { chain, endpoints, limits: RpcLimits::default(), plain: Plain::Here }
+        Self {
+            chain,
+            endpoints,
+            limits: RpcLimits::default(),
+            plain_http: PlainHttpHosts::ThisMachine,
+        }
     }
 
-    /// Sets where an endpoint may use http.
+    /// Sets the hosts whose endpoints may use http.
     #[must_use]
-    pub fn over(mut self, plain: Plain) -> Self {
-        self.plain = plain;
+    pub fn with_plain_http(mut self, hosts: PlainHttpHosts) -> Self {
+        self.plain_http = hosts;
         self
     }
 }
@@ -113,8 +118,8 @@ pub enum ConfigError {
     NoEndpoint,
     #[error("at most {ENDPOINTS_MAX} RPC endpoints can be set for a chain")]
     TooManyEndpoints,
-    #[error("RPC endpoint {place} is not a URL such as https://node.example/key")]
-    NotAUrl { place: usize },
+    #[error("RPC endpoint {position} is not a URL such as https://node.example/key")]
+    NotAUrl { position: usize },
     #[error("RPC endpoint {0} must begin with https:// (or http:// on this machine)")]
     Scheme(EndpointLabel),
     #[error(

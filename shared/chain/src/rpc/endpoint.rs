@@ -7,49 +7,49 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bursar_core::networks::ChainId;
 use tracing::{error, info, warn};
 
-use crate::rpc::breaker::{Breaker, Fall};
+use crate::rpc::breaker::{Breaker, FailureEffect};
 use crate::rpc::config::{ConfigError, RpcLimits};
 use crate::rpc::health::Health;
 use crate::rpc::identity::{Check, Identity};
 use bursar_outbound::EndpointLabel;
-use bursar_outbound::{Plain, Target, TargetFault};
+use bursar_outbound::{PlainHttpHosts, Target, TargetFault};
 
 pub(super) struct Endpoint {
     target: Target,
     limits: RpcLimits,
     /// A mutex instead of an owning task: concurrent requests read and write a few words each, and never hold
     /// it across an await.
-    standing: Mutex<Standing>,
+    state: Mutex<EndpointState>,
 }
 
 #[derive(Debug, Default)]
-struct Standing {
+struct EndpointState {
     breaker: Breaker,
     identity: Identity,
 }
 
-/// Whether an endpoint may be asked now.
+/// Whether a request may be sent to an endpoint now.
 #[derive(Debug)]
 pub(super) enum Admission<'a> {
-    Go(Permit<'a>),
+    Admitted(Permit<'a>),
     Cooling,
     Foreign { answered: ChainId },
 }
 
 impl Endpoint {
     pub(super) fn new(
-        place: usize,
+        position: usize,
         text: &str,
         limits: RpcLimits,
-        plain: Plain,
+        plain_http: PlainHttpHosts,
     ) -> Result<Self, ConfigError> {
-        let target = Target::parse(text, plain).map_err(|fault| match fault {
-            TargetFault::NotAUrl => ConfigError::NotAUrl { place },
+        let target = Target::parse(text, plain_http).map_err(|fault| match fault {
+            TargetFault::NotAUrl => ConfigError::NotAUrl { position },
             TargetFault::Scheme(label) => ConfigError::Scheme(label),
             TargetFault::PlainHttp(label) => ConfigError::PlainHttp(label),
             TargetFault::UserInfo(label) => ConfigError::UserInfo(label),
         })?;
-        Ok(Self { target, limits, standing: Mutex::default() })
+        Ok(Self { target, limits, state: Mutex::default() })
     }
 
     pub(super) fn target(&self) -> &Target {
@@ -61,12 +61,12 @@ impl Endpoint {
     }
 
     pub(super) fn admit(&self, now_ms: u64) -> Admission<'_> {
-        let mut standing = self.standing();
-        if let Check::Refuse { answered } = standing.identity.check(now_ms) {
+        let mut state = self.state();
+        if let Check::Refuse { answered } = state.identity.check(now_ms) {
             return Admission::Foreign { answered };
         }
-        if standing.breaker.admit(now_ms) {
-            Admission::Go(Permit { endpoint: self, settled: false })
+        if state.breaker.admit(now_ms) {
+            Admission::Admitted(Permit { endpoint: self, settled: false })
         } else {
             Admission::Cooling
         }
@@ -78,7 +78,7 @@ impl Endpoint {
     }
 
     pub(super) fn last_failure_ms(&self) -> u64 {
-        self.standing().breaker.last_failure_ms()
+        self.state().breaker.last_failure_ms()
     }
 
     /// Returns whether a request failed since `mono_ms`: no answer, an invalid one, or a refusal that is not about
@@ -88,20 +88,20 @@ impl Endpoint {
     }
 
     pub(super) fn identity_is_due(&self, now_ms: u64) -> bool {
-        self.standing().identity.check(now_ms) != Check::NotNeeded
+        self.state().identity.check(now_ms) != Check::NotNeeded
     }
 
     /// Records the answer to `eth_chainId`; returns whether it is the expected chain.
     pub(super) fn learn_identity(&self, answered: ChainId, expected: ChainId, now_ms: u64) -> bool {
-        let ours = self.standing().identity.learn(answered, expected, now_ms, &self.limits);
+        let ours = self.state().identity.learn(answered, expected, now_ms, &self.limits);
         if !ours {
             error!(endpoint = %self.label(), %expected, %answered, "endpoint serves another chain");
         }
         ours
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, EndpointState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,26 +121,27 @@ pub(super) struct Permit<'a> {
 }
 
 impl Permit<'_> {
+    /// Counts the outcome of the request.
     pub(super) fn settle(mut self, health: Health, now_ms: u64) {
         self.settled = true;
-        let mut standing = self.endpoint.standing();
+        let mut state = self.endpoint.state();
         match health {
-            Health::Well => {
-                if standing.breaker.succeeded() {
+            Health::Healthy => {
+                if state.breaker.succeeded() {
                     info!(endpoint = %self.endpoint.label(), "answers again");
                 }
             }
-            Health::Untold => standing.breaker.abandoned(),
-            Health::Ill => {
-                let fall = standing.breaker.failed(now_ms, &self.endpoint.limits);
-                if fall != Fall::Stands {
-                    standing.identity.doubt();
+            Health::Unknown => state.breaker.abandoned(),
+            Health::Failing => {
+                let effect = state.breaker.failed(now_ms, &self.endpoint.limits);
+                if effect != FailureEffect::StaysClosed {
+                    state.identity.doubt();
                 }
                 // Log only once, not after every failed trial.
-                if fall == Fall::Opens {
+                if effect == FailureEffect::Opens {
                     warn!(
                         endpoint = %self.endpoint.label(),
-                        "does not answer: left alone, and tried again after pauses"
+                        "does not answer: requests are paused, then retried"
                     );
                 }
             }
@@ -151,7 +152,7 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.endpoint.standing().breaker.abandoned();
+            self.endpoint.state().breaker.abandoned();
         }
     }
 }
@@ -165,7 +166,7 @@ mod tests {
             1,
             url,
             RpcLimits { breaker_failures: 1, ..RpcLimits::default() },
-            Plain::Here,
+            PlainHttpHosts::ThisMachine,
         )
         .unwrap()
     }
@@ -175,7 +176,10 @@ mod tests {
         for url in
             ["http://127.0.0.1:8545", "http://127.9.9.9", "http://[::1]:1", "http://localhost:1"]
         {
-            assert!(Endpoint::new(1, url, RpcLimits::default(), Plain::Here).is_ok(), "{url}");
+            assert!(
+                Endpoint::new(1, url, RpcLimits::default(), PlainHttpHosts::ThisMachine).is_ok(),
+                "{url}"
+            );
         }
         for url in [
             "http://node.test/KEYKEYKEY",
@@ -185,7 +189,8 @@ mod tests {
             "http://[::ffff:127.0.0.1]",
             "http://192.168.1.7:8545/?key=KEYKEYKEY",
         ] {
-            let refused = Endpoint::new(1, url, RpcLimits::default(), Plain::Here).unwrap_err();
+            let refused = Endpoint::new(1, url, RpcLimits::default(), PlainHttpHosts::ThisMachine)
+                .unwrap_err();
             assert!(matches!(refused, ConfigError::PlainHttp(_)), "{url}: {refused}");
             assert!(!format!("{refused} {refused:?}").contains("KEY"));
         }
@@ -196,7 +201,8 @@ mod tests {
         for url in
             ["ws://127.0.0.1/KEY", "file:///KEY", "https://u:KEY@node.test", "https://KEY@a", "KEY"]
         {
-            let refused = Endpoint::new(2, url, RpcLimits::default(), Plain::Here).unwrap_err();
+            let refused = Endpoint::new(2, url, RpcLimits::default(), PlainHttpHosts::ThisMachine)
+                .unwrap_err();
             assert!(!format!("{refused} {refused:?}").contains("KEY"), "{url}");
         }
     }
@@ -214,13 +220,13 @@ mod tests {
     fn a_dropped_permit_frees_the_trial() {
         let endpoint = endpoint("https://node.test");
         let cool = RpcLimits::default().breaker_cool_down_ms;
-        let Admission::Go(permit) = endpoint.admit(0) else { panic!("closed at first") };
-        permit.settle(Health::Ill, 0);
+        let Admission::Admitted(permit) = endpoint.admit(0) else { panic!("closed at first") };
+        permit.settle(Health::Failing, 0);
         assert!(matches!(endpoint.admit(cool - 1), Admission::Cooling));
         let trial = endpoint.admit(cool);
-        assert!(matches!(trial, Admission::Go(_)));
+        assert!(matches!(trial, Admission::Admitted(_)));
         assert!(matches!(endpoint.admit(cool), Admission::Cooling), "one at a time");
         drop(trial);
-        assert!(matches!(endpoint.admit(cool), Admission::Go(_)));
+        assert!(matches!(endpoint.admit(cool), Admission::Admitted(_)));
     }
 }

@@ -25,7 +25,7 @@ pub(super) enum Kind {
     Read,
     /// Runs a contract, which may revert.
     Execute,
-    /// Submits a transaction. An error is a judgement of the transaction.
+    /// Submits a transaction. An error is about the transaction itself.
     Broadcast,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Content<'a> {
 }
 
 #[derive(Serialize)]
-struct WireQuestion<'a> {
+struct WireRequest<'a> {
     jsonrpc: &'static str,
     id: u64,
     method: &'static str,
@@ -69,29 +69,25 @@ fn present<'de, D: Deserializer<'de>>(wire: D) -> Result<Option<&'de RawValue>, 
     <&RawValue>::deserialize(wire).map(Some)
 }
 
-pub(super) fn question(id: u64, call: &Call) -> Result<Vec<u8>, Unusable> {
-    let wire = WireQuestion { jsonrpc: "2.0", id, method: call.method, params: &call.params };
+/// Encodes one request.
+pub(super) fn request(id: u64, call: &Call) -> Result<Vec<u8>, Unusable> {
+    let wire = WireRequest { jsonrpc: "2.0", id, method: call.method, params: &call.params };
     serde_json::to_vec(&wire)
         .map_err(|_never_for_such_values| Unusable("the request cannot be written as JSON"))
 }
 
-/// Encodes several questions as one batch; their ids count from `first`.
-pub(super) fn questions(first: u64, calls: &[Call]) -> Result<Vec<u8>, Unusable> {
-    let wire: Vec<WireQuestion<'_>> = calls
+/// Encodes several requests as one batch; their ids count from `first`.
+pub(super) fn batch_request(first: u64, calls: &[Call]) -> Result<Vec<u8>, Unusable> {
+    let wire: Vec<WireRequest<'_>> = calls
         .iter()
         .zip(first..)
-        .map(|(Call { method, params, .. }, id)| WireQuestion {
-            jsonrpc: "2.0",
-            id,
-            method,
-            params,
-        })
+        .map(|(Call { method, params, .. }, id)| WireRequest { jsonrpc: "2.0", id, method, params })
         .collect();
     serde_json::to_vec(&wire)
         .map_err(|_never_for_such_values| Unusable("the request cannot be written as JSON"))
 }
 
-/// Decodes the answers to a batch and sorts them by question: nodes may answer in any order.
+/// Decodes the answers to a batch in the order of the requests: nodes may answer in any order.
 pub(super) fn answers(
     bytes: &[u8],
     first: u64,
@@ -103,21 +99,22 @@ pub(super) fn answers(
     }
     let mut sorted: Vec<Option<Content<'_>>> = Vec::new();
     sorted.resize_with(count, || None);
-    for one in wire {
-        let id = one.id.as_u64().and_then(|id| id.checked_sub(first));
-        let place = id.and_then(|at| sorted.get_mut(usize::try_from(at).ok()?));
-        match place {
-            Some(place) if place.is_none() => {
+    for answer in wire {
+        let id = answer.id.as_u64().and_then(|id| id.checked_sub(first));
+        let slot = id.and_then(|at| sorted.get_mut(usize::try_from(at).ok()?));
+        match slot {
+            Some(slot) if slot.is_none() => {
                 let id = id.and_then(|at| at.checked_add(first)).unwrap_or(first);
-                *place = Some(content(one, id)?);
+                *slot = Some(content(answer, id)?);
             }
             _unasked_or_twice => return Err(Unusable("it has the id of another request")),
         }
     }
-    // There are as many answers as places, and no duplicates.
-    sorted.into_iter().map(|one| one.ok_or(Unusable("an answer is missing"))).collect()
+    // There are as many answers as slots, and no duplicates.
+    sorted.into_iter().map(|slot| slot.ok_or(Unusable("an answer is missing"))).collect()
 }
 
+/// Decodes the answer to one request.
 pub(super) fn answer(bytes: &[u8], id: u64) -> Result<Content<'_>, Unusable> {
     content(serde_json::from_slice(bytes).map_err(not_an_answer)?, id)
 }
@@ -157,12 +154,12 @@ mod tests {
     fn batch_answers_may_come_in_any_order_but_only_once() {
         let text =
             br#"[{"jsonrpc":"2.0","id":8,"result":"b"},{"jsonrpc":"2.0","id":7,"result":"a"}]"#;
-        let told = answers(text, 7, 2).unwrap();
+        let decoded = answers(text, 7, 2).unwrap();
         let text_of = |content: &Content<'_>| match content {
             Content::Result(raw) => raw.get().to_owned(),
             Content::Error(error) => error.message.clone(),
         };
-        assert_eq!(told.iter().map(text_of).collect::<Vec<_>>(), ["\"a\"", "\"b\""]);
+        assert_eq!(decoded.iter().map(text_of).collect::<Vec<_>>(), ["\"a\"", "\"b\""]);
         for bad in [
             r#"[{"jsonrpc":"2.0","id":7,"result":1}]"#,
             r#"[{"jsonrpc":"2.0","id":7,"result":1},{"jsonrpc":"2.0","id":7,"result":1}]"#,

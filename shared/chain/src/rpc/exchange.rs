@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::rpc::endpoint::Endpoint;
 use crate::rpc::envelope::{self, Call, Content, Kind};
-use crate::rpc::quantity::{Unusable, shape, u64_of};
+use crate::rpc::quantity::{Unusable, decode_as, u64_of};
 use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
 
@@ -22,9 +22,10 @@ impl RpcChain {
         Ok(())
     }
 
+    /// Requests the endpoint's chain id, and rejects a foreign endpoint.
     pub(super) async fn ask_identity(&self, endpoint: &Endpoint) -> Result<ChainId, Setback> {
         let call = Call { method: "eth_chainId", params: json!([]), kind: Kind::Read };
-        let decode = |raw: &RawValue| u64_of(&shape::<String>(raw)?).map(ChainId);
+        let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?).map(ChainId);
         let answered = self.exchange(endpoint, &call, &decode).await?;
         if endpoint.learn_identity(answered, self.config.chain, self.mono_ms()) {
             Ok(answered)
@@ -33,6 +34,7 @@ impl RpcChain {
         }
     }
 
+    /// Sends one request and decodes its answer.
     pub(super) async fn exchange<T>(
         &self,
         endpoint: &Endpoint,
@@ -41,21 +43,22 @@ impl RpcChain {
     ) -> Result<T, Setback> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let malformed = |why: Unusable| Setback::Malformed(why.0.to_owned());
-        let question = envelope::question(id, call).map_err(malformed)?;
+        let request = envelope::request(id, call).map_err(malformed)?;
         let bytes_max = self.config.limits.reply_bytes_max;
-        let reply = self.client.post(endpoint.target(), question, bytes_max).await;
+        let reply = self.client.post(endpoint.target(), request, bytes_max).await;
         let reply = reply.map_err(Setback::Unreachable)?;
         let content = envelope::answer(&reply.body, id);
-        let judge = |error| refusal::judge(call.kind, error, |text| endpoint.target().scrub(text));
+        let refused =
+            |error| refusal::classify(call.kind, error, |text| endpoint.target().scrub(text));
         if reply.status.is_success() {
             return match content.map_err(malformed)? {
                 Content::Result(raw) => decode(raw).map_err(malformed),
-                Content::Error(error) => Err(judge(error)),
+                Content::Error(error) => Err(refused(error)),
             };
         }
         // Some nodes send their error objects, including reverts, with an HTTP error status.
         match content {
-            Ok(Content::Error(error)) => Err(judge(error)),
+            Ok(Content::Error(error)) => Err(refused(error)),
             Ok(Content::Result(_)) | Err(_) => {
                 Err(Setback::Unreachable(format!("HTTP {}", reply.status)))
             }

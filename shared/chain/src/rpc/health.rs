@@ -4,9 +4,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Health {
     /// It answered.
-    Well,
+    Healthy,
     /// It did not answer, gave an invalid answer, or refused although the request was valid.
-    Ill,
+    Failing,
     /// The outcome shows nothing about its health.
-    Untold,
+    Unknown,
 }

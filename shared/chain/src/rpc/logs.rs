@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::ports::{FoundLog, LogFilter};
 use crate::rpc::event::WireEvent;
-use crate::rpc::quantity::{Unusable, hash_of, quantity, shape, u64_of};
+use crate::rpc::quantity::{Unusable, decode_as, hash_of, quantity, u64_of};
 
 pub(super) fn params(wanted: &LogFilter) -> Value {
     let mut filter = json!({
@@ -41,7 +41,7 @@ struct WireLog {
 /// Decodes all matching events. One that does not match invalidates the whole answer: a node that ignores the
 /// filter may also omit events.
 pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>, Unusable> {
-    let wire: Vec<WireLog> = shape(raw)?;
+    let wire: Vec<WireLog> = decode_as(raw)?;
     let mut found = Vec::with_capacity(wire.len());
     for one in wire.iter().filter(|one| !one.removed) {
         // The log belongs to a pending block.
@@ -57,7 +57,7 @@ pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>,
             block_hash: hash_of(block_hash)?,
             index: u64_of(index)?,
         };
-        if !wanted.fits(&log) {
+        if !wanted.matches(&log) {
             return Err(Unusable("it contains a log that was not asked for"));
         }
         found.push(log);
@@ -100,21 +100,21 @@ mod tests {
         gone["removed"] = json!(true);
         let mut waiting = wire("0x6", "0x0");
         waiting["blockNumber"] = Value::Null;
-        let told = read(&json!([
+        let events = read(&json!([
             wire("0x7", "0x1"),
             gone,
             wire("0x6", "0x3"),
             waiting,
             wire("0x7", "0x0")
         ]));
-        let places: Vec<(u64, u64)> =
-            told.unwrap().iter().map(|one| (one.block_number, one.index)).collect();
-        assert_eq!(places, [(6, 3), (7, 0), (7, 1)]);
+        let positions: Vec<(u64, u64)> =
+            events.unwrap().iter().map(|one| (one.block_number, one.index)).collect();
+        assert_eq!(positions, [(6, 3), (7, 0), (7, 1)]);
     }
 
     #[test]
     fn a_log_outside_the_filter_rejects_the_answer() {
-        for (place, value) in [
+        for (pointer, value) in [
             ("/0/blockNumber", json!("0x4")),
             ("/0/blockNumber", json!("0xa")),
             ("/0/address", json!(format!("0x{}", "ac".repeat(20)))),
@@ -125,8 +125,8 @@ mod tests {
             ("/0/data", json!("0x1")),
         ] {
             let mut odd = json!([wire("0x6", "0x0")]);
-            *odd.pointer_mut(place).unwrap() = value.clone();
-            assert!(read(&odd).is_err(), "{place} = {value}");
+            *odd.pointer_mut(pointer).unwrap() = value.clone();
+            assert!(read(&odd).is_err(), "{pointer} = {value}");
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 pub(super) struct Unusable(pub(super) &'static str);
 
 /// Parses a result into the given type.
-pub(super) fn shape<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Unusable> {
+pub(super) fn decode_as<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Unusable> {
     serde_json::from_str(raw.get()).map_err(|_quotes| Unusable("the result has another shape"))
 }
 

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::ports::{Log, Receipt, TxStatus};
 use crate::rpc::event::WireEvent;
-use crate::rpc::quantity::{Unusable, hash_of, shape, u64_of, u256_of};
+use crate::rpc::quantity::{Unusable, decode_as, hash_of, u64_of, u256_of};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,7 +35,7 @@ struct WireLog {
 
 /// Decodes a receipt. `null` means that the node does not know the transaction as mined.
 pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>, Unusable> {
-    let Some(wire) = shape::<Option<WireReceipt>>(raw)? else { return Ok(None) };
+    let Some(wire) = decode_as::<Option<WireReceipt>>(raw)? else { return Ok(None) };
     let tx_hash = hash_of(&wire.transaction_hash)?;
     if tx_hash != asked {
         return Err(Unusable("the receipt is of another transaction"));
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_malformed_receipt_is_rejected() {
-        for (place, value) in [
+        for (pointer, value) in [
             ("/transactionHash", json!(word(8))),
             ("/status", json!("0x2")),
             ("/status", json!("0x01")),
@@ -150,8 +150,8 @@ mod tests {
             ("/logs/0/address", json!(word(1))),
         ] {
             let mut odd = wire();
-            *odd.pointer_mut(place).unwrap() = value.clone();
-            assert!(read(&odd).is_err(), "{place} = {value}");
+            *odd.pointer_mut(pointer).unwrap() = value.clone();
+            assert!(read(&odd).is_err(), "{pointer} = {value}");
         }
         assert!(read(&json!("0x")).is_err());
         let mut waiting = wire();

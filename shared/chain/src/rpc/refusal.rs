@@ -1,5 +1,5 @@
-//! Interprets a node's error object: the contract reverted, the transaction was judged, or this node cannot
-//! answer and another one may. Pure.
+//! Interprets a node's error object: the contract reverted, the node rejected the transaction, or only this node
+//! cannot answer. Pure.
 
 use alloy_primitives::Bytes;
 use serde_json::Value;
@@ -12,19 +12,19 @@ use crate::rpc::setback::Setback;
 /// geth and its descendants: execution reverted, with data.
 const REVERTED: i64 = 3;
 
-/// Judgements of a submitted transaction: geth's code for every mempool error (known, nonce too low,
+/// Codes that reject a submitted transaction: geth's code for every mempool error (known, nonce too low,
 /// underpriced, no funds), EIP-1474 "transaction rejected", and Parity's transaction error.
-const JUDGEMENTS: [i64; 4] = [-32000, -32003, -32010, REVERTED];
+const REJECTION_CODES: [i64; 4] = [-32000, -32003, -32010, REVERTED];
 
 /// Interprets an error. `scrub` makes the node's text safe for errors and logs.
-pub(super) fn judge(kind: Kind, error: WireError, scrub: impl Fn(&str) -> String) -> Setback {
+pub(super) fn classify(kind: Kind, error: WireError, scrub: impl Fn(&str) -> String) -> Setback {
     let WireError { code, message, data } = error;
     match kind {
         Kind::Execute if is_revert(code, &message, data.as_ref()) => {
             let data = data.as_ref().and_then(revert_data).unwrap_or_default();
             Setback::Final(ChainFault::Reverted { data })
         }
-        Kind::Broadcast if JUDGEMENTS.contains(&code) => {
+        Kind::Broadcast if REJECTION_CODES.contains(&code) => {
             Setback::Final(ChainFault::Rejected { code, message: scrub(&message) })
         }
         Kind::Read | Kind::Execute | Kind::Broadcast => {
@@ -36,8 +36,10 @@ pub(super) fn judge(kind: Kind, error: WireError, scrub: impl Fn(&str) -> String
 /// The text decides only if the code does not: geth reports a revert without data under its general code,
 /// hardhat as an internal error, Parity as "VM execution error" with the word in the data.
 fn is_revert(code: i64, message: &str, data: Option<&Value>) -> bool {
-    let says_so = |text: &str| text.to_ascii_lowercase().contains("revert");
-    code == REVERTED || says_so(message) || data.and_then(Value::as_str).is_some_and(says_so)
+    let mentions_revert = |text: &str| text.to_ascii_lowercase().contains("revert");
+    code == REVERTED
+        || mentions_revert(message)
+        || data.and_then(Value::as_str).is_some_and(mentions_revert)
 }
 
 /// Extracts the revert data: a hex string (geth, anvil), the same after "Reverted " (Parity), or the member
@@ -52,8 +54,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn judged(kind: Kind, error: Value) -> Setback {
-        judge(kind, serde_json::from_value(error).unwrap(), str::to_owned)
+    fn classified(kind: Kind, error: Value) -> Setback {
+        classify(kind, serde_json::from_value(error).unwrap(), str::to_owned)
     }
 
     #[test]
@@ -73,7 +75,7 @@ mod tests {
             (json!({"code": 3, "message": "", "data": "0xnothex"}), &Bytes::new()),
         ] {
             let Setback::Final(ChainFault::Reverted { data }) =
-                judged(Kind::Execute, error.clone())
+                classified(Kind::Execute, error.clone())
             else {
                 panic!("{error} is a revert")
             };
@@ -91,12 +93,12 @@ mod tests {
             (Kind::Broadcast, -32005, "limit exceeded"),
             (Kind::Broadcast, -32601, "the method does not exist"),
         ] {
-            let setback = judged(kind, json!({"code": code, "message": message}));
+            let setback = classified(kind, json!({"code": code, "message": message}));
             assert!(matches!(setback, Setback::Rejected { .. }), "{kind:?} {code} {message}");
         }
         for code in [-32000, -32003, -32010] {
             let setback =
-                judged(Kind::Broadcast, json!({"code": code, "message": "nonce too low"}));
+                classified(Kind::Broadcast, json!({"code": code, "message": "nonce too low"}));
             assert!(matches!(setback, Setback::Final(ChainFault::Rejected { .. })), "{code}");
         }
     }

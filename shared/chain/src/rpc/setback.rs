@@ -12,7 +12,7 @@ use crate::rpc::health::Health;
 /// Why an endpoint gave no result.
 #[derive(Debug)]
 pub(super) enum Setback {
-    /// An answer that every other node would give too: it is returned, and no other node is asked.
+    /// An error that every other node would return too, so no other node is tried.
     Final(ChainFault),
     /// The node refused the request; another one may accept it.
     Rejected {
@@ -28,7 +28,7 @@ pub(super) enum Setback {
     },
     /// Skipped because of earlier failures.
     Cooling,
-    /// The total time of the question ran out before the endpoint answered.
+    /// The total time of the request ran out before the endpoint answered.
     OutOfTime,
 }
 
@@ -36,12 +36,12 @@ impl Setback {
     pub(super) fn health(&self) -> Health {
         // JSON-RPC 2.0: invalid request, unknown method, invalid parameters. The endpoint works, but does not
         // support this request.
-        const OURS_TO_BLAME: [i64; 3] = [-32600, -32601, -32602];
+        const REQUEST_ERRORS: [i64; 3] = [-32600, -32601, -32602];
         match self {
-            Self::Final(_) => Health::Well,
-            Self::Rejected { code, .. } if OURS_TO_BLAME.contains(code) => Health::Well,
-            Self::Rejected { .. } | Self::Malformed(_) | Self::Unreachable(_) => Health::Ill,
-            Self::WrongChain { .. } | Self::Cooling | Self::OutOfTime => Health::Untold,
+            Self::Final(_) => Health::Healthy,
+            Self::Rejected { code, .. } if REQUEST_ERRORS.contains(code) => Health::Healthy,
+            Self::Rejected { .. } | Self::Malformed(_) | Self::Unreachable(_) => Health::Failing,
+            Self::WrongChain { .. } | Self::Cooling | Self::OutOfTime => Health::Unknown,
         }
     }
 }
@@ -60,34 +60,34 @@ impl fmt::Display for Setback {
     }
 }
 
-/// The setbacks of one question.
+/// The setbacks of one request at several endpoints.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    noted: Vec<(usize, EndpointLabel, Setback)>,
+    setbacks: Vec<(usize, EndpointLabel, Setback)>,
 }
 
 impl Tally {
-    pub(super) fn note(&mut self, place: usize, endpoint: &Endpoint, setback: Setback) {
-        self.noted.push((place, endpoint.label().clone(), setback));
+    pub(super) fn note(&mut self, position: usize, endpoint: &Endpoint, setback: Setback) {
+        self.setbacks.push((position, endpoint.label().clone(), setback));
     }
 
-    /// Returns whether at least one endpoint that is not known to be foreign was asked.
-    pub(super) fn somebody_was_asked(&self) -> bool {
-        self.noted.iter().any(|(_, _, setback)| {
+    /// Returns whether a request was sent to any endpoint that is not known to be foreign.
+    pub(super) fn any_was_asked(&self) -> bool {
+        self.setbacks.iter().any(|(_, _, setback)| {
             !matches!(setback, Setback::WrongChain { .. } | Setback::Cooling)
         })
     }
 
     /// Combines the setbacks into one fault: their common cause, or the list of all. A refusal is reported only
-    /// if every endpoint that was asked refused. After a timeout it would look like the whole truth about a
-    /// broadcast that may have been accepted.
+    /// if every endpoint that was asked refused. After a timeout it would hide that the broadcast may have been
+    /// accepted.
     pub(super) fn into_fault(mut self, expected: ChainId) -> ChainFault {
-        self.noted.sort_by_key(|(place, _, _)| *place);
+        self.setbacks.sort_by_key(|(position, _, _)| *position);
         if let Some(fault) = self.common_cause(expected) {
             return fault;
         }
         let tried =
-            self.noted.into_iter().map(|(_, label, why)| (label, why.to_string())).collect();
+            self.setbacks.into_iter().map(|(_, label, why)| (label, why.to_string())).collect();
         ChainFault::Unavailable { tried }
     }
 
@@ -95,11 +95,11 @@ impl Tally {
         let foreign = |why: &Setback| matches!(why, Setback::WrongChain { .. });
         let asked = |why: &Setback| !foreign(why) && !matches!(why, Setback::Cooling);
         let all_asked = |fits: fn(&Setback) -> bool| {
-            self.noted.iter().map(|(_, _, why)| why).filter(|why| asked(why)).all(fits)
+            self.setbacks.iter().map(|(_, _, why)| why).filter(|why| asked(why)).all(fits)
         };
-        let all_foreign = self.noted.iter().all(|(_, _, why)| foreign(why));
-        let telling = |(_, _, why): &&(usize, EndpointLabel, Setback)| all_foreign || asked(why);
-        let (_, label, first) = self.noted.iter().find(telling)?;
+        let all_foreign = self.setbacks.iter().all(|(_, _, why)| foreign(why));
+        let relevant = |(_, _, why): &&(usize, EndpointLabel, Setback)| all_foreign || asked(why);
+        let (_, label, first) = self.setbacks.iter().find(relevant)?;
         match first {
             Setback::WrongChain { answered } => Some(ChainFault::WrongChain {
                 endpoint: label.clone(),
@@ -141,12 +141,16 @@ mod tests {
 
     fn fault_of(setbacks: Vec<Setback>) -> ChainFault {
         let mut tally = Tally::default();
-        for (place, setback) in setbacks.into_iter().enumerate() {
-            let url = format!("https://node{place}.test");
-            let endpoint =
-                Endpoint::new(place, &url, RpcLimits::default(), bursar_outbound::Plain::Here)
-                    .unwrap();
-            tally.note(place, &endpoint, setback);
+        for (position, setback) in setbacks.into_iter().enumerate() {
+            let url = format!("https://node{position}.test");
+            let endpoint = Endpoint::new(
+                position,
+                &url,
+                RpcLimits::default(),
+                bursar_outbound::PlainHttpHosts::ThisMachine,
+            )
+            .unwrap();
+            tally.note(position, &endpoint, setback);
         }
         tally.into_fault(OURS)
     }

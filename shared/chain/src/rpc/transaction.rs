@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::ports::Transaction;
-use crate::rpc::quantity::{Unusable, bytes_of, hash_of, shape};
+use crate::rpc::quantity::{Unusable, bytes_of, decode_as, hash_of};
 
 #[derive(Deserialize)]
 struct WireTransaction {
@@ -18,7 +18,7 @@ struct WireTransaction {
 
 /// Decodes a transaction. `null` means that the node does not know it.
 pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Transaction>, Unusable> {
-    let Some(wire) = shape::<Option<WireTransaction>>(raw)? else { return Ok(None) };
+    let Some(wire) = decode_as::<Option<WireTransaction>>(raw)? else { return Ok(None) };
     same(&wire.hash, asked)?;
     let address = |text: String| {
         text.parse::<Address>().map_err(|_odd| Unusable("the transaction has no address"))
@@ -35,7 +35,7 @@ pub(super) fn is_known(raw: &RawValue, asked: B256) -> Result<bool, Unusable> {
     struct Named {
         hash: String,
     }
-    let Some(named) = shape::<Option<Named>>(raw)? else { return Ok(false) };
+    let Some(named) = decode_as::<Option<Named>>(raw)? else { return Ok(false) };
     same(&named.hash, asked).map(|()| true)
 }
 

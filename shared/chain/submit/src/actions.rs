@@ -29,6 +29,6 @@ pub(crate) fn resend(id: SubmissionId, one: &Submission, at: Utc) -> Option<Acti
 
 /// Withdraws a call that expired before a node accepted it: its nonce will be used by an empty transaction.
 pub(crate) fn withdraw(id: SubmissionId, one: &Submission, at: Utc) -> Option<Event> {
-    let late = one.is_signed() && !one.cancel && !one.may_go(at);
+    let late = one.is_signed() && !one.cancel && !one.may_offer_call(at);
     late.then_some(Event::CancelWanted { id })
 }

@@ -17,7 +17,7 @@ pub fn apply(outbox: &mut Outbox, event: &Event) {
                 filler: *filler,
                 nonce: None,
                 attempts: Vec::new(),
-                place: ChainState::Pending,
+                chain_state: ChainState::Pending,
                 cancel: false,
                 trouble: None,
             });
@@ -75,13 +75,15 @@ pub fn apply(outbox: &mut Outbox, event: &Event) {
         Event::Included { included, .. } => {
             let Included { attempt, .. } = included;
             if one.attempts.get(*attempt).is_some() {
-                one.place = ChainState::Included(*included);
+                one.chain_state = ChainState::Included(*included);
                 one.trouble = None;
             }
         }
-        Event::Missed { head, at, .. } => one.place = ChainState::Missed { head: *head, at: *at },
+        Event::Missed { head, at, .. } => {
+            one.chain_state = ChainState::Missed { head: *head, at: *at }
+        }
         Event::CeilingLowered { ceiling, .. } => one.ceiling = *ceiling,
-        Event::BackToPending { .. } => one.place = ChainState::Pending,
+        Event::BackToPending { .. } => one.chain_state = ChainState::Pending,
         Event::Troubled { trouble, .. } => one.trouble = *trouble,
     }
 }

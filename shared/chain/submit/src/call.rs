@@ -20,7 +20,7 @@ pub struct Call {
 
 impl Call {
     /// Returns an empty transfer from the signer to itself, which only uses up a nonce.
-    pub fn nothing(signer: Address, gas_limit: u64) -> Self {
+    pub fn empty(signer: Address, gas_limit: u64) -> Self {
         Self { to: signer, value: U256::ZERO, data: Bytes::new(), gas_limit }
     }
 }
@@ -36,7 +36,7 @@ pub enum Fees {
 
 impl Fees {
     /// Returns the highest price that a unit of gas can cost, in wei.
-    pub fn most(&self) -> u128 {
+    pub fn max_price(&self) -> u128 {
         match self {
             Self::Legacy { gas_price } => *gas_price,
             Self::Dynamic { max_fee, .. } => *max_fee,
@@ -183,7 +183,7 @@ mod tests {
         let of = |chain| Unsigned {
             chain: ChainId(chain),
             nonce: 0,
-            call: Call::nothing(Address::repeat_byte(1), 21_000),
+            call: Call::empty(Address::repeat_byte(1), 21_000),
             fees: Fees::Dynamic { max_fee: 2, tip: 1 },
         };
         assert_ne!(of(1).digest(), of(8453).digest());

@@ -24,7 +24,7 @@ pub struct FeeFacts {
 /// The offer for the current state of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeeQuote {
-    /// Includes room for a rising base fee.
+    /// Includes a margin for a rising base fee.
     pub fees: Fees,
     /// The expected price in the next block, in wei; a lower offer would only wait.
     pub needed: u128,
@@ -49,8 +49,8 @@ pub fn quote(gas: &Gas, facts: &FeeFacts) -> Result<FeeQuote, FeeFault> {
             let base = facts.base_fee.ok_or(FeeFault::Unknown)?;
             // The tip is really paid, so follow the node's value only up to the base fee or ten times the row's
             // tip.
-            let most = base.max(gas.tip.saturating_mul(10));
-            let tip = facts.tip.unwrap_or(0).min(most).max(gas.tip);
+            let tip_max = base.max(gas.tip.saturating_mul(10));
+            let tip = facts.tip.unwrap_or(0).min(tip_max).max(gas.tip);
             let needed = base.checked_add(base / 8).and_then(|next| next.checked_add(tip));
             let max_fee = base.checked_mul(2).and_then(|twice| twice.checked_add(tip));
             match (needed, max_fee) {
@@ -95,21 +95,21 @@ pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     let bumped = match (*before, quote.fees) {
         (Fees::Legacy { gas_price }, now) => {
             let raised = raised(gas_price)?;
-            Fees::Legacy { gas_price: now.most().min(ceiling).max(raised) }
+            Fees::Legacy { gas_price: now.max_price().min(ceiling).max(raised) }
         }
         (Fees::Dynamic { max_fee, tip }, now) => {
-            let asked_tip = match now {
+            let current_tip = match now {
                 Fees::Dynamic { tip, .. } => tip,
                 Fees::Legacy { .. } => 0,
             };
             let max_fee = raised(max_fee)?;
             let tip = raised(tip)?;
             // The current price may be higher than necessary; follow it only up to the ceiling.
-            let wished = now.most().min(ceiling).max(max_fee);
-            Fees::Dynamic { max_fee: wished, tip: asked_tip.min(wished).max(tip) }
+            let raised_fee = now.max_price().min(ceiling).max(max_fee);
+            Fees::Dynamic { max_fee: raised_fee, tip: current_tip.min(raised_fee).max(tip) }
         }
     };
-    (bumped.most() <= ceiling).then_some(bumped)
+    (bumped.max_price() <= ceiling).then_some(bumped)
 }
 
 /// Raises a fee by an eighth, rounded up, and at least 1 wei: nodes reject a replacement at the same price.
@@ -117,9 +117,9 @@ fn raised(fee: u128) -> Option<u128> {
     fee.checked_add(fee.div_ceil(8).max(1))
 }
 
-/// Returns the highest cost of a call for its signer, in wei, without data fees. `None` on overflow.
-pub fn most_cost(call: &Call, fees: &Fees) -> Option<U256> {
-    let gas = U256::from(call.gas_limit).checked_mul(U256::from(fees.most()))?;
+/// Returns the highest possible cost of a call for its signer, in wei, without data fees. `None` on overflow.
+pub fn max_cost(call: &Call, fees: &Fees) -> Option<U256> {
+    let gas = U256::from(call.gas_limit).checked_mul(U256::from(fees.max_price()))?;
     gas.checked_add(call.value)
 }
 
@@ -175,10 +175,10 @@ mod tests {
 
     #[test]
     fn an_offer_stays_within_its_ceiling() {
-        let asked = FeeQuote { fees: Fees::Dynamic { max_fee: 165, tip: 5 }, needed: 95 };
-        assert_eq!(within(&asked, 1000), Some(asked.fees));
-        assert_eq!(within(&asked, 100), Some(Fees::Dynamic { max_fee: 100, tip: 5 }));
-        assert_eq!(within(&asked, 94), None);
+        let quote = FeeQuote { fees: Fees::Dynamic { max_fee: 165, tip: 5 }, needed: 95 };
+        assert_eq!(within(&quote, 1000), Some(quote.fees));
+        assert_eq!(within(&quote, 100), Some(Fees::Dynamic { max_fee: 100, tip: 5 }));
+        assert_eq!(within(&quote, 94), None);
     }
 
     #[test]

@@ -35,13 +35,13 @@ impl Rules {
     }
 }
 
-/// Something that happened.
+/// A request of the host, a result, or the passage of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A host requests this call once. Repeating the request changes nothing. `until`: see
     /// [`Submission::until`](crate::Submission::until).
     Open { id: SubmissionId, call: Call, ceiling: u128, until: Option<Utc> },
-    /// A host requests that it does not happen, if that is still possible.
+    /// A host requests that the call is not executed, if that is still possible.
     Cancel { id: SubmissionId },
     /// The answer to [`Action::Quote`].
     Quoted(Quote),
@@ -84,7 +84,7 @@ pub struct Quote {
 pub enum SendAnswer {
     Accepted,
     AlreadyKnown,
-    /// The nonce is used, perhaps by these very bytes.
+    /// The nonce is used, perhaps by the same bytes.
     NonceTooLow,
     /// The price is too low, by itself or as a replacement.
     Underpriced,
@@ -103,7 +103,7 @@ pub struct Found {
     pub ok: bool,
 }
 
-/// What the host does after the events of the step are on disk.
+/// An action that the host performs once the events of the step are on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Query the price of gas and the signer's transaction count.

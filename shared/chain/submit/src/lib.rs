@@ -4,27 +4,26 @@
 //! performs the actions. The result of an action is the next input. Actions are at-least-once: [`resume`]
 //! returns them again after a crash, and repeating one changes nothing.
 //!
-//! A [`Outbox`] (an outbox) belongs to one signer on one network and assigns its nonces. A submission keeps its
-//! nonce until its end. Everything that is ever signed for it uses that nonce, so at most one of these
-//! transactions can take effect.
+//! An [`Outbox`] belongs to one signer on one network and assigns its nonces. A submission keeps its nonce until
+//! its end. Every transaction that is signed for it uses that nonce, so at most one of them can take effect.
 //!
 //! ```text
-//!           Open                Quoted                Signature            Answered / Seen
+//!           Open                Quoted                Signature          Answered / LookedUp
 //!  (nothing) ──► queued ─────────────► authorized ─────────────► signed ◄─────────────┐ the same bytes again
 //!                  │  Reserved,          │    ▲      Signed,       │  │               │ where a node forgot them
 //!                  │  Authorized         │    │      then sent     │  └───────────────┘
 //!                  │                     │    └────────────────────┤ bump or cancel: a further
 //!           Cancel │    Cancel, Declined │         Quoted          │ attempt on the same nonce
-//!                  ▼                     ▼                         │ Seen
+//!                  ▼                     ▼                         │ LookedUp
 //!               Dropped               Dropped                      ▼
 //!         (nothing was signed; its nonce is free)      ┌──────► included ──► Succeeded, Reverted,
 //!                                                      │ reorg:    │   deep   Cancelled
 //!                                                      │ gone      ▼  enough
-//!                                                      └─────── signed ──► missed ──► Displaced
-//!                                                      its nonce is used, and by none of ours
+//!                                                      └─────── signed ──► missed ──► NonceTaken
+//!                                                      another transaction used its nonce
 //! ```
 //!
-//! `Displaced` means that the outcome is unknown: a node reports that another transaction used the nonce. The
+//! `NonceTaken` means that the outcome is unknown: a node reports that another transaction used the nonce. The
 //! state machine never sends such a submission again with another nonce, because the report may be a lie.
 //!
 //! An unused nonce below one of our broadcast transactions keeps that transaction from being mined. New

@@ -8,9 +8,9 @@ use crate::input::{Action, Found, Rules, Step};
 use crate::on_quote::{has_passed, is_due};
 use crate::outbox::{Attempt, ChainState, Included, Kind, Outbox, Submission, SubmissionId};
 
-/// How long a nonce must be used by none of our transactions before that is believed, in milliseconds. A number
-/// of blocks alone is too short where a chain makes ten per second.
-const DISPLACED_MS: i64 = 60_000;
+/// How long lookups must report that another transaction used our nonce before we accept it, in milliseconds.
+/// A number of blocks alone is too short on a chain that makes ten per second.
+const NONCE_TAKEN_MS: i64 = 60_000;
 
 /// The result of [`Action::Lookup`].
 pub(crate) struct LookupResult {
@@ -26,14 +26,14 @@ pub(crate) fn advance(
     rules: &Rules,
     at: Utc,
     id: SubmissionId,
-    look: &LookupResult,
+    lookup: &LookupResult,
 ) -> Step {
     let Some(one) = outbox.open.get(&id).filter(|one| one.is_signed()) else {
         return Step::default();
     };
-    match look.found.and_then(|found| ours(one, &found)) {
-        Some((included, tried)) => in_block(rules, id, one, included, tried, look),
-        None => in_no_block(rules, at, id, one, look),
+    match lookup.found.and_then(|found| ours(one, &found)) {
+        Some((included, tried)) => in_block(rules, id, one, included, tried, lookup),
+        None => in_no_block(rules, at, id, one, lookup),
     }
 }
 
@@ -53,19 +53,19 @@ fn in_block(
     one: &Submission,
     included: Included,
     tried: &Attempt,
-    look: &LookupResult,
+    lookup: &LookupResult,
 ) -> Step {
     let mut step = Step::default();
-    if one.place != ChainState::Included(included) {
-        // Never final at first sight: nodes behind one address may differ, and the next lookup shows that.
+    if one.chain_state != ChainState::Included(included) {
+        // The first lookup never makes it final: nodes behind one address may differ, and the next lookup shows that.
         step.events.push(Event::Included { id, included });
         return step;
     }
-    let depth = look.head.saturating_add(1).saturating_sub(included.block);
+    let depth = lookup.head.saturating_add(1).saturating_sub(included.block);
     // The transaction count as of a final block must confirm the receipt.
-    let counted = one.nonce.is_some_and(|nonce| look.settled > nonce);
+    let is_counted = one.nonce.is_some_and(|nonce| lookup.settled > nonce);
     if depth >= rules.confirmations
-        && counted
+        && is_counted
         && let Some(raw) = &tried.raw
     {
         let (hash, block) = (raw.hash, included.block);
@@ -84,21 +84,21 @@ fn in_no_block(
     at: Utc,
     id: SubmissionId,
     one: &Submission,
-    look: &LookupResult,
+    lookup: &LookupResult,
 ) -> Step {
     let mut step = Step::default();
     let signed = one.attempts.iter().filter(|tried| tried.raw.is_some()).count();
-    if look.asked != signed {
+    if lookup.asked != signed {
         return step;
     }
-    let head = look.head;
-    let used = one.nonce.is_some_and(|nonce| look.settled > nonce);
-    match (&one.place, used) {
+    let head = lookup.head;
+    let used = one.nonce.is_some_and(|nonce| lookup.settled > nonce);
+    match (&one.chain_state, used) {
         // A node may know the count before it knows each transaction, so a second lookup some blocks later must
         // agree. If its head is below that of the first lookup, it replaces the first.
         (ChainState::Missed { head: since, at: then }, true) if head >= *since => {
-            let long = has_passed(DISPLACED_MS, *then, at);
-            if long && head.saturating_sub(*since) >= rules.confirmations {
+            let long_enough = has_passed(NONCE_TAKEN_MS, *then, at);
+            if long_enough && head.saturating_sub(*since) >= rules.confirmations {
                 step.events.push(Event::Finished { id, outcome: Outcome::NonceTaken });
             }
         }
@@ -113,8 +113,8 @@ fn in_no_block(
             step.actions.extend(resend(id, one, at));
         }
         (ChainState::Pending, false) => {
-            let withdrawn = if look.known { None } else { withdraw(id, one, at) };
-            if !look.known {
+            let withdrawn = if lookup.known { None } else { withdraw(id, one, at) };
+            if !lookup.known {
                 step.actions.extend(resend(id, one, at));
             }
             if withdrawn.is_some() || is_due(one, rules, at) {

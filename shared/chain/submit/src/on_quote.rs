@@ -18,16 +18,16 @@ const ATTEMPTS_MAX: usize = 32;
 
 /// Decides on a copy of the outbox, so that each decision sees the previous ones.
 pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) -> Step {
-    let mut work = Work { outbox: outbox.clone(), at, step: Step::default() };
-    work.first_offers(rules, quote);
-    work.higher_offers(rules, quote);
-    work.fill_gap(rules, quote);
-    work.step
+    let mut draft = Draft { outbox: outbox.clone(), at, step: Step::default() };
+    draft.first_offers(rules, quote);
+    draft.higher_offers(rules, quote);
+    draft.fill_gap(rules, quote);
+    draft.step
 }
 
 /// Returns whether a submission needs a quote: to raise its offer, or to be replaced by an empty transaction.
 pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
-    if !matches!(one.place, ChainState::Pending) || one.unsigned_attempt().is_some() {
+    if !matches!(one.chain_state, ChainState::Pending) || one.unsigned_attempt().is_some() {
         return false;
     }
     let Some(last) = one.attempts.last() else { return false };
@@ -35,10 +35,10 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     if one.cancel && !one.is_given_up() && one.is_signed() {
         return true;
     }
-    // A higher offer is impossible or would not help: the signed transaction is mined, or it waits for lower
-    // prices or for funds.
-    let hopeless = [Trouble::TooExpensive, Trouble::Unfunded, Trouble::Refused];
-    if one.is_signed() && one.trouble.is_some_and(|trouble| hopeless.contains(&trouble)) {
+    // A higher offer is impossible or would not help: the signed transaction waits for lower prices or for funds,
+    // or a node refuses it.
+    let cannot_raise = [Trouble::TooExpensive, Trouble::Unfunded, Trouble::Refused];
+    if one.is_signed() && one.trouble.is_some_and(|trouble| cannot_raise.contains(&trouble)) {
         return false;
     }
     let impatient = has_passed(rules.patience_ms, last.at, at);
@@ -50,7 +50,7 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
 pub(crate) fn is_stuck(one: &Submission, patience_ms: i64, at: Utc) -> bool {
     let first = one.attempts.first();
     let waited = first.is_some_and(|first| has_passed(patience_ms, first.at, at));
-    waited && one.is_signed() && matches!(one.place, ChainState::Pending)
+    waited && one.is_signed() && matches!(one.chain_state, ChainState::Pending)
 }
 
 /// Returns whether `ms` milliseconds have passed since `then`. A clock that was set back must not block
@@ -59,18 +59,21 @@ pub(crate) fn has_passed(ms: i64, then: Utc, now: Utc) -> bool {
     !(0..ms).contains(&now.since_ms(then))
 }
 
-struct Work {
+/// A copy of the outbox, and the step so far.
+struct Draft {
     outbox: Outbox,
     at: Utc,
     step: Step,
 }
 
-impl Work {
-    fn happens(&mut self, event: Event) {
+impl Draft {
+    /// Applies an event to the copy and records it.
+    fn record(&mut self, event: Event) {
         apply(&mut self.outbox, &event);
         self.step.events.push(event);
     }
 
+    /// Offers a price for queued submissions, in order of arrival.
     fn first_offers(&mut self, rules: &Rules, quote: &Quote) {
         let mut queued: Vec<(u64, SubmissionId)> = self
             .outbox
@@ -85,27 +88,28 @@ impl Work {
                 break;
             }
             let Some(one) = self.outbox.open.get(&id) else { continue };
-            if !one.may_go(self.at) {
-                self.happens(Event::Finished { id, outcome: Outcome::Dropped });
+            if !one.may_offer_call(self.at) {
+                self.record(Event::Finished { id, outcome: Outcome::Dropped });
                 continue;
             }
             let offer = fees::within(&quote.fee, one.ceiling);
-            let (trouble, go) =
+            let (trouble, accepted) =
                 match (offer, nonces::free(&self.outbox, quote.pending, quote.mined)) {
                     (None, _any) => (Some(Trouble::TooExpensive), None),
                     (_any, None) => (Some(Trouble::NonceJump), None),
                     (Some(fees), Some(nonce)) => (None, Some((fees, nonce))),
                 };
-            if let Some(said) = troubled(id, one, trouble) {
-                self.happens(said);
+            if let Some(changed) = troubled(id, one, trouble) {
+                self.record(changed);
             }
-            if let Some((fees, nonce)) = go {
-                self.happens(Event::Reserved { id, nonce });
+            if let Some((fees, nonce)) = accepted {
+                self.record(Event::Reserved { id, nonce });
                 self.authorize(id, Kind::Call, fees);
             }
         }
     }
 
+    /// Raises the offers that wait too long, and replaces withdrawn calls.
     fn higher_offers(&mut self, rules: &Rules, quote: &Quote) {
         let due: Vec<SubmissionId> = self
             .outbox
@@ -117,30 +121,30 @@ impl Work {
         for id in due {
             let late = self.outbox.open.get(&id).and_then(|one| withdraw(id, one, self.at));
             if let Some(withdrawn) = late {
-                self.happens(withdrawn);
+                self.record(withdrawn);
             }
             let Some(one) = self.outbox.open.get(&id) else { continue };
             let Some((_newest, tried, _raw)) = one.newest() else { continue };
             // After an empty transaction, only further empty ones are offered.
-            let nothing = Kind::Empty { gas_limit: quote.plain_gas };
-            let kind = if one.cancel || one.filler { nothing } else { tried.kind };
+            let empty = Kind::Empty { gas_limit: quote.plain_gas };
+            let kind = if one.cancel || one.filler { empty } else { tried.kind };
             // An empty transaction is cheap, and must be possible even at the operator's own ceiling.
-            let frees = matches!(kind, Kind::Empty { .. }) || one.filler;
-            let ceiling = if frees { one.ceiling.max(rules.ceiling) } else { one.ceiling };
-            let most = if frees { ATTEMPTS_MAX.saturating_mul(2) } else { ATTEMPTS_MAX };
+            let is_empty = matches!(kind, Kind::Empty { .. }) || one.filler;
+            let ceiling = if is_empty { one.ceiling.max(rules.ceiling) } else { one.ceiling };
+            let attempts_max = if is_empty { ATTEMPTS_MAX.saturating_mul(2) } else { ATTEMPTS_MAX };
             // If the ceiling leaves no room to outbid the call, offer the empty transaction at the current
             // price. It is needed most if no node has the call.
-            let first_nothing =
+            let first_empty =
                 !matches!(tried.kind, Kind::Empty { .. }) && matches!(kind, Kind::Empty { .. });
-            let plain = || fees::within(&quote.fee, ceiling).filter(|_fees| first_nothing);
-            let more = fees::bump(&tried.fees, &quote.fee, ceiling)
-                .or_else(plain)
-                .filter(|_more| one.attempts.len() < most);
-            match more {
+            let current = || fees::within(&quote.fee, ceiling).filter(|_fees| first_empty);
+            let offer = fees::bump(&tried.fees, &quote.fee, ceiling)
+                .or_else(current)
+                .filter(|_offer| one.attempts.len() < attempts_max);
+            match offer {
                 Some(fees) => self.authorize(id, kind, fees),
                 None => {
-                    if let Some(said) = troubled(id, one, Some(Trouble::TooExpensive)) {
-                        self.happens(said);
+                    if let Some(changed) = troubled(id, one, Some(Trouble::TooExpensive)) {
+                        self.record(changed);
                     }
                 }
             }
@@ -159,8 +163,8 @@ impl Work {
         let ceiling = one.ceiling.max(rules.ceiling);
         let Some(fees) = fees::within(&quote.fee, ceiling) else { return };
         if gap.end.saturating_sub(gap.start) > nonces::GAP_MAX {
-            if let Some(said) = troubled(stuck, one, Some(Trouble::NonceJump)) {
-                self.happens(said);
+            if let Some(changed) = troubled(stuck, one, Some(Trouble::NonceJump)) {
+                self.record(changed);
             }
             return;
         }
@@ -169,9 +173,9 @@ impl Work {
             if self.outbox.open.contains_key(&id) {
                 continue;
             }
-            let call = Call::nothing(self.outbox.key.signer, quote.plain_gas);
-            self.happens(Event::Opened { id, call, ceiling, filler: true, until: None });
-            self.happens(Event::Reserved { id, nonce });
+            let call = Call::empty(self.outbox.key.signer, quote.plain_gas);
+            self.record(Event::Opened { id, call, ceiling, filler: true, until: None });
+            self.record(Event::Reserved { id, nonce });
             self.authorize(id, Kind::Call, fees);
         }
     }
@@ -199,12 +203,13 @@ impl Work {
         SubmissionId(id)
     }
 
+    /// Authorizes and requests the signature of a further attempt.
     fn authorize(&mut self, id: SubmissionId, kind: Kind, fees: Fees) {
         let Some(one) = self.outbox.open.get(&id) else { return };
         let Some(unsigned) = one.unsigned(&self.outbox.key, kind, fees) else { return };
         let attempt = one.attempts.len();
         let digest = unsigned.digest();
-        self.happens(Event::Authorized { id, kind, fees, digest, at: self.at });
+        self.record(Event::Authorized { id, kind, fees, digest, at: self.at });
         self.step.actions.push(Action::Sign { id, attempt, digest });
     }
 }

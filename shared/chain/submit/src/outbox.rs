@@ -63,7 +63,7 @@ impl Outbox {
     }
 }
 
-/// A call that is to happen on the chain once.
+/// A call to execute on the chain once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {
     pub call: Call,
@@ -79,7 +79,9 @@ pub struct Submission {
     pub nonce: Option<u64>,
     /// Every transaction whose signature was ever authorized for it, in order.
     pub attempts: Vec<Attempt>,
-    pub place: ChainState,
+    // The stored name is older than the field's.
+    #[serde(rename = "place")]
+    pub chain_state: ChainState,
     /// The host requested its cancellation.
     pub cancel: bool,
     pub trouble: Option<Trouble>,
@@ -87,15 +89,15 @@ pub struct Submission {
 
 impl Submission {
     /// Returns whether the call itself may be offered or broadcast: it is neither cancelled nor expired.
-    pub fn may_go(&self, at: Utc) -> bool {
+    pub fn may_offer_call(&self, at: Utc) -> bool {
         !self.cancel && self.until.is_none_or(|until| at < until)
     }
 
-    /// Returns whether an empty transaction was authorized for its nonce.
+    /// Returns whether an empty transaction was authorized to use up its nonce.
     pub fn is_given_up(&self) -> bool {
-        let for_nothing =
+        let is_empty =
             |tried: &Attempt| matches!(tried.kind, Kind::Empty { .. }) && !tried.declined;
-        self.attempts.iter().any(for_nothing)
+        self.attempts.iter().any(is_empty)
     }
 
     /// Returns whether these bytes may be broadcast now. An empty transaction always may.
@@ -103,12 +105,12 @@ impl Submission {
         let of_hash = |tried: &&Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
         match self.attempts.iter().find(of_hash).map(|tried| tried.kind) {
             Some(Kind::Empty { .. }) => true,
-            Some(Kind::Call) => self.may_go(at),
+            Some(Kind::Call) => self.may_offer_call(at),
             None => false,
         }
     }
 
-    /// Returns whether the attempt with this hash carries out the call, rather than nothing.
+    /// Returns whether the attempt with this hash is the call, not an empty transaction.
     pub fn is_call(&self, hash: B256) -> bool {
         let of_hash = |tried: &Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
         self.attempts.iter().any(|tried| of_hash(tried) && tried.kind == Kind::Call)
@@ -145,11 +147,11 @@ impl Submission {
         self.attempts.iter().any(|attempt| attempt.raw.is_some())
     }
 
-    /// Returns the transaction for this submission: its call or nothing, with its own nonce.
+    /// Returns the call or an empty transaction, with the nonce of this submission.
     pub(crate) fn unsigned(&self, key: &OutboxKey, kind: Kind, fees: Fees) -> Option<Unsigned> {
         let call = match kind {
             Kind::Call => self.call.clone(),
-            Kind::Empty { gas_limit } => Call::nothing(key.signer, gas_limit),
+            Kind::Empty { gas_limit } => Call::empty(key.signer, gas_limit),
         };
         Some(Unsigned { chain: key.chain, nonce: self.nonce?, call, fees })
     }
@@ -165,7 +167,7 @@ pub struct Attempt {
     pub at: Utc,
     /// The signed bytes, persisted before they are broadcast.
     pub raw: Option<Raw>,
-    /// The signer refused, or the signature is no longer wanted.
+    /// The signer refused, or the signature is no longer needed.
     pub declined: bool,
 }
 
@@ -184,7 +186,7 @@ pub enum Kind {
 pub enum ChainState {
     Pending,
     Included(Included),
-    /// Its nonce is used since this block, and by none of our transactions.
+    /// Another transaction has used its nonce; first seen at block `head`.
     Missed {
         head: u64,
         at: Utc,

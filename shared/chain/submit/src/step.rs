@@ -52,27 +52,27 @@ pub fn resume(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
 }
 
 fn is_mined(one: &Submission) -> bool {
-    matches!(one.place, ChainState::Included(_))
+    matches!(one.chain_state, ChainState::Included(_))
 }
 
 /// Returns the actions due at each new block.
 fn tick(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
-    let wants_a_price = |one: &Submission| {
+    let needs_quote = |one: &Submission| {
         one.nonce.is_none()
             || on_quote::is_due(one, rules, at)
             || on_quote::is_stuck(one, rules.patience_ms, at)
     };
-    if outbox.open.values().any(wants_a_price) {
+    if outbox.open.values().any(needs_quote) {
         actions.push(Action::Quote);
     }
-    actions.extend(outbox.open.iter().filter_map(|(id, one)| look(*id, one)));
+    actions.extend(outbox.open.iter().filter_map(|(id, one)| look_up(*id, one)));
     actions
 }
 
 /// Ends submissions that expired before they were signed; their nonces are free again.
 fn expired(outbox: &Outbox, at: Utc) -> Vec<Event> {
-    let late = |one: &Submission| !one.is_signed() && !one.may_go(at);
+    let late = |one: &Submission| !one.is_signed() && !one.may_offer_call(at);
     let ended = outbox.open.iter().filter(|(_id, one)| late(one));
     ended.map(|(id, _one)| Event::Finished { id: *id, outcome: Outcome::Dropped }).collect()
 }
@@ -135,7 +135,7 @@ fn signed(
     if recover(tried.digest, signature) != Ok(outbox.key.signer) {
         return Err(Refusal::WrongSignature);
     }
-    if tried.raw.is_none() && matches!(tried.kind, Kind::Call) && !one.may_go(at) {
+    if tried.raw.is_none() && matches!(tried.kind, Kind::Call) && !one.may_offer_call(at) {
         // The signer took too long. These bytes are neither kept nor broadcast.
         let end = if one.is_signed() {
             Event::Declined { id, attempt }
@@ -202,13 +202,13 @@ fn answered(outbox: &Outbox, id: SubmissionId, answer: SendAnswer) -> Step {
             step.actions.push(Action::Quote);
         }
     }
-    // No lookup here, and so no immediate rebroadcast: a node that refuses and forgets would be asked forever.
+    // No lookup here, and so no immediate rebroadcast: it would never end with a node that refuses and forgets.
     // The next block triggers a lookup.
     step
 }
 
 /// Queries every signed attempt of a submission.
-fn look(id: SubmissionId, one: &Submission) -> Option<Action> {
+fn look_up(id: SubmissionId, one: &Submission) -> Option<Action> {
     let hashes: Vec<_> =
         one.attempts.iter().filter_map(|tried| Some(tried.raw.as_ref()?.hash)).collect();
     (!hashes.is_empty()).then_some(Action::Lookup { id, hashes })

@@ -168,7 +168,8 @@ fn a_submission_waits_while_the_price_exceeds_its_ceiling() {
         story.now = story.now.plus_ms(10_000);
         story.signed();
     }
-    let most = story.outbox.open[&id(1)].attempts.iter().map(|attempt| attempt.fees.most()).max();
+    let most =
+        story.outbox.open[&id(1)].attempts.iter().map(|attempt| attempt.fees.max_price()).max();
     assert!(most.unwrap() <= 1_000, "{most:?}");
 }
 
@@ -310,7 +311,7 @@ fn a_submission_at_its_ceiling_can_still_be_cancelled() {
     story.tell(Input::Cancel { id: id(1) });
     let nothing = story.signed();
     assert_eq!(nothing.len(), 1, "for doing nothing more may");
-    let last = story.outbox.open[&id(1)].attempts.last().unwrap().fees.most();
+    let last = story.outbox.open[&id(1)].attempts.last().unwrap().fees.max_price();
     assert!(last > 1_000 && last <= RULES.ceiling, "{last}");
 }
 

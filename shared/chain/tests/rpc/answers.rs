@@ -168,14 +168,14 @@ async fn a_node_that_returns_another_transaction_is_not_believed() {
     let (node, next) = (Node::serving(ours()).await, Node::serving(ours()).await);
     let method = "eth_getTransactionByHash";
     node.on(method, Answer::Result(json!({ "hash": asked })));
-    assert_eq!(chain(&[&node]).has_heard_of(asked).await, Ok(true));
+    assert_eq!(chain(&[&node]).is_known(asked).await, Ok(true));
     node.on(method, Answer::Result(json!({ "hash": other })));
-    let alone = chain(&[&node]).has_heard_of(asked).await;
+    let alone = chain(&[&node]).is_known(asked).await;
     assert!(matches!(alone, Err(ChainFault::Malformed { .. })), "{alone:?}");
     // The next node decides.
     for (answer, known) in [(Value::Null, false), (json!({ "hash": asked }), true)] {
         next.on(method, Answer::Result(answer));
-        assert_eq!(chain(&[&node, &next]).has_heard_of(asked).await, Ok(known));
+        assert_eq!(chain(&[&node, &next]).is_known(asked).await, Ok(known));
     }
 }
 

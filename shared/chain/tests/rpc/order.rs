@@ -61,11 +61,11 @@ async fn a_silent_endpoint_is_remembered_although_another_answered() {
     clock.advance(10);
     let chain = chain_with(&[slow.url(), quick.url()], hasty, &clock);
     assert_eq!(balance(&chain).await, wei(1));
-    assert!(!chain.was_silent_since(0), "everybody has answered");
+    assert!(!chain.has_failed_since(0), "everybody has answered");
     slow.on("eth_getBalance", Answer::Silence);
     assert_eq!(balance(&chain).await, wei(2));
-    assert!(chain.was_silent_since(0) && chain.was_silent_since(10));
-    assert!(!chain.was_silent_since(11), "not since then");
+    assert!(chain.has_failed_since(0) && chain.has_failed_since(10));
+    assert!(!chain.has_failed_since(11), "not since then");
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ fn invalid_endpoint_settings_are_rejected() {
     assert_eq!(make(&[]), Err(ConfigError::NoEndpoint));
     assert_eq!(make(&["https://a.test"; ENDPOINTS_MAX]), Ok(()));
     assert_eq!(make(&["https://a.test"; ENDPOINTS_MAX + 1]), Err(ConfigError::TooManyEndpoints));
-    assert_eq!(make(&["https://a.test", "node"]), Err(ConfigError::NotAUrl { place: 2 }));
+    assert_eq!(make(&["https://a.test", "node"]), Err(ConfigError::NotAUrl { position: 2 }));
     assert!(matches!(make(&["http://a.test"]), Err(ConfigError::PlainHttp(_))));
     assert!(matches!(make(&["http://10.0.0.1:8545"]), Err(ConfigError::PlainHttp(_))));
 }

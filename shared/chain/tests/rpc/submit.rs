@@ -33,7 +33,7 @@ async fn the_submit_endpoint_gets_every_broadcast_and_no_read() {
     assert_eq!(chain.send_raw_everywhere(RAW).await, Ok(keccak256(RAW)));
     let hash = keccak256(RAW);
     assert_eq!(chain.receipt(hash).await, Ok(None));
-    assert_eq!(chain.has_heard_of(hash).await, Ok(false));
+    assert_eq!(chain.is_known(hash).await, Ok(false));
     assert_eq!(chain.is_known_anywhere(hash).await, Ok(false));
     assert_eq!(chain.transaction_count(ACCOUNT, BlockTag::Pending).await, Ok(5));
     assert_eq!(chain.chain_id().await, Ok(ours()));
@@ -81,9 +81,9 @@ async fn a_silent_submit_endpoint_counts_as_silent() {
         &clock,
     ));
     assert_eq!(chain.receipt(B256::ZERO).await, Ok(None));
-    assert!(!chain.was_silent_since(0));
+    assert!(!chain.has_failed_since(0));
     assert!(matches!(chain.send_raw(RAW).await, Err(ChainFault::Unavailable { .. })));
-    assert!(chain.was_silent_since(10) && !chain.was_silent_since(11));
+    assert!(chain.has_failed_since(10) && !chain.has_failed_since(11));
 }
 
 #[tokio::test]

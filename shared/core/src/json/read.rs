@@ -34,7 +34,7 @@ pub fn parse_few(bytes: &[u8], max_depth: usize, max_values: usize) -> Result<Va
         return Err(JsonError::ByteOrderMark(0));
     }
     let text = std::str::from_utf8(bytes).map_err(|bad| JsonError::NotUtf8(bad.valid_up_to()))?;
-    let mut reader = Reader { text, at: 0, room: max_values };
+    let mut reader = Reader { text, at: 0, values_left: max_values };
     reader.skip_space();
     let value = reader.value(max_depth.min(DEPTH_CEILING))?;
     reader.skip_space();
@@ -45,7 +45,7 @@ impl FromStr for Number {
     type Err = JsonError;
 
     fn from_str(text: &str) -> Result<Self, JsonError> {
-        let mut reader = Reader { text, at: 0, room: 1 };
+        let mut reader = Reader { text, at: 0, values_left: 1 };
         let number = reader.number()?;
         if reader.peek().is_none() { Ok(number) } else { Err(JsonError::TrailingText(reader.at)) }
     }
@@ -59,12 +59,13 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     /// Number of further values allowed.
-    room: usize,
+    values_left: usize,
 }
 
 impl<'a> Reader<'a> {
     fn value(&mut self, levels: usize) -> Result<Value, JsonError> {
-        self.room = self.room.checked_sub(1).ok_or(JsonError::TooManyValues(self.at))?;
+        self.values_left =
+            self.values_left.checked_sub(1).ok_or(JsonError::TooManyValues(self.at))?;
         match self.peek() {
             Some(b'{') => self.object(levels).map(Value::Object),
             Some(b'[') => self.array(levels).map(Value::Array),
@@ -80,27 +81,27 @@ impl<'a> Reader<'a> {
     fn object(&mut self, levels: usize) -> Result<Object, JsonError> {
         let levels = levels.checked_sub(1).ok_or(JsonError::TooDeep(self.at))?;
         self.skip(1);
-        let (mut members, mut places) = (Vec::new(), Vec::new());
+        let (mut members, mut offsets) = (Vec::new(), Vec::new());
         self.skip_space();
         if self.take(b'}') {
             return Ok(Object(members));
         }
         loop {
             self.skip_space();
-            places.push(self.at);
+            offsets.push(self.at);
             let key = self.string()?;
             self.skip_space();
-            self.need(b':')?;
+            self.expect_byte(b':')?;
             self.skip_space();
             members.push((key, self.value(levels)?));
             self.skip_space();
             if self.take(b'}') {
-                refuse_twins(&members, &places)?;
+                reject_duplicate_keys(&members, &offsets)?;
                 // Spare capacity would cost a body of a million small containers four slots each.
                 members.shrink_to_fit();
                 return Ok(Object(members));
             }
-            self.need(b',')?;
+            self.expect_byte(b',')?;
         }
     }
 
@@ -120,12 +121,12 @@ impl<'a> Reader<'a> {
                 items.shrink_to_fit();
                 return Ok(items);
             }
-            self.need(b',')?;
+            self.expect_byte(b',')?;
         }
     }
 
     fn string(&mut self) -> Result<String, JsonError> {
-        self.need(b'"')?;
+        self.expect_byte(b'"')?;
         let mut text = String::new();
         loop {
             text.push_str(self.plain_run());
@@ -249,7 +250,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn need(&mut self, byte: u8) -> Result<(), JsonError> {
+    fn expect_byte(&mut self, byte: u8) -> Result<(), JsonError> {
         if self.take(byte) { Ok(()) } else { Err(self.unexpected()) }
     }
 
@@ -288,12 +289,12 @@ impl<'a> Reader<'a> {
 }
 
 /// Rejects duplicate keys. Sorts instead of comparing all pairs: an object of 100,000 keys fits in a request body.
-fn refuse_twins(members: &[(String, Value)], places: &[usize]) -> Result<(), JsonError> {
+fn reject_duplicate_keys(members: &[(String, Value)], offsets: &[usize]) -> Result<(), JsonError> {
     let mut keys: Vec<(&str, usize)> =
-        members.iter().map(|(key, _)| key.as_str()).zip(places.iter().copied()).collect();
+        members.iter().map(|(key, _)| key.as_str()).zip(offsets.iter().copied()).collect();
     keys.sort_unstable();
     match keys.iter().zip(keys.iter().skip(1)).find(|(left, right)| left.0 == right.0) {
-        Some((_, (_, place))) => Err(JsonError::DuplicateKey(*place)),
+        Some((_, (_, offset))) => Err(JsonError::DuplicateKey(*offset)),
         None => Ok(()),
     }
 }

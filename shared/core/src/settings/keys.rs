@@ -10,7 +10,7 @@ use crate::networks::{ChainId, NETWORKS, by_text};
 
 /// The place in which a setting is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Home {
+pub enum Storage {
     /// In `settings.toml`, in the environment, or in an argument.
     File,
     /// In the journal, because a change may weaken a protection.
@@ -38,7 +38,7 @@ pub enum Kind {
 
 impl Kind {
     /// Describes the accepted values, for the manual.
-    pub fn takes(self) -> &'static str {
+    pub fn accepted_values(self) -> &'static str {
         match self {
             Kind::Listen => "a loopback address and port",
             Kind::Count => "a whole number",
@@ -62,7 +62,7 @@ impl Kind {
 pub struct Row {
     /// The key, with `<id>` in place of a network's chain id.
     pub key: &'static str,
-    pub home: Home,
+    pub storage: Storage,
     pub kind: Kind,
     /// The default in words.
     pub default: &'static str,
@@ -70,7 +70,7 @@ pub struct Row {
 }
 
 macro_rules! settings {
-    ($($variant:ident $(($network:ident))? $key:literal $home:ident $kind:ident $default:literal $help:literal;)*) => {
+    ($($variant:ident $(($network:ident))? $key:literal $storage:ident $kind:ident $default:literal $help:literal;)*) => {
         /// The key of a setting; settings of a network contain its chain id.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -80,7 +80,7 @@ macro_rules! settings {
 
         /// All rows, in the order in which they are shown.
         pub const ROWS: &[Row] = &[
-            $(Row { key: $key, home: Home::$home, kind: Kind::$kind, default: $default, help: $help },)*
+            $(Row { key: $key, storage: Storage::$storage, kind: Kind::$kind, default: $default, help: $help },)*
         ];
 
         impl Key {
@@ -88,7 +88,7 @@ macro_rules! settings {
             pub fn row(self) -> Row {
                 match self {
                     $(Key::$variant $((settings!(@any $network)))? =>
-                        Row { key: $key, home: Home::$home, kind: Kind::$kind, default: $default, help: $help },)*
+                        Row { key: $key, storage: Storage::$storage, kind: Kind::$kind, default: $default, help: $help },)*
                 }
             }
 
@@ -264,14 +264,14 @@ pub fn manual() -> String {
     );
     for row in ROWS {
         let variable = format!("BURSAR_{}", row.key.to_ascii_uppercase().replace('.', "_"));
-        let (home, variable) = match row.home {
-            Home::File => ("`settings.toml`", format!("`{variable}`")),
-            Home::Journal => ("the journal", "none".to_owned()),
+        let (storage, variable) = match row.storage {
+            Storage::File => ("`settings.toml`", format!("`{variable}`")),
+            Storage::Journal => ("the journal", "none".to_owned()),
         };
         text.push_str(&format!(
-            "| `{}` | {} | {} | {home} | {variable} |\n",
+            "| `{}` | {} | {} | {storage} | {variable} |\n",
             row.key,
-            row.kind.takes(),
+            row.kind.accepted_values(),
             row.default
         ));
     }
@@ -309,8 +309,8 @@ mod tests {
             ("networks.nowhere.rpc", "nowhere"),
             ("", "not a setting"),
         ] {
-            let told = text.parse::<Key>().unwrap_err();
-            assert!(told.contains(word), "{text}: {told}");
+            let error = text.parse::<Key>().unwrap_err();
+            assert!(error.contains(word), "{text}: {error}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use alloy_primitives::hex;
 use toml::Value;
 
-use crate::settings::{ConfigFault, Given, parts, text_of};
+use crate::settings::{ConfigFault, RawSetting, comma_separated, read_text};
 
 /// An API key: its name, which may appear in logs, and its digest.
 #[derive(Clone, PartialEq, Eq)]
@@ -59,16 +59,16 @@ impl fmt::Debug for ApiKey {
 ///
 /// # Errors
 /// The accepted form, for [`Key::set`](crate::settings::Key).
-pub fn api_keys(given: Given<'_>) -> Result<Vec<ApiKey>, String> {
+pub fn api_keys(given: RawSetting<'_>) -> Result<Vec<ApiKey>, String> {
     let mut keys = Vec::new();
     match given {
-        Given::Text(_) => {
+        RawSetting::Text(_) => {
             given.list()?.into_iter().try_for_each(|one| add(&mut keys, ApiKey::parse(one)?))?;
         }
-        Given::Value(Value::Array(values)) => {
+        RawSetting::Value(Value::Array(values)) => {
             values.iter().try_for_each(|one| add(&mut keys, ApiKey::from_table(one)?))?;
         }
-        Given::Value(_other) => {
+        RawSetting::Value(_other) => {
             return Err("it must be a list of { name = \"…\", sha256 = \"…\" }".to_owned());
         }
     }
@@ -79,18 +79,18 @@ pub fn api_keys(given: Given<'_>) -> Result<Vec<ApiKey>, String> {
 ///
 /// # Errors
 /// The file cannot be read, a line is not a valid key or repeats one, or there are no keys.
-pub fn add_file(keys: &mut Vec<ApiKey>, file: &Path) -> Result<(), ConfigFault> {
-    let text = text_of(file)?;
-    add_lines(keys, &text).map_err(|why| ConfigFault::ApiKeys { file: file.to_owned(), why })
+pub fn add_key_file(keys: &mut Vec<ApiKey>, file: &Path) -> Result<(), ConfigFault> {
+    let text = read_text(file)?;
+    add_key_lines(keys, &text).map_err(|why| ConfigFault::ApiKeys { file: file.to_owned(), why })
 }
 
-fn add_lines(keys: &mut Vec<ApiKey>, text: &str) -> Result<(), String> {
+fn add_key_lines(keys: &mut Vec<ApiKey>, text: &str) -> Result<(), String> {
     let before = keys.len();
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim_start().starts_with('#') {
             continue;
         }
-        for one in parts(line) {
+        for one in comma_separated(line) {
             ApiKey::parse(one)
                 .and_then(|key| add(keys, key))
                 .map_err(|why| format!("in line {number}, {why}"))?;

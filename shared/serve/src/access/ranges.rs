@@ -32,7 +32,7 @@ pub struct IpRange {
 /// The text is not a valid address or range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it must be an IP address like 10.0.0.1 or a range like 10.0.0.0/8")]
-pub struct NotARange;
+pub struct InvalidIpRange;
 
 impl IpRange {
     fn contains(self, address: IpAddr) -> bool {
@@ -52,34 +52,34 @@ impl IpRange {
 }
 
 impl FromStr for IpRange {
-    type Err = NotARange;
+    type Err = InvalidIpRange;
 
     /// Rejects a range whose address has bits after its prefix.
     ///
     /// `10.0.0.1/8` is more likely a typing error than the wish to trust 16 million addresses.
-    fn from_str(text: &str) -> Result<Self, NotARange> {
+    fn from_str(text: &str) -> Result<Self, InvalidIpRange> {
         let (address, prefix) = match text.split_once('/') {
             None => (text, None),
             Some((address, prefix)) => (address, Some(prefix)),
         };
-        let address: IpAddr = address.parse().map_err(|_not_one| NotARange)?;
+        let address: IpAddr = address.parse().map_err(|_not_one| InvalidIpRange)?;
         // `contains` converts mapped addresses to IPv4, so an IPv6 prefix length would not apply to them.
         let mapped = address.to_canonical() != address;
         let address = address.to_canonical();
         let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
             None => bits,
-            Some(_) if mapped => return Err(NotARange),
+            Some(_) if mapped => return Err(InvalidIpRange),
             Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                text.parse().map_err(|_too_long| NotARange)?
+                text.parse().map_err(|_too_long| InvalidIpRange)?
             }
-            Some(_other) => return Err(NotARange),
+            Some(_other) => return Err(InvalidIpRange),
         };
         if prefix > bits {
-            return Err(NotARange);
+            return Err(InvalidIpRange);
         }
         let range = Self { address, prefix };
-        if range.first() == address { Ok(range) } else { Err(NotARange) }
+        if range.first() == address { Ok(range) } else { Err(InvalidIpRange) }
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
             "10.0.0",
             "::ffff:10.0.0.0/104",
         ] {
-            assert_eq!(text.parse::<IpRange>(), Err(NotARange), "{text}");
+            assert_eq!(text.parse::<IpRange>(), Err(InvalidIpRange), "{text}");
         }
     }
 }

@@ -11,12 +11,13 @@ use tokio_util::task::TaskTracker;
 
 use super::connection;
 use super::edge::{Edge, Shared};
-use super::service::Ends;
+use super::service::ConnectionAddresses;
 
 /// Pause after accepting fails: if files ran out, retrying at once only burns CPU.
 const ACCEPT_PAUSE_MS: u64 = 100;
 /// Delay between the end of a flood and the release of its memory.
-const RELIEF_PAUSE_MS: u64 = 1_000;
+const RELEASE_DELAY_MS: u64 = 1_000;
+
 /// Serves `router` on all `listeners` until `stopping`. The tasks are in `tracker`.
 ///
 /// When `stopping` is cancelled, the listeners close, and connections without a request in progress end at once. The
@@ -31,39 +32,40 @@ pub fn serve(
     let shared = Arc::new(Shared::new(router, edge));
     tracker.spawn(release_memory(Arc::clone(&shared), stopping.clone()));
     for listener in listeners {
-        let accepting = Accepting {
+        let acceptor = Acceptor {
             shared: Arc::clone(&shared),
             tracker: tracker.clone(),
             stopping: stopping.clone(),
         };
-        tracker.spawn(accepting.run(listener));
+        tracker.spawn(acceptor.run(listener));
     }
 }
 
 /// Returns memory to the system after a flood of connections.
 async fn release_memory(shared: Arc<Shared>, stopping: CancellationToken) {
-    let relieved = async {
+    let release = async {
         loop {
-            shared.slots.relief.notified().await;
+            shared.slots.memory_freed.notified().await;
             // Lets the rest of the flood end first.
-            shared.clock.sleep_until(shared.now().saturating_add(RELIEF_PAUSE_MS)).await;
+            shared.clock.sleep_until(shared.now().saturating_add(RELEASE_DELAY_MS)).await;
             let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;
         }
     };
     // cancel-safe: a release that has begun ends by itself.
     tokio::select! {
         () = stopping.cancelled() => {}
-        () = relieved => {}
+        () = release => {}
     }
 }
 
-struct Accepting {
+/// Accepts the connections of one listener.
+struct Acceptor {
     shared: Arc<Shared>,
     tracker: TaskTracker,
     stopping: CancellationToken,
 }
 
-impl Accepting {
+impl Acceptor {
     async fn run(self, listener: TcpListener) {
         loop {
             // cancel-safe: accept
@@ -78,8 +80,8 @@ impl Accepting {
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
-                    let again = self.shared.now().saturating_add(ACCEPT_PAUSE_MS);
-                    self.shared.clock.sleep_until(again).await;
+                    let retry_at = self.shared.now().saturating_add(ACCEPT_PAUSE_MS);
+                    self.shared.clock.sleep_until(retry_at).await;
                 }
             }
         }
@@ -94,17 +96,17 @@ impl Accepting {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not set TCP_NODELAY");
         }
-        let ends = Ends { peer, local };
+        let addresses = ConnectionAddresses { peer, local };
         let shared = Arc::clone(&self.shared);
         if let Some(guard) = shared.slots.admit(peer.ip(), shared.now()) {
-            self.tracker.spawn(connection::serve(stream, ends, guard, shared));
+            self.tracker.spawn(connection::serve(stream, addresses, guard, shared));
             return;
         }
         // More refusals would only help a flood, so the rest are closed without a response.
         let Ok(permit) = Arc::clone(&shared.refused_now).try_acquire_owned() else { return };
         let Some(guard) = shared.refused.admit(peer.ip(), shared.now()) else { return };
         self.tracker.spawn(async move {
-            connection::turn_away(stream, ends, guard, shared).await;
+            connection::refuse_connection(stream, addresses, guard, shared).await;
             drop(permit);
         });
     }

@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::edge::Shared;
-use super::progress::{Answer, Link};
+use super::progress::{Link, ResponseState};
 
 /// A request's body. Its rate is measured from the route's first poll.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl ResponseBody {
     }
 
     fn end(&self) {
-        self.link.progress().answer = Answer::Ended;
+        self.link.progress().response = ResponseState::Ended;
     }
 }
 

@@ -12,27 +12,31 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::edge::Shared;
 use super::progress::{Due, Link, Phase, Signal};
 use super::refusal::{Refusal, encode};
-use super::service::{Ends, answer, refuse};
+use super::service::{ConnectionAddresses, refuse, respond};
 use super::slots::ConnectionGuard;
 use super::wire::Wire;
 
 /// Serves a connection that has a slot.
-pub(super) async fn serve<S>(stream: S, ends: Ends, guard: ConnectionGuard, shared: Arc<Shared>)
-where
+pub(super) async fn serve<S>(
+    stream: S,
+    addresses: ConnectionAddresses,
+    guard: ConnectionGuard,
+    shared: Arc<Shared>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let link = Arc::clone(&guard.link);
     let mut watch = Watch::new(&shared, &link);
     let mut wire = Wire::new(stream, guard, Arc::clone(&shared));
     // hyper allocates its buffers only once there is a head.
-    let Some(has_head) = watch.over(|cx, _stop| wire.poll_head(cx)).await else { return };
+    let Some(has_head) = watch.run(|cx, _stop| wire.poll_head(cx)).await else { return };
     if !has_head {
-        return finish(wire, ends, &mut watch).await;
+        return finish(wire, addresses, &mut watch).await;
     }
     let service =
-        service_fn(|request| answer(request, ends, Arc::clone(&link), Arc::clone(&shared)));
+        service_fn(|request| respond(request, addresses, Arc::clone(&link), Arc::clone(&shared)));
     let mut connection = shared.http.serve_connection(wire, service);
-    let ended = watch.over(|cx, stop| {
+    let ended = watch.run(|cx, stop| {
         if stop {
             Pin::new(&mut connection).graceful_shutdown();
         }
@@ -41,26 +45,30 @@ where
     match ended.await {
         Some(Ok(())) => {
             let wire = connection.into_parts().io;
-            finish(wire, ends, &mut watch).await;
+            finish(wire, addresses, &mut watch).await;
         }
-        Some(Err(fault)) => tracing::debug!(%fault, peer = %ends.peer, "connection failed"),
+        Some(Err(fault)) => tracing::debug!(%fault, peer = %addresses.peer, "connection failed"),
         None => {}
     }
 }
 
 /// Refuses a connection that has no slot.
-pub(super) async fn turn_away<S>(stream: S, ends: Ends, guard: ConnectionGuard, shared: Arc<Shared>)
-where
+pub(super) async fn refuse_connection<S>(
+    stream: S,
+    addresses: ConnectionAddresses,
+    guard: ConnectionGuard,
+    shared: Arc<Shared>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let link = Arc::clone(&guard.link);
     link.progress().refuse(Refusal::Busy, shared.now());
     let mut watch = Watch::new(&shared, &link);
-    finish(Wire::new(stream, guard, Arc::clone(&shared)), ends, &mut watch).await;
+    finish(Wire::new(stream, guard, Arc::clone(&shared)), addresses, &mut watch).await;
 }
 
 /// Writes the pending refusal, if any, and closes the socket.
-async fn finish<S>(wire: Wire<S>, ends: Ends, watch: &mut Watch<'_>)
+async fn finish<S>(wire: Wire<S>, addresses: ConnectionAddresses, watch: &mut Watch<'_>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -70,15 +78,15 @@ where
         progress.take_refusal()
     };
     let bytes = match refusal {
-        Some(why) => encode(refuse(watch.shared, why, None, ends, watch.link)).await,
+        Some(why) => encode(refuse(watch.shared, why, None, addresses, watch.link)).await,
         None if wire.has_ended() => return,
         None => Vec::new(),
     };
     let mut lingering = pin!(wire.linger(&bytes));
-    let _ended_or_cut = watch.over(|cx, _stop| lingering.as_mut().poll(cx)).await;
+    let _ended_or_cut = watch.run(|cx, _stop| lingering.as_mut().poll(cx)).await;
 }
 
-/// Ends a connection whose time is up, that is evicted, or whose server stops.
+/// Ends a connection at its deadline, on eviction, or when the server stops.
 struct Watch<'a> {
     shared: &'a Shared,
     link: &'a Arc<Link>,
@@ -88,10 +96,10 @@ struct Watch<'a> {
 }
 
 /// The next step of a connection.
-enum Verdict {
-    GoOn,
-    /// Poll again, because something has changed.
-    Again,
+enum NextStep {
+    Wait,
+    /// Poll again, because the state has changed.
+    PollAgain,
     End,
 }
 
@@ -103,57 +111,57 @@ impl<'a> Watch<'a> {
     /// Polls `work`, and passes `true` to it once when the server stops.
     ///
     /// Resolves to `None` if the connection must end before the work is done.
-    fn over<T>(
+    fn run<T>(
         &mut self,
         mut work: impl FnMut(&mut Context<'_>, bool) -> Poll<T>,
     ) -> impl Future<Output = Option<T>> {
-        let mut told = false;
+        let mut has_passed_stop = false;
         poll_fn(move |cx| {
             loop {
-                let stop = self.stopping && !std::mem::replace(&mut told, self.stopping);
+                let stop = self.stopping && !std::mem::replace(&mut has_passed_stop, self.stopping);
                 if let Poll::Ready(done) = work(cx, stop) {
                     return Poll::Ready(Some(done));
                 }
-                match self.judge(cx) {
-                    Verdict::GoOn => return Poll::Pending,
-                    Verdict::Again => {}
-                    Verdict::End => return Poll::Ready(None),
+                match self.check_signal(cx) {
+                    NextStep::Wait => return Poll::Pending,
+                    NextStep::PollAgain => {}
+                    NextStep::End => return Poll::Ready(None),
                 }
             }
         })
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>) -> Verdict {
+    fn check_signal(&mut self, cx: &mut Context<'_>) -> NextStep {
         self.link.waker.register(cx.waker());
         match self.link.signal() {
             Signal::Open => {}
-            Signal::Evicted => return Verdict::End,
+            Signal::Evicted => return NextStep::End,
             Signal::Stop => {
                 let mut progress = self.link.progress();
                 if progress.has_no_request() {
-                    return Verdict::End;
+                    return NextStep::End;
                 }
                 if !std::mem::replace(&mut self.stopping, true) {
                     progress.stop(self.shared.now());
-                    return Verdict::Again;
+                    return NextStep::PollAgain;
                 }
             }
         }
-        self.judge_time(cx)
+        self.check_deadline(cx)
     }
 
-    fn judge_time(&mut self, cx: &mut Context<'_>) -> Verdict {
+    fn check_deadline(&mut self, cx: &mut Context<'_>) -> NextStep {
         let Some((at, due)) = self.link.progress().due(&self.shared.bounds) else {
-            return Verdict::GoOn;
+            return NextStep::Wait;
         };
         // A timer that fires too early is set again then; most requests end before it fires.
         if self.timer.as_ref().is_none_or(|(set, _timer)| *set > at) {
             self.timer = Some((at, self.shared.clock.sleep_until(at)));
         }
         loop {
-            let Some((set, timer)) = &mut self.timer else { return Verdict::GoOn };
+            let Some((set, timer)) = &mut self.timer else { return NextStep::Wait };
             if timer.as_mut().poll(cx).is_pending() {
-                return Verdict::GoOn;
+                return NextStep::Wait;
             }
             if *set >= at {
                 break;
@@ -162,10 +170,10 @@ impl<'a> Watch<'a> {
         }
         self.timer = None;
         match due {
-            Due::Close => Verdict::End,
+            Due::Close => NextStep::End,
             Due::Refuse(refusal) => {
                 self.link.progress().refuse(refusal, self.shared.now());
-                Verdict::Again
+                NextStep::PollAgain
             }
         }
     }

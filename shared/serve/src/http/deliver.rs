@@ -11,22 +11,22 @@ use tokio::sync::oneshot;
 ///
 /// All clones share one report. It needs a mutex because extensions must be `Clone`, and a oneshot sender is not.
 #[derive(Debug, Clone)]
-pub struct Delivery(Arc<Mutex<Option<oneshot::Sender<bool>>>>);
+pub struct DeliverySender(Arc<Mutex<Option<oneshot::Sender<bool>>>>);
 
 /// Resolves once a response was delivered or can no longer be.
 ///
 /// `true`: the last byte of head and body was written and flushed to the kernel. `false`: the connection ended before
 /// that, or no connection ever got the response. The peer may still fail to read the bytes that the kernel holds.
 #[derive(Debug)]
-pub struct Delivered(oneshot::Receiver<bool>);
+pub struct DeliveryReport(oneshot::Receiver<bool>);
 
 /// Creates the two ends of a delivery report.
-pub fn delivery() -> (Delivery, Delivered) {
+pub fn delivery() -> (DeliverySender, DeliveryReport) {
     let (sender, receiver) = oneshot::channel();
-    (Delivery(Arc::new(Mutex::new(Some(sender)))), Delivered(receiver))
+    (DeliverySender(Arc::new(Mutex::new(Some(sender)))), DeliveryReport(receiver))
 }
 
-impl Delivery {
+impl DeliverySender {
     /// Reports that all bytes were written.
     pub(super) fn succeed(&self) {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -41,7 +41,7 @@ impl Delivery {
     }
 }
 
-impl Future for Delivered {
+impl Future for DeliveryReport {
     type Output = bool;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {

@@ -8,7 +8,7 @@ use hyper::server::conn::http1;
 use tokio::sync::Semaphore;
 
 use super::bounds::Bounds;
-use super::refusal::Refuse;
+use super::refusal::RefusalWriter;
 use super::slots::Slots;
 
 /// Size of hyper's buffer beyond the longest head.
@@ -19,7 +19,7 @@ const BUFFER_SPARE_BYTES: usize = 8 << 10;
 pub struct Edge {
     pub bounds: Bounds,
     /// Writes the responses of refusals.
-    pub refuse: Refuse,
+    pub refuse: RefusalWriter,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -28,7 +28,7 @@ pub struct Edge {
 pub(super) struct Shared {
     router: Router,
     pub(super) bounds: Arc<Bounds>,
-    pub(super) refuse: Refuse,
+    pub(super) refuse: RefusalWriter,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) http: http1::Builder,
     pub(super) slots: Arc<Slots>,

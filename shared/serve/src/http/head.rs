@@ -52,13 +52,13 @@ impl Scan {
                 }
             } else if byte != b'\r' {
                 self.line += 1;
-                self.judge_byte(byte, bounds)?;
+                self.check_byte(byte, bounds)?;
             }
         }
         Ok(None)
     }
 
-    fn judge_byte(&self, byte: u8, bounds: &HeadBounds) -> Result<(), Refusal> {
+    fn check_byte(&self, byte: u8, bounds: &HeadBounds) -> Result<(), Refusal> {
         if byte.is_ascii_control() && byte != b'\t' {
             return Err(Refusal::Malformed);
         }
@@ -77,7 +77,7 @@ pub(super) struct Head {
 }
 
 /// Checks a complete head.
-pub(super) fn judge(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
+pub(super) fn check(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
     let malformed = Refusal::Malformed;
     let mut lines = [httparse::EMPTY_HEADER; LINES_MAX];
     let mut request = httparse::Request::new(&mut lines);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::task::AtomicWaker;
 
 use super::bounds::Bounds;
-use super::deliver::Delivery;
+use super::deliver::DeliverySender;
 use super::refusal::Refusal;
 
 /// How long a body may still arrive after the server begins to stop.
@@ -96,11 +96,11 @@ pub(super) enum Phase {
 
 /// The state of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ResponseState {
     /// None yet.
     Open,
     /// hyper has its head.
-    Begun,
+    Started,
     /// hyper has all of it.
     Ended,
 }
@@ -131,8 +131,8 @@ pub(super) struct Progress {
     pub(super) wanted: Option<u64>,
     /// Bytes that had arrived at that time.
     wanted_at: usize,
-    pub(super) answer: Answer,
-    pub(super) delivery: Option<Delivery>,
+    pub(super) response: ResponseState,
+    pub(super) delivery: Option<DeliverySender>,
     /// Time since which the peer has read nothing.
     pub(super) stalled: Option<u64>,
     refusal: Option<Refusal>,
@@ -151,7 +151,7 @@ impl Progress {
             announced: 0,
             wanted: None,
             wanted_at: 0,
-            answer: Answer::Open,
+            response: ResponseState::Open,
             delivery: None,
             stalled: None,
             refusal: None,
@@ -165,7 +165,7 @@ impl Progress {
         match phase {
             Phase::Idle => {
                 (self.received, self.announced, self.wanted) = (0, 0, None);
-                self.answer = Answer::Open;
+                self.response = ResponseState::Open;
             }
             Phase::Head => self.began = now,
             Phase::Body | Phase::Received | Phase::Linger => {}
@@ -234,8 +234,10 @@ impl Progress {
             Phase::Body => self.body_due(bounds),
             Phase::Received => None,
         };
-        let handler = match (bounds.handler_ms, self.answer, self.phase) {
-            (Some(ms), Answer::Open, Phase::Body | Phase::Received) if self.refused.is_none() => {
+        let handler = match (bounds.handler_ms, self.response, self.phase) {
+            (Some(ms), ResponseState::Open, Phase::Body | Phase::Received)
+                if self.refused.is_none() =>
+            {
                 Some((self.began.saturating_add(ms), Due::Refuse(Refusal::Busy)))
             }
             _none => None,

@@ -60,7 +60,7 @@ impl Refusal {
 
 /// A request that is refused.
 #[derive(Debug)]
-pub struct Refused<'a> {
+pub struct RefusedRequest<'a> {
     pub why: Refusal,
     /// `None` until the head is complete.
     pub method: Option<&'a Method>,
@@ -71,15 +71,15 @@ pub struct Refused<'a> {
 
 /// Writes the response of a refusal in the server's own format.
 #[derive(Clone)]
-pub struct Refuse(Arc<dyn Fn(&Refused<'_>) -> Response + Send + Sync>);
+pub struct RefusalWriter(Arc<dyn Fn(&RefusedRequest<'_>) -> Response + Send + Sync>);
 
-impl Refuse {
+impl RefusalWriter {
     /// Wraps the function that writes the response.
-    pub fn new(write: impl Fn(&Refused<'_>) -> Response + Send + Sync + 'static) -> Self {
+    pub fn new(write: impl Fn(&RefusedRequest<'_>) -> Response + Send + Sync + 'static) -> Self {
         Self(Arc::new(write))
     }
 
-    pub(super) fn response(&self, refused: &Refused<'_>) -> Response {
+    pub(super) fn response(&self, refused: &RefusedRequest<'_>) -> Response {
         let mut response = (self.0)(refused);
         let close = http::HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
@@ -87,15 +87,15 @@ impl Refuse {
     }
 }
 
-impl fmt::Debug for Refuse {
+impl fmt::Debug for RefusalWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Refuse")
+        f.write_str("RefusalWriter")
     }
 }
 
 /// Returns a writer of plain-text refusals.
-pub fn plain_refusal() -> Refuse {
-    Refuse::new(|refused| (refused.why.status(), refused.why.text()).into_response())
+pub fn plain_refusal() -> RefusalWriter {
+    RefusalWriter::new(|refused| (refused.why.status(), refused.why.text()).into_response())
 }
 
 /// Encodes a response for a connection that hyper does not serve, or no longer serves.

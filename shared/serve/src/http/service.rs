@@ -14,10 +14,10 @@ use hyper::body::Incoming;
 use tower::Service;
 
 use super::body::{RequestBody, ResponseBody};
-use super::deliver::Delivery;
+use super::deliver::DeliverySender;
 use super::edge::Shared;
-use super::progress::{Answer, Link};
-use super::refusal::{Refusal, Refused};
+use super::progress::{Link, ResponseState};
+use super::refusal::{Refusal, RefusedRequest};
 
 /// The server's address of a connection, as an extension of each request. The peer's is axum's `ConnectInfo`.
 #[derive(Debug, Clone, Copy)]
@@ -31,46 +31,46 @@ pub struct ProvenCaller;
 
 /// The addresses of both ends of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ends {
+pub(super) struct ConnectionAddresses {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
 }
 
 /// Returns the response of the routes, or of the edge if the request is refused meanwhile.
-pub(super) async fn answer(
+pub(super) async fn respond(
     request: Request<Incoming>,
-    ends: Ends,
+    addresses: ConnectionAddresses,
     link: Arc<Link>,
     shared: Arc<Shared>,
 ) -> Result<Response<ResponseBody>, Infallible> {
     let method = request.method().clone();
     let body = |inner| RequestBody::new(inner, Arc::clone(&link), Arc::clone(&shared));
     let mut request = request.map(body);
-    request.extensions_mut().insert(ConnectInfo(ends.peer));
-    request.extensions_mut().insert(LocalAddress(ends.local));
-    let mut answering = pin!(None);
+    request.extensions_mut().insert(ConnectInfo(addresses.peer));
+    request.extensions_mut().insert(LocalAddress(addresses.local));
+    let mut routed = pin!(None);
     let mut request = Some(request);
-    let answered = poll_fn(|cx| {
+    let response = poll_fn(|cx| {
         let refusal = || link.progress().take_refusal();
         if let Some(refusal) = refusal() {
             return Poll::Ready(Err(refusal));
         }
         // A refused request never reaches its route.
         if let Some(request) = request.take() {
-            answering.set(Some(shared.router().call(request)));
+            routed.set(Some(shared.router().call(request)));
         }
-        let Some(routes) = answering.as_mut().as_pin_mut() else { return Poll::Pending };
+        let Some(routes) = routed.as_mut().as_pin_mut() else { return Poll::Pending };
         match (routes.poll(cx), refusal()) {
             (_any, Some(refusal)) => Poll::Ready(Err(refusal)),
             (Poll::Ready(Ok(response)), None) => Poll::Ready(Ok(response)),
             (Poll::Pending, None) => Poll::Pending,
         }
     });
-    let response = match answered.await {
+    let response = match response.await {
         Ok(response) => response,
-        Err(why) => refuse(&shared, why, Some(&method), ends, &link),
+        Err(why) => refuse(&shared, why, Some(&method), addresses, &link),
     };
-    Ok(begin(response, &method, link))
+    Ok(start_response(response, &method, link))
 }
 
 /// Builds the response of a refusal.
@@ -78,22 +78,26 @@ pub(super) fn refuse(
     shared: &Shared,
     why: Refusal,
     method: Option<&Method>,
-    ends: Ends,
+    addresses: ConnectionAddresses,
     link: &Link,
 ) -> Response {
     let took_ms = shared.now().saturating_sub(link.progress().began);
-    shared.refuse.response(&Refused { why, method, peer: ends.peer.ip(), took_ms })
+    shared.refuse.response(&RefusedRequest { why, method, peer: addresses.peer.ip(), took_ms })
 }
 
 /// Records a response before hyper gets it.
-fn begin(mut response: Response, method: &Method, link: Arc<Link>) -> Response<ResponseBody> {
-    let delivery = response.extensions_mut().remove::<Delivery>();
+fn start_response(
+    mut response: Response,
+    method: &Method,
+    link: Arc<Link>,
+) -> Response<ResponseBody> {
+    let delivery = response.extensions_mut().remove::<DeliverySender>();
     if response.extensions_mut().remove::<ProvenCaller>().is_some() {
         link.prove();
     }
     let is_unread = {
         let mut progress = link.progress();
-        progress.answer = Answer::Begun;
+        progress.response = ResponseState::Started;
         progress.delivery = delivery;
         progress.is_unread()
     };

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::bounds::{Bounds, Loopback};
 use super::progress::{Link, Signal};
 use super::refusal::Refusal;
-use crate::access::fold;
+use crate::access::client_address;
 
 /// The connections of one server.
 ///
@@ -25,12 +25,12 @@ use crate::access::fold;
 pub(super) struct Slots {
     table: Mutex<Table>,
     /// Notified when most of the memory that connections took was freed.
-    pub(super) relief: Notify,
+    pub(super) memory_freed: Notify,
 }
 
 impl Slots {
     pub(super) fn new(bounds: Arc<Bounds>) -> Arc<Self> {
-        Arc::new(Self { table: Mutex::new(Table::new(bounds)), relief: Notify::new() })
+        Arc::new(Self { table: Mutex::new(Table::new(bounds)), memory_freed: Notify::new() })
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -74,7 +74,7 @@ impl ConnectionGuard {
     }
 
     /// Records that the connection waits for a request. Returns whether it may.
-    pub(super) fn rest(&self) -> bool {
+    pub(super) fn set_idle(&self) -> bool {
         let mut table = self.slots.table();
         table.free_memory(self.id);
         table.set(self.id, Kind::Idle) && !table.stopping
@@ -92,11 +92,11 @@ impl ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let mut table = self.slots.table();
-        table.leave(self.id);
-        let relieved = table.takes_relief();
+        table.remove(self.id);
+        let is_release_due = table.take_release_due();
         drop(table);
-        if relieved {
-            self.slots.relief.notify_one();
+        if is_release_due {
+            self.slots.memory_freed.notify_one();
         }
     }
 }
@@ -104,7 +104,7 @@ impl Drop for ConnectionGuard {
 /// Approximate memory of a connection: its task, hyper's buffers and our own.
 const CONNECTION_BYTES: usize = 32 << 10;
 /// Releasing less memory than this is not worth a call to the allocator.
-const RELIEF_BYTES_MIN: usize = 4 << 20;
+const RELEASE_BYTES_MIN: usize = 4 << 20;
 
 /// The activity of a connection, as far as eviction depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,12 +117,13 @@ enum Kind {
     Working,
 }
 
+/// One connection.
 #[derive(Debug)]
 struct Slot {
     peer: IpAddr,
     is_remote: bool,
     kind: Kind,
-    /// Its place in its peer's queue while it waits.
+    /// Its position in its peer's queue while it waits.
     turn: Turn,
     /// Bytes beyond those that are free.
     memory: usize,
@@ -151,6 +152,7 @@ impl Peer {
     }
 }
 
+/// All connections of a server, and the memory of their requests.
 #[derive(Debug)]
 struct Table {
     bounds: Arc<Bounds>,
@@ -163,7 +165,7 @@ struct Table {
     /// Memory of incomplete requests, and of complete ones.
     memory: usize,
     whole_memory: usize,
-    /// Most memory since the last relief.
+    /// Most memory since the last release.
     weight_max: usize,
     stopping: bool,
 }
@@ -193,14 +195,14 @@ impl Table {
             Loopback::Exempt { .. } if address.is_loopback() => {
                 (IpAddr::V4(Ipv4Addr::LOCALHOST), false, false, 0)
             }
-            Loopback::Exempt { reserved } => (fold(address), true, true, reserved),
+            Loopback::Exempt { reserved } => (client_address(address), true, true, reserved),
             Loopback::LikeOthers => {
-                (fold(address), true, !self.bounds.trusted.contains(address), 0)
+                (client_address(address), true, !self.bounds.trusted.contains(address), 0)
             }
         };
         let held = self.peers.get(&peer).map_or(0, |peer| peer.slots);
         if has_share && held >= self.bounds.slots_per_peer {
-            self.evict_of(peer)?;
+            self.evict_from(peer)?;
         }
         if is_remote && self.remote >= self.bounds.slots.saturating_sub(reserved) {
             self.evict_for(peer, is_remote && reserved > 0)?;
@@ -208,7 +210,7 @@ impl Table {
         if self.slots.len() >= self.bounds.slots {
             self.evict_for(peer, false)?;
         }
-        let id = self.turn();
+        let id = self.next_number();
         let kind = Kind::Idle;
         let turn = (false, id);
         let slot = Slot { peer, is_remote, kind, turn, memory: 0, is_whole: false, link };
@@ -228,24 +230,24 @@ impl Table {
     }
 
     /// Returns whether at most a quarter of a large peak is left. If so, starts a new measurement of the peak.
-    fn takes_relief(&mut self) -> bool {
+    fn take_release_due(&mut self) -> bool {
         let weight = self.weight();
-        let relieved = self.weight_max >= RELIEF_BYTES_MIN && weight <= self.weight_max / 4;
-        if relieved {
+        let is_due = self.weight_max >= RELEASE_BYTES_MIN && weight <= self.weight_max / 4;
+        if is_due {
             self.weight_max = weight;
         }
-        relieved
+        is_due
     }
 
     /// Returns a number that was never returned before.
-    fn turn(&mut self) -> u64 {
+    fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
     /// Sets the activity, and returns whether the connection still has its slot. An unchanged activity keeps the turn.
     fn set(&mut self, id: u64, kind: Kind) -> bool {
-        let turn = self.turn();
+        let turn = self.next_number();
         let Some(slot) = self.slots.get_mut(&id) else { return false };
         if slot.kind == kind {
             return true;
@@ -261,7 +263,7 @@ impl Table {
         true
     }
 
-    fn leave(&mut self, id: u64) {
+    fn remove(&mut self, id: u64) {
         self.free_memory(id);
         let Some(slot) = self.slots.remove(&id) else { return };
         self.remote = self.remote.saturating_sub(usize::from(slot.is_remote));
@@ -277,11 +279,11 @@ impl Table {
         if let Some(slot) = self.slots.get(&id) {
             slot.link.send(Signal::Evicted);
         }
-        self.leave(id);
+        self.remove(id);
     }
 
     /// Evicts a connection of this peer; `None` if all of them have a request in progress.
-    fn evict_of(&mut self, peer: IpAddr) -> Option<()> {
+    fn evict_from(&mut self, peer: IpAddr) -> Option<()> {
         let id = self.peers.get(&peer)?.first()?;
         self.evict(id);
         Some(())
@@ -294,7 +296,7 @@ impl Table {
             candidates.filter(|(address, _peer)| !remote_only || !address.is_loopback());
         let rank = |(address, peer): &(&IpAddr, &Peer)| (peer.waiting.len(), **address == newcomer);
         let (address, _peer) = candidates.max_by_key(rank)?;
-        self.evict_of(*address)
+        self.evict_from(*address)
     }
 
     fn grow(&mut self, id: u64, bytes: usize) -> Result<(), Refusal> {
@@ -310,7 +312,7 @@ impl Table {
         while self.memory.saturating_add(more) > all
             || (is_remote && self.remote_memory.saturating_add(more) > remote)
         {
-            self.evict_memory(id, owner)?;
+            self.evict_largest(id, owner)?;
         }
         if let Some(slot) = self.slots.get_mut(&id) {
             slot.memory += more;
@@ -325,7 +327,7 @@ impl Table {
     }
 
     /// Evicts the largest incomplete request of the peer whose requests take the most memory.
-    fn evict_memory(&mut self, grower: u64, owner: IpAddr) -> Result<(), Refusal> {
+    fn evict_largest(&mut self, grower: u64, owner: IpAddr) -> Result<(), Refusal> {
         let unfinished = |slot: &Slot| slot.kind != Kind::Working && slot.memory > 0;
         let held = |address: &IpAddr| self.peers.get(address).map_or(0, |peer| peer.memory);
         let candidates = self.slots.iter().filter(|(id, slot)| **id != grower && unfinished(slot));

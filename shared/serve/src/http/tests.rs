@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 
 use super::edge::Shared;
-use super::service::Ends;
+use super::service::ConnectionAddresses;
 use super::*;
 
 pub(super) const POST: &str = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
@@ -31,7 +31,7 @@ pub(super) struct Jumping(Instant);
 
 impl Clock for Jumping {
     fn now(&self) -> Moment {
-        panic!("the edge asks for no date")
+        panic!("the edge reads no date")
     }
 
     fn mono_ms(&self) -> u64 {
@@ -93,10 +93,13 @@ impl Peer {
 
     pub(super) fn at(shared: Arc<Shared>, room: usize) -> Self {
         let (stream, server) = tokio::io::duplex(room);
-        let ends = Ends { peer: ([127, 0, 0, 1], 5).into(), local: ([127, 0, 0, 1], 9402).into() };
-        let guard = shared.slots.admit(ends.peer.ip(), shared.now()).unwrap();
+        let addresses = ConnectionAddresses {
+            peer: ([127, 0, 0, 1], 5).into(),
+            local: ([127, 0, 0, 1], 9402).into(),
+        };
+        let guard = shared.slots.admit(addresses.peer.ip(), shared.now()).unwrap();
         let serving =
-            tokio::spawn(super::connection::serve(server, ends, guard, Arc::clone(&shared)));
+            tokio::spawn(super::connection::serve(server, addresses, guard, Arc::clone(&shared)));
         Self { stream, shared, serving, began: Instant::now() }
     }
 

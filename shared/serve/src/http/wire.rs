@@ -14,7 +14,7 @@ use tokio_util::io::poll_read_buf;
 use super::chunks::Framing;
 use super::edge::Shared;
 use super::head::{self, Head, Scan};
-use super::progress::{Answer, Link, Phase};
+use super::progress::{Link, Phase, ResponseState};
 use super::refusal::Refusal;
 use super::slots::ConnectionGuard;
 
@@ -23,9 +23,9 @@ const HEAD_READ_BYTES: usize = 2 << 10;
 /// Space for one read of a body.
 const BODY_READ_BYTES: usize = 16 << 10;
 /// Most bytes that hyper gets at once. hyper starts with 8 KiB and doubles its buffer after each read that fills it.
-const GIVEN_BYTES: usize = (8 << 10) - 1;
+const HYPER_READ_BYTES: usize = (8 << 10) - 1;
 /// Largest buffer that a connection keeps while it waits.
-const KEPT_BYTES: usize = 4 << 10;
+const IDLE_BUFFER_BYTES: usize = 4 << 10;
 
 /// A socket with the bytes that hyper has not read yet.
 #[derive(Debug)]
@@ -35,12 +35,12 @@ pub(super) struct Wire<S> {
     shared: Arc<Shared>,
     buffer: BytesMut,
     /// Checked bytes at the front of the buffer, which hyper may read.
-    judged: usize,
+    checked: usize,
     scan: Scan,
     framing: Framing,
     /// The peer has ended its side.
     ended: bool,
-    /// hyper waits for the next request, and only [`Wire::rest`] wakes it once the response is sent.
+    /// hyper waits for the next request, and only [`Wire::await_request`] wakes it once the response is sent.
     parked: bool,
 }
 
@@ -51,7 +51,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             guard,
             shared,
             buffer: BytesMut::new(),
-            judged: 0,
+            checked: 0,
             scan: Scan::default(),
             framing: Framing::Complete,
             ended: false,
@@ -68,7 +68,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.ended
     }
 
-    /// Waits for the next head. `false`: there is none; if the peer gets a refusal, it is in the progress.
+    /// Waits for the next head. `false` if there is none; a refusal for the peer is then in the progress.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             if self.link().progress().is_refused() {
@@ -114,29 +114,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return Ok(None);
         };
         let head = self.buffer.get(..end).unwrap_or_default();
-        let Head { framing } = head::judge(head, &self.shared.bounds)?;
+        let Head { framing } = head::check(head, &self.shared.bounds)?;
         let has_body = framing != Framing::Complete;
-        (self.scan, self.framing, self.judged) = (Scan::default(), framing, end);
+        (self.scan, self.framing, self.checked) = (Scan::default(), framing, end);
         let announced = if let Framing::Length(length) = framing { length } else { 0 };
         // An invalid body refuses the request only after hyper has read the head, so that the method is known.
-        let judged = self.judge_body();
+        let checked = self.check_body();
         let whole = self.framing == Framing::Complete;
         let has_slot = self.guard.begin(!whole);
         let mut progress = self.guard.link.progress();
         (progress.has_body, progress.announced) = (has_body, announced);
-        progress.received = self.judged;
+        progress.received = self.checked;
         progress.enter(if whole { Phase::Received } else { Phase::Body }, now);
-        if let Err(refusal) = judged {
+        if let Err(refusal) = checked {
             progress.refuse(refusal, now);
         }
         Ok(Some(has_slot))
     }
 
     /// Checks the part of the body that has arrived, and lets hyper read it.
-    fn judge_body(&mut self) -> Result<(), Refusal> {
-        let arrived = self.buffer.get(self.judged..).unwrap_or_default();
+    fn check_body(&mut self) -> Result<(), Refusal> {
+        let arrived = self.buffer.get(self.checked..).unwrap_or_default();
         let taken = self.framing.advance(arrived, self.shared.bounds.body.bytes)?;
-        self.judged += taken;
+        self.checked += taken;
         Ok(())
     }
 
@@ -163,10 +163,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let count = ready!(self.poll_more(cx, BODY_READ_BYTES))?;
-        let judged = match count {
+        let checked = match count {
             // A peer that ends its side early may still read.
             0 => Err(Refusal::Malformed),
-            _some => self.judge_body(),
+            _some => self.check_body(),
         };
         let total = {
             let mut progress = self.guard.link.progress();
@@ -174,7 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             progress.received
         };
         let is_whole = self.framing == Framing::Complete;
-        let counted = judged.and_then(|()| self.guard.grow(total));
+        let counted = checked.and_then(|()| self.guard.grow(total));
         let counted = counted.and_then(|()| if is_whole { self.guard.received() } else { Ok(()) });
         if let Err(refusal) = counted {
             self.refuse(refusal);
@@ -203,23 +203,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Frees a buffer that a large request has grown.
     fn trim(&mut self) {
-        if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES {
+        if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BUFFER_BYTES {
             self.buffer = BytesMut::new();
         }
     }
 
     /// Copies checked bytes to hyper.
-    fn give(&mut self, out: &mut ReadBufCursor<'_>) {
-        let count = self.judged.min(out.remaining()).min(GIVEN_BYTES);
+    fn copy_to_hyper(&mut self, out: &mut ReadBufCursor<'_>) {
+        let count = self.checked.min(out.remaining()).min(HYPER_READ_BYTES);
         out.put_slice(self.buffer.get(..count).unwrap_or_default());
         self.buffer.advance(count);
-        self.judged -= count;
+        self.checked -= count;
     }
 
-    /// The response was sent: the connection waits for the next request.
-    fn rest(&mut self, cx: &mut Context<'_>) {
+    /// Prepares for the next request after the response was sent.
+    fn await_request(&mut self, cx: &mut Context<'_>) {
         self.trim();
-        if !self.guard.rest() {
+        if !self.guard.set_idle() {
             // hyper closes where the next head would begin.
             self.guard.link.progress().enter(Phase::Linger, self.shared.now());
         }
@@ -231,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Sends `bytes`, ends our side, and discards arriving bytes within the limits.
     pub(super) async fn linger(mut self, bytes: &[u8]) {
         use tokio::io::AsyncWriteExt;
-        let _idle_or_stopping = self.guard.rest();
+        let _idle_or_stopping = self.guard.set_idle();
         if !bytes.is_empty() && self.stream.write_all(bytes).await.is_err() {
             return;
         }
@@ -255,7 +255,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Read for Wire<S> {
         cx: &mut Context<'_>,
         mut out: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        while self.judged == 0 {
+        while self.checked == 0 {
             let phase = self.link().progress().phase;
             match phase {
                 Phase::Idle | Phase::Head => {
@@ -268,14 +268,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Read for Wire<S> {
                 Phase::Linger => return Poll::Ready(Ok(())),
             }
         }
-        self.give(&mut out);
+        self.copy_to_hyper(&mut out);
         Poll::Ready(Ok(()))
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Records whether the peer is reading.
-    fn note<T>(&self, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn record_stall<T>(&self, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let mut progress = self.guard.link.progress();
         match &wrote {
             Poll::Ready(_some) => progress.stalled = None,
@@ -296,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Write for Wire<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.note(wrote)
+        self.record_stall(wrote)
     }
 
     fn poll_write_vectored(
@@ -305,7 +305,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Write for Wire<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.note(wrote)
+        self.record_stall(wrote)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -315,24 +315,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Write for Wire<S> {
     /// hyper flushes when its own buffer is empty, so a response that has ended is sent after this.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        ready!(self.note(flushed))?;
-        let rests = {
+        ready!(self.record_stall(flushed))?;
+        let is_idle = {
             let mut progress = self.guard.link.progress();
-            let is_out = progress.answer == Answer::Ended;
-            if is_out {
-                progress.answer = Answer::Open;
+            let is_sent = progress.response == ResponseState::Ended;
+            if is_sent {
+                progress.response = ResponseState::Open;
                 if let Some(delivery) = progress.delivery.take() {
                     delivery.succeed();
                 }
             }
-            let rests = is_out && progress.phase == Phase::Received && !progress.is_refused();
-            if rests {
+            let is_idle = is_sent && progress.phase == Phase::Received && !progress.is_refused();
+            if is_idle {
                 progress.enter(Phase::Idle, self.shared.now());
             }
-            rests
+            is_idle
         };
-        if rests {
-            self.rest(cx);
+        if is_idle {
+            self.await_request(cx);
         }
         Poll::Ready(Ok(()))
     }

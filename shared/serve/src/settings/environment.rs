@@ -1,8 +1,8 @@
 //! Settings from environment variables. Only variables named by the table of keys are read.
 
 use super::fault::ConfigFault;
-use super::given::Given;
 use super::key::Key;
+use super::raw_setting::RawSetting;
 
 /// Reads an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -10,7 +10,7 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Returns a variable's value unless it is blank.
 ///
 /// A blank variable counts as unset. As an empty list, a forgotten value would switch off an allow list of the file.
-pub fn filled_in(env: Environment<'_>, variable: &str) -> Option<String> {
+pub fn non_blank(env: Environment<'_>, variable: &str) -> Option<String> {
     env(variable).filter(|text| !text.trim().is_empty())
 }
 
@@ -26,8 +26,8 @@ pub fn set_from_environment<T>(
 ) -> Result<(), ConfigFault> {
     for key in keys {
         let variable = format!("{}{suffix}", key.variable);
-        if let Some(text) = filled_in(env, &variable) {
-            (key.set)(target, Given::Text(&text))
+        if let Some(text) = non_blank(env, &variable) {
+            (key.set)(target, RawSetting::Text(&text))
                 .map_err(|why| ConfigFault::Variable { variable, why })?;
         }
     }

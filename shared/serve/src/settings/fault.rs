@@ -25,17 +25,17 @@ pub enum ConfigFault {
     ApiKeys { file: PathBuf, why: String },
 }
 
-/// A wrong key of a file, and the reason. The caller adds the file with [`Wrong::within`].
+/// A wrong key of a file, and the reason. The caller adds the file with [`InvalidKey::in_file`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct InvalidKey {
     /// The key with the names of the tables before it.
     pub key: String,
     pub why: String,
 }
 
-impl Wrong {
+impl InvalidKey {
     /// Adds the file.
-    pub fn within(self, file: &Path) -> ConfigFault {
+    pub fn in_file(self, file: &Path) -> ConfigFault {
         ConfigFault::Key { file: file.to_owned(), key: self.key, why: self.why }
     }
 }

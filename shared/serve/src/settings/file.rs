@@ -6,9 +6,9 @@ use std::path::Path;
 
 use toml::Table;
 
-use super::fault::{ConfigFault, Wrong};
-use super::given::Given;
+use super::fault::{ConfigFault, InvalidKey};
 use super::key::Key;
+use super::raw_setting::RawSetting;
 
 /// Enough for ten thousand payees and keys; a longer file is most likely the wrong one.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 1024 * 1024;
 /// # Errors
 /// The file cannot be read, is too long, or is not valid TOML.
 pub fn read_file(file: &Path) -> Result<Table, ConfigFault> {
-    parse(file, &text_of(file)?)
+    parse(file, &read_text(file)?)
 }
 
 /// Sets the values of one table. `prefix` is its place in the file, such as `networks.base.`, or empty.
@@ -30,14 +30,14 @@ pub fn set_from_table<T>(
     target: &mut T,
     prefix: &str,
     table: &Table,
-) -> Result<(), Wrong> {
+) -> Result<(), InvalidKey> {
     for (name, value) in table {
-        let wrong = |why| Wrong { key: format!("{prefix}{name}"), why };
+        let wrong = |why| InvalidKey { key: format!("{prefix}{name}"), why };
         let Some(key) = keys.iter().find(|key| key.name == name) else {
             let known: Vec<_> = keys.iter().map(|key| key.name).collect();
             return Err(wrong(format!("there is no such key; the keys are {}", known.join(", "))));
         };
-        (key.set)(target, Given::Value(value)).map_err(wrong)?;
+        (key.set)(target, RawSetting::Value(value)).map_err(wrong)?;
     }
     Ok(())
 }
@@ -57,21 +57,25 @@ fn parse(file: &Path, text: &str) -> Result<Table, ConfigFault> {
 /// Reads a file that contains a secret.
 ///
 /// # Errors
-/// Those of [`text_of`]. On a platform without file modes, every file is refused, because the service cannot check who
+/// Those of [`read_text`]. On a platform without file modes, every file is refused, because the service cannot check who
 /// else may read it.
-pub fn secret_text_of(file: &Path) -> Result<String, ConfigFault> {
+pub fn read_secret_text(file: &Path) -> Result<String, ConfigFault> {
     secret_text_on(cfg!(unix), file)
 }
 
 fn secret_text_on(shows_modes: bool, file: &Path) -> Result<String, ConfigFault> {
-    if shows_modes { text_of(file) } else { Err(ConfigFault::Unguarded { file: file.to_owned() }) }
+    if shows_modes {
+        read_text(file)
+    } else {
+        Err(ConfigFault::Unguarded { file: file.to_owned() })
+    }
 }
 
 /// Reads a file that a setting names.
 ///
 /// # Errors
 /// The file cannot be read, or is longer than 1 MiB.
-pub fn text_of(file: &Path) -> Result<String, ConfigFault> {
+pub fn read_text(file: &Path) -> Result<String, ConfigFault> {
     let unreadable = |source| ConfigFault::Unreadable { file: file.to_owned(), source };
     let mut text = String::new();
     let open = File::open(file).map_err(unreadable)?;
@@ -93,7 +97,7 @@ mod tests {
         let file = folder.path().join("key");
         std::fs::write(&file, "sk-1").unwrap();
         assert_eq!(secret_text_on(true, &file).unwrap(), "sk-1");
-        assert_eq!(secret_text_of(&file).is_ok(), cfg!(unix));
+        assert_eq!(read_secret_text(&file).is_ok(), cfg!(unix));
         let refused = secret_text_on(false, &file).unwrap_err();
         assert!(matches!(refused, ConfigFault::Unguarded { .. }));
         let text = refused.to_string();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fmt::Write;
 
-use super::given::Given;
+use super::raw_setting::RawSetting;
 
 /// One row of a service's table of keys.
 pub struct Key<T: 'static> {
@@ -15,7 +15,7 @@ pub struct Key<T: 'static> {
     pub default: &'static str,
     pub meaning: &'static str,
     /// Parses and stores a value. Errors name the accepted form and never repeat the value.
-    pub set: fn(&mut T, Given<'_>) -> Result<(), String>,
+    pub set: fn(&mut T, RawSetting<'_>) -> Result<(), String>,
 }
 
 impl<T> fmt::Debug for Key<T> {
@@ -28,15 +28,15 @@ impl<T> fmt::Debug for Key<T> {
 ///
 /// # Errors
 /// That of `value`.
-pub fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
-    value.map(|value| *place = value)
+pub fn put<T>(target: &mut T, value: Result<T, String>) -> Result<(), String> {
+    value.map(|value| *target = value)
 }
 
-/// The head of the manual's table of [`rows`].
-pub const HEAD: &str = "| Key | Variable | Default | Meaning |\n|---|---|---|---|\n";
+/// The head of the manual's table of [`table_rows`].
+pub const TABLE_HEAD: &str = "| Key | Variable | Default | Meaning |\n|---|---|---|---|\n";
 
 /// Formats the manual's rows: every key with its variable, default and meaning.
-pub fn rows<T>(keys: &[Key<T>], prefix: &str, suffix: &str) -> String {
+pub fn table_rows<T>(keys: &[Key<T>], prefix: &str, suffix: &str) -> String {
     let mut rows = String::new();
     for Key { name, variable, default, meaning, .. } in keys {
         // Writing to a string cannot fail.

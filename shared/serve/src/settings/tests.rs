@@ -25,7 +25,7 @@ const SMALL: &[Key<Small>] = &[
         variable: "SMALL_COUNT",
         default: "0",
         meaning: "How many.",
-        set: |small, given| put(&mut small.count, given.whole(0..=9)),
+        set: |small, given| put(&mut small.count, given.whole_number(0..=9)),
     },
 ];
 
@@ -41,7 +41,7 @@ fn from_file(prefix: &str, text: &str) -> Result<Small, ConfigFault> {
     let (_folder, file) = file_with(text);
     let mut small = Small::default();
     set_from_table(SMALL, &mut small, prefix, &read_file(&file)?)
-        .map_err(|wrong| wrong.within(&file))?;
+        .map_err(|wrong| wrong.in_file(&file))?;
     Ok(small)
 }
 
@@ -90,18 +90,18 @@ fn settings_errors_name_key_and_table_but_never_the_value() {
     assert!(told.contains("the keys are listen, count"), "{told}");
     let told = from_env("_1", &[("SMALL_COUNT_1", "SECRET")]).unwrap_err().to_string();
     assert_eq!(told, "SMALL_COUNT_1 in the environment: it must be a whole number from 0 to 9.");
-    assert!(!format!("{:?}", Given::Text("SECRET")).contains("SECRET"));
+    assert!(!format!("{:?}", RawSetting::Text("SECRET")).contains("SECRET"));
 }
 
 #[test]
 fn an_oversized_settings_file_is_refused() {
     let (_folder, file) = file_with(&"#".repeat(1024 * 1024 + 1));
-    assert!(matches!(text_of(&file), Err(ConfigFault::TooLong { .. })));
+    assert!(matches!(read_text(&file), Err(ConfigFault::TooLong { .. })));
 }
 
 #[test]
 fn the_manual_has_a_row_for_every_key() {
-    let page = [HEAD, &rows(SMALL, "tables.<id>.", "_<id>")].concat();
+    let page = [TABLE_HEAD, &table_rows(SMALL, "tables.<id>.", "_<id>")].concat();
     assert_eq!(page.lines().count(), 4);
     assert!(page.ends_with("| `tables.<id>.count` | `SMALL_COUNT_<id>` | 0 | How many. |\n"));
     assert!(page.lines().all(|line| line.matches('|').count() == 5), "{page}");

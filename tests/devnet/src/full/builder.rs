@@ -9,7 +9,7 @@ use super::packages::Packages;
 use crate::call::Call;
 use crate::error::DevnetError;
 use crate::node::Devnet;
-use crate::own;
+use crate::own_contracts;
 
 sol! {
     interface IToken {
@@ -53,7 +53,7 @@ impl<'a> Builder<'a> {
     pub(super) async fn build(&self) -> Result<(), DevnetError> {
         self.place_tokens().await?;
         self.place_settling().await?;
-        self.furnish_maker().await?;
+        self.fund_maker().await?;
         self.place_v3().await?;
         self.fill_v3().await?;
         self.place_v4().await?;
@@ -71,7 +71,7 @@ impl<'a> Builder<'a> {
         let Contracts { weth, permit2, .. } = self.contracts;
         self.devnet.place_stablecoin().await?;
         self.devnet.place_tokens(Some(weth)).await?;
-        self.place(weth, own::WETH.creation_code(&[])?).await?;
+        self.place(weth, own_contracts::WETH.creation_code(&[])?).await?;
         // Permit2 recomputes its domain on any chain other than the one that it was compiled for, so copying
         // its code is enough. The same holds for Multicall3.
         let code = self.packages.permit2()?;
@@ -79,7 +79,7 @@ impl<'a> Builder<'a> {
         self.devnet.place_multicall().await
     }
 
-    async fn furnish_maker(&self) -> Result<(), DevnetError> {
+    async fn fund_maker(&self) -> Result<(), DevnetError> {
         let ether = U256::from(MAKER_ETHER);
         self.devnet.request("anvil_setBalance", json!([self.maker, ether])).await?;
         self.devnet.rpc.call::<Value>("anvil_impersonateAccount", json!([self.maker])).await?;

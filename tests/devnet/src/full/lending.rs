@@ -7,7 +7,7 @@ use alloy_sol_types::{SolValue, sol};
 use super::addresses::{LLTV, Lending};
 use super::builder::{Builder, DOLLAR, ETHER};
 use crate::error::DevnetError;
-use crate::own;
+use crate::own_contracts;
 
 sol! {
     struct MarketParams {
@@ -59,7 +59,7 @@ impl Builder<'_> {
         self.place(morpho, code).await?;
         self.place(irm, self.packages.irm()).await?;
         let price = (U256::from(ORACLE_PRICE),).abi_encode_params();
-        self.place(oracle, own::ORACLE.creation_code(&price)?).await?;
+        self.place(oracle, own_contracts::ORACLE.creation_code(&price)?).await?;
         self.send(morpho, &IMorpho::enableIrmCall { irm }).await?;
         self.send(morpho, &IMorpho::enableLltvCall { lltv: U256::from(LLTV) }).await?;
         self.send(morpho, &IMorpho::createMarketCall { params: self.market() }).await?;
@@ -71,7 +71,7 @@ impl Builder<'_> {
             self.market(),
             vault_tells_limits,
         );
-        self.place(vault, own::VAULT.creation_code(&arguments.abi_encode_params())?).await
+        self.place(vault, own_contracts::VAULT.creation_code(&arguments.abi_encode_params())?).await
     }
 
     pub(super) async fn fill_lending(&self) -> Result<(), DevnetError> {

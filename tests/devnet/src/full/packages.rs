@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 
 use crate::error::DevnetError;
 use crate::kit::{self, Kit, Lock};
+use crate::kit_environment::KitEnvironment;
 use crate::missing::MissingChain;
-use crate::surroundings::Surroundings;
 
 pub(super) const KIT: Kit = Kit {
     package: "the contracts of Uniswap and Morpho",
@@ -56,24 +56,24 @@ struct Artifact {
 }
 
 impl Packages {
-    pub(super) fn installed(around: &Surroundings) -> bool {
-        KIT.installed(around).is_some()
+    pub(super) fn installed(environment: &KitEnvironment) -> bool {
+        KIT.installed(environment).is_some()
     }
 
-    pub(super) fn compiled(around: &Surroundings) -> bool {
-        morpho_file(&KIT.folder(around)).is_file()
+    pub(super) fn compiled(environment: &KitEnvironment) -> bool {
+        morpho_file(&KIT.folder(environment)).is_file()
     }
 
     /// Installs the packages unless they are installed.
-    pub(super) fn install(around: &Surroundings) -> Result<(), MissingChain> {
-        KIT.install(around).map(|_proof| ())
+    pub(super) fn install(environment: &KitEnvironment) -> Result<(), MissingChain> {
+        KIT.install(environment).map(|_proof| ())
     }
 
     /// Installs and compiles whatever is missing.
-    pub(super) fn ready(around: &Surroundings) -> Result<Self, DevnetError> {
-        Self::install(around)?;
-        let root = KIT.folder(around);
-        let morpho = parsed(&compiled(&root, around)?)?;
+    pub(super) fn ready(environment: &KitEnvironment) -> Result<Self, DevnetError> {
+        Self::install(environment)?;
+        let root = KIT.folder(environment);
+        let morpho = parsed(&compiled(&root, environment)?)?;
         Ok(Self { root: root.join("node_modules"), morpho })
     }
 
@@ -115,24 +115,24 @@ fn morpho_file(root: &Path) -> PathBuf {
 }
 
 /// Returns the file of the compiled Morpho, after compiling it if necessary.
-fn compiled(root: &Path, around: &Surroundings) -> Result<PathBuf, MissingChain> {
+fn compiled(root: &Path, environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
     let file = morpho_file(root);
     let _guard = Lock::wait(&file.with_extension("lock"))?;
     if file.is_file() {
         return Ok(file);
     }
     let script = file.with_extension("mjs");
-    fs::write(&script, COMPILE_MORPHO).map_err(kit::blame(&script))?;
+    fs::write(&script, COMPILE_MORPHO).map_err(kit::path_error(&script))?;
     let partial = file.with_extension("partial");
-    let done = Command::new(kit::node(around)?)
+    let done = Command::new(kit::node(environment)?)
         .args([&script, &partial])
         .current_dir(root)
         .output()
         .map_err(|error| MissingChain::BrokenTool { tool: "node", detail: error.to_string() })?;
     if !done.status.success() {
-        return Err(MissingChain::Compile(kit::last_words(&done)));
+        return Err(MissingChain::Compile(kit::error_tail(&done)));
     }
-    fs::rename(&partial, &file).map_err(kit::blame(&file))?;
+    fs::rename(&partial, &file).map_err(kit::path_error(&file))?;
     Ok(file)
 }
 

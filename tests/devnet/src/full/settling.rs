@@ -6,13 +6,14 @@ use alloy_sol_types::SolValue;
 use super::addresses::Contracts;
 use super::builder::Builder;
 use crate::error::DevnetError;
-use crate::own;
+use crate::own_contracts;
 
 impl Builder<'_> {
     pub(super) async fn place_settling(&self) -> Result<(), DevnetError> {
         let Contracts { permit2, exact_permit2_proxy, prism, .. } = self.contracts;
-        let proxy = own::EXACT_PERMIT2_PROXY.creation_code(&(permit2,).abi_encode_params())?;
+        let proxy =
+            own_contracts::EXACT_PERMIT2_PROXY.creation_code(&(permit2,).abi_encode_params())?;
         self.place(exact_permit2_proxy, proxy).await?;
-        self.place(prism, own::PRISM.creation_code(&[])?).await
+        self.place(prism, own_contracts::PRISM.creation_code(&[])?).await
     }
 }

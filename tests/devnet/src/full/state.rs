@@ -12,12 +12,12 @@ use super::addresses::Contracts;
 use super::builder::Builder;
 use super::packages::{self, Packages};
 use crate::error::DevnetError;
-use crate::kit::{Lock, blame, remove};
+use crate::kit::{Lock, path_error, remove};
+use crate::kit_environment::KitEnvironment;
 use crate::missing::MissingChain;
 use crate::node::Devnet;
-use crate::own;
+use crate::own_contracts;
 use crate::process::Origin;
-use crate::surroundings::Surroundings;
 
 /// Every file that determines the content of a chain: a change of any produces another state.
 const RECIPE: &[(&str, &str)] = &[
@@ -44,22 +44,22 @@ const PAST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Returns the file of a chain's state, after building it if necessary. One process builds it; others wait.
 pub(super) async fn ready(anvil: &Path, network: &'static Network) -> Result<PathBuf, DevnetError> {
-    ready_in(Surroundings::read(), anvil, network).await
+    ready_in(KitEnvironment::read(), anvil, network).await
 }
 
 async fn ready_in(
-    around: Surroundings,
+    environment: KitEnvironment,
     anvil: &Path,
     network: &'static Network,
 ) -> Result<PathBuf, DevnetError> {
-    let file = place(anvil, network, &around)?;
+    let file = state_file(anvil, network, &environment)?;
     if file.is_file() {
         return Ok(file);
     }
     // Both block for a while, and this thread may have other tests to run.
     let lock = file.with_extension("lock");
     let prepare = move || {
-        let packages = Packages::ready(&around)?;
+        let packages = Packages::ready(&environment)?;
         let guard = Lock::wait(&lock)?;
         Ok::<_, DevnetError>((packages, guard))
     };
@@ -71,14 +71,14 @@ async fn ready_in(
         // A partial file from a killed build must not be mistaken for this one.
         remove(&partial)?;
         record(anvil, network, &packages, &partial).await?;
-        fs::rename(&partial, &file).map_err(blame(&file))?;
+        fs::rename(&partial, &file).map_err(path_error(&file))?;
     }
     Ok(file)
 }
 
 /// Returns whether [`ready`] would find the state.
-pub(super) fn is_there(anvil: &Path, network: &Network) -> Result<bool, DevnetError> {
-    Ok(place(anvil, network, &Surroundings::read())?.is_file())
+pub(super) fn is_recorded(anvil: &Path, network: &Network) -> Result<bool, DevnetError> {
+    Ok(state_file(anvil, network, &KitEnvironment::read())?.is_file())
 }
 
 async fn record(
@@ -102,9 +102,13 @@ pub(super) fn now_s() -> u64 {
     jiff::Timestamp::now().as_second().unsigned_abs()
 }
 
-fn place(anvil: &Path, network: &Network, around: &Surroundings) -> Result<PathBuf, DevnetError> {
-    let folder = around.target.join("devnet").join("states");
-    fs::create_dir_all(&folder).map_err(blame(&folder))?;
+fn state_file(
+    anvil: &Path,
+    network: &Network,
+    environment: &KitEnvironment,
+) -> Result<PathBuf, DevnetError> {
+    let folder = environment.target.join("devnet").join("states");
+    fs::create_dir_all(&folder).map_err(path_error(&folder))?;
     let mut key = hex::encode(key(anvil, network)?);
     key.truncate(16);
     Ok(folder.join(format!("{}-{key}.json", network.chain)))
@@ -121,8 +125,8 @@ fn key(anvil: &Path, network: &Network) -> Result<Vec<u8>, MissingChain> {
     for text in [packages::KIT.lock, packages::COMPILE_MORPHO] {
         add(text);
     }
-    for own in &own::ALL {
-        add(own.compiled);
+    for contract in &own_contracts::ALL {
+        add(contract.compiled);
     }
     for (_name, text) in RECIPE {
         add(text);
@@ -133,8 +137,8 @@ fn key(anvil: &Path, network: &Network) -> Result<Vec<u8>, MissingChain> {
 /// Identifies an anvil binary by size and time, because hashing its 40 MB is slow. Another anvil may write
 /// states that this one cannot read.
 fn stamp(anvil: &Path) -> Result<String, MissingChain> {
-    let about = fs::metadata(anvil).map_err(blame(anvil))?;
-    let changed = about.modified().map_err(blame(anvil))?;
+    let about = fs::metadata(anvil).map_err(path_error(anvil))?;
+    let changed = about.modified().map_err(path_error(anvil))?;
     let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(format!("{} {} {}", anvil.display(), about.len(), changed.as_nanos()))
 }
@@ -146,23 +150,23 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 
     /// A separate target folder with the packages of the real one.
-    fn empty_target(folder: &Path) -> Surroundings {
-        let around = Surroundings::read();
-        Packages::ready(&around).unwrap();
-        let own = Surroundings { target: folder.to_owned(), ..around.clone() };
+    fn empty_target(folder: &Path) -> KitEnvironment {
+        let environment = KitEnvironment::read();
+        Packages::ready(&environment).unwrap();
+        let empty = KitEnvironment { target: folder.to_owned(), ..environment.clone() };
         fs::create_dir(folder.join("devnet")).unwrap();
-        symlink(packages::KIT.folder(&around), packages::KIT.folder(&own)).unwrap();
-        own
+        symlink(packages::KIT.folder(&environment), packages::KIT.folder(&empty)).unwrap();
+        empty
     }
 
     #[tokio::test]
     async fn concurrent_starts_build_one_state() {
         let Some(anvil) = crate::install::chain_or_skip() else { return };
         let folder = tempfile::tempdir().unwrap();
-        let around = empty_target(folder.path());
+        let environment = empty_target(folder.path());
         let base = by_chain(ChainId(8453)).unwrap();
         let start = || async {
-            let file = ready_in(around.clone(), &anvil, base).await.unwrap();
+            let file = ready_in(environment.clone(), &anvil, base).await.unwrap();
             // A second build would replace the file, which changes its inode.
             (fs::metadata(&file).unwrap().ino(), file)
         };
@@ -182,11 +186,11 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let around = empty_target(folder.path());
+        let environment = empty_target(folder.path());
         let base = by_chain(ChainId(8453)).unwrap();
         let wrong = Path::new("/bin/false");
-        assert!(ready_in(around.clone(), wrong, base).await.is_err());
-        assert!(!place(wrong, base, &around).unwrap().exists());
+        assert!(ready_in(environment.clone(), wrong, base).await.is_err());
+        assert!(!state_file(wrong, base, &environment).unwrap().exists());
     }
 
     #[test]
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn another_chain_or_another_anvil_is_another_state() {
+    fn another_chain_or_anvil_version_has_its_own_state() {
         let folder = tempfile::tempdir().unwrap();
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
         fs::write(&one, "1").unwrap();

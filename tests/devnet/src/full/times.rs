@@ -11,8 +11,8 @@ use super::packages::Packages;
 use super::state;
 use crate::error::DevnetError;
 use crate::install;
+use crate::kit_environment::KitEnvironment;
 use crate::node::Devnet;
-use crate::surroundings::Surroundings;
 
 /// How long each step took. Steps that were already done take next to no time.
 #[derive(Debug)]
@@ -33,14 +33,14 @@ struct Step {
 /// # Errors
 /// A tool or package is missing, or a chain cannot be built.
 pub async fn measure() -> Result<Times, DevnetError> {
-    let around = Surroundings::read();
+    let environment = KitEnvironment::read();
     let mut times = Times { steps: Vec::new() };
-    let there = install::find_anvil().is_ok();
-    let anvil = times.note("install anvil", !there, install::anvil_binary)?;
-    let there = Packages::installed(&around);
-    times.note("install packages", !there, || Packages::install(&around))?;
-    let there = Packages::compiled(&around);
-    times.note("compile", !there, || Packages::ready(&around))?;
+    let exists = install::find_anvil().is_ok();
+    let anvil = times.note("install anvil", !exists, install::anvil_binary)?;
+    let exists = Packages::installed(&environment);
+    times.note("install packages", !exists, || Packages::install(&environment))?;
+    let exists = Packages::compiled(&environment);
+    times.note("compile", !exists, || Packages::ready(&environment))?;
     for chain in CHAINS {
         times.chain(&anvil, chain).await?;
     }
@@ -55,17 +55,17 @@ impl Times {
         step: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         let started = Instant::now();
-        let made = step()?;
+        let result = step()?;
         self.steps.push(Step { name: name.to_owned(), took: started.elapsed(), done });
-        Ok(made)
+        Ok(result)
     }
 
     async fn chain(&mut self, anvil: &Path, chain: ChainId) -> Result<(), DevnetError> {
         let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
-        let there = state::is_there(anvil, network)?;
+        let exists = state::is_recorded(anvil, network)?;
         let started = Instant::now();
         state::ready(anvil, network).await?;
-        let build = Step { name: format!("build {chain}"), took: started.elapsed(), done: !there };
+        let build = Step { name: format!("build {chain}"), took: started.elapsed(), done: !exists };
         let started = Instant::now();
         Devnet::start_full_at(anvil, chain).await?;
         let load = Step { name: format!("reload {chain}"), took: started.elapsed(), done: true };

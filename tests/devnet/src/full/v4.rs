@@ -10,7 +10,7 @@ use super::builder::{Builder, ETHER, ETHER_PRICE, price_of};
 use super::v3::{POOL_ETHER, WIDEST, tick};
 use crate::call::Call;
 use crate::error::DevnetError;
-use crate::own;
+use crate::own_contracts;
 
 sol! {
     struct PoolKey {
@@ -83,7 +83,7 @@ impl Builder<'_> {
         let real = self.packages.creation_code(ROUTER, &parameters.abi_encode())?;
         self.place(v2_1_0, real).await?;
         let arguments = (self.contracts.v4.pool_manager, self.contracts.permit2);
-        let stand_in = own::ROUTER.creation_code(&arguments.abi_encode_params())?;
+        let stand_in = own_contracts::ROUTER.creation_code(&arguments.abi_encode_params())?;
         self.place(v2_1_1, stand_in.clone()).await?;
         self.place(v2_1_2, stand_in).await
     }

@@ -1,4 +1,4 @@
-//! The merchant's memory: received payments and used authorizations.
+//! The payments that a merchant received and the authorizations that were used.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,10 +40,10 @@ impl Outcome {
 
 /// A mutex instead of an owning task: each access is one insertion, and nothing is awaited inside.
 #[derive(Debug, Default)]
-pub(super) struct Book(Mutex<Pages>);
+pub(super) struct Book(Mutex<Entries>);
 
 #[derive(Debug, Default)]
-struct Pages {
+struct Entries {
     used: HashSet<(Address, B256)>,
     received: Vec<Received>,
 }
@@ -52,23 +52,23 @@ impl Book {
     /// Marks an authorization as used. Returns `false` if it already was, so that only one of two duplicates is
     /// served.
     pub(super) fn claim(&self, terms: &Authorization) -> bool {
-        self.pages().used.insert((terms.from, terms.nonce))
+        self.lock().used.insert((terms.from, terms.nonce))
     }
 
     /// Releases a claim after a failed settlement, so that the payer may try again.
     pub(super) fn release(&self, terms: &Authorization) {
-        self.pages().used.remove(&(terms.from, terms.nonce));
+        self.lock().used.remove(&(terms.from, terms.nonce));
     }
 
     pub(super) fn record(&self, received: Received) {
-        self.pages().received.push(received);
+        self.lock().received.push(received);
     }
 
     pub(super) fn received(&self) -> Vec<Received> {
-        self.pages().received.clone()
+        self.lock().received.clone()
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::shop::{Shop, Ware};
+use super::shop::{PricedResource, Shop};
 use super::version::Version;
 
 impl Shop {
     /// Returns the only way to pay for the resource at `path` (`PaymentRequirements`).
-    pub(super) fn requirement(&self, path: &str, ware: Ware) -> Value {
+    pub(super) fn requirement(&self, path: &str, item: PricedResource) -> Value {
         let coin = &self.network.stablecoin;
         let mut offer = json!({
             "scheme": "exact",
-            "network": ware.version.name_of(self.network),
+            "network": item.version.name_of(self.network),
             "asset": coin.address.to_checksum(None),
             "payTo": self.pay_to.to_checksum(None),
             "maxTimeoutSeconds": self.max_timeout_s,
             "extra": { "name": coin.domain_name, "version": coin.domain_version },
         });
-        let price = json!(ware.price.to_string());
-        match ware.version {
+        let price = json!(item.price.to_string());
+        match item.version {
             Version::V1 => {
                 offer["maxAmountRequired"] = price;
                 offer["resource"] = json!(self.resource(path));
@@ -31,13 +31,13 @@ impl Shop {
     }
 
     /// Returns the whole challenge (`PaymentRequired`).
-    pub(super) fn challenge(&self, path: &str, ware: Ware, error: &str) -> Value {
+    pub(super) fn challenge(&self, path: &str, item: PricedResource, error: &str) -> Value {
         let mut challenge = json!({
-            "x402Version": ware.version.number(),
+            "x402Version": item.version.number(),
             "error": error,
-            "accepts": [self.requirement(path, ware)],
+            "accepts": [self.requirement(path, item)],
         });
-        match ware.version {
+        match item.version {
             Version::V1 => {}
             Version::V2 => {
                 let url = self.resource(path);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::digest;
-use super::shop::{Shop, Ware};
+use super::shop::{PricedResource, Shop};
 use super::version::Version;
 use crate::stable::Authorization;
 
@@ -95,23 +95,23 @@ pub(super) fn decode(header: &[u8]) -> Result<Value, Refusal> {
 /// Performs every check that needs neither a chain nor memory.
 pub(super) fn check(
     shop: &Shop,
-    (path, ware): (&str, Ware),
+    (path, item): (&str, PricedResource),
     payload: Value,
     now_s: u64,
 ) -> Result<Payment, Refusal> {
     let written: Written =
         serde_json::from_value(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
-    let (found, wanted) = (written.x402_version, ware.version.number());
+    let (found, wanted) = (written.x402_version, item.version.number());
     if found != wanted {
         return Err(Refusal::Version { found, wanted });
     }
-    let offered = shop.requirement(path, ware);
-    match ware.version {
+    let offered = shop.requirement(path, item);
+    match item.version {
         Version::V1 => check_named(&offered, &written.scheme, &written.network)?,
         Version::V2 => check_accepted(&offered, &written.accepted)?,
     }
     let terms = written.payload.authorization.parse()?;
-    check_terms(shop, ware.price, &terms, now_s)?;
+    check_terms(shop, item.price, &terms, now_s)?;
     let signature = written.payload.signature;
     let digest = digest::digest(shop.network, &terms);
     if digest::signer(&digest, &signature) != Some(terms.from) {

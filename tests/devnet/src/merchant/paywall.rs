@@ -1,4 +1,4 @@
-//! The HTTP side: 402 with an offer, or the goods with a receipt, in the headers of the ware's version.
+//! The HTTP side: 402 with an offer, or the goods with a receipt, in the headers of the resource's x402 version.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::book::{Outcome, Received};
 use super::payment::{self, Payment, Refusal};
-use super::shop::{Shop, Ware};
+use super::shop::{PricedResource, Shop};
 use super::version::Version;
 use crate::stable::Authorization;
 
@@ -30,24 +30,24 @@ pub(super) fn router(shop: Arc<Shop>) -> Router {
 
 async fn answer(State(shop): State<Arc<Shop>>, request: Request<Body>) -> Response {
     let path = request.uri().path().to_owned();
-    let Some(ware) = shop.goods.get(&path).copied() else {
+    let Some(item) = shop.goods.get(&path).copied() else {
         return reply(StatusCode::NOT_FOUND, &json!({ "error": "nothing is sold here" }));
     };
     if request.method() != Method::GET {
         return reply(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": "GET only" }));
     }
-    let Some(payment) = payment_in(request.headers(), ware.version) else {
-        return shop.ask(&path, ware, "Payment required", &json!({}));
+    let Some(payment) = read_payment(request.headers(), item.version) else {
+        return shop.require_payment(&path, item, "Payment required", &json!({}));
     };
     // A separate task, so that a payer who disconnects does not stop a settlement halfway.
-    let sale = tokio::spawn(async move { shop.sell(&path, ware, &payment).await });
+    let sale = tokio::spawn(async move { shop.sell(&path, item, &payment).await });
     sale.await.unwrap_or_else(|_died| {
         reply(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": "the sale broke off" }))
     })
 }
 
 /// Returns the payment header. Two of them count as one malformed header.
-fn payment_in(headers: &HeaderMap, version: Version) -> Option<Vec<u8>> {
+fn read_payment(headers: &HeaderMap, version: Version) -> Option<Vec<u8>> {
     let all = headers.get_all(version.payment_header());
     let all: Vec<&[u8]> = all.iter().map(|value| value.as_bytes()).collect();
     if all.is_empty() { None } else { Some(all.join(&b',')) }
@@ -55,24 +55,24 @@ fn payment_in(headers: &HeaderMap, version: Version) -> Option<Vec<u8>> {
 
 impl Shop {
     /// Processes a payment, records it, and responds.
-    async fn sell(&self, path: &str, ware: Ware, header: &[u8]) -> Response {
+    async fn sell(&self, path: &str, item: PricedResource, header: &[u8]) -> Response {
         let payload = payment::decode(header);
         let checked =
-            payload.clone().and_then(|json| payment::check(self, (path, ware), json, now_s()));
+            payload.clone().and_then(|json| payment::check(self, (path, item), json, now_s()));
         let outcome = match checked {
             Ok(payment) => {
-                let offered = self.requirement(path, ware);
+                let offered = self.requirement(path, item);
                 let payload = payload.clone().unwrap_or_default();
-                self.take(ware.version, payment, &payload, &offered).await
+                self.charge(item.version, payment, &payload, &offered).await
             }
             Err(refusal) => Outcome::Refused { reason: refusal.to_string() },
         };
         let response = match &outcome {
             Outcome::Settled { terms, transaction } => {
-                self.hand_out(path, ware.version, terms, Some(*transaction))
+                self.deliver(path, item.version, terms, Some(*transaction))
             }
-            Outcome::VerifiedOnly { terms } => self.hand_out(path, ware.version, terms, None),
-            Outcome::Refused { reason } => self.turn_away(path, ware, reason),
+            Outcome::VerifiedOnly { terms } => self.deliver(path, item.version, terms, None),
+            Outcome::Refused { reason } => self.refuse(path, item, reason),
         };
         let path = path.to_owned();
         self.book.record(Received { path, payload: payload.ok(), outcome });
@@ -80,7 +80,7 @@ impl Shop {
     }
 
     /// Ensures that an authorization buys only once, and settles it if there is a chain.
-    async fn take(
+    async fn charge(
         &self,
         version: Version,
         payment: Payment,
@@ -102,7 +102,7 @@ impl Shop {
         }
     }
 
-    fn hand_out(
+    fn deliver(
         &self,
         path: &str,
         version: Version,
@@ -124,29 +124,35 @@ impl Shop {
             receipt["extra"] = json!({ "settled": false, "note": VERIFIED_ONLY });
             goods["note"] = json!(VERIFIED_ONLY);
         }
-        let receipt = (version.receipt_header(), packed(&receipt));
+        let receipt = (version.receipt_header(), encode_header(&receipt));
         let headers = [receipt, (header::CACHE_CONTROL.as_str(), "private".into())];
         (headers, reply(StatusCode::OK, &goods)).into_response()
     }
 
     /// Responds with 402, the offer again, a failed receipt, and the reason.
-    fn turn_away(&self, path: &str, ware: Ware, reason: &str) -> Response {
+    fn refuse(&self, path: &str, item: PricedResource, reason: &str) -> Response {
         let receipt = json!({
-            "success": false, "transaction": "", "network": ware.version.name_of(self.network),
+            "success": false, "transaction": "", "network": item.version.name_of(self.network),
             "errorReason": reason,
         });
-        let again = self.ask(path, ware, reason, &json!({ "error": reason }));
-        ([(ware.version.receipt_header(), packed(&receipt))], again).into_response()
+        let challenge = self.require_payment(path, item, reason, &json!({ "error": reason }));
+        ([(item.version.receipt_header(), encode_header(&receipt))], challenge).into_response()
     }
 
     /// Version 1 puts the challenge into the body; version 2 puts it into a header, with any body.
-    fn ask(&self, path: &str, ware: Ware, error: &str, body: &Value) -> Response {
-        let challenge = self.challenge(path, ware, error);
+    fn require_payment(
+        &self,
+        path: &str,
+        item: PricedResource,
+        error: &str,
+        body: &Value,
+    ) -> Response {
+        let challenge = self.challenge(path, item, error);
         let fresh = [(header::CACHE_CONTROL, "no-store")];
-        match ware.version {
+        match item.version {
             Version::V1 => (fresh, reply(StatusCode::PAYMENT_REQUIRED, &challenge)).into_response(),
             Version::V2 => {
-                let offer = [(OFFER, packed(&challenge))];
+                let offer = [(OFFER, encode_header(&challenge))];
                 (offer, fresh, reply(StatusCode::PAYMENT_REQUIRED, body)).into_response()
             }
         }
@@ -158,7 +164,7 @@ fn reply(status: StatusCode, body: &Value) -> Response {
 }
 
 /// Encodes JSON for a header.
-fn packed(value: &Value) -> String {
+fn encode_header(value: &Value) -> String {
     STANDARD.encode(value.to_string())
 }
 

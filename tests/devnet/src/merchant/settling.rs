@@ -17,7 +17,7 @@ pub enum Settling {
 }
 
 /// How often a facilitator is asked about a pending settlement.
-const ASKED_MAX: usize = 5;
+const MAX_REQUESTS: usize = 5;
 
 impl Settling {
     /// Settles a payment and returns the transaction, or the reason of the failure.
@@ -38,25 +38,30 @@ impl Settling {
                     "x402Version": version.number(), "paymentPayload": payload,
                     "paymentRequirements": requirement,
                 });
-                by_facilitator(client, &format!("{url}/settle"), &body).await
+                settle_by_facilitator(client, &format!("{url}/settle"), &body).await
             }
         }
     }
 }
 
-async fn by_facilitator(client: &reqwest::Client, url: &str, body: &Value) -> Result<B256, String> {
+async fn settle_by_facilitator(
+    client: &reqwest::Client,
+    url: &str,
+    body: &Value,
+) -> Result<B256, String> {
     let mut reason = "the facilitator gave no reason".to_owned();
-    for _asked in 0..ASKED_MAX {
-        let asked = client.post(url).json(body).send().await.map_err(|error| error.to_string())?;
-        let told: Value = asked.json().await.map_err(|error| error.to_string())?;
-        if told["success"] == true {
-            let hash = told["transaction"].as_str().and_then(|text| text.parse().ok());
+    for _request in 0..MAX_REQUESTS {
+        let response =
+            client.post(url).json(body).send().await.map_err(|error| error.to_string())?;
+        let answer: Value = response.json().await.map_err(|error| error.to_string())?;
+        if answer["success"] == true {
+            let hash = answer["transaction"].as_str().and_then(|text| text.parse().ok());
             return hash.ok_or_else(|| "the facilitator named no transaction".to_owned());
         }
-        let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
+        let text = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
         reason = format!("{}: {}", text("errorReason"), text("errorMessage"));
         // Pending: repeating the request returns the outcome.
-        if told["errorReason"] != "settlement_pending" {
+        if answer["errorReason"] != "settlement_pending" {
             break;
         }
     }

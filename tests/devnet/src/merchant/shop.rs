@@ -11,7 +11,7 @@ use super::version::Version;
 
 /// The price of a resource and its x402 version.
 #[derive(Debug, Clone, Copy)]
-pub struct Ware {
+pub struct PricedResource {
     /// In smallest units of the network's stablecoin.
     pub price: U256,
     pub version: Version,
@@ -23,7 +23,7 @@ pub(super) struct Shop {
     pub(super) url: String,
     pub(super) network: &'static Network,
     pub(super) pay_to: Address,
-    pub(super) goods: BTreeMap<String, Ware>,
+    pub(super) goods: BTreeMap<String, PricedResource>,
     pub(super) settle: Option<Settling>,
     pub(super) max_timeout_s: u64,
     pub(super) book: Book,

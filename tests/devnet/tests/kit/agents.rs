@@ -58,17 +58,17 @@ async fn wallet(State(wallet): State<Arc<Wallet>>, request: Request) -> (StatusC
         assert!(header.is_none() || data.is_none(), "one form of the offer");
         *wallet.challenge.lock().unwrap() = header.or(data).unwrap();
         wallet.asks.fetch_add(1, Ordering::Relaxed);
-        wallet.asked()
+        wallet.sign_answer()
     } else {
         assert_eq!(path, "/sign/status/7f3c");
         let poll = wallet.polls.fetch_add(1, Ordering::Relaxed) + 1;
-        wallet.polled(poll)
+        wallet.poll_answer(poll)
     };
     (StatusCode::from_u16(code).unwrap(), answer.to_string())
 }
 
 impl Wallet {
-    fn asked(&self) -> (u16, Value) {
+    fn sign_answer(&self) -> (u16, Value) {
         match self.operator {
             Operator::Automatic => (200, self.signed()),
             Operator::Refuses => {
@@ -80,7 +80,7 @@ impl Wallet {
         }
     }
 
-    fn polled(&self, poll: usize) -> (u16, Value) {
+    fn poll_answer(&self, poll: usize) -> (u16, Value) {
         match (self.operator, poll) {
             (Operator::Sleeps, _) | (_, 1) => (202, json!({ "status": "pending" })),
             (_, 2) => (202, json!({ "status": "executing", "request_id": "7f3c" })),
@@ -131,7 +131,7 @@ impl Wallet {
         assert!(timestamp.parse::<u64>().unwrap().abs_diff(now_s()) < 30);
         let url = body["request_url"].to_string().replace('é', "\\u00e9");
         let message = match body.get("x402_data") {
-            // serde_json writes it sorted.
+            // `serde_json` writes it sorted.
             Some(data) => format!(
                 r#"{{"agent_id":"{AGENT}","request_url":{url},"timestamp":{timestamp},"x402_data":{data}}}"#
             ),
@@ -173,7 +173,7 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
     for (program, script) in AGENTS {
         state.polls.store(0, Ordering::Relaxed);
         let done = Command::new(program)
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/agents").join(script))
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents").join(script))
             .args(["--poll", "0.01", "--timeout", patience])
             .arg(format!("{}{path}", merchant.url()))
             .env("WALLET_URL", &url)
@@ -208,11 +208,14 @@ async fn agents_pay_with_either_proof_and_after_an_approval() {
     // A query with a non-ASCII letter, which is signed in escaped form.
     let paths = ["/small?q=é&n=1", "/old/small?q=é&n=1"];
     for ((operator, mode), path) in cases.iter().flat_map(|case| paths.map(|path| (*case, path))) {
-        for (exit, told) in run(operator, mode, path).await {
-            assert_eq!((exit, &told["outcome"]), (0, &json!("paid")), "{told}");
-            assert_eq!((&told["http"], &told["transaction_id"]), (&json!(200), &json!("t")));
-            assert_eq!(told["payment_response"]["success"], true);
-            assert_eq!(told["body"]["paid"], "10000");
+        for (exit, reported) in run(operator, mode, path).await {
+            assert_eq!((exit, &reported["outcome"]), (0, &json!("paid")), "{reported}");
+            assert_eq!(
+                (&reported["http"], &reported["transaction_id"]),
+                (&json!(200), &json!("t"))
+            );
+            assert_eq!(reported["payment_response"]["success"], true);
+            assert_eq!(reported["body"]["paid"], "10000");
         }
     }
 }
@@ -233,8 +236,14 @@ async fn agents_report_why_nothing_was_paid() {
         (Operator::Refuses, "/nothing", "unavailable", 404, json!(null), json!(null)),
     ];
     for (operator, path, outcome, http, code, reason) in cases {
-        for (exit, told) in run(operator, "hmac", path).await {
-            let found = (exit, &told["outcome"], &told["http"], &told["code"], &told["reason"]);
+        for (exit, reported) in run(operator, "hmac", path).await {
+            let found = (
+                exit,
+                &reported["outcome"],
+                &reported["http"],
+                &reported["code"],
+                &reported["reason"],
+            );
             assert_eq!(found, (3, &json!(outcome), &json!(http), &code, &reason));
         }
     }

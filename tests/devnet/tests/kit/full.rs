@@ -94,7 +94,7 @@ impl Trader {
 
     /// Returns the data with which a contract reverts a call.
     pub(crate) async fn refusal(&self, call: &Call) -> Vec<u8> {
-        match self.devnet.look_as(call).await.unwrap_err() {
+        match self.devnet.simulate(call).await.unwrap_err() {
             DevnetError::Reverted { data, .. } => data.to_vec(),
             other => panic!("{other}"),
         }
@@ -215,13 +215,13 @@ async fn many_reads_are_one_call_on_a_full_chain() {
             balance(weth, trader.me),
         ];
         let read = trader.devnet.read(multicall3, IMulticall3::aggregate3Call { calls }).await;
-        let told: Vec<Option<U256>> = read
+        let reported: Vec<Option<U256>> = read
             .unwrap()
             .iter()
             .map(|one| one.success.then(|| U256::from_be_slice(&one.returnData)))
             .collect();
         let (dollars, wrapped) = (1_000_000 * DOLLAR, 1_000 * ETHER);
-        assert_eq!(told, [Some(U256::from(dollars)), None, Some(U256::from(wrapped))]);
+        assert_eq!(reported, [Some(U256::from(dollars)), None, Some(U256::from(wrapped))]);
     }
 }
 
@@ -258,7 +258,7 @@ async fn the_contracts_know_each_other_and_the_pools_are_filled() {
 }
 
 #[tokio::test]
-async fn the_pool_of_robinhood_chain_has_the_id_that_is_known() {
+async fn the_pool_of_robinhood_chain_has_its_known_id() {
     let Some(trader) = Trader::on(ChainId(4663)).await else { return };
     let known: B256 = b256!("0x387bf619da4d3fb62bb276482693dba1b9b3520f573cabdfe033384a24125982");
     assert_eq!(keccak256(pool_key(&trader).abi_encode()), known);

@@ -138,7 +138,7 @@ async fn twenty_payers_at_once_are_all_served() {
 }
 
 #[tokio::test]
-async fn without_a_chain_only_the_signature_is_verified_and_the_merchant_says_so() {
+async fn without_a_chain_the_merchant_verifies_and_reports_only_the_signature() {
     let merchant = Merchant::serve(goods()).await.unwrap();
     let payer = Payer::new(0x13);
     let url = format!("{}/small", merchant.url());
@@ -174,7 +174,7 @@ async fn without_a_chain_only_the_signature_is_verified_and_the_merchant_says_so
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_with_a_payment_is_named() {
+async fn every_defect_of_a_payment_is_named() {
     let merchant = Merchant::serve(goods()).await.unwrap();
     let url = format!("{}/small", merchant.url());
     let offer = offer_of(&url).await;

@@ -81,7 +81,7 @@ async fn version_1_asks_in_the_body_and_settles() {
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_with_a_payment_is_named() {
+async fn every_defect_of_a_payment_is_named() {
     let merchant = Merchant::serve(goods()).await.unwrap();
     let url = format!("{}/old", merchant.url());
     let payer = Payer::new(0x22);
@@ -113,7 +113,7 @@ async fn whatever_is_wrong_with_a_payment_is_named() {
         assert_refused(&get(&url, Some(("X-PAYMENT", header))).await, code);
     }
     assert_eq!(get(&url, Some(("X-PAYMENT", &header))).await.status, 200);
-    // A payment of one version does not buy the same ware in the other.
+    // A payment of one version does not buy the same resource in the other.
     let new = format!("{}/new", merchant.url());
     let other = payer.header_v1(base(), &json!("base"), &payer.terms(SHOP, PRICE, 2));
     assert_eq!(get(&new, Some(("X-PAYMENT", &other))).await.status, 402);

@@ -47,10 +47,10 @@ async fn a_failed_read_in_a_multicall_does_not_affect_the_others() {
         ask(MULTICALL3, getChainIdCall {}.abi_encode()),
     ];
     let answers = read(&devnet, aggregate3Call { calls }).await;
-    let told: Vec<Option<U256>> = answers
+    let reported: Vec<Option<U256>> = answers
         .iter()
         .map(|answer| answer.success.then(|| U256::from_be_slice(&answer.returnData)))
         .collect();
     let chain = U256::from(network.chain.0);
-    assert_eq!(told, [Some(U256::from(7)), None, Some(U256::from(9)), Some(chain)]);
+    assert_eq!(reported, [Some(U256::from(7)), None, Some(U256::from(9)), Some(chain)]);
 }

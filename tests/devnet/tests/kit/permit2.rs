@@ -123,8 +123,11 @@ async fn a_signature_in_front_of_a_swap_allows_the_router() {
             // ExecutionFailed(uint256,bytes), which wraps the error of Permit2.
             let refusal = trader.refusal(&permit(wrong)).await;
             assert_eq!(refusal[..4], hex!("2c4029e9"));
-            let told = <(U256, Bytes)>::abi_decode_params(&refusal[4..]).unwrap();
-            assert_eq!((told.0, &told.1[..]), (U256::ZERO, &keccak256("InvalidSigner()")[..4]));
+            let reported = <(U256, Bytes)>::abi_decode_params(&refusal[4..]).unwrap();
+            assert_eq!(
+                (reported.0, &reported.1[..]),
+                (U256::ZERO, &keccak256("InvalidSigner()")[..4])
+            );
 
             let quoted = swap.quote(&trader).await;
             assert_eq!(trader.gain(Address::ZERO, &permit(good)).await, quoted);

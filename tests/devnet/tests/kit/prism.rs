@@ -110,7 +110,7 @@ async fn nonce(trader: &Trader) -> U256 {
 }
 
 #[tokio::test]
-async fn prism_has_the_interface_and_the_domain_that_are_known() {
+async fn prism_has_its_known_interface_and_domain() {
     assert_eq!(IPrism::settleERC20Call::SELECTOR, hex!("31523f9b"));
     assert_eq!(IPrism::getNonceCall::SELECTOR, hex!("d828435d"));
     for chain in CHAINS {
@@ -167,8 +167,8 @@ async fn a_payment_is_reported_with_its_fee() {
         let parties = [dollar, trader.me, TO].map(|party| party.into_word());
         assert_eq!(report.topics, [&[SETTLED], &parties[..]].concat());
         let words: Vec<U256> = report.data.chunks(32).map(U256::from_be_slice).collect();
-        let told = [payment.value, u128::from(number), fee].map(U256::from);
-        assert_eq!(words[..3], told);
+        let reported = [payment.value, u128::from(number), fee].map(U256::from);
+        assert_eq!(words[..3], reported);
         assert!(words[3].to::<u64>().abs_diff(now_s()) < 30, "{}", words[3]);
         assert_eq!(words[4..], [U256::from_be_slice(FACILITATOR.as_slice())]);
         paid += U256::from(payment.value - fee);

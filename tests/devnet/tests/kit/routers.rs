@@ -172,8 +172,8 @@ async fn newer_routers_enforce_the_least_price_exactly() {
                 swap.fields = Fields::Six(met + U256::from(1));
                 let refusal = trader.refusal(&swap.call(&trader, router)).await;
                 assert_eq!(refusal[..4], TOO_LITTLE_PER_HOP);
-                let told = <(U256, U256)>::abi_decode_params(&refusal[4..]).unwrap();
-                assert_eq!(told, (met + U256::from(1), met));
+                let reported = <(U256, U256)>::abi_decode_params(&refusal[4..]).unwrap();
+                assert_eq!(reported, (met + U256::from(1), met));
 
                 swap.fields = Fields::Six(met);
                 let call = swap.call(&trader, router);

@@ -43,7 +43,7 @@ async fn quote_v3(trader: &Trader, from: Address, to: Address, amount: U256) -> 
 }
 
 #[tokio::test]
-async fn the_v3_quote_is_what_the_router_gives() {
+async fn the_v3_quote_equals_the_routers_output() {
     for trader in traders().await {
         let (weth, dollar) = (trader.contracts.weth, trader.dollar());
         let cases =
@@ -75,7 +75,7 @@ async fn the_v3_quote_is_what_the_router_gives() {
 }
 
 #[tokio::test]
-async fn the_v4_quote_is_what_the_router_gives() {
+async fn the_v4_quote_equals_the_routers_output() {
     for trader in traders().await {
         let router = trader.contracts.routers.v2_1_0;
         Swap::prepare(&trader, router).await;

@@ -181,14 +181,14 @@ async fn a_token_mode_can_be_changed() {
     let found = devnet.read(holder.token, IToken::DOMAIN_SEPARATORCall {}).await.unwrap();
     assert_eq!(found, domain(holder.token));
     let call = holder.authorized(1, true);
-    devnet.look_as(&call).await.unwrap();
+    devnet.simulate(&call).await.unwrap();
     devnet.set_token_mode(holder.token, TokenMode::OnlyReports).await.unwrap();
     assert_eq!(holder.effect(&call).await, (0, 0, vec![1001]));
     // The token still verifies signatures, as before.
     assert!(devnet.set_token_mode(holder.token, TokenMode::Plain).await.is_err());
     let mut forged = holder.authorized(2, true);
     forged.data = [&forged.data[..4 + 8 * 32], &[1; 32]].concat().into();
-    assert!(devnet.look_as(&forged).await.is_err());
+    assert!(devnet.simulate(&forged).await.is_err());
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn a_plain_token_is_moved_by_an_allowance_whatever_it_answers() {
         }
         let take = IToken::transferFromCall { from: holder.trader.me, to: TO, value: U256::ONE };
         let taker = holder.trader.contracts.prism;
-        let answer = holder.trader.devnet.look_as(&Call::new(taker, holder.token, &take)).await;
+        let answer = holder.trader.devnet.simulate(&Call::new(taker, holder.token, &take)).await;
         let answer: Bytes = answer.unwrap();
         assert_eq!(answer.len(), length);
         assert_eq!(U256::from_be_slice(&answer), U256::from(length / 32));
@@ -246,6 +246,6 @@ async fn two_tokens_share_no_state() {
     assert_ne!(other, holder.token);
     assert_eq!(devnet.balance_of_token(other, holder.trader.me).await.unwrap(), U256::ZERO);
     let call = Call { to: other, ..holder.authorized(1, true) };
-    let error = devnet.look_as(&call).await.unwrap_err();
+    let error = devnet.simulate(&call).await.unwrap_err();
     assert!(matches!(error, DevnetError::Reverted { .. }), "{error}");
 }

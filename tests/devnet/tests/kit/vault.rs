@@ -74,8 +74,8 @@ async fn head_time(trader: &Trader) -> u64 {
 async fn assets_at_head(trader: &Trader) -> U256 {
     let data = alloy_primitives::Bytes::from(IVault::totalAssetsCall {}.abi_encode());
     let call = json!({ "to": trader.contracts.lending.vault, "data": data });
-    let told = trader.devnet.request("eth_call", json!([call, "latest"])).await.unwrap();
-    serde_json::from_value::<B256>(told).unwrap().into()
+    let reported = trader.devnet.request("eth_call", json!([call, "latest"])).await.unwrap();
+    serde_json::from_value::<B256>(reported).unwrap().into()
 }
 
 #[tokio::test]
@@ -149,19 +149,19 @@ async fn withdrawals_are_bounded_by_shares_and_liquidity() {
         trader.must(&trader.call(vault, &enter)).await;
         let greedy =
             IVault::withdrawCall { assets: U256::from(51 * DOLLAR), receiver: me, owner: me };
-        assert!(trader.devnet.look_as(&trader.call(vault, &greedy)).await.is_err());
+        assert!(trader.devnet.simulate(&trader.call(vault, &greedy)).await.is_err());
         let theft = IVault::withdrawCall {
             assets: U256::from(DOLLAR),
             receiver: me,
             owner: Address::repeat_byte(0x4d),
         };
-        assert!(trader.devnet.look_as(&trader.call(vault, &theft)).await.is_err());
+        assert!(trader.devnet.simulate(&trader.call(vault, &theft)).await.is_err());
 
         // Borrowed money cannot be withdrawn, and one kind of vault reports that.
-        let told =
+        let reported =
             trader.devnet.read(morpho, IMorpho::marketCall { id: id(&trader) }).await.unwrap();
-        let free = U256::from(told.totalSupplyAssets - told.totalBorrowAssets);
-        assert!(U256::from(told.totalBorrowAssets) >= U256::from(100_000 * DOLLAR));
+        let free = U256::from(reported.totalSupplyAssets - reported.totalBorrowAssets);
+        assert!(U256::from(reported.totalBorrowAssets) >= U256::from(100_000 * DOLLAR));
         let maker = Address::repeat_byte(0x4d);
         let most = ask(&trader, IVault::maxWithdrawCall { owner: maker }).await;
         assert_eq!(most, if vault_tells_limits { free } else { U256::ZERO });
@@ -178,10 +178,16 @@ async fn the_vault_and_market_report_their_parameters() {
         assert_eq!(ask(&trader, IVault::assetCall {}).await, trader.dollar());
         assert_eq!(ask(&trader, IVault::decimalsCall {}).await, 18);
         let morpho = trader.contracts.lending.morpho;
-        let told = IMorpho::idToMarketParamsCall { id: id(&trader) };
-        let told = trader.devnet.read(morpho, told).await.unwrap();
-        let told = (told.loanToken, told.collateralToken, told.oracle, told.irm, told.lltv);
-        assert_eq!(told.abi_encode_params(), market(&trader).abi_encode());
+        let reported = IMorpho::idToMarketParamsCall { id: id(&trader) };
+        let reported = trader.devnet.read(morpho, reported).await.unwrap();
+        let reported = (
+            reported.loanToken,
+            reported.collateralToken,
+            reported.oracle,
+            reported.irm,
+            reported.lltv,
+        );
+        assert_eq!(reported.abi_encode_params(), market(&trader).abi_encode());
     }
 }
 

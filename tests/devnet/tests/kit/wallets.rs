@@ -124,7 +124,7 @@ async fn a_wallet_executes_only_its_owners_calls() {
     let approve = ICoin::approveCall { spender: TO, value: U256::from(5) };
     let execute =
         IWallet::executeCall { to: coin, value: U256::ZERO, data: approve.abi_encode().into() };
-    let error = devnet.look_as(&Call::new(TO, wallet, &execute)).await.unwrap_err();
+    let error = devnet.simulate(&Call::new(TO, wallet, &execute)).await.unwrap_err();
     let DevnetError::Reverted { data, .. } = error else { panic!("{error}") };
     assert_eq!(data[..], named("NotOwner()"));
     devnet.send_as(&Call::new(owner, wallet, &execute)).await.unwrap();

@@ -12,7 +12,7 @@ const CALLS: usize = 6;
 /// The same for commands that must not wait behind others: decisions and the freeze.
 const URGENT_CALLS: usize = 8;
 /// Shortest time between two queries of a topic. Agents may pay a thousand times a second.
-const LOOK_MS: u64 = 300;
+const QUERY_INTERVAL_MS: u64 = 300;
 
 impl Model {
     /// Queues a command, which [`Model::pump`] sends. Returns its id.
@@ -45,10 +45,10 @@ impl Model {
         }
         for topic in self.stale.clone() {
             let due = self.due_ms(topic) <= self.now_ms;
-            if due && !self.in_flight(&Purpose::Look(topic)) {
+            if due && !self.in_flight(&Purpose::Query(topic)) {
                 self.stale.remove(&topic);
-                self.asked_ms.insert(topic, self.now_ms);
-                self.call(Purpose::Look(topic), rows::order_of(topic), Asking::Silent);
+                self.queried_ms.insert(topic, self.now_ms);
+                self.call(Purpose::Query(topic), rows::order_of(topic), Asking::Silent);
             }
         }
         let mut intents = Vec::new();
@@ -67,7 +67,7 @@ impl Model {
     }
 
     pub(super) fn due_ms(&self, topic: Topic) -> u64 {
-        self.asked_ms.get(&topic).map_or(0, |asked| asked.saturating_add(LOOK_MS))
+        self.queried_ms.get(&topic).map_or(0, |asked| asked.saturating_add(QUERY_INTERVAL_MS))
     }
 
     /// Drops every call. On a new connection those of the old one are never answered.
@@ -76,11 +76,11 @@ impl Model {
         self.secrets.clear();
         self.waiting_calls.clear();
         self.prompts.clear();
-        self.refused_before.clear();
+        self.retry_reasons.clear();
         self.orders.clear();
-        self.resting = None;
+        self.unconfirmed_key = None;
         self.watch_from_ms = 0;
-        self.asked_ms.clear();
+        self.queried_ms.clear();
         self.stale.clear();
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bursar_core::card::Card;
 
-use super::server::Waiting;
+use super::server::QueuedRequest;
 
 /// How long a card ignores keys after it opened or changed. An ignored key starts the time again. Input that was
 /// typed or pasted for something else therefore never decides.
@@ -73,7 +73,7 @@ impl Hint {
 pub(crate) type RowKey = (usize, usize);
 
 impl CardView {
-    pub(crate) fn of(waiting: &Waiting, now_ms: u64) -> Option<Self> {
+    pub(crate) fn of(waiting: &QueuedRequest, now_ms: u64) -> Option<Self> {
         Some(Self {
             id: waiting.request.id.clone(),
             card: waiting.request.card.clone()?,

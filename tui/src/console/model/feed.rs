@@ -72,7 +72,7 @@ impl Feed {
     }
 
     /// Adds a new entry. `around` is the entry that is viewed, or `None` for the newest.
-    pub(crate) fn happened(&mut self, row: ActivityRow, around: Option<u64>) {
+    pub(crate) fn append(&mut self, row: ActivityRow, around: Option<u64>) {
         if row.seq <= self.head {
             return;
         }
@@ -138,21 +138,21 @@ mod tests {
         at(feed).windows(2).all(|pair| pair[0] == pair[1] + 1)
     }
 
-    /// Any place in a journal of a million entries is known after a few pages.
+    /// Any entry in a journal of a million entries is known after a few pages.
     #[test]
     fn any_entry_of_a_million_loads_in_few_pages_and_little_is_kept() {
         let mut feed = Feed::default();
         feed.page(rows(1_000_000, 200), None);
-        let places = [1_000_000, 999_700, 500_000, 499_950, 500_100, 1, 2, 600, 1_000_000, 7];
-        for place in places {
+        let seqs = [1_000_000, 999_700, 500_000, 499_950, 500_100, 1, 2, 600, 1_000_000, 7];
+        for seq in seqs {
             let mut pages = 0;
-            while let Some(page) = feed.missing(Some(place), 60) {
+            while let Some(page) = feed.missing(Some(seq), 60) {
                 assert!(page.limit <= PAGE_ROWS && page.limit > 0);
-                feed.page(answered(page), Some(place));
+                feed.page(answered(page), Some(seq));
                 pages += 1;
-                assert!(pages <= 3, "{place}: {page:?}");
+                assert!(pages <= 3, "{seq}: {page:?}");
             }
-            for seq in place.saturating_sub(60).max(1)..=(place + 60).min(1_000_000) {
+            for seq in seq.saturating_sub(60).max(1)..=(seq + 60).min(1_000_000) {
                 assert_eq!(feed.get(seq).map(|row| row.seq), Some(seq));
             }
             assert!(contiguous(&feed) && at(&feed).len() <= KEPT);
@@ -165,12 +165,12 @@ mod tests {
         let mut feed = Feed::default();
         feed.page(rows(30_000, 200), None);
         let mut met = 0;
-        for place in (1..=30_000u64).rev().step_by(12).chain((1..=30_000).step_by(12)) {
-            while let Some(page) = feed.missing(Some(place), 60) {
-                feed.page(answered(page), Some(place));
+        for seq in (1..=30_000u64).rev().step_by(12).chain((1..=30_000).step_by(12)) {
+            while let Some(page) = feed.missing(Some(seq), 60) {
+                feed.page(answered(page), Some(seq));
                 met += 1;
             }
-            assert!(feed.get(place).is_some() && contiguous(&feed) && at(&feed).len() <= KEPT);
+            assert!(feed.get(seq).is_some() && contiguous(&feed) && at(&feed).len() <= KEPT);
         }
         assert!((250..400).contains(&met), "each page about once each way: {met}");
     }
@@ -184,14 +184,14 @@ mod tests {
         }
         let before = at(&feed);
         for row in rows(5_300, 300).into_iter().rev() {
-            feed.happened(row, Some(100));
+            feed.append(row, Some(100));
         }
         assert_eq!((at(&feed), feed.head()), (before, 5_300));
         // Back at the top, the newest entries are requested.
         assert_eq!(feed.missing(None, 20), Some(Page { before: 5_301, limit: PAGE_ROWS }));
         feed.page(rows(5_300, 200), None);
-        feed.happened(rows(5_301, 1).remove(0), None);
-        feed.happened(rows(5_301, 1).remove(0), None);
+        feed.append(rows(5_301, 1).remove(0), None);
+        feed.append(rows(5_301, 1).remove(0), None);
         assert!(contiguous(&feed) && at(&feed)[0] == 5_301 && feed.missing(None, 20).is_none());
     }
 
@@ -199,7 +199,7 @@ mod tests {
     fn empty_feed_requests_no_page() {
         let mut feed = Feed::default();
         assert_eq!(feed.missing(None, 20), None);
-        feed.happened(rows(1, 1).remove(0), None);
+        feed.append(rows(1, 1).remove(0), None);
         assert_eq!((feed.missing(None, 20), feed.head()), (None, 1));
     }
 }

@@ -89,21 +89,21 @@ impl Line {
         self.cursor = self.text.len();
     }
 
-    pub(crate) fn older(&mut self, past: &Past) {
+    pub(crate) fn older(&mut self, history: &LineHistory) {
         if self.back == 0 {
             self.draft = self.text.clone();
         }
-        if let Some(line) = past.0.get(self.back) {
+        if let Some(line) = history.0.get(self.back) {
             let line = line.clone();
             self.replace(&line);
             self.back = self.back.saturating_add(1);
         }
     }
 
-    pub(crate) fn newer(&mut self, past: &Past) {
+    pub(crate) fn newer(&mut self, history: &LineHistory) {
         self.back = self.back.saturating_sub(1);
         let line = match self.back.checked_sub(1) {
-            Some(place) => past.0.get(place).cloned(),
+            Some(index) => history.0.get(index).cloned(),
             None => Some(self.draft.iter().collect()),
         };
         if let Some(line) = line {
@@ -112,12 +112,12 @@ impl Line {
     }
 }
 
-/// The commands entered before, newest first. Input that is not a command is not kept, because it may be a secret
-/// that was pasted by mistake. A command with a URL, which may hold a key, is kept here and never on disk.
+/// The commands entered before, newest first. Other input is not kept, because it may be a secret pasted by
+/// mistake. A command with a URL, which may hold a key, is kept here and never on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Past(pub(crate) VecDeque<String>);
+pub(crate) struct LineHistory(pub(crate) VecDeque<String>);
 
-impl Past {
+impl LineHistory {
     pub(crate) fn remember(&mut self, line: &str) {
         if line.trim().is_empty() || self.0.front().is_some_and(|last| last == line) {
             return;
@@ -151,20 +151,20 @@ mod tests {
 
     #[test]
     fn history_keys_recall_lines_and_keep_the_draft() {
-        let mut past = Past::default();
+        let mut history = LineHistory::default();
         for text in ["status", "agent list", "agent list", "  "] {
-            past.remember(text);
+            history.remember(text);
         }
         let mut line = Line::of("dra");
-        line.older(&past);
+        line.older(&history);
         assert_eq!(line.text(), "agent list");
-        line.older(&past);
-        line.older(&past);
+        line.older(&history);
+        line.older(&history);
         assert_eq!(line.text(), "status");
-        line.newer(&past);
-        line.newer(&past);
+        line.newer(&history);
+        line.newer(&history);
         assert_eq!(line.text(), "dra");
-        line.newer(&past);
+        line.newer(&history);
         assert_eq!(line.text(), "dra");
     }
 }

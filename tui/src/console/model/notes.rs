@@ -9,27 +9,27 @@ const FAILURE_MS: u64 = 20_000;
 
 impl Model {
     pub(crate) fn note(&mut self, text: impl Into<String>) {
-        self.say(text.into(), false, NOTE_MS);
+        self.show_note(text.into(), false, NOTE_MS);
     }
 
-    pub(crate) fn complain(&mut self, text: impl Into<String>) {
-        self.say(text.into(), true, FAILURE_MS);
+    pub(crate) fn note_failure(&mut self, text: impl Into<String>) {
+        self.show_note(text.into(), true, FAILURE_MS);
     }
 
     /// Shows what the second freeze key would do, for as long as it would.
     pub(crate) fn hint_freeze(&mut self, text: &str) {
         self.freeze_at_ms = Some(self.now_ms);
-        self.say(text.to_owned(), false, FREEZE_MS);
+        self.show_note(text.to_owned(), false, FREEZE_MS);
     }
 
-    fn say(&mut self, text: String, failed: bool, for_ms: u64) {
+    fn show_note(&mut self, text: String, failed: bool, for_ms: u64) {
         let expires_at_ms = self.now_ms.saturating_add(for_ms);
-        self.last = Some(Note { text, failed, at_ms: self.now_ms, expires_at_ms });
+        self.last_note = Some(Note { text, failed, at_ms: self.now_ms, expires_at_ms });
     }
 
     /// Removes a note that something newer replaces. A failure stays, and so does the hint about the freeze.
     pub(crate) fn clear_note(&mut self) {
         let hinted = self.freeze_at_ms;
-        self.last.take_if(|note| !note.failed && hinted != Some(note.at_ms));
+        self.last_note.take_if(|note| !note.failed && hinted != Some(note.at_ms));
     }
 }

@@ -4,7 +4,7 @@ use bursar_core::answers::ActivityRow;
 use bursar_core::text::{Zone, visible};
 use zeroize::Zeroizing;
 
-use super::overlay::{CardView, Told};
+use super::overlay::{CardView, TextView};
 use super::rows::{self, entry_at, short};
 use super::{Model, Pane};
 use crate::wording;
@@ -15,34 +15,34 @@ pub(crate) enum Opening {
     /// The command that shows more.
     Line(String),
     /// A complete entry of the journal.
-    Entry(Told),
+    Entry(TextView),
 }
 
 impl Model {
     pub(crate) fn opening(&self) -> Option<Opening> {
-        let place = self.selected_row(self.focus);
+        let index = self.selected_row(self.focus);
         let server = &self.server;
         let quoted = |name: &str| shlex::try_quote(name).ok().map(String::from);
         let line = match self.focus {
             Pane::Approvals => {
-                let card = CardView::of(server.queue.get(place)?, self.now_ms)?;
+                let card = CardView::of(server.queue.get(index)?, self.now_ms)?;
                 return Some(Opening::Card(Box::new(card)));
             }
             Pane::Balances => {
                 let rows = rows::balances(server);
-                format!("balances --address {}", quoted(&rows.get(place)?.address.label)?)
+                format!("balances --address {}", quoted(&rows.get(index)?.address.label)?)
             }
-            Pane::Agents => format!("agent show {}", server.agents.as_ref()?.get(place)?.agent_id),
+            Pane::Agents => format!("agent show {}", server.agents.as_ref()?.get(index)?.agent_id),
             Pane::Policies => {
-                format!("policy show {}", quoted(&server.policies.as_ref()?.get(place)?.name)?)
+                format!("policy show {}", quoted(&server.policies.as_ref()?.get(index)?.name)?)
             }
             Pane::Activity => {
-                let row = server.feed.get(entry_at(server, place)?)?;
+                let row = server.feed.get(entry_at(server, index)?)?;
                 let title = format!("entry {} of the journal", row.seq);
                 let text = Zeroizing::new(entry(row, &self.zone()));
-                return Some(Opening::Entry(Told::new(title, text)));
+                return Some(Opening::Entry(TextView::new(title, text)));
             }
-            Pane::Sent => format!("receipt {}", server.sent.as_ref()?.get(place)?.id),
+            Pane::Sent => format!("receipt {}", server.sent.as_ref()?.get(index)?.id),
         };
         Some(Opening::Line(line))
     }

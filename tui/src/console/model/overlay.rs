@@ -15,12 +15,12 @@ pub(crate) enum Overlay {
     Card(Box<CardView>),
     Ask(Question),
     /// The answer to a command line.
-    Told(Told),
+    Text(TextView),
     Help {
         scroll: usize,
     },
     /// Checks whether the words just shown were written down.
-    Words(Told, WordCheck),
+    Words(TextView, WordCheck),
     /// Leaving would stop the engine in this process.
     Leave {
         armed_at_ms: u64,
@@ -81,32 +81,32 @@ impl Question {
 }
 
 /// Text to read.
-pub(crate) struct Told {
+pub(crate) struct TextView {
     pub(crate) title: String,
     /// May hold a secret that the command returned.
     pub(crate) text: Zeroizing<String>,
     pub(crate) scroll: usize,
     pub(crate) failed: bool,
     /// Whether it may be copied. A seed's words never are: any program may read a clipboard.
-    pub(crate) copies: bool,
+    pub(crate) copyable: bool,
     /// The words of a seed, shown before the text.
     pub(crate) words: Option<Words>,
     /// The words are checked, once all of them were on the screen.
-    pub(crate) asks: bool,
+    pub(crate) checks_words: bool,
     /// The rows from the top that were visible without a gap, and their width.
     seen: (usize, usize),
 }
 
-impl Told {
+impl TextView {
     pub(crate) fn new(title: impl Into<String>, text: Zeroizing<String>) -> Self {
         Self {
             title: title.into(),
             text,
             scroll: 0,
             failed: false,
-            copies: true,
+            copyable: true,
             words: None,
-            asks: false,
+            checks_words: false,
             seen: (0, 0),
         }
     }
@@ -126,8 +126,8 @@ impl Told {
     }
 }
 
-impl fmt::Debug for Told {
+impl fmt::Debug for TextView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Told").field("title", &self.title).finish_non_exhaustive()
+        f.debug_struct("TextView").field("title", &self.title).finish_non_exhaustive()
     }
 }

@@ -79,8 +79,8 @@ pub(crate) fn short(id: &str) -> String {
 }
 
 /// Returns the number of the entry in a row of the feed, whether it is loaded or not.
-pub(crate) fn entry_at(server: &Server, place: usize) -> Option<u64> {
-    let seq = server.feed.head().checked_sub(u64::try_from(place).ok()?)?;
+pub(crate) fn entry_at(server: &Server, index: usize) -> Option<u64> {
+    let seq = server.feed.head().checked_sub(u64::try_from(index).ok()?)?;
     (seq > 0).then_some(seq)
 }
 
@@ -98,22 +98,22 @@ impl Model {
     }
 
     /// Returns the identity of a row, which does not depend on other rows.
-    fn row_key(&self, pane: Pane, place: usize) -> Option<String> {
+    fn row_key(&self, pane: Pane, index: usize) -> Option<String> {
         let server = &self.server;
         match pane {
-            Pane::Approvals => server.queue.get(place).map(|row| row.request.id.clone()),
-            Pane::Balances => balances(server).get(place).map(BalanceRow::key),
-            Pane::Agents => server.agents.as_ref()?.get(place).map(|row| row.agent_id.clone()),
-            Pane::Policies => server.policies.as_ref()?.get(place).map(|row| row.name.clone()),
-            Pane::Activity => entry_at(server, place).map(|seq| seq.to_string()),
-            Pane::Sent => server.sent.as_ref()?.get(place).map(|row| row.id.clone()),
+            Pane::Approvals => server.queue.get(index).map(|row| row.request.id.clone()),
+            Pane::Balances => balances(server).get(index).map(BalanceRow::key),
+            Pane::Agents => server.agents.as_ref()?.get(index).map(|row| row.agent_id.clone()),
+            Pane::Policies => server.policies.as_ref()?.get(index).map(|row| row.name.clone()),
+            Pane::Activity => entry_at(server, index).map(|seq| seq.to_string()),
+            Pane::Sent => server.sent.as_ref()?.get(index).map(|row| row.id.clone()),
         }
     }
 
     /// Returns the index of the selected row; 0 if nothing was selected or the row has gone.
     pub(crate) fn selected_row(&self, pane: Pane) -> usize {
         let Some(key) = self.selected.get(&pane) else { return 0 };
-        let place = match pane {
+        let index = match pane {
             Pane::Approvals => self.server.queue.iter().position(|row| row.request.id == *key),
             // The number of an entry gives its row without a search through thousands.
             Pane::Activity => key
@@ -126,20 +126,20 @@ impl Model {
                 .as_ref()
                 .and_then(|rows| rows.iter().position(|row| row.id == *key)),
             other => (0..self.row_count(other))
-                .find(|place| self.row_key(other, *place).as_ref() == Some(key)),
+                .find(|index| self.row_key(other, *index).as_ref() == Some(key)),
         };
-        place.unwrap_or(0).min(self.row_count(pane).saturating_sub(1))
+        index.unwrap_or(0).min(self.row_count(pane).saturating_sub(1))
     }
 
-    pub(crate) fn select(&mut self, pane: Pane, place: usize) {
-        let count = match (pane, self.server.held(self.now_ms).count()) {
+    pub(crate) fn select(&mut self, pane: Pane, index: usize) {
+        let count = match (pane, self.server.pending(self.now_ms).count()) {
             // Closed requests are below pending ones, and selectable only if none is pending.
             (Pane::Approvals, waiting @ 1..) => waiting,
             _any => self.row_count(pane),
         };
-        let key = self.row_key(pane, place.min(count.saturating_sub(1)));
+        let key = self.row_key(pane, index.min(count.saturating_sub(1)));
         // At its top the feed follows new entries.
-        match key.filter(|_key| pane != Pane::Activity || place > 0) {
+        match key.filter(|_key| pane != Pane::Activity || index > 0) {
             Some(key) => {
                 self.selected.insert(pane, key);
             }

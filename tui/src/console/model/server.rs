@@ -15,7 +15,7 @@ use super::feed::Feed;
 
 /// How long a request stays in the list after its end, and the largest number of such rows.
 const LINGER_MS: u64 = 60_000;
-const LINGERING: usize = 2;
+const LINGERING_ROWS: usize = 2;
 
 /// One subject that the engine is queried about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,56 +49,61 @@ impl Topic {
 
 /// The end of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Over {
-    pub(crate) what: String,
-    /// The entry that ended it, if the engine reported it.
-    pub(crate) by: Option<By>,
-    /// When this console learned it.
+pub(crate) struct RequestEnd {
+    pub(crate) outcome: String,
+    /// Taken from the entry that ended the request, if the engine reported it.
+    pub(crate) origin: Option<EndOrigin>,
+    /// When this console learned of the end, on its own clock.
     at_ms: u64,
 }
 
 /// The origin and time of a request's end, as in its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct By {
+pub(crate) struct EndOrigin {
     detail: Option<String>,
     at: String,
 }
 
-impl By {
+impl EndOrigin {
+    fn of(entry: &ActivityRow) -> Self {
+        Self { detail: entry.detail.clone(), at: entry.at.clone() }
+    }
+
     pub(crate) fn text(&self, zone: &Zone) -> String {
         let at = zone.time_of_day(&self.at);
         self.detail.as_ref().map_or(at.clone(), |detail| format!("{detail}, {at}"))
     }
 }
 
-impl Over {
-    fn at(what: &str, at_ms: u64) -> Self {
-        Self { what: what.to_owned(), by: None, at_ms }
+impl RequestEnd {
+    fn at(outcome: &str, at_ms: u64) -> Self {
+        Self { outcome: outcome.to_owned(), origin: None, at_ms }
     }
 }
 
 /// A request in the queue, with its deadline on this console's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedRequest {
     pub(crate) request: RequestAnswer,
     pub(crate) deadline_ms: u64,
-    pub(crate) over: Option<Over>,
+    pub(crate) end: Option<RequestEnd>,
     /// The end was inferred from the request's absence and not reported.
     pub(crate) inferred: bool,
-    /// Attention was drawn to the request: when it was new, and when its last minute began.
-    pub(crate) told_new: bool,
-    pub(crate) told_soon: bool,
+    /// The operator was notified of the new request.
+    pub(crate) announced: bool,
+    /// The operator was notified that its last minute has begun.
+    pub(crate) last_minute_announced: bool,
 }
 
-impl Waiting {
+impl QueuedRequest {
     pub(crate) fn left_ms(&self, now_ms: u64) -> u64 {
         self.deadline_ms.saturating_sub(now_ms)
     }
 
     /// Returns why the request can no longer be decided.
     pub(crate) fn closed(&self, now_ms: u64) -> Option<&str> {
-        match &self.over {
-            Some(over) => Some(&over.what),
+        match &self.end {
+            Some(end) => Some(&end.outcome),
             None if self.left_ms(now_ms) == 0 => Some("expired"),
             None => None,
         }
@@ -106,8 +111,8 @@ impl Waiting {
 
     /// Returns since when the request can no longer be decided.
     fn closed_ms(&self, now_ms: u64) -> Option<u64> {
-        match &self.over {
-            Some(over) => Some(over.at_ms),
+        match &self.end {
+            Some(end) => Some(end.at_ms),
             None => (self.left_ms(now_ms) == 0).then_some(self.deadline_ms),
         }
     }
@@ -118,7 +123,7 @@ impl Waiting {
 pub(crate) struct Server {
     pub(crate) status: Option<StatusAnswer>,
     /// In order of arrival: new requests never move the others.
-    pub(crate) queue: Vec<Waiting>,
+    pub(crate) queue: Vec<QueuedRequest>,
     /// The addresses themselves, even while their balances are unknown.
     pub(crate) addresses: Option<Vec<AddressAnswer>>,
     pub(crate) balances: Option<Vec<HoldingsAnswer>>,
@@ -126,10 +131,10 @@ pub(crate) struct Server {
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
     pub(crate) sent: Option<Vec<HistoryRow>>,
     /// More requests are pending than fitted into the answer.
-    pub(crate) cut: bool,
+    pub(crate) truncated: bool,
     pub(crate) feed: Feed,
     /// The entry of the feed that is viewed, or `None` for the newest.
-    pub(crate) looked_at: Option<u64>,
+    pub(crate) viewed_entry: Option<u64>,
     /// Whether an agent ever requested anything, as far as this console has seen.
     pub(crate) any_request_seen: bool,
     /// Payments refused since the activity was last viewed.
@@ -142,7 +147,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Stores an answer. `now_ms` is this console's clock.
-    pub(crate) fn learn(&mut self, topic: Topic, answer: Answer, now_ms: u64) {
+    pub(crate) fn store(&mut self, topic: Topic, answer: Answer, now_ms: u64) {
         self.failed.remove(&topic);
         match (topic, answer) {
             (Topic::Status, Answer::Status(status)) => self.status = Some(status),
@@ -157,8 +162,8 @@ impl Server {
             (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
             (Topic::Addresses, Answer::Addresses { addresses }) => self.addresses = Some(addresses),
             (Topic::Feed, Answer::Activity(page)) => {
-                self.any_request_seen |= page.entries.iter().any(is_asked);
-                self.feed.page(page.entries, self.looked_at);
+                self.any_request_seen |= page.entries.iter().any(is_payment_entry);
+                self.feed.page(page.entries, self.viewed_entry);
             }
             (Topic::Notices, Answer::Setting(setting)) => {
                 let text = setting.value.as_str().unwrap_or_default();
@@ -176,12 +181,12 @@ impl Server {
         self.any_request_seen |= !requests.is_empty();
         for known in &mut self.queue {
             // Nothing can be concluded from a truncated list.
-            if !self.cut
-                && known.over.is_none()
+            if !self.truncated
+                && known.end.is_none()
                 && !requests.iter().any(|one| one.id == known.request.id)
             {
                 let what = if known.left_ms(now_ms) == 0 { "expired" } else { "decided" };
-                known.over = Some(Over::at(what, now_ms));
+                known.end = Some(RequestEnd::at(what, now_ms));
                 known.inferred = true;
             }
         }
@@ -197,30 +202,30 @@ impl Server {
                         _far => deadline_ms,
                     };
                     if known.inferred {
-                        known.over = None;
+                        known.end = None;
                         known.inferred = false;
                     }
                     known.request = request;
                 }
-                None => self.queue.push(Waiting {
+                None => self.queue.push(QueuedRequest {
                     request,
                     deadline_ms,
-                    over: None,
+                    end: None,
                     inferred: false,
-                    told_new: false,
-                    told_soon: false,
+                    announced: false,
+                    last_minute_announced: false,
                 }),
             }
         }
     }
 
     /// Applies new entries of the journal, oldest first.
-    pub(crate) fn happened(&mut self, entries: Vec<ActivityRow>, now_ms: u64) {
+    pub(crate) fn append(&mut self, entries: Vec<ActivityRow>, now_ms: u64) {
         for row in entries {
             if row.seq <= self.feed.head() {
                 continue;
             }
-            self.any_request_seen |= is_asked(&row);
+            self.any_request_seen |= is_payment_entry(&row);
             let ended = match row.kind {
                 EntryKind::PaymentApproved => Some("approved"),
                 EntryKind::PaymentDenied => Some("denied"),
@@ -232,19 +237,22 @@ impl Server {
                 && let Some(known) = self.queue.iter_mut().find(|known| known.request.id == *id)
             {
                 // This console's own decision was answered before its entry arrived: its time stays.
-                let at_ms = known.over.as_ref().map_or(now_ms, |over| over.at_ms);
-                known.over = Some(Over { by: Some(who(&row)), ..Over::at(ended, at_ms) });
+                let at_ms = known.end.as_ref().map_or(now_ms, |end| end.at_ms);
+                known.end = Some(RequestEnd {
+                    origin: Some(EndOrigin::of(&row)),
+                    ..RequestEnd::at(ended, at_ms)
+                });
                 known.inferred = false;
             }
-            self.feed.happened(row, self.looked_at);
+            self.feed.append(row, self.viewed_entry);
         }
     }
 
     /// Records the engine's answer to a decision made here.
     pub(crate) fn decided(&mut self, id: &str, what: &str, now_ms: u64) {
         let known = self.queue.iter_mut().find(|known| known.request.id == id);
-        if let Some(known) = known.filter(|known| known.over.is_none() || known.inferred) {
-            known.over = Some(Over::at(what, now_ms));
+        if let Some(known) = known.filter(|known| known.end.is_none() || known.inferred) {
+            known.end = Some(RequestEnd::at(what, now_ms));
             known.inferred = false;
         }
     }
@@ -261,17 +269,17 @@ impl Server {
                 return true;
             }
             lingering = lingering.saturating_add(1);
-            let is_old = |over: &Over| now_ms.saturating_sub(over.at_ms) >= LINGER_MS;
-            lingering <= LINGERING && !known.over.as_ref().is_some_and(is_old)
+            let is_old = |end: &RequestEnd| now_ms.saturating_sub(end.at_ms) >= LINGER_MS;
+            lingering <= LINGERING_ROWS && !known.end.as_ref().is_some_and(is_old)
         });
     }
 
     /// Returns the requests that can still be decided.
-    pub(crate) fn held(&self, now_ms: u64) -> impl Iterator<Item = &Waiting> {
+    pub(crate) fn pending(&self, now_ms: u64) -> impl Iterator<Item = &QueuedRequest> {
         self.queue.iter().filter(move |known| known.closed(now_ms).is_none())
     }
 
-    pub(crate) fn waiting(&self, id: &str) -> Option<&Waiting> {
+    pub(crate) fn queued(&self, id: &str) -> Option<&QueuedRequest> {
         self.queue.iter().find(|known| known.request.id == id)
     }
 
@@ -280,16 +288,12 @@ impl Server {
     }
 }
 
-fn who(row: &ActivityRow) -> By {
-    By { detail: row.detail.clone(), at: row.at.clone() }
-}
-
-fn is_asked(row: &ActivityRow) -> bool {
+fn is_payment_entry(row: &ActivityRow) -> bool {
     row.kind.text().starts_with("payment.")
 }
 
 /// Returns the topics that an entry of this kind makes stale.
-pub(crate) fn touched(kind: EntryKind) -> &'static [Topic] {
+pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
     match kind {
         EntryKind::PaymentAuthorized
         | EntryKind::PaymentHeld

@@ -19,13 +19,14 @@ impl Model {
             return self.note_expires_ms();
         }
         // A query in flight wakes the console by its answer.
-        let idle = |topic: &Topic| !self.in_flight(&Purpose::Look(*topic));
-        let looks = self.stale.iter().filter(|topic| idle(topic)).map(|topic| self.due_ms(*topic));
+        let idle = |topic: &Topic| !self.in_flight(&Purpose::Query(*topic));
+        let queries =
+            self.stale.iter().filter(|topic| idle(topic)).map(|topic| self.due_ms(*topic));
         let polls = POLLED
             .into_iter()
             .filter(|(topic, _every)| idle(topic))
-            .filter_map(|(topic, every)| Some(self.asked_ms.get(&topic)?.saturating_add(every)));
-        let ticks = self.server.held(self.now_ms).map(|held| {
+            .filter_map(|(topic, every)| Some(self.queried_ms.get(&topic)?.saturating_add(every)));
+        let ticks = self.server.pending(self.now_ms).map(|held| {
             let left = held.left_ms(self.now_ms);
             let to_next = left.checked_rem(1_000).filter(|rest| *rest > 0).unwrap_or(1_000);
             self.now_ms.saturating_add(to_next)
@@ -37,29 +38,29 @@ impl Model {
             _other => None,
         };
         let armed = armed.filter(|at| *at > self.now_ms);
-        let rested = self.resting.map(|(_deed, at)| at.saturating_add(PASTE_GAP_MS));
+        let confirmed = self.unconfirmed_key.map(|(_action, at)| at.saturating_add(PASTE_GAP_MS));
         let watch = (self.feed_known && !self.in_flight(&Purpose::Watch))
             .then_some(self.watch_from_ms)
             .filter(|at| *at > self.now_ms);
-        let others = armed.into_iter().chain(rested).chain(watch).chain(self.note_expires_ms());
-        looks.chain(polls).chain(ticks).chain(others).min()
+        let others = armed.into_iter().chain(confirmed).chain(watch).chain(self.note_expires_ms());
+        queries.chain(polls).chain(ticks).chain(others).min()
     }
 
     fn note_expires_ms(&self) -> Option<u64> {
-        self.last.as_ref().map(|note| note.expires_at_ms)
+        self.last_note.as_ref().map(|note| note.expires_at_ms)
     }
 
     /// Advances the clock and marks outdated topics as stale.
     pub(crate) fn pass(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
         for (topic, every) in POLLED {
-            let asked = self.asked_ms.get(&topic);
+            let asked = self.queried_ms.get(&topic);
             if asked.is_some_and(|asked| self.now_ms.saturating_sub(*asked) >= every) {
                 self.stale.insert(topic);
             }
         }
         if self.note_expires_ms().is_some_and(|at| at <= self.now_ms) {
-            self.last = None;
+            self.last_note = None;
         }
         self.settle();
     }
@@ -72,9 +73,9 @@ impl Model {
             _other => None,
         };
         self.server.settle(self.now_ms, kept.as_deref());
-        let known = self.selected.get(&Pane::Approvals).and_then(|id| self.server.waiting(id));
+        let known = self.selected.get(&Pane::Approvals).and_then(|id| self.server.queued(id));
         let waits = known.is_some_and(|known| known.closed(self.now_ms).is_none());
-        let others = self.server.held(self.now_ms).next().is_some();
+        let others = self.server.pending(self.now_ms).next().is_some();
         // A row is selected by its identity from the first frame on.
         if (known.is_none() && !self.server.queue.is_empty()) || (!waits && others) {
             self.select(Pane::Approvals, 0);

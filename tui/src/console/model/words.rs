@@ -82,7 +82,7 @@ impl WordCheck {
 
     /// Returns the number of the word that is asked for, from 1.
     pub(crate) fn number(&self) -> usize {
-        self.asked.get(self.right).map_or(0, |place| place.saturating_add(1))
+        self.asked.get(self.right).map_or(0, |index| index.saturating_add(1))
     }
 
     pub(crate) fn progress(&self) -> (usize, usize) {
@@ -90,8 +90,8 @@ impl WordCheck {
     }
 
     pub(crate) fn enter(&mut self) -> Checked {
-        let place = self.asked.get(self.right).copied().unwrap_or(0);
-        let wanted = self.words.0.split_whitespace().nth(place);
+        let index = self.asked.get(self.right).copied().unwrap_or(0);
+        let wanted = self.words.0.split_whitespace().nth(index);
         let same = wanted == Some(self.field.text().trim().to_lowercase().as_str());
         self.field.clear();
         if !same {

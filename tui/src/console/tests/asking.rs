@@ -45,7 +45,7 @@ fn password_field_stays_open_after_a_wrong_password() {
     stage.press(KeyCode::Enter);
     assert_eq!(sent(&stage), 2);
     stage.answer(again, Ok(Answer::Wallet(fixtures::wallet())));
-    assert!(matches!(stage.model.overlay, Some(Overlay::Told(_))));
+    assert!(matches!(stage.model.overlay, Some(Overlay::Text(_))));
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn approve_on_the_line_opens_the_card() {
     assert!(stage.took("approve").is_none());
     assert!(stage.screen().contains("Request 0123ab02"));
     stage.press(KeyCode::Esc);
-    for (line, told) in [(":approve 0123ab", "Several"), (":approve ffff", "No request")] {
+    for (line, message) in [(":approve 0123ab", "Several"), (":approve ffff", "No request")] {
         stage.keys(line);
         stage.press(KeyCode::Enter);
-        assert!(stage.screen().contains(told), "{}", stage.screen());
+        assert!(stage.screen().contains(message), "{}", stage.screen());
     }
 }

@@ -414,7 +414,8 @@ fn an_amount_typed_for_one_card_does_not_count_for_another() {
 #[test]
 fn no_key_of_an_observer_changes_anything() {
     let mut stage = Stage::filled(Setup { observe: true, ..Setup::default() }, SIZE);
-    let looks = ["status", "requests", "agent.list", "policy.list", "history", "activity", "watch"];
+    let queries =
+        ["status", "requests", "agent.list", "policy.list", "history", "activity", "watch"];
     let shows = ["address.list", "balances", "config.get", "agent.show", "policy.show", "receipt"];
     for binding in KEYS {
         for key in binding.keys {
@@ -431,7 +432,7 @@ fn no_key_of_an_observer_changes_anything() {
             }
             for (_id, order) in stage.sent.drain(..) {
                 let name = order.name();
-                assert!(looks.contains(&name) || shows.contains(&name), "{}: {name}", key.name);
+                assert!(queries.contains(&name) || shows.contains(&name), "{}: {name}", key.name);
             }
             assert!(!stage.intents.iter().any(|one| one.starts_with("Send")), "{}", key.name);
         }

@@ -6,7 +6,7 @@ use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 use zeroize::Zeroizing;
 
-use super::looks::{ALL_SIZES, looks};
+use super::looks::{ALL_SIZES, assert_screen};
 use super::{Stage, feed};
 use crate::console::model::Setup;
 use crate::console::model::overlay::Overlay;
@@ -57,19 +57,19 @@ fn every_step_is_shown_with_its_command() {
     for size in ALL_SIZES {
         for done in 0..8 {
             let stage = after(done, size);
-            looks(&format!("first_steps_{done}"), &stage);
+            assert_screen(&format!("first_steps_{done}"), &stage);
         }
         let mut stage = after(0, size);
         stage.keys("n");
-        looks("first_step_line", &stage);
+        assert_screen("first_step_line", &stage);
         stage.press(KeyCode::Enter);
         let (id, _) = stage.took("wallet.create").unwrap();
         let prompt = Prompt::Secret { what: SecretPrompt::NewPassword };
         stage.frame(ToClient::Prompt { id, prompt });
-        looks("new_password", &stage);
+        assert_screen("new_password", &stage);
         stage.keys("short");
         stage.press(KeyCode::Enter);
-        looks("new_password_short", &stage);
+        assert_screen("new_password_short", &stage);
     }
 }
 
@@ -95,7 +95,7 @@ fn each_first_step_writes_a_valid_command() {
 fn first_steps_disappear_with_the_first_request() {
     let mut stage = after(7, (120, 40));
     assert!(stage.screen().contains("bursar-demo"));
-    stage.model.server.happened(feed(1, 1), stage.now_ms);
+    stage.model.server.append(feed(1, 1), stage.now_ms);
     assert!(!stage.screen().contains("First steps"));
     // Stopping the server later does not bring them back.
     stage.model.server.status.as_mut().unwrap().server.running = false;
@@ -141,16 +141,16 @@ fn phrase(stage: &mut Stage, id: u64) {
 fn words_of_a_new_seed_are_checked_and_leave_the_screen() {
     for size in ALL_SIZES {
         let mut stage = shown(size);
-        looks("seed_words", &stage);
+        assert_screen("seed_words", &stage);
         // Any program may read a clipboard.
         stage.keys("y");
         assert!(!stage.intents.iter().any(|one| one.starts_with("Copy")));
         stage.press(KeyCode::Enter);
         assert!(!stage.screen().contains("sausage"));
-        looks("seed_check", &stage);
+        assert_screen("seed_check", &stage);
         stage.keys("guess");
         stage.press(KeyCode::Enter);
-        looks("seed_check_wrong", &stage);
+        assert_screen("seed_check_wrong", &stage);
         // Back to the words, and to the check again.
         stage.press(KeyCode::Esc);
         assert!(stage.screen().contains("sausage"), "{}", stage.screen());
@@ -185,8 +185,8 @@ fn seed_check_starts_only_after_all_words_were_visible() {
         let mut stage = shown((20, 5));
         keys.iter().for_each(|key| stage.press(*key));
         stage.press(KeyCode::Enter);
-        assert!(matches!(stage.model.overlay, Some(Overlay::Told(_))));
-        assert!(stage.model.last.as_ref().unwrap().text.contains("not seen all of the words"));
+        assert!(matches!(stage.model.overlay, Some(Overlay::Text(_))));
+        assert!(stage.model.last_note.as_ref().unwrap().text.contains("not seen all of the words"));
         stage.press(KeyCode::Home);
         (0..20).for_each(|_row| stage.press(KeyCode::Down));
         stage.press(KeyCode::Enter);
@@ -248,7 +248,7 @@ fn credentials_of_a_new_agent_are_copied_whole() {
         let reply =
             Box::new(Reply { result, warnings: Vec::new(), secret: Some(SecretField::Token) });
         stage.frame(ToClient::Done { id, reply });
-        looks("agent_block", &stage);
+        assert_screen("agent_block", &stage);
         stage.keys("y");
         let copied = stage.intents.last().unwrap();
         assert!(copied.contains(&format!("export WALLET_AGENT_TOKEN={token}\\n")), "{copied}");

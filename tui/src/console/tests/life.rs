@@ -139,10 +139,10 @@ fn leaving_asks_only_if_the_console_runs_the_engine() {
     assert!(!stage.screen().contains("attached console"), "{}", stage.screen());
     stage.wait(GUARD_MS);
     let (id, _) = stage.took("status").expect("who else is there");
-    for (consoles, told) in [(1, "Another attached console"), (2, "2 other attached consoles")] {
+    for (consoles, message) in [(1, "Another attached console"), (2, "2 other attached consoles")] {
         let status = bursar_core::answers::StatusAnswer { consoles, ..fixtures::status() };
-        stage.model.server.learn(Topic::Status, Answer::Status(status.clone()), stage.now_ms);
-        assert!(stage.screen().contains(told), "{}", stage.screen());
+        stage.model.server.store(Topic::Status, Answer::Status(status.clone()), stage.now_ms);
+        assert!(stage.screen().contains(message), "{}", stage.screen());
         stage.answer(id, Ok(Answer::Status(status)));
     }
     stage.press(KeyCode::Esc);
@@ -173,7 +173,7 @@ fn bell_rings_for_a_new_request_and_for_its_last_minute() {
     // The operator's setting is respected.
     stage.model.server.notices = Notices::None;
     stage.model.server.queue.clear();
-    stage.model.server.learn(
+    stage.model.server.store(
         Topic::Requests,
         Answer::Requests { requests: vec![held(4, 500_000, |_card| {})] },
         stage.now_ms,
@@ -181,7 +181,7 @@ fn bell_rings_for_a_new_request_and_for_its_last_minute() {
     stage.wait(10);
     assert_eq!(rings(&stage), after);
     stage.model.server.notices = Notices::Bell;
-    stage.model.server.queue[0].told_new = false;
+    stage.model.server.queue[0].announced = false;
     stage.wait(10);
     assert!(rings(&stage)[2].contains("bell: true, notice: None"));
 }
@@ -209,7 +209,7 @@ fn sent_pane_lists_only_signed_payments() {
         row
     });
     let history = HistoryAnswer { requests: rows.to_vec(), more: false };
-    stage.model.server.learn(Topic::Sent, Answer::History(history), 0);
+    stage.model.server.store(Topic::Sent, Answer::History(history), 0);
     let shown = stage.model.server.sent.as_ref().unwrap().iter();
     let shown: Vec<&str> = shown.map(|row| row.status.text()).collect();
     assert_eq!(shown, ["signed", "settled", "failed"]);
@@ -243,23 +243,23 @@ fn failed_query_is_shown_and_old_rows_stay() {
 fn countdown_follows_the_engine_without_adding_transport_time() {
     let mut stage = Stage::full(SIZE);
     let left = |stage: &Stage| stage.model.server.queue[0].left_ms(stage.now_ms);
-    let tell = |stage: &mut Stage, ms| {
+    let report = |stage: &mut Stage, ms| {
         let requests = vec![held(1, ms, |_card| {})];
         let now = stage.now_ms;
-        stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+        stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
     };
     assert_eq!(left(&stage), 754_000);
     stage.wait(10_000);
     assert_eq!(left(&stage), 744_000);
     // A slow answer would add the time that it was in flight.
-    tell(&mut stage, 744_700);
+    report(&mut stage, 744_700);
     assert_eq!(left(&stage), 744_000);
-    tell(&mut stage, 743_800);
+    report(&mut stage, 743_800);
     assert_eq!(left(&stage), 743_800);
     // The engine's machine slept, or its clock was set: the new value is true.
-    tell(&mut stage, 3_000);
+    report(&mut stage, 3_000);
     assert_eq!(left(&stage), 3_000);
-    tell(&mut stage, 600_000);
+    report(&mut stage, 600_000);
     assert_eq!(left(&stage), 600_000);
 }
 

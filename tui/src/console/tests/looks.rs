@@ -23,7 +23,7 @@ pub(super) const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 /// With the smallest size that has a layout: overlays must be readable there too.
 pub(super) const ALL_SIZES: [(u16, u16); 4] = [(60, 16), (80, 24), (120, 40), (200, 60)];
 
-pub(super) fn looks(name: &str, stage: &Stage) {
+pub(super) fn assert_screen(name: &str, stage: &Stage) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../snapshots/console"));
     settings.set_prepend_module_to_snapshot(false);
@@ -46,11 +46,11 @@ fn panes() {
         ] {
             let mut stage = Stage::full(size);
             stage.keys(key);
-            looks(name, &stage);
+            assert_screen(name, &stage);
         }
         let mut stage = Stage::full(size);
         stage.keys("6+");
-        looks("sent_alone", &stage);
+        assert_screen("sent_alone", &stage);
     }
 }
 
@@ -61,23 +61,23 @@ fn cards() {
             let mut stage = Stage::full(size);
             stage.keys(keys);
             if name == "card" {
-                looks("card_guarded", &stage);
+                assert_screen("card_guarded", &stage);
             }
             stage.wait(GUARD_MS);
             stage.keys(if name == "card_typed" { "1.5" } else { "" });
-            looks(name, &stage);
+            assert_screen(name, &stage);
         }
         let mut stage = Stage::full(size);
         stage.keys("jja");
         stage.wait(47_000);
-        looks("card_expired", &stage);
+        assert_screen("card_expired", &stage);
     }
     for (keys, name) in [("G", "card_end"), ("j", "card_scrolled")] {
         let mut stage = Stage::full((60, 16));
         stage.keys("ja");
         stage.keys(keys);
         stage.wait(GUARD_MS);
-        looks(name, &stage);
+        assert_screen(name, &stage);
     }
 }
 
@@ -108,7 +108,7 @@ fn first_payee_and_low_balance_are_marked_at_every_size() {
                 assert_eq!(cell.fg, ratatui::style::Color::Yellow, "{row:?} at {size:?}");
             }
         }
-        looks("card_stranger", &stage);
+        assert_screen("card_stranger", &stage);
     }
 }
 
@@ -121,7 +121,7 @@ fn dialogs() {
         let prompt = Prompt::Secret { what: SecretPrompt::Password };
         stage.frame(ToClient::Prompt { id, prompt });
         stage.keys("secret");
-        looks("password", &stage);
+        assert_screen("password", &stage);
         stage.press(KeyCode::Esc);
 
         let prompt = Prompt::Confirm {
@@ -130,7 +130,7 @@ fn dialogs() {
         };
         stage.frame(ToClient::Prompt { id, prompt });
         stage.wait(GUARD_MS);
-        looks("question", &stage);
+        assert_screen("question", &stage);
         stage.model.overlay = None;
 
         let prompt = Prompt::TypeName {
@@ -140,7 +140,7 @@ fn dialogs() {
         stage.frame(ToClient::Prompt { id, prompt });
         stage.wait(GUARD_MS);
         stage.keys("report b");
-        looks("type_name", &stage);
+        assert_screen("type_name", &stage);
         stage.press(KeyCode::Esc);
 
         let prompt = Prompt::TypeAmount {
@@ -150,7 +150,7 @@ fn dialogs() {
         stage.frame(ToClient::Prompt { id, prompt });
         stage.wait(GUARD_MS);
         stage.keys("1.5");
-        looks("type_amount", &stage);
+        assert_screen("type_amount", &stage);
 
         let mut stage = Stage::full(size);
         let status = stage.model.server.status.as_mut().unwrap();
@@ -159,38 +159,38 @@ fn dialogs() {
         status.untrusted = Some("The journal does not match the wallet.".into());
         status.server.open_to_network = true;
         stage.model.server.queue.clear();
-        looks("locked_frozen_untrusted", &stage);
+        assert_screen("locked_frozen_untrusted", &stage);
 
         let mut stage = Stage::full(size);
         stage.keys("?");
-        looks("help", &stage);
+        assert_screen("help", &stage);
 
         let mut stage = Stage::full(size);
         stage.keys(":policy show small");
-        looks("command_line", &stage);
+        assert_screen("command_line", &stage);
         stage.press(KeyCode::Enter);
         let (id, _) = stage.took("policy.show").unwrap();
         stage.answer(id, Ok(Answer::Policy(fixtures::policy())));
-        looks("told", &stage);
+        assert_screen("told", &stage);
 
         let mut stage = Stage::filled(Setup { owner: true, ..Setup::default() }, size);
         stage.keys("q");
-        looks("leave", &stage);
+        assert_screen("leave", &stage);
     }
 }
 
 #[test]
 fn small_plain_and_lost() {
     for size in [(60, 16), (59, 15), (20, 5)] {
-        looks("approvals", &Stage::full(size));
+        assert_screen("approvals", &Stage::full(size));
     }
     let mut stage = Stage::full((20, 5));
     stage.keys(":freeze");
-    looks("command_line", &stage);
+    assert_screen("command_line", &stage);
     stage.press(KeyCode::Enter);
     let (id, _) = stage.took("freeze").unwrap();
     stage.answer(id, Ok(Answer::Frozen { frozen: true }));
-    looks("told", &stage);
+    assert_screen("told", &stage);
     stage.press(KeyCode::Esc);
     stage.keys(":thaw");
     stage.press(KeyCode::Enter);
@@ -198,7 +198,7 @@ fn small_plain_and_lost() {
     let prompt = Prompt::Secret { what: SecretPrompt::Password };
     stage.frame(ToClient::Prompt { id, prompt });
     stage.keys("secret");
-    looks("password", &stage);
+    assert_screen("password", &stage);
     let mut stage = Stage::full((60, 16));
     stage.keys("a");
     stage.wait(GUARD_MS);
@@ -206,20 +206,23 @@ fn small_plain_and_lost() {
     stage.wait(PASTE_GAP_MS);
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
     stage.press(KeyCode::Esc);
-    looks("notice", &stage);
+    assert_screen("notice", &stage);
     for (name, palette, ascii) in [("mono", Palette::Mono, false), ("ascii", Palette::Ansi, true)] {
         let setup = Setup { theme: Theme { palette, ascii }, ..Setup::default() };
-        looks(name, &Stage::filled(setup.clone(), (80, 24)));
-        looks(name, &Stage::filled(setup, (120, 40)));
+        assert_screen(name, &Stage::filled(setup.clone(), (80, 24)));
+        assert_screen(name, &Stage::filled(setup, (120, 40)));
     }
     let mut stage = Stage::full((80, 24));
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
-    looks("engine_gone", &stage);
+    assert_screen("engine_gone", &stage);
     stage.take(Message::Lost(Fault::new(Code::VersionMismatch)));
-    looks("engine_of_another_version", &stage);
+    assert_screen("engine_of_another_version", &stage);
     stage.take(Message::Lost(Fault::new(Code::AuthFailed)));
-    looks("engine_not_ours", &stage);
-    looks("observing", &Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24)));
+    assert_screen("engine_not_ours", &stage);
+    assert_screen(
+        "observing",
+        &Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24)),
+    );
 }
 
 /// With an offset of the greatest length: nothing may be cut or overflow.
@@ -229,7 +232,7 @@ fn local_times_name_their_zone() {
         let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, size);
         for (keys, name) in [("3", "local_agents"), ("5", "local_activity"), ("6+", "local_sent")] {
             stage.keys(keys);
-            looks(name, &stage);
+            assert_screen(name, &stage);
             let screen = stage.screen();
             assert!(size.0 < 80 || screen.contains("UTC+5:45"), "{name} at {size:?}:\n{screen}");
             assert!(!screen.contains("00:40"), "{screen}");
@@ -237,7 +240,7 @@ fn local_times_name_their_zone() {
         let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, size);
         stage.keys("a");
         stage.wait(GUARD_MS);
-        looks("local_card", &stage);
+        assert_screen("local_card", &stage);
         let screen = stage.screen();
         assert!(!screen.contains("00:00Z"), "{screen}");
         assert!(size.0 < 80 || screen.contains("(read 2026-01-01 05:45 UTC+5:45)"), "{screen}");
@@ -314,7 +317,7 @@ fn mono_ascii_screen_has_no_colour_and_only_ascii() {
     // Rows scroll, and the selected row is visible wherever it is.
     let mut stage = Stage::full((80, 24));
     let page = ActivityAnswer { entries: feed(20_000, 10_000), more: false };
-    stage.model.server.learn(
+    stage.model.server.store(
         crate::console::model::server::Topic::Feed,
         Answer::Activity(page),
         stage.now_ms,

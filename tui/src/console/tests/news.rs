@@ -39,7 +39,7 @@ fn opened_journal_entry_shows_every_field() {
             unit: "USD".into(),
             loosens: true,
         }];
-        stage.model.server.happened(entries, stage.now_ms);
+        stage.model.server.append(entries, stage.now_ms);
         stage.keys("5");
         assert!(bar(&stage).contains("enter open"), "{}", stage.screen());
         stage.press(KeyCode::Enter);
@@ -62,7 +62,7 @@ fn refused_payment_is_noted_on_the_approvals_pane() {
     let mut refused = feed(42, 1);
     refused[0].kind = "payment.refused".parse().unwrap();
     let rings = stage.intents.len();
-    let told = |stage: &mut Stage, seq: u64, count: u64| {
+    let refuse = |stage: &mut Stage, seq: u64, count: u64| {
         let entries = (seq..seq + count).map(|seq| {
             let mut row = refused[0].clone();
             row.seq = seq;
@@ -70,25 +70,25 @@ fn refused_payment_is_noted_on_the_approvals_pane() {
         });
         stage.frame(bursar_core::wire::ToClient::Entries { id: 7, entries: entries.collect() });
     };
-    told(&mut stage, 41, 1);
+    refuse(&mut stage, 41, 1);
     let screen = stage.screen();
     assert!(
         screen.contains("Refused: 1.500000 USDC from report bot. Press 5 to see why."),
         "{screen}"
     );
     assert!(screen.contains("(1 refused)"), "{screen}");
-    told(&mut stage, 42, 2);
+    refuse(&mut stage, 42, 2);
     assert!(
         stage.screen().contains("Refused: 2 payments.") && stage.screen().contains("(3 refused)")
     );
     assert_eq!(stage.intents.len(), rings, "it does not ring");
     stage.keys("5");
-    told(&mut stage, 44, 1);
+    refuse(&mut stage, 44, 1);
     stage.keys("1");
     assert!(!stage.screen().contains("refused)"), "{}", stage.screen());
     // A failure stays until it was read.
-    stage.model.complain("It was not carried out.");
-    told(&mut stage, 45, 1);
+    stage.model.note_failure("It was not carried out.");
+    refuse(&mut stage, 45, 1);
     assert!(
         stage.screen().contains("It was not carried out.")
             && stage.screen().contains("(1 refused)")
@@ -107,7 +107,7 @@ fn note_disappears_when_something_newer_happens() {
     tell(&mut stage);
     let now = stage.now_ms;
     let requests = vec![super::held(9, 500_000, |_card| {})];
-    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
     stage.wait(1);
     assert!(!said(&stage), "under another request that waits");
     tell(&mut stage);

@@ -29,7 +29,7 @@ fn learn(stage: &mut Stage, network: &str, digest: &str) {
         card.digest = digest.repeat(32);
     })];
     let now = stage.now_ms;
-    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
     stage.wait(1);
 }
 

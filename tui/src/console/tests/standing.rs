@@ -117,7 +117,7 @@ fn unknown_amount_shows_its_reason() {
     let mut known = bursar_core::answers::HoldingsAnswer { networks, ..known };
     known.networks[0].balances.truncate(2);
     let answer = Answer::Balances { addresses: vec![known] };
-    stage.model.server.learn(Topic::Balances, answer, stage.now_ms);
+    stage.model.server.store(Topic::Balances, answer, stage.now_ms);
     assert!(!stage.screen().contains("asks again"), "{}", stage.screen());
 }
 
@@ -135,7 +135,7 @@ fn amounts_and_states_are_never_cut() {
         let mut entries = feed(41, 1);
         entries[0].amount = Some(amount.into());
         entries[0].kind = "settlement.reported".parse().unwrap();
-        stage.model.server.happened(entries, stage.now_ms);
+        stage.model.server.append(entries, stage.now_ms);
         for (keys, state) in [("1", "12:34"), ("6", "submitted"), ("5", "settlement reported")] {
             stage.keys(keys);
             let screen = stage.screen();
@@ -165,7 +165,7 @@ fn focused_pane_is_marked_without_colour() {
 fn long_note_is_shown_whole_and_never_over_the_keys_of_a_dialog() {
     let mut stage = Stage::full((60, 16));
     let end = "that.";
-    stage.model.complain(format!(
+    stage.model.note_failure(format!(
         "Something long happened that takes more than a line, or so it seems: {end}"
     ));
     assert!(stage.screen().contains(end), "{}", stage.screen());
@@ -194,7 +194,7 @@ fn header_keeps_the_kind_of_engine_on_a_narrow_screen() {
 
 #[test]
 fn header_shows_when_the_wallet_locks() {
-    for (seconds, told) in
+    for (seconds, message) in
         [(900, "locks in 15 min"), (45, "locks in under a minute"), (7_200, "locks in 2 h")]
     {
         for size in [(80, 24), (200, 60)] {
@@ -202,7 +202,7 @@ fn header_shows_when_the_wallet_locks() {
             stage.model.server.status.as_mut().unwrap().wallet.locks_in_s = Some(seconds);
             let screen = stage.screen();
             let header = screen.lines().next().unwrap();
-            assert!(header.contains("UNLOCKED") && header.contains(told), "{header}");
+            assert!(header.contains("UNLOCKED") && header.contains(message), "{header}");
             assert!(
                 header.contains("3 WAITING") && header.contains("engine: attached"),
                 "{header}"

@@ -30,7 +30,7 @@ fn changing_figures_of_a_busy_agent_do_not_block_a_decision() {
                 })
             });
             let requests = requests.collect();
-            stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+            stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
             stage.wait(1);
             if round == 5 {
                 stage.keys("1.5");
@@ -49,7 +49,7 @@ fn constantly_changing_card_can_be_denied() {
     stage.wait(GUARD_MS);
     let now = stage.now_ms;
     let requests = vec![held(1, 700_000, |card| card.digest = "aa".repeat(32))];
-    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
     stage.wait(1);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
@@ -107,7 +107,7 @@ fn urgent_command_goes_before_queued_queries() {
     let mut stage = Stage::full((80, 24));
     for _ in 0..8 {
         stage.model.call(
-            Purpose::Look(Topic::Sent),
+            Purpose::Query(Topic::Sent),
             Order::Status,
             bursar_core::wire::Asking::Silent,
         );
@@ -178,7 +178,7 @@ fn closed_requests_are_listed_below_pending_ones_and_not_opened_meanwhile() {
     // The next request arrives while the cursor is on a closed row.
     let requests = vec![held(9, 500_000, |_card| {})];
     let now = stage.now_ms;
-    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
     for key in ["a", "d", "ja", "jjja", "Ga"] {
         stage.keys(key);
         assert!(stage.screen().contains("Request 0123ab09"), "{key}: {}", stage.screen());

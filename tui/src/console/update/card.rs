@@ -13,15 +13,15 @@ use crate::console::keymap::KeyAction;
 use crate::console::model::card::GUARD_MS;
 use crate::console::model::overlay::{CardView, Hint, Overlay};
 use crate::console::model::{Intent, Model, Purpose};
-use crate::console::view::sight;
+use crate::console::view::visibility;
 
 /// Records which rows of the open card are visible.
 pub(super) fn see(model: &mut Model) {
-    let Some(sight) = sight::card_sight(model) else { return };
+    let Some(visible) = visibility::visible_rows(model) else { return };
     if let Some(Overlay::Card(view)) = &mut model.overlay {
-        view.see(sight.width, sight.rows.into_iter());
+        view.see(visible.width, visible.rows.into_iter());
     }
-    let is_done = sight::card_unseen(model).is_none();
+    let is_done = visibility::card_unseen(model).is_none();
     if let Some(Overlay::Card(view)) = &mut model.overlay
         && is_done
     {
@@ -37,7 +37,7 @@ pub(super) fn pasted(model: &mut Model) {
 }
 
 /// Two keys this close together are a paste, not typing.
-pub(super) fn not_alone(model: &mut Model) {
+pub(super) fn two_keys_at_once(model: &mut Model) {
     if let Some(Overlay::Card(view)) = &mut model.overlay {
         view.hint = Some(Hint::OnlyY);
     }
@@ -45,20 +45,22 @@ pub(super) fn not_alone(model: &mut Model) {
 
 /// Scrolls the card. Like any other key, it delays the moment from which an approval counts.
 fn scroll(model: &mut Model, action: KeyAction) -> bool {
-    let (Some(sight), now_ms) = (sight::card_sight(model), model.now_ms) else { return false };
+    let (Some(visible), now_ms) = (visibility::visible_rows(model), model.now_ms) else {
+        return false;
+    };
     let Some(Overlay::Card(view)) = &mut model.overlay else { return false };
-    let page = sight.rows.len().saturating_sub(1).max(1);
-    let here = view.scroll.min(sight.last);
+    let page = visible.rows.len().saturating_sub(1).max(1);
+    let here = view.scroll.min(visible.last);
     view.scroll = match action {
         KeyAction::Up => here.saturating_sub(1),
         KeyAction::Down => here.saturating_add(1),
         KeyAction::PageUp => here.saturating_sub(page),
         KeyAction::PageDown => here.saturating_add(page),
         KeyAction::First => 0,
-        KeyAction::Last => sight.last,
+        KeyAction::Last => visible.last,
         _no_move => return false,
     }
-    .min(sight.last);
+    .min(visible.last);
     view.guard(now_ms);
     view.hint = None;
     true
@@ -101,7 +103,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyActio
             view.hint = Some(Hint::Early);
         }
         (Some(action @ (KeyAction::Yes | KeyAction::No)), _) => {
-            model.resting = Some((action, now_ms))
+            model.unconfirmed_key = Some((action, now_ms))
         }
         (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.card.type_amount => {
             view.type_digit(digit);
@@ -122,13 +124,13 @@ fn is_digit(code: KeyCode) -> bool {
 /// Asks for the password, and then returns to this card.
 fn unlock(model: &mut Model) -> Vec<Intent> {
     if let Some(Overlay::Card(view)) = model.overlay.take() {
-        model.under = Some(view.id.clone());
+        model.card_to_reopen = Some(view.id.clone());
     }
     run_line::run(model, Order::Wallet(WalletOrder::Open));
     Vec::new()
 }
 
-/// Executes a key that decides and that came alone.
+/// Executes a key that decides and that was typed alone.
 pub(super) fn decide(model: &mut Model, action: KeyAction) {
     let (now_ms, may_decide, too_small) = (model.now_ms, model.may_decide(), model.is_too_small());
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
@@ -149,7 +151,7 @@ pub(super) fn decide(model: &mut Model, action: KeyAction) {
 
 fn approve(model: &mut Model) {
     let locked = model.server.is_locked();
-    let unseen = sight::card_unseen(model).is_some();
+    let unseen = visibility::card_unseen(model).is_some();
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
     // An obstacle that nothing here can remove comes first.
     if let Some(obstacle) = &view.card.obstacle {

@@ -11,12 +11,12 @@ use zeroize::Zeroizing;
 use super::run_line;
 use crate::console::complete::with_hint;
 use crate::console::model::feed::Feed;
-use crate::console::model::overlay::{Overlay, Question, Told};
+use crate::console::model::overlay::{Overlay, Question, TextView};
 use crate::console::model::rows::short;
-use crate::console::model::server::{Topic, touched};
+use crate::console::model::server::{Topic, stale_topics};
 use crate::console::model::words::Words;
 use crate::console::model::{Intent, Model, Pane, Purpose, WATCH_AGAIN_MS};
-use crate::link::Received;
+use crate::link::{Received, Secret};
 use crate::oneshot;
 
 /// The topics that a command of the operator may have changed.
@@ -35,20 +35,20 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
         ToClient::Progress { text, .. } => model.note(text),
         ToClient::Entries { entries, .. } => {
             for row in &entries {
-                model.mark_stale(touched(row.kind));
+                model.mark_stale(stale_topics(row.kind));
             }
             let since = model.server.feed.head();
             let refused = entries
                 .iter()
                 .filter(|row| row.seq > since && row.kind == EntryKind::PaymentRefused);
             let refused: Vec<String> = refused.map(refusal).collect();
-            model.server.happened(entries, model.now_ms);
-            tell_refused(model, &refused);
+            model.server.append(entries, model.now_ms);
+            note_refused(model, &refused);
         }
         ToClient::Prompt { id, prompt } => {
             if let Some(Purpose::Line { order }) = model.purposes.get(&id) {
                 let mut question = Question::new(id, order, prompt, model.now_ms);
-                question.fault = model.refused_before.remove(&id);
+                question.fault = model.retry_reasons.remove(&id);
                 model.prompts.push_back(question);
             }
         }
@@ -76,12 +76,12 @@ fn refusal(row: &ActivityRow) -> String {
 }
 
 /// Shows what was refused. It does not ring, and does not replace the note of a failure.
-fn tell_refused(model: &mut Model, refused: &[String]) {
+fn note_refused(model: &mut Model, refused: &[String]) {
     if model.focus == Pane::Activity {
         return;
     }
     model.server.refused = model.server.refused.saturating_add(refused.len());
-    if model.last.as_ref().is_some_and(|note| note.failed) {
+    if model.last_note.as_ref().is_some_and(|note| note.failed) {
         return;
     }
     match refused {
@@ -91,90 +91,130 @@ fn tell_refused(model: &mut Model, refused: &[String]) {
     }
 }
 
+/// Handles the reply that ends a command, by the purpose for which the command ran.
 fn done(model: &mut Model, id: u64, reply: Reply) {
     let secret = model.secrets.remove(&id);
     let Some(purpose) = model.purposes.remove(&id) else { return };
     match purpose {
-        Purpose::Look(topic) => match reply.result {
-            Ok(answer) => {
-                if topic == Topic::Requests {
-                    model.server.cut = !reply.warnings.is_empty();
-                }
-                model.feed_known |= topic == Topic::Feed;
-                let wallet = wallet_of(model);
-                model.server.learn(topic, answer, model.now_ms);
-                if wallet.is_some_and(|before| wallet_of(model) != Some(before)) {
-                    // What is known of its addresses and balances is outdated.
-                    model.mark_stale(&[Topic::Addresses, Topic::Balances]);
-                }
+        Purpose::Query(topic) => query_done(model, topic, reply),
+        Purpose::Page => page_done(model, reply.result),
+        Purpose::Watch => watch_done(model, reply.result),
+        Purpose::Decide { id, approve } => decided(model, &id, approve, reply.result),
+        Purpose::Line { order } => line_done(model, LineReply { id, order, reply, secret }),
+    }
+}
+
+/// Stores the state of a topic, or why it could not be read.
+fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
+    match reply.result {
+        Ok(answer) => {
+            if topic == Topic::Requests {
+                model.server.truncated = !reply.warnings.is_empty();
             }
-            Err(fault) => {
-                model.server.failed.insert(topic, with_hint(&fault));
-                if topic == Topic::Feed {
-                    model.mark_stale(&[Topic::Feed]);
-                }
-            }
-        },
-        Purpose::Page => {
-            if let Ok(answer) = reply.result {
-                model.server.learn(Topic::Feed, answer, model.now_ms);
+            model.feed_known |= topic == Topic::Feed;
+            let wallet = wallet_of(model);
+            model.server.store(topic, answer, model.now_ms);
+            if wallet.is_some_and(|before| wallet_of(model) != Some(before)) {
+                // What is known of its addresses and balances is outdated.
+                model.mark_stale(&[Topic::Addresses, Topic::Balances]);
             }
         }
-        Purpose::Watch => {
-            // Whatever ended it: without a watch the console would miss entries.
-            model.watch_from_ms = model.now_ms.saturating_add(WATCH_AGAIN_MS);
-            // The known entries are of another journal: start over.
-            if reply.result.is_err_and(|fault| fault.code == Code::BadInput) {
-                model.server.feed = Feed::default();
-                model.feed_known = false;
+        Err(fault) => {
+            model.server.failed.insert(topic, with_hint(&fault));
+            if topic == Topic::Feed {
                 model.mark_stale(&[Topic::Feed]);
             }
         }
-        Purpose::Decide { id, approve } => decided(model, &id, approve, reply.result),
-        Purpose::Line { order } => {
-            model.mark_stale(AFTER_LINE);
-            if order == "config.set" {
-                model.mark_stale(&[Topic::Notices, Topic::Time]);
-            }
-            model.prompts.retain(|question| question.call != id);
-            let asked = model.orders.remove(&id);
-            if let (Some(asked), Err(fault)) = (asked, &reply.result)
-                && asks_again(model, id, fault)
-            {
-                return run_again(model, id, asked, &with_hint(fault));
-            }
-            if matches!(&model.overlay, Some(Overlay::Ask(question)) if question.call == id) {
-                model.overlay = None;
-            }
-            model.last = None;
-            let is_phrase = reply.secret == Some(SecretField::Phrase);
-            let asks = is_phrase && is_to_be_checked(model, order, &reply.result);
-            let words = secret.as_ref().filter(|_secret| is_phrase).and_then(|it| Words::of(&it.0));
-            // The words are shown separately.
-            let (field, secret) = match words {
-                Some(_) => (None, None),
-                None => (reply.secret, secret),
-            };
-            let text = match &reply.result {
-                Ok(answer) => oneshot::told(order, answer, &reply.warnings, field, secret),
-                Err(fault) => {
-                    Zeroizing::new(format!("{}\n{}", fault.code.text(), with_hint(fault)))
-                }
-            };
-            if order == "wallet.passwd" && reply.result.is_ok() {
-                return model.note("The password has been changed.");
-            }
-            if model.under.is_some() && reply.result.is_ok() && order == "wallet.open" {
-                // Back to the card below.
-                return model.note("The wallet is open.");
-            }
-            let mut told = Told::new(order.replace('.', " "), text);
-            told.copies = !is_phrase;
-            told.asks = asks && words.is_some();
-            told.words = words;
-            tell(model, told, reply.result.as_ref().err());
-        }
     }
+}
+
+/// Stores a page of the feed. A page that failed is requested again while it is viewed.
+fn page_done(model: &mut Model, result: Result<Answer, Fault>) {
+    if let Ok(answer) = result {
+        model.server.store(Topic::Feed, answer, model.now_ms);
+    }
+}
+
+/// Schedules the next watch: without one the console would miss entries.
+fn watch_done(model: &mut Model, result: Result<Answer, Fault>) {
+    model.watch_from_ms = model.now_ms.saturating_add(WATCH_AGAIN_MS);
+    // The known entries are of another journal: reload the feed.
+    if result.is_err_and(|fault| fault.code == Code::BadInput) {
+        model.server.feed = Feed::default();
+        model.feed_known = false;
+        model.mark_stale(&[Topic::Feed]);
+    }
+}
+
+/// The reply to a command line of the operator.
+struct LineReply {
+    id: u64,
+    /// The name of the command.
+    order: &'static str,
+    reply: Reply,
+    /// The secret that the reply names.
+    secret: Option<Secret>,
+}
+
+/// Ends a command line: repeats it after a wrong entry, or else shows its answer.
+fn line_done(model: &mut Model, line: LineReply) {
+    model.mark_stale(AFTER_LINE);
+    if line.order == "config.set" {
+        model.mark_stale(&[Topic::Notices, Topic::Time]);
+    }
+    model.prompts.retain(|question| question.call != line.id);
+    let sent = model.orders.remove(&line.id);
+    if let (Some(order), Err(fault)) = (sent, &line.reply.result)
+        && is_retryable(model, line.id, fault)
+    {
+        return retry(model, line.id, order, &with_hint(fault));
+    }
+    if matches!(&model.overlay, Some(Overlay::Ask(question)) if question.call == line.id) {
+        model.overlay = None;
+    }
+    model.last_note = None;
+    // A new seed is recorded as unchecked, whatever is shown of it.
+    let checks_words =
+        is_phrase(&line.reply) && is_to_be_checked(model, line.order, &line.reply.result);
+    if let (Some(text), Ok(_)) = (short_result(model, line.order), &line.reply.result) {
+        return model.note(text);
+    }
+    show_line_reply(model, line, checks_words);
+}
+
+/// Returns whether the secret of a reply is a seed phrase.
+fn is_phrase(reply: &Reply) -> bool {
+    reply.secret == Some(SecretField::Phrase)
+}
+
+/// Returns the note that replaces the answer of a successful command.
+fn short_result(model: &Model, order: &str) -> Option<&'static str> {
+    match order {
+        "wallet.passwd" => Some("The password has been changed."),
+        // The card that asked for the wallet opens again.
+        "wallet.open" if model.card_to_reopen.is_some() => Some("The wallet is open."),
+        _other => None,
+    }
+}
+
+/// Shows the answer of a command line. The words of a seed are shown apart from its text.
+fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
+    let LineReply { order, reply, secret, .. } = line;
+    let is_phrase = is_phrase(&reply);
+    let words = secret.as_ref().filter(|_secret| is_phrase).and_then(|it| Words::of(&it.0));
+    let (field, secret) = match words {
+        Some(_) => (None, None),
+        None => (reply.secret, secret),
+    };
+    let text = match &reply.result {
+        Ok(answer) => oneshot::answer_text(order, answer, &reply.warnings, field, secret),
+        Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), with_hint(fault))),
+    };
+    let mut view = TextView::new(order.replace('.', " "), text);
+    view.copyable = !is_phrase;
+    view.checks_words = checks_words && words.is_some();
+    view.words = words;
+    show_answer(model, view, reply.result.as_ref().err());
 }
 
 /// Returns whether the seed's words will be checked. They are if the seed is new or was left unchecked.
@@ -187,16 +227,16 @@ fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Faul
 }
 
 /// Returns whether the typed answer was a slip. The input after a slip is meant for the same field.
-fn asks_again(model: &Model, id: u64, fault: &Fault) -> bool {
+fn is_retryable(model: &Model, id: u64, fault: &Fault) -> bool {
     let Some(Overlay::Ask(question)) = &model.overlay else { return false };
     let typed = matches!(question.prompt, Prompt::TypeName { .. } | Prompt::TypeAmount { .. });
     let slip = fault.code == Code::WrongPassword || (typed && fault.code == Code::Declined);
     question.call == id && question.sent && slip
 }
 
-fn run_again(model: &mut Model, id: u64, order: Order, why: &str) {
+fn retry(model: &mut Model, id: u64, order: Order, why: &str) {
     let again = run_line::send(model, order);
-    model.refused_before.insert(again, why.to_owned());
+    model.retry_reasons.insert(again, why.to_owned());
     if let Some(Overlay::Ask(question)) = &mut model.overlay
         && question.call == id
     {
@@ -238,7 +278,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
         Some(fault) => {
             // The open card shows the whole fault itself.
             if !shown {
-                model.complain(note);
+                model.note_failure(note);
             }
             let now_ms = model.now_ms;
             if let Some(Overlay::Card(card)) = model.overlay.as_mut().filter(|_card| shown) {
@@ -251,12 +291,12 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
 }
 
 /// Shows one line at the bottom of the screen, and more of them in an overlay.
-fn tell(model: &mut Model, told: Told, fault: Option<&Fault>) {
-    let short = told.text.lines().count() <= 1;
+fn show_answer(model: &mut Model, view: TextView, fault: Option<&Fault>) {
+    let short = view.text.lines().count() <= 1;
     match fault {
-        Some(fault) => model.complain(with_hint(fault)),
-        None if short => model.note(told.text.trim_end().to_owned()),
+        Some(fault) => model.note_failure(with_hint(fault)),
+        None if short => model.note(view.text.trim_end().to_owned()),
         // Shown once no other overlay is open.
-        None => model.unread.push_back(told),
+        None => model.unread.push_back(view),
     }
 }

@@ -26,16 +26,20 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         return Vec::new();
     }
     let stops = action(Context::Panes, key) == Some(KeyAction::Freeze);
-    if model.resting.take().is_some() {
+    if model.unconfirmed_key.take().is_some() {
         // Two keys this close together are a paste, not typing: neither counts. The freeze is never too early.
         guard(model);
-        card::not_alone(model);
+        card::two_keys_at_once(model);
         if !stops {
             return Vec::new();
         }
     }
-    if model.last.as_ref().is_some_and(|note| note.at_ms.saturating_add(READ_MS) <= model.now_ms) {
-        model.last = None;
+    if model
+        .last_note
+        .as_ref()
+        .is_some_and(|note| note.at_ms.saturating_add(READ_MS) <= model.now_ms)
+    {
+        model.last_note = None;
     }
     let context = context(model);
     // Valid everywhere: the freeze, and keys for the terminal alone.
@@ -47,7 +51,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     }
     if let Some(at) = model.freeze_at_ms.take() {
         // Another key came in between: the hint is no longer true.
-        model.last.take_if(|note| note.at_ms == at);
+        model.last_note.take_if(|note| note.at_ms == at);
     }
     let action =
         action(context, key).filter(|action| !model.setup.observe || action.allowed_for_observer());
@@ -73,7 +77,7 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
     }
     match model.freeze_at_ms.take().map(|at| model.now_ms.saturating_sub(at)) {
         Some(..FREEZE_MS) => {
-            model.last = None;
+            model.last_note = None;
             run_line::run(model, Order::Freeze);
         }
         Some(..=FREEZE_LATE_MS) => {
@@ -84,13 +88,13 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
     Vec::new()
 }
 
-/// Executes a key that decides, once it is certain that it came alone.
-pub(super) fn rested(model: &mut Model) -> Vec<Intent> {
+/// Executes a key that decides, once the pause after it shows that it was typed alone.
+pub(super) fn apply_unconfirmed_key(model: &mut Model) -> Vec<Intent> {
     let is_due = |at: u64| model.now_ms >= at.saturating_add(PASTE_GAP_MS);
-    let Some((action, _at)) = model.resting.filter(|(_deed, at)| is_due(*at)) else {
+    let Some((action, _at)) = model.unconfirmed_key.filter(|(_action, at)| is_due(*at)) else {
         return Vec::new();
     };
-    model.resting = None;
+    model.unconfirmed_key = None;
     match &model.overlay {
         Some(Overlay::Card(_)) => {
             card::decide(model, action);
@@ -103,7 +107,7 @@ pub(super) fn rested(model: &mut Model) -> Vec<Intent> {
 /// Suspends the console, unless it is the engine. Agents and other consoles would get no answers.
 fn suspend(model: &mut Model) -> Vec<Intent> {
     if model.setup.owner {
-        model.complain(
+        model.note_failure(
             "This console is the engine and cannot be suspended: leave it, or use another console.",
         );
         return Vec::new();
@@ -174,19 +178,19 @@ fn page(model: &Model) -> isize {
 
 fn step(model: &mut Model, by: isize) {
     let pane = model.focus;
-    let place = model.selected_row(pane).saturating_add_signed(by);
-    model.select(pane, place);
+    let index = model.selected_row(pane).saturating_add_signed(by);
+    model.select(pane, index);
 }
 
 fn turn(model: &mut Model, by: usize) {
-    let place = model.focus.number().saturating_sub(1).saturating_add(by);
-    let number = place.checked_rem(Pane::ALL.len()).unwrap_or(0).saturating_add(1);
+    let index = model.focus.number().saturating_sub(1).saturating_add(by);
+    let number = index.checked_rem(Pane::ALL.len()).unwrap_or(0).saturating_add(1);
     model.focus = Pane::numbered(number).unwrap_or(model.focus);
 }
 
 /// Opens the selected row.
 fn open(model: &mut Model) {
-    model.under = None;
+    model.card_to_reopen = None;
     match model.opening() {
         Some(Opening::Card(card)) => {
             model.select(model.focus, model.selected_row(model.focus));
@@ -197,7 +201,7 @@ fn open(model: &mut Model) {
                 run_line::run(model, order);
             }
         }
-        Some(Opening::Entry(told)) => model.overlay = Some(Overlay::Told(told)),
+        Some(Opening::Entry(view)) => model.overlay = Some(Overlay::Text(view)),
         None => {}
     }
 }
@@ -206,27 +210,27 @@ fn copy(model: &mut Model) -> Vec<Intent> {
     if let Some(line) = setup::try_line(model).filter(|_line| model.focus == Pane::Approvals) {
         return copied(model, Zeroizing::new(line), "the line");
     }
-    let place = model.selected_row(model.focus);
+    let index = model.selected_row(model.focus);
     let server = &model.server;
     let text = match model.focus {
-        Pane::Approvals => server.queue.get(place).map(|row| row.request.id.clone()),
+        Pane::Approvals => server.queue.get(index).map(|row| row.request.id.clone()),
         Pane::Balances => crate::console::model::rows::balances(server)
-            .get(place)
+            .get(index)
             .map(|row| row.address.address.clone())
             .or_else(|| Some(server.addresses.as_ref()?.first()?.address.clone())),
         Pane::Agents => {
-            server.agents.as_ref().and_then(|rows| rows.get(place)).map(|row| row.agent_id.clone())
+            server.agents.as_ref().and_then(|rows| rows.get(index)).map(|row| row.agent_id.clone())
         }
         Pane::Policies => {
-            server.policies.as_ref().and_then(|rows| rows.get(place)).map(|row| row.name.clone())
+            server.policies.as_ref().and_then(|rows| rows.get(index)).map(|row| row.name.clone())
         }
-        Pane::Activity => entry_at(server, place)
+        Pane::Activity => entry_at(server, index)
             .and_then(|seq| server.feed.get(seq))
             .and_then(|row| row.request.clone()),
         Pane::Sent => server
             .sent
             .as_ref()
-            .and_then(|rows| rows.get(place))
+            .and_then(|rows| rows.get(index))
             .map(|row| row.tx_hash.clone().unwrap_or_else(|| row.id.clone())),
     };
     let Some(text) = text else { return Vec::new() };

@@ -8,7 +8,7 @@ use crate::console::keymap::KeyAction;
 use crate::console::model::overlay::{Field, Overlay, Question};
 use crate::console::model::words::{Checked, WordCheck};
 use crate::console::model::{Intent, Model};
-use crate::console::view::sight;
+use crate::console::view::visibility;
 use crate::link::Secret;
 
 pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Intent> {
@@ -18,14 +18,14 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
     match &mut model.overlay {
         Some(Overlay::Leave { armed_at_ms }) => match action {
             Some(KeyAction::Yes) if now_ms >= *armed_at_ms => {
-                model.resting = Some((KeyAction::Yes, now_ms))
+                model.unconfirmed_key = Some((KeyAction::Yes, now_ms))
             }
             Some(KeyAction::No) => return close(model),
             _other => {}
         },
         Some(Overlay::Ask(question)) if !question.sent => match action {
             Some(KeyAction::Yes) if now_ms >= question.armed_at_ms => {
-                model.resting = Some((KeyAction::Yes, now_ms));
+                model.unconfirmed_key = Some((KeyAction::Yes, now_ms));
             }
             Some(KeyAction::No) => {
                 let id = question.call;
@@ -45,7 +45,7 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
     Vec::new()
 }
 
-/// Executes a yes that came alone.
+/// Executes a yes that was typed alone.
 pub(super) fn agreed(model: &mut Model) -> Vec<Intent> {
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     match &mut model.overlay {
@@ -108,11 +108,11 @@ fn typed(field: &mut Field, key: &KeyEvent) {
 
 /// Handles a key in the check of a new seed's words.
 fn in_word_check(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
-    let Some(Overlay::Words(mut told, mut check)) = model.overlay.take() else { return Vec::new() };
+    let Some(Overlay::Words(mut view, mut check)) = model.overlay.take() else { return Vec::new() };
     match action {
         Some(KeyAction::Close) => {
-            told.words = Some(check.into_words());
-            model.overlay = Some(Overlay::Told(told));
+            view.words = Some(check.into_words());
+            model.overlay = Some(Overlay::Text(view));
             return vec![Intent::Redraw];
         }
         Some(KeyAction::Enter) => {
@@ -124,29 +124,29 @@ fn in_word_check(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -
         }
         _other => typed(&mut check.field, key),
     }
-    model.overlay = Some(Overlay::Words(told, check));
+    model.overlay = Some(Overlay::Words(view, check));
     Vec::new()
 }
 
 /// Records which part of a text is visible.
 pub(super) fn see(model: &mut Model) {
-    let Some(sight) = sight::told_sight(model) else { return };
-    if let Some(Overlay::Told(told)) = &mut model.overlay {
-        told.see(told.scroll.min(sight.last), sight.shown, sight.width);
+    let Some(visible) = visibility::visible_text(model) else { return };
+    if let Some(Overlay::Text(view)) = &mut model.overlay {
+        view.see(view.scroll.min(visible.last), visible.shown, visible.width);
     }
 }
 
 /// Starts the check of the words.
 fn ask_words(model: &mut Model) -> Vec<Intent> {
-    if !sight::has_seen_words(model) {
-        model.complain("Scroll down first: you have not seen all of the words.");
+    if !visibility::has_seen_words(model) {
+        model.note_failure("Scroll down first: you have not seen all of the words.");
         return Vec::new();
     }
-    model.last = None;
-    if let Some(Overlay::Told(mut told)) = model.overlay.take() {
-        model.overlay = match told.words.take() {
-            Some(words) => Some(Overlay::Words(told, WordCheck::of(words, model.now_ms))),
-            None => Some(Overlay::Told(told)),
+    model.last_note = None;
+    if let Some(Overlay::Text(mut view)) = model.overlay.take() {
+        model.overlay = match view.words.take() {
+            Some(words) => Some(Overlay::Words(view, WordCheck::of(words, model.now_ms))),
+            None => Some(Overlay::Text(view)),
         };
     }
     // Removes the words from the screen.
@@ -181,9 +181,9 @@ fn give(question: &mut Question) -> Option<Secret> {
 
 pub(super) fn reading(model: &mut Model, action: Option<KeyAction>) -> Vec<Intent> {
     let page = usize::from(model.size.1 / 2).max(1);
-    let last = sight::last_scroll(model);
+    let last = visibility::last_scroll(model);
     let scroll = match &mut model.overlay {
-        Some(Overlay::Told(told)) => &mut told.scroll,
+        Some(Overlay::Text(view)) => &mut view.scroll,
         Some(Overlay::Help { scroll }) => scroll,
         _other => return Vec::new(),
     };
@@ -206,13 +206,13 @@ pub(super) fn reading(model: &mut Model, action: Option<KeyAction>) -> Vec<Inten
 
 fn copy(model: &mut Model) -> Vec<Intent> {
     match &model.overlay {
-        Some(Overlay::Told(told)) if told.copies => {
-            let text = told.text.clone();
+        Some(Overlay::Text(view)) if view.copyable => {
+            let text = view.text.clone();
             super::effects::copied(model, text, "this text")
         }
         Some(Overlay::Help { .. }) | None => Vec::new(),
         _secret => {
-            model.complain("Not copied: every program can read the clipboard.");
+            model.note_failure("Not copied: every program can read the clipboard.");
             Vec::new()
         }
     }
@@ -220,7 +220,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
 
 /// Closes the overlay and redraws, so that no words of a seed stay on the screen.
 fn close(model: &mut Model) -> Vec<Intent> {
-    if matches!(&model.overlay, Some(Overlay::Told(told)) if told.asks) {
+    if matches!(&model.overlay, Some(Overlay::Text(view)) if view.checks_words) {
         model.note("Not checked. `seed words` shows and checks them later.");
     }
     model.overlay = None;
@@ -229,7 +229,7 @@ fn close(model: &mut Model) -> Vec<Intent> {
 
 /// Puts pasted text into a field or the command line. Pasted text decides nothing.
 pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
-    model.resting = None;
+    model.unconfirmed_key = None;
     match (&mut model.overlay, &mut model.line) {
         (Some(Overlay::Ask(question)), _) if question.takes_paste() && !question.sent => {
             text.chars().for_each(|ch| question.field.push(ch));

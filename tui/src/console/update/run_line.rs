@@ -7,7 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::complete;
 use crate::console::keymap::KeyAction;
-use crate::console::model::overlay::{CardView, Overlay, Told};
+use crate::console::model::overlay::{CardView, Overlay, TextView};
 use crate::console::model::{Connection, Intent, Model, Pane, Purpose};
 use zeroize::Zeroizing;
 
@@ -32,8 +32,8 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyActio
     model.choices.clear();
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match (action, key.code) {
-        (Some(KeyAction::Older), _) => line.older(&model.past),
-        (Some(KeyAction::Newer), _) => line.newer(&model.past),
+        (Some(KeyAction::Older), _) => line.older(&model.line_history),
+        (Some(KeyAction::Newer), _) => line.newer(&model.line_history),
         (_, KeyCode::Char('a')) if control => line.home(),
         (_, KeyCode::Char('e')) if control => line.end(),
         (_, KeyCode::Char('u')) if control => line.kill_to_start(),
@@ -64,15 +64,15 @@ fn entered(model: &mut Model) -> Vec<Intent> {
     match Order::parse_line(bare) {
         Ok(order) => {
             // Only commands are kept, and not a phrase that was pasted here by mistake.
-            model.past.remember(&text);
+            model.line_history.remember(&text);
             run(model, order);
             // A URL may hold an API key.
             if text.contains("://") { Vec::new() } else { vec![Intent::Remember(text)] }
         }
         Err(error) => {
-            let mut told = Told::new(text, Zeroizing::new(error.to_string()));
-            told.failed = true;
-            model.overlay = Some(Overlay::Told(told));
+            let mut view = TextView::new(text, Zeroizing::new(error.to_string()));
+            view.failed = true;
+            model.overlay = Some(Overlay::Text(view));
             // The line stays, to be corrected.
             model.line = Some(line);
             Vec::new()
@@ -83,19 +83,20 @@ fn entered(model: &mut Model) -> Vec<Intent> {
 /// Runs a command of the operator.
 pub(super) fn run(model: &mut Model, order: Order) {
     if model.connection != Connection::Up {
-        return model.complain("No engine is connected: nothing was sent.");
+        return model.note_failure("No engine is connected: nothing was sent.");
     }
     match &order {
         Order::Watch(_) => return model.note("Use the Activity pane (5) instead."),
         Order::History(HistoryOrder { export: Some(_), .. }) => {
-            return model.complain("To write a file, run `bursar history export` in a shell.");
+            return model.note_failure("To write a file, run `bursar history export` in a shell.");
         }
         Order::Wallet(WalletOrder::Backup { .. } | WalletOrder::Restore { .. }) => {
             return model
-                .complain("Backups are written and restored by `bursar wallet` in a shell.");
+                .note_failure("Backups are written and restored by `bursar wallet` in a shell.");
         }
         Order::Address(AddressOrder::Export { .. }) => {
-            return model.complain("Private keys are shown by `bursar address export` in a shell.");
+            return model
+                .note_failure("Private keys are shown by `bursar address export` in a shell.");
         }
         // An approval is for what was shown: on its card.
         Order::Approve(approve) => return open_card(model, &approve.id),
@@ -103,7 +104,7 @@ pub(super) fn run(model: &mut Model, order: Order) {
     }
     let name = order.name();
     if model.in_flight(&Purpose::Line { order: name }) {
-        return model.complain(format!("`{}` is already running.", name.replace('.', " ")));
+        return model.note_failure(format!("`{}` is already running.", name.replace('.', " ")));
     }
     send(model, order);
 }
@@ -111,18 +112,18 @@ pub(super) fn run(model: &mut Model, order: Order) {
 fn open_card(model: &mut Model, prefix: &str) {
     let fits = |id: &str| id.parse::<RequestId>().is_ok_and(|id| id.has_prefix(prefix));
     let found: Vec<usize> = (0..model.server.queue.len())
-        .filter(|place| model.server.queue.get(*place).is_some_and(|row| fits(&row.request.id)))
+        .filter(|index| model.server.queue.get(*index).is_some_and(|row| fits(&row.request.id)))
         .collect();
-    let [place] = found.as_slice() else {
-        return model.complain(match found.len() {
+    let [index] = found.as_slice() else {
+        return model.note_failure(match found.len() {
             0 => format!("No request starts with {prefix}."),
             _several => format!("Several requests start with {prefix}: type more of the id."),
         });
     };
-    model.under = None;
+    model.card_to_reopen = None;
     model.focus = Pane::Approvals;
-    model.select(Pane::Approvals, *place);
-    let card = model.server.queue.get(*place);
+    model.select(Pane::Approvals, *index);
+    let card = model.server.queue.get(*index);
     let card = card.and_then(|waiting| CardView::of(waiting, model.now_ms));
     model.overlay = card.map(|card| Overlay::Card(Box::new(card)));
 }

@@ -4,11 +4,11 @@ use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use super::paint::Paint;
-use super::sight;
+use super::visibility;
 use crate::console::complete;
 use crate::console::keymap::{self, Context, KeyAction};
 use crate::console::model::context::context;
-use crate::console::model::overlay::{Overlay, Told};
+use crate::console::model::overlay::{Overlay, TextView};
 use crate::console::model::setup;
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
@@ -73,15 +73,15 @@ fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
         (Context::Panes, KeyAction::Open) => is_up(model) && model.opening().is_some(),
         (Context::Panes, KeyAction::Command) => is_up(model),
         (Context::Card, KeyAction::Yes) => {
-            model.may_approve() && sight::card_unseen(model).is_none()
+            model.may_approve() && visibility::card_unseen(model).is_none()
         }
         (Context::Card, KeyAction::Unlock) => model.server.is_locked(),
         (Context::Card | Context::Reading | Context::Words, KeyAction::Down) => {
-            sight::last_scroll(model) > 0
+            visibility::last_scroll(model) > 0
         }
-        (Context::Words, KeyAction::Check) => sight::has_seen_words(model),
+        (Context::Words, KeyAction::Check) => visibility::has_seen_words(model),
         (Context::Reading, KeyAction::Copy) => {
-            matches!(&model.overlay, Some(Overlay::Told(Told { copies: true, .. })))
+            matches!(&model.overlay, Some(Overlay::Text(TextView { copyable: true, .. })))
         }
         _always => true,
     }

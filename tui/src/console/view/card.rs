@@ -2,14 +2,14 @@
 //! shows the same lines. If they do not all fit they scroll, those that matter most first, while the state of the
 //! decision stays visible.
 
-mod sight;
 mod state;
+mod visibility;
 
 use bursar_core::card::Card;
 use bursar_core::text::{Zone, countdown};
 use ratatui::layout::Rect;
 
-pub(crate) use self::sight::{Unseen, VisibleRows};
+pub(crate) use self::visibility::{Unseen, VisibleRows};
 use super::paint::{Paint, wrapped};
 use crate::console::model::overlay::{CardView, RowKey};
 use crate::console::model::{Connection, Model};
@@ -60,7 +60,7 @@ impl Layout {
 }
 
 fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
-    let waiting = model.server.waiting(&view.id);
+    let waiting = model.server.queued(&view.id);
     let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(model.now_ms));
     let width = usize::from(WIDTH.min(body.width).saturating_sub(4));
     let mut rows = card_rows(view, &model.zone(), width, closed.is_some());
@@ -120,7 +120,7 @@ fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<R
     rows
 }
 
-pub(super) fn sight(model: &Model, view: &CardView, body: Rect) -> VisibleRows {
+pub(super) fn visible_rows(model: &Model, view: &CardView, body: Rect) -> VisibleRows {
     let layout = layout(model, view, body);
     VisibleRows {
         rows: layout.shown(view).map(|row| row.key).collect(),
@@ -140,14 +140,14 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
     let shown = all.min(layout.space);
     let height = u16::try_from(shown.saturating_add(layout.state.len())).unwrap_or(u16::MAX);
     let first = view.scroll.min(layout.last_scroll());
-    let place = match all > shown {
+    let position = match all > shown {
         true => {
             let (from, to) = (first.saturating_add(1), first.saturating_add(shown));
             format!("rows {from}-{to} of {all}, ")
         }
         false => String::new(),
     };
-    let note = format!("{place}{}", time_note(model, view));
+    let note = format!("{position}{}", time_note(model, view));
     let title = format!("Request {}", view.card.id.short());
     let inside = paint.dialog(body, (WIDTH, height.saturating_add(2)), &title, &note);
     let rows = layout.shown(view).map(|row| (&row.text, row.role));
@@ -158,12 +158,12 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
 }
 
 fn time_note(model: &Model, view: &CardView) -> String {
-    let Some(waiting) = model.server.waiting(&view.id) else { return "gone".to_owned() };
+    let Some(waiting) = model.server.queued(&view.id) else { return "gone".to_owned() };
     if matches!(model.connection, Connection::Lost(_)) {
         return "old".to_owned();
     }
     match waiting.closed(model.now_ms) {
-        Some(over) => over.to_owned(),
+        Some(closed) => closed.to_owned(),
         None => format!("expires in {}", left(waiting.left_ms(model.now_ms))),
     }
 }

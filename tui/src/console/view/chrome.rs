@@ -75,9 +75,9 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
     match status.server.url.as_deref().filter(|_url| status.server.running) {
         Some(url) => {
-            let place = url.trim_start_matches("http://");
-            let port = place.rsplit(':').next().unwrap_or(place);
-            (vec![format!("agents {place}"), format!("agents :{port}")], Role::Plain)
+            let address = url.trim_start_matches("http://");
+            let port = address.rsplit(':').next().unwrap_or(address);
+            (vec![format!("agents {address}"), format!("agents :{port}")], Role::Plain)
         }
         None => (vec!["agent server off".to_owned(), "server off".to_owned()], Role::Warn),
     }
@@ -127,7 +127,7 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         paint.text(area, 0, 0, &format!(":{shown}"), Role::Plain);
         let column = u16::try_from(line.cursor().saturating_sub(skipped)).unwrap_or(0);
         paint.place_cursor(area, column.saturating_add(1), 0);
-    } else if let Some(note) = &model.last {
+    } else if let Some(note) = &model.last_note {
         let role = if note.failed { Role::Alarm } else { Role::Plain };
         paint.text(area, 0, 0, &note.text, role);
     }
@@ -137,7 +137,7 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 /// prevents that, because the bar shows its keys.
 pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> bool {
     let is_free = model.line.is_none() && model.overlay.is_none();
-    let Some(note) = model.last.as_ref().filter(|_note| is_free) else { return false };
+    let Some(note) = model.last_note.as_ref().filter(|_note| is_free) else { return false };
     let rows = wrapped(&note.text, usize::from(both.width), 0);
     let [first, rest @ ..] = rows.as_slice() else { return false };
     if rest.is_empty() {
@@ -153,9 +153,9 @@ pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> boo
 /// The command line works at any size, with its questions for secrets and its answers.
 pub(super) fn too_small(model: &Model, paint: &mut Paint<'_>, area: Rect, least: (u16, u16)) {
     match &model.overlay {
-        Some(Overlay::Told(told)) => return overlays::told_plainly(told, paint, area),
+        Some(Overlay::Text(view)) => return overlays::text_view_without_frame(view, paint, area),
         Some(Overlay::Ask(question)) if question.is_hidden() => {
-            return overlays::asked_plainly(question, paint, area);
+            return overlays::question_without_frame(question, paint, area);
         }
         _more_than_fits => {}
     }

@@ -28,7 +28,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let selected = focused.then(|| model.selected_row(Pane::Activity));
     let wide = inside.width >= 110;
     let head = model.server.feed.newest_kept().map_or("", |row| row.at.as_str());
-    let shift = model.zone().shift(head);
+    let shift = model.zone().offset_at(head);
     let zone = shift.to_string();
     let mut columns = vec![
         left(&zone, 11).rank(2),
@@ -40,8 +40,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     if wide {
         columns.push(left("ID", 8).rank(4));
     }
-    paint.table(inside, &columns, (count, selected), |place| {
-        let row = entry_at(&model.server, place).and_then(|seq| model.server.feed.get(seq));
+    paint.table(inside, &columns, (count, selected), |index| {
+        let row = entry_at(&model.server, index).and_then(|seq| model.server.feed.get(seq));
         // The entry is being loaded.
         let Some(row) = row else { return vec![("...".to_owned(), Role::Quiet)] };
         let role = match row.kind {

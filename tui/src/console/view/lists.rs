@@ -105,9 +105,9 @@ pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         left("TOKEN", 7),
         right("AMOUNT", 14),
     ];
-    list(model, paint, area, Pane::Balances, (&columns, empty), |place| {
-        let Some(row) = known.get(place) else { return Vec::new() };
-        let place =
+    list(model, paint, area, Pane::Balances, (&columns, empty), |index| {
+        let Some(row) = known.get(index) else { return Vec::new() };
+        let origin =
             [(row.address.label.clone(), Role::Plain), (row.network.name.clone(), Role::Quiet)];
         let (token, amount, role) = match row.held {
             // An unknown amount is marked, because it is not zero.
@@ -121,14 +121,14 @@ pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
                 }
             }
         };
-        place.into_iter().chain([(token, Role::Plain), (amount, role)]).collect()
+        origin.into_iter().chain([(token, Role::Plain), (amount, role)]).collect()
     });
 }
 
 pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let agents = model.server.agents.as_deref().unwrap_or_default();
     let first = agents.iter().find_map(|agent| agent.renews_at.as_deref());
-    let shift = model.zone().shift(first.unwrap_or_default());
+    let shift = model.zone().offset_at(first.unwrap_or_default());
     let renews = format!("RENEWS {shift}");
     let width = u16::try_from(renews.len()).unwrap_or(0).max(11);
     let columns = [
@@ -138,8 +138,8 @@ pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         right("TODAY", 10),
         left(&renews, width).rank(2),
     ];
-    list(model, paint, area, Pane::Agents, (&columns, "No agent is registered."), |place| {
-        let Some(agent) = agents.get(place) else { return Vec::new() };
+    list(model, paint, area, Pane::Agents, (&columns, "No agent is registered."), |index| {
+        let Some(agent) = agents.get(index) else { return Vec::new() };
         let today = match &agent.daily_limit {
             Some(limit) => format!("{}/{limit}", agent.spent_today),
             None => "-".to_owned(),
@@ -175,9 +175,9 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         right("AUTO BELOW", 10),
         right("AGENTS", 6).rank(3),
     ];
-    list(model, paint, area, Pane::Policies, (&columns, "There is no policy yet."), |place| {
+    list(model, paint, area, Pane::Policies, (&columns, "There is no policy yet."), |index| {
         let policies = model.server.policies.as_ref();
-        let Some(policy) = policies.and_then(|all| all.get(place)) else { return Vec::new() };
+        let Some(policy) = policies.and_then(|all| all.get(index)) else { return Vec::new() };
         let payments = &policy.payments;
         let amount = |text: &str| (text.to_owned(), Role::Plain);
         let auto = if payments.enabled { payments.auto_below.as_str() } else { "off" };
@@ -193,7 +193,7 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 
 pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let sent = model.server.sent.as_deref().unwrap_or_default();
-    let shift = model.zone().shift(sent.first().map_or("", |row| row.created.as_str()));
+    let shift = model.zone().offset_at(sent.first().map_or("", |row| row.created.as_str()));
     let zone = shift.to_string();
     let columns = [
         left(&zone, 11).rank(2),
@@ -202,8 +202,8 @@ pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         right("AMOUNT", 14),
         left("STATUS", 8),
     ];
-    list(model, paint, area, Pane::Sent, (&columns, "No payments yet."), |place| {
-        let Some(row) = sent.get(place) else { return Vec::new() };
+    list(model, paint, area, Pane::Sent, (&columns, "No payments yet."), |index| {
+        let Some(row) = sent.get(index) else { return Vec::new() };
         let amount = match (&row.amount, &row.symbol) {
             (Some(amount), Some(symbol)) => format!("{amount} {symbol}"),
             _unknown => format!("{} units", row.amount_atomic),

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::help;
 use super::paint::{Paint, wrapped};
 use crate::console::model::Model;
-use crate::console::model::overlay::{Overlay, Question, Told};
+use crate::console::model::overlay::{Overlay, Question, TextView};
 use crate::console::model::words::WordCheck;
 use crate::console::theme::Role;
 
@@ -96,7 +96,7 @@ pub(super) fn word_check(check: &WordCheck, paint: &mut Paint<'_>, body: Rect) {
 
 /// The visible part of a text.
 #[derive(Debug)]
-pub(crate) struct TextSight {
+pub(crate) struct VisibleText {
     /// Number of rows that are shown at a time.
     pub(crate) shown: usize,
     /// The last scroll position.
@@ -108,20 +108,20 @@ pub(crate) struct TextSight {
 }
 
 /// Returns the rows of a text, and how many of them lead to the last seed word. The words come first.
-fn rows_of(told: &Told, room: usize, indent: usize) -> (Vec<String>, usize) {
+fn rows_of(view: &TextView, room: usize, indent: usize) -> (Vec<String>, usize) {
     let break_lines = |text: &str| -> Vec<String> {
         text.lines().flat_map(|line| wrapped(line, room, indent)).collect()
     };
     let (mut rows, mut words) = (Vec::new(), 0);
-    if let Some(phrase) = &told.words {
-        let (before, after) = if told.asks { TO_WRITE_DOWN } else { SHOWN_AGAIN };
+    if let Some(phrase) = &view.words {
+        let (before, after) = if view.checks_words { TO_WRITE_DOWN } else { SHOWN_AGAIN };
         rows.extend(break_lines(before));
         rows.extend(phrase.rows(room));
         words = rows.len();
         rows.push(String::new());
         rows.extend(break_lines(after));
     }
-    rows.extend(break_lines(&told.text));
+    rows.extend(break_lines(&view.text));
     (rows, words)
 }
 
@@ -132,29 +132,29 @@ const TO_WRITE_DOWN: (&str, &str) = (
 );
 const SHOWN_AGAIN: (&str, &str) = ("Anyone who has these words can take the money.", "");
 
-pub(super) fn sight(told: &Told, body: Rect) -> TextSight {
-    let width = usize::from(told_width(body).saturating_sub(4));
-    let (rows, words) = rows_of(told, width, 2);
+pub(super) fn visible_text(view: &TextView, body: Rect) -> VisibleText {
+    let width = usize::from(text_width(body).saturating_sub(4));
+    let (rows, words) = rows_of(view, width, 2);
     let shown = rows.len().min(usize::from(body.height.saturating_sub(3)));
-    TextSight { shown, last: rows.len().saturating_sub(shown), width, words }
+    VisibleText { shown, last: rows.len().saturating_sub(shown), width, words }
 }
 
-/// Like [`sight`], if there is no room for a frame.
-pub(super) fn plain_sight(told: &Told, area: Rect) -> TextSight {
+/// Like [`visible_text`], if there is no room for a frame.
+pub(super) fn visible_text_without_frame(view: &TextView, area: Rect) -> VisibleText {
     let width = usize::from(area.width);
-    let (rows, words) = rows_of(told, width, 1);
+    let (rows, words) = rows_of(view, width, 1);
     let shown = rows.len().min(usize::from(area.height.saturating_sub(1)));
-    TextSight { shown, last: rows.len().saturating_sub(shown), width, words }
+    VisibleText { shown, last: rows.len().saturating_sub(shown), width, words }
 }
 
-fn told_width(body: Rect) -> u16 {
+fn text_width(body: Rect) -> u16 {
     body.width.saturating_sub(4).min(120)
 }
 
 /// Returns how far the open text can be scrolled.
 pub(super) fn last_scroll(model: &Model, body: Rect) -> usize {
     match &model.overlay {
-        Some(Overlay::Told(told)) => sight(told, body).last,
+        Some(Overlay::Text(view)) => visible_text(view, body).last,
         Some(Overlay::Help { .. }) => {
             let shown = usize::from(body.height.saturating_sub(2));
             help::rows(model, body).len().saturating_sub(shown)
@@ -163,30 +163,30 @@ pub(super) fn last_scroll(model: &Model, body: Rect) -> usize {
     }
 }
 
-pub(super) fn told(told: &Told, paint: &mut Paint<'_>, body: Rect) {
-    let TextSight { shown, last, width, .. } = sight(told, body);
-    let (rows, _words) = rows_of(told, width, 2);
+pub(super) fn text_view(view: &TextView, paint: &mut Paint<'_>, body: Rect) {
+    let VisibleText { shown, last, width, .. } = visible_text(view, body);
+    let (rows, _words) = rows_of(view, width, 2);
     let note = if last > 0 { "up and down scroll" } else { "" };
     let height = u16::try_from(shown).unwrap_or(u16::MAX).saturating_add(2);
-    let size = (told_width(body), height);
-    let inside = paint.dialog(body, size, &told.title, note);
-    let role = if told.failed { Role::Alarm } else { Role::Plain };
-    for (row, text) in rows.iter().skip(told.scroll.min(last)).enumerate() {
+    let size = (text_width(body), height);
+    let inside = paint.dialog(body, size, &view.title, note);
+    let role = if view.failed { Role::Alarm } else { Role::Plain };
+    for (row, text) in rows.iter().skip(view.scroll.min(last)).enumerate() {
         paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, role);
     }
 }
 
 /// Draws a text without a frame, if there is no room for one.
-pub(super) fn told_plainly(told: &Told, paint: &mut Paint<'_>, area: Rect) {
-    let TextSight { shown, last, width, .. } = plain_sight(told, area);
-    let (rows, _words) = rows_of(told, width, 1);
-    for (row, text) in rows.iter().skip(told.scroll.min(last)).take(shown).enumerate() {
+pub(super) fn text_view_without_frame(view: &TextView, paint: &mut Paint<'_>, area: Rect) {
+    let VisibleText { shown, last, width, .. } = visible_text_without_frame(view, area);
+    let (rows, _words) = rows_of(view, width, 1);
+    for (row, text) in rows.iter().skip(view.scroll.min(last)).take(shown).enumerate() {
         paint.text(area, 0, u16::try_from(row).unwrap_or(u16::MAX), text, Role::Plain);
     }
     paint.text(area, 0, area.height.saturating_sub(1), "down more  esc close", Role::Quiet);
 }
 
-pub(super) fn asked_plainly(question: &Question, paint: &mut Paint<'_>, area: Rect) {
+pub(super) fn question_without_frame(question: &Question, paint: &mut Paint<'_>, area: Rect) {
     let Prompt::Secret { what } = &question.prompt else { return };
     let fault = question.fault.clone().unwrap_or_default();
     let asked = wanted(*what, question.first.is_some());
@@ -205,7 +205,7 @@ pub(super) fn asked_plainly(question: &Question, paint: &mut Paint<'_>, area: Re
 }
 
 pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
-    let held = model.server.held(model.now_ms).count();
+    let held = model.server.pending(model.now_ms).count();
     let waiting = match held {
         0 => "No requests are waiting.".to_owned(),
         1 => "1 request is waiting and can still expire.".to_owned(),

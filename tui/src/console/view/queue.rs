@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use super::card::{INDENT, left, rank, warning};
 use super::paint::{Column, Paint, left as column, right, wrapped};
 use crate::console::model::rows::short;
-use crate::console::model::server::{Topic, Waiting};
+use crate::console::model::server::{QueuedRequest, Topic};
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
@@ -30,9 +30,9 @@ const SHORT_AGENT: u16 = 10;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Approvals;
-    let held = model.server.held(model.now_ms).count();
+    let held = model.server.pending(model.now_ms).count();
     let failed = model.server.failed.contains_key(&Topic::Requests) && !paint.old;
-    let note = match (held, failed, model.server.cut) {
+    let note = match (held, failed, model.server.truncated) {
         (0, false, _) => String::new(),
         (held, true, _) => format!("{held} waiting, old !  r reloads"),
         (held, false, true) => format!("{held} waiting, and more not shown"),
@@ -102,15 +102,15 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
     {
         *agent = column("AGENT", SHORT_AGENT).rank(1);
     }
-    paint.table(inside, &columns, rows, |place| {
-        let Some(waiting) = model.server.queue.get(place) else { return Vec::new() };
+    paint.table(inside, &columns, rows, |index| {
+        let Some(waiting) = model.server.queue.get(index) else { return Vec::new() };
         let request = &waiting.request;
         let (time, role) = match old && waiting.closed(model.now_ms).is_none() {
             true => ("not known".to_owned(), Role::Quiet),
             false => time(waiting, model.now_ms),
         };
-        let over = waiting.closed(model.now_ms).is_some();
-        let plain = if over { Role::Quiet } else { Role::Plain };
+        let is_closed = waiting.closed(model.now_ms).is_some();
+        let plain = if is_closed { Role::Quiet } else { Role::Plain };
         let card = request.card.as_ref();
         let agent = card.map_or(request.agent_id.as_str(), |card| card.agent_name.as_str());
         let what = request.domain.clone().unwrap_or_else(|| request.payee.clone());
@@ -119,17 +119,17 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
             (short(&request.id), plain),
             (agent.to_owned(), plain),
             (what, plain),
-            (request.amount.clone(), if over { Role::Quiet } else { Role::Strong }),
-            (if over || old { String::new() } else { theme.bar(tenths) }, role),
+            (request.amount.clone(), if is_closed { Role::Quiet } else { Role::Strong }),
+            (if is_closed || old { String::new() } else { theme.bar(tenths) }, role),
             (time, role),
         ]
     });
 }
 
 /// Formats the time left, with a sign in addition to the colour.
-fn time(waiting: &Waiting, now_ms: u64) -> (String, Role) {
-    if let Some(over) = waiting.closed(now_ms) {
-        return (over.to_owned(), Role::Quiet);
+fn time(waiting: &QueuedRequest, now_ms: u64) -> (String, Role) {
+    if let Some(closed) = waiting.closed(now_ms) {
+        return (closed.to_owned(), Role::Quiet);
     }
     let ms = waiting.left_ms(now_ms);
     if ms <= NOW_MS {
@@ -157,12 +157,12 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         false => format!("{}, enter shows all", card.policy),
     };
     // A closed request must not look as if it could be decided.
-    let over = waiting.and_then(|waiting| waiting.closed(model.now_ms));
-    let state = over.map_or_else(String::new, |over| format!(", {over}"));
+    let closed = waiting.and_then(|waiting| waiting.closed(model.now_ms));
+    let state = closed.map_or_else(String::new, |closed| format!(", {closed}"));
     let title = format!("{} from {}{state}", card.id.short(), card.agent_name);
     let inside = paint.pane(area, false, &title, &note);
     for (row, (text, role)) in rows.iter().enumerate() {
-        let role = if paint.old || over.is_some() { Role::Quiet } else { *role };
+        let role = if paint.old || closed.is_some() { Role::Quiet } else { *role };
         paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), text, role);
     }
 }

@@ -19,16 +19,16 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut here = 0usize;
     // The rows at which the steps begin.
     let mut begins = Vec::new();
-    for (place, step) in steps.iter().enumerate() {
+    for (index, step) in steps.iter().enumerate() {
         let Step { done, title, line, about } = step;
-        let (mark, role) = match (*done, next == Some(place)) {
+        let (mark, role) = match (*done, next == Some(index)) {
             (true, _) => ("x", Role::Quiet),
             (false, true) => (">", Role::Strong),
             (false, false) => (" ", Role::Plain),
         };
         begins.push(rows.len());
         rows.push((1, format!("[{mark}] {title}"), role));
-        if next == Some(place) {
+        if next == Some(index) {
             let prompt = if in_a_shell { "$ " } else { ":" };
             let line = wrapped(&format!("{prompt}{line}"), room, 2);
             rows.extend(line.into_iter().map(|part| (5, part, Role::Focus)));

@@ -1,4 +1,4 @@
-//! Passwords and seed phrases: which source answers which prompt, and how a new password is chosen.
+//! Passwords and seed phrases: which source answers which prompt, and how a new password is entered.
 
 use std::io;
 
@@ -8,32 +8,42 @@ use bursar_core::limits::PASSWORD_CHARS;
 use bursar_core::wire::SecretPrompt;
 use zeroize::Zeroizing;
 
-use super::{Prompter, Stop, nobody, unreadable};
+use super::{NoAnswer, Prompter, unreadable, without_terminal};
 use crate::link::Secret;
 use crate::oneshot::terminal::Terminal;
 use crate::secret_source::SecretSource;
 
-/// How often one command sends the same password from its source. An engine that keeps asking has refused it.
-const GIVEN_MAX: u8 = 3;
+/// Most times that one command sends the same password. An engine that keeps asking has refused it.
+const PASSWORD_SENDS_MAX: u8 = 3;
 /// How often a new password may be mistyped.
 const TRIES: u8 = 3;
 
+/// The result of asking for a secret on the terminal.
+enum SecretEntry {
+    Entered(Zeroizing<String>),
+    /// No valid new password was entered in any attempt.
+    Rejected(Fault),
+}
+
 impl Prompter<'_> {
-    pub(super) async fn secret(&mut self, what: SecretPrompt) -> Result<Secret, Stop> {
+    pub(super) async fn secret(&mut self, what: SecretPrompt) -> Result<Secret, NoAnswer> {
         let options = self.options;
-        let given = match what {
+        let from_source = match what {
             SecretPrompt::Password => self.password_again(&options.password).await?,
             SecretPrompt::NewPassword => self.new_password(&options.password).await?,
             SecretPrompt::SeedPhrase => self.read(&options.seed).await?,
         };
-        match given {
+        match from_source {
             Some(secret) => Ok(secret),
             None if options.may_ask && self.terminal.is_there() => {
-                let typed = self.ask(move |terminal| typed(terminal, what)).await??;
-                let typed = Zeroizing::new(typed.as_bytes().to_vec());
+                let text = match self.ask(move |terminal| ask_secret(terminal, what)).await? {
+                    SecretEntry::Entered(text) => text,
+                    SecretEntry::Rejected(fault) => return Err(fault.into()),
+                };
+                let typed = Zeroizing::new(text.as_bytes().to_vec());
                 if what == SecretPrompt::Password {
                     self.password = Some(typed.clone());
-                    self.given = self.given.saturating_add(1);
+                    self.password_sends = self.password_sends.saturating_add(1);
                 }
                 Ok(Secret(typed))
             }
@@ -43,20 +53,20 @@ impl Prompter<'_> {
 
     /// Returns the current password, read only once. A command that is its own engine opens the wallet and may then
     /// ask for the operator's proof: the same password answers both.
-    async fn password_again(&mut self, source: &SecretSource) -> Result<Option<Secret>, Stop> {
+    async fn password_again(&mut self, source: &SecretSource) -> Result<Option<Secret>, NoAnswer> {
         if self.password.is_none() {
             self.password = self.read(source).await?.map(|secret| secret.0);
         }
-        if self.given >= GIVEN_MAX {
+        if self.password_sends >= PASSWORD_SENDS_MAX {
             return Ok(None);
         }
-        self.given = self.given.saturating_add(1);
+        self.password_sends = self.password_sends.saturating_add(1);
         Ok(self.password.clone().map(Secret))
     }
 
     /// Reads the new password, unless the source has just given the current one. Otherwise `wallet passwd` would
     /// change nothing and report success. Only standard input has a second line.
-    async fn new_password(&mut self, source: &SecretSource) -> Result<Option<Secret>, Stop> {
+    async fn new_password(&mut self, source: &SecretSource) -> Result<Option<Secret>, NoAnswer> {
         if self.password.is_some() && *source != SecretSource::Stdin {
             return Ok(None);
         }
@@ -64,7 +74,7 @@ impl Prompter<'_> {
     }
 
     /// Reads a source in a thread that may block. Standard input may be a person or a slow program.
-    async fn read(&mut self, source: &SecretSource) -> Result<Option<Secret>, Stop> {
+    async fn read(&mut self, source: &SecretSource) -> Result<Option<Secret>, NoAnswer> {
         let Some(mut stdin) = self.stdin.take() else { return Ok(None) };
         let source = source.clone();
         let reading = tokio::task::spawn_blocking(move || (source.read(&mut *stdin), stdin));
@@ -75,26 +85,22 @@ impl Prompter<'_> {
                 self.stdin = Some(stdin);
                 Ok(secret?)
             }
-            () = &mut self.interrupt => Err(Stop::Interrupted),
+            () = &mut self.interrupt => Err(NoAnswer::Interrupted),
         }
     }
 }
 
-fn typed(
-    terminal: &dyn Terminal,
-    what: SecretPrompt,
-) -> io::Result<Result<Zeroizing<String>, Fault>> {
-    match what {
-        SecretPrompt::Password => terminal.ask_secret("Password of the wallet: ").map(Ok),
-        SecretPrompt::SeedPhrase => {
-            terminal.ask_secret("Seed phrase (not shown while you type): ").map(Ok)
-        }
-        SecretPrompt::NewPassword => chosen(terminal),
-    }
+fn ask_secret(terminal: &dyn Terminal, what: SecretPrompt) -> io::Result<SecretEntry> {
+    let question = match what {
+        SecretPrompt::Password => "Password of the wallet: ",
+        SecretPrompt::SeedPhrase => "Seed phrase (not shown while you type): ",
+        SecretPrompt::NewPassword => return ask_new_password(terminal),
+    };
+    terminal.ask_secret(question).map(SecretEntry::Entered)
 }
 
-/// Asks for a new password twice. The input is hidden, so a slip would lock its owner out.
-fn chosen(terminal: &dyn Terminal) -> io::Result<Result<Zeroizing<String>, Fault>> {
+/// Asks for a new password twice. The input is hidden, so a typing error would lock its owner out.
+fn ask_new_password(terminal: &dyn Terminal) -> io::Result<SecretEntry> {
     let question = format!("New password, at least {PASSWORD_CHARS} characters: ");
     let mut ask = question.clone();
     let mut fault = Fault::new(Code::PasswordTooShort);
@@ -107,27 +113,27 @@ fn chosen(terminal: &dyn Terminal) -> io::Result<Result<Zeroizing<String>, Fault
         }
         let second = terminal.ask_secret("Repeat the password: ")?;
         if first == second {
-            return Ok(Ok(first));
+            return Ok(SecretEntry::Entered(first));
         }
         fault = Fault::because(Code::BadInput, "The two passwords differ.");
         ask = format!("The passwords differ. {question}");
     }
-    Ok(Err(fault))
+    Ok(SecretEntry::Rejected(fault))
 }
 
-fn missing(what: SecretPrompt, password_given: bool) -> Stop {
+fn missing(what: SecretPrompt, password_given: bool) -> NoAnswer {
     match what {
-        SecretPrompt::NewPassword if password_given => nobody(
+        SecretPrompt::NewPassword if password_given => without_terminal(
             "A new password is needed, and there is no terminal to ask on: give --password-stdin two lines, \
              the current password and the new one.",
             "--password-stdin",
         ),
-        SecretPrompt::Password | SecretPrompt::NewPassword => nobody(
+        SecretPrompt::Password | SecretPrompt::NewPassword => without_terminal(
             "A password is needed, and there is no terminal to ask on: add --password-file, --password-fd \
              or --password-stdin.",
             "--password-file <path>",
         ),
-        SecretPrompt::SeedPhrase => nobody(
+        SecretPrompt::SeedPhrase => without_terminal(
             "A seed phrase is needed, and there is no terminal to ask on: add --seed-file or --seed-stdin.",
             "--seed-file <path>",
         ),

@@ -85,9 +85,9 @@ async fn yes_option_approves_and_a_missing_answer_does_not() {
     let ran = unanswered(Scene::of("approve 0123abcd"), confirm()).await;
     assert_eq!(ran.exit, 8);
     assert_ran("confirm_nobody", "--no-input approve 0123abcd", &ran);
-    let mut nobody = Scene::attended("approve 0123abcd", &[]);
-    nobody.terminal = Arc::default();
-    assert_eq!(unanswered(nobody, confirm()).await.exit, 8);
+    let mut unattended = Scene::attended("approve 0123abcd", &[]);
+    unattended.terminal = Arc::default();
+    assert_eq!(unanswered(unattended, confirm()).await.exit, 8);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ fn with_secret(answer: Answer, field: SecretField) -> Reply {
     Reply { secret: Some(field), ..ok(answer) }
 }
 
-async fn handed(scene: Scene, secret: &'static str, reply: Reply) -> RunOutcome {
+async fn run_with_secret(scene: Scene, secret: &'static str, reply: Reply) -> RunOutcome {
     scene
         .against(|mut engine| async move {
             engine.send_secret(1, secret).await;
@@ -24,10 +24,10 @@ async fn handed(scene: Scene, secret: &'static str, reply: Reply) -> RunOutcome 
 async fn credentials_are_the_environment_of_the_agent() {
     let line = "agent register 'report bot'";
     let reply = || with_secret(Answer::Credentials(credentials()), SecretField::Token);
-    let ran = handed(Scene::of(line), TOKEN, reply()).await;
+    let ran = run_with_secret(Scene::of(line), TOKEN, reply()).await;
     assert_ran("credentials", line, &ran);
     let json = Scene::of(line).with(|options| options.json = true);
-    let ran = handed(json, TOKEN, reply()).await;
+    let ran = run_with_secret(json, TOKEN, reply()).await;
     assert_ran("credentials_json", "--json agent register 'report bot'", &ran);
 
     let line = "agent instructions 'report bot'";
@@ -43,14 +43,14 @@ async fn credentials_never_name_the_address_of_another_program() {
     let line = "agent register 'report bot'";
     let early = CredentialsAnswer { serving: false, ..credentials() };
     let reply = with_secret(Answer::Credentials(early), SecretField::Token);
-    let ran = handed(Scene::of(line), TOKEN, reply).await;
+    let ran = run_with_secret(Scene::of(line), TOKEN, reply).await;
     assert!(ran.out.contains("# The server is not running. Start it with: bursar"), "{}", ran.out);
 
     let url_unknown_reason = Some("another program listens on 127.0.0.1:9402\nx=1".into());
     let taken =
         CredentialsAnswer { url: None, url_unknown_reason, serving: false, ..credentials() };
     let reply = with_secret(Answer::Credentials(taken), SecretField::Token);
-    let ran = handed(Scene::of(line), TOKEN, reply).await;
+    let ran = run_with_secret(Scene::of(line), TOKEN, reply).await;
     assert!(ran.out.contains("\n# WALLET_URL: another program listens on 127.0.0.1:9402"));
     assert!(ran.out.contains("\nunset WALLET_URL\n") && !ran.out.contains("export WALLET_URL"));
     assert!(!ran.out.contains("\nx=1"), "{}", ran.out);
@@ -72,17 +72,17 @@ async fn failed_credentials_command_warns_an_evaluating_shell() {
 #[tokio::test]
 async fn a_token_cannot_become_a_command() {
     let reply = with_secret(Answer::Credentials(credentials()), SecretField::Token);
-    let ran = handed(Scene::of("agent register b"), "a'$(reboot)", reply).await;
+    let ran = run_with_secret(Scene::of("agent register b"), "a'$(reboot)", reply).await;
     assert!(ran.out.contains("\nexport WALLET_AGENT_TOKEN=\"a'\"'$(reboot)'\n"), "{}", ran.out);
     let reply = with_secret(Answer::Credentials(credentials()), SecretField::Token);
-    let ran = handed(Scene::of("agent register b"), "a\nreboot", reply).await;
+    let ran = run_with_secret(Scene::of("agent register b"), "a\nreboot", reply).await;
     assert!(!ran.out.contains("reboot"), "{}", ran.out);
 }
 
 #[tokio::test]
 async fn a_seed_phrase_is_shown_on_a_terminal() {
     let reply = with_secret(Answer::Seed(seed()), SecretField::Phrase);
-    let ran = handed(Scene::of("seed create"), PHRASE, reply).await;
+    let ran = run_with_secret(Scene::of("seed create"), PHRASE, reply).await;
     assert_ran("seed_created", "seed create", &ran);
 }
 
@@ -94,9 +94,9 @@ async fn a_seed_phrase_goes_elsewhere_only_when_revealed() {
         })
     };
     let reply = || with_secret(Answer::Seed(seed()), SecretField::Phrase);
-    let ran = handed(reveal(true), PHRASE, reply()).await;
+    let ran = run_with_secret(reveal(true), PHRASE, reply()).await;
     assert_ran("seed_created_json", "--json --reveal seed create", &ran);
-    let ran = handed(reveal(false), PHRASE, reply()).await;
+    let ran = run_with_secret(reveal(false), PHRASE, reply()).await;
     assert!(ran.out.contains("1  legal"), "{}", ran.out);
 }
 
@@ -123,7 +123,7 @@ async fn seed_is_not_created_if_its_words_cannot_be_shown() {
 async fn unrequested_seed_phrase_is_withheld() {
     let scene = Scene::of("seed import").with(|options| options.json = true);
     let reply = with_secret(Answer::Seed(seed()), SecretField::Phrase);
-    let ran = handed(scene, PHRASE, reply).await;
+    let ran = run_with_secret(scene, PHRASE, reply).await;
     assert!(!ran.out.contains("legal") && !ran.err.contains("legal"), "{ran:?}");
     assert_ran("phrase_withheld", "--json seed import", &ran);
 }

@@ -2,12 +2,12 @@
 
 use bursar_core::answers::{ActivityAnswer, ActivityRow};
 
-use crate::oneshot::sheet::{Report, foreign};
+use crate::oneshot::sheet::{Sheet, foreign};
 use crate::wording;
 
 const HEAD: [&str; 6] = ["ENTRY", "TIME (UTC)", "KIND", "AGENT", "AMOUNT", "WHAT"];
 
-pub(super) fn activity(to: &mut Report, activity: &ActivityAnswer) {
+pub(super) fn activity(to: &mut Sheet, activity: &ActivityAnswer) {
     let Some(oldest) = activity.entries.last() else {
         return to.line("There is no such entry.");
     };

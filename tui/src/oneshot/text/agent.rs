@@ -5,9 +5,9 @@ use bursar_core::limits::{PADDING_A_DAY, REQUESTS_A_DAY};
 use bursar_core::status::AgentStatus;
 
 use super::context::Context;
-use crate::oneshot::sheet::{Report, count, word};
+use crate::oneshot::sheet::{Sheet, count, word};
 
-pub(super) fn agent(to: &mut Report, agent: &AgentAnswer) {
+pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
     let pays_from = match (&agent.label, &agent.address) {
         (Some(label), Some(address)) => format!("{label}  {address}"),
         (Some(label), None) => label.clone(),
@@ -61,7 +61,7 @@ fn renews(agent: &AgentAnswer) -> String {
     }
 }
 
-pub(super) fn agents(to: &mut Report, agents: &[AgentAnswer]) {
+pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
     if agents.is_empty() {
         to.line("There is no agent yet.");
         return to.next("Next", "bursar agent register <name>");
@@ -86,7 +86,7 @@ pub(super) fn agents(to: &mut Report, agents: &[AgentAnswer]) {
 }
 
 /// Prints what keeps an agent from working although its status does not show it.
-fn troubles(to: &mut Report, agents: &[AgentAnswer]) {
+fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
     for agent in agents {
         if let Some(problem) = &agent.problem {
             to.next(&agent.name, problem);
@@ -105,20 +105,21 @@ fn troubles(to: &mut Report, agents: &[AgentAnswer]) {
 
 /// Prints the block for an agent's environment. A shell can read all of it: lines other than variables are
 /// comments.
-pub(super) fn credentials(to: &mut Report, given: &CredentialsAnswer, context: Context<'_>) {
-    let (name, id) = (&given.name, &given.agent_id);
+pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<'_>) {
+    let (name, id) = (&credentials.name, &credentials.agent_id);
     to.line(&format!("# {name} ({id}): for this agent's environment only. Keep it secret."));
     to.line(&format!("export WALLET_AGENT_ID={}", word(id)));
-    let handed = context.handed.filter(|handed| handed.field == SecretField::Token);
-    match handed.and_then(|handed| handed.text.as_deref()) {
+    let returned_secret =
+        context.returned_secret.filter(|secret| secret.field == SecretField::Token);
+    match returned_secret.and_then(|secret| secret.text.as_deref()) {
         Some(token) => token_line(to, token),
         None => {
             to.line("# WALLET_AGENT_TOKEN: only its hash is stored. To replace it with a new token, run");
             to.line(&format!("#   bursar agent instructions {} --regenerate", word(name)));
         }
     }
-    to.line(&format!("export WALLET_AUTH_MODE={}", given.auth_mode.text()));
-    door(to, given, context);
+    to.line(&format!("export WALLET_AUTH_MODE={}", credentials.auth_mode.text()));
+    wallet_url(to, credentials, context);
     if context.command == "agent.register" {
         let command = format!("bursar agent commission {id} <policy> <label>");
         to.next("# Put it to work with", &command);
@@ -127,21 +128,21 @@ pub(super) fn credentials(to: &mut Report, given: &CredentialsAnswer, context: C
 
 /// Prints the variable with the wallet's URL. If the URL is unknown the variable is unset: an older address could
 /// send the token to another program.
-fn door(to: &mut Report, given: &CredentialsAnswer, context: Context<'_>) {
-    let Some(url) = &given.url else {
-        let why = given.url_unknown_reason.as_deref().unwrap_or("not known");
+fn wallet_url(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<'_>) {
+    let Some(url) = &credentials.url else {
+        let why = credentials.url_unknown_reason.as_deref().unwrap_or("not known");
         to.line(&format!("# WALLET_URL: {why}"));
         return to.line("unset WALLET_URL");
     };
     to.line(&format!("export WALLET_URL={}", word(url)));
-    if !given.serving {
+    if !credentials.serving {
         let start = if context.engine_running { "bursar server start" } else { "bursar engine" };
         to.line(&format!("# The server is not running. Start it with: {start}"));
     }
 }
 
 /// Prints the token. Quoting borrows text that needs no quotes, and tokens need none: the token is not copied.
-fn token_line(to: &mut Report, token: &str) {
+fn token_line(to: &mut Sheet, token: &str) {
     match shlex::try_quote(token) {
         Ok(quoted) => to.secret("export WALLET_AGENT_TOKEN=", &quoted),
         Err(_nul) => to.line("# WALLET_AGENT_TOKEN: the engine sent an invalid token."),

@@ -2,9 +2,9 @@
 
 use bursar_core::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 
-use crate::oneshot::sheet::{Report, foreign};
+use crate::oneshot::sheet::{Sheet, foreign};
 
-pub(super) fn balances(to: &mut Report, addresses: &[HoldingsAnswer]) {
+pub(super) fn balances(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
     if addresses.is_empty() {
         to.line("There is no address yet.");
         return to.next("Next", "bursar address create <label> 0");
@@ -46,13 +46,13 @@ fn amount(held: &BalanceAnswer) -> String {
 }
 
 fn mark(held: &BalanceAnswer) -> String {
-    let stranger = held.token_address.as_ref().filter(|_token| !held.verified);
-    stranger.map_or(String::new(), |token| format!("unverified {token}"))
+    let unverified = held.token_address.as_ref().filter(|_token| !held.verified);
+    unverified.map_or(String::new(), |token| format!("unverified {token}"))
 }
 
 /// Prints each reason once: a network that does not answer does so for every address.
-fn reasons(to: &mut Report, addresses: &[HoldingsAnswer]) {
-    let mut told: Vec<String> = Vec::new();
+fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
+    let mut lines: Vec<String> = Vec::new();
     for on in addresses.iter().flat_map(|address| &address.networks) {
         // If no balance could be read, the network's reason applies to each.
         let unread = |held: &&BalanceAnswer| on.error.is_none() && held.amount_atomic.is_none();
@@ -66,15 +66,15 @@ fn reasons(to: &mut Report, addresses: &[HoldingsAnswer]) {
         let of_all = on.error.clone().into_iter();
         let of_list = on.incomplete.iter().map(|why| named("", why));
         for line in of_all.chain(of_list).chain(of_tokens) {
-            if !told.contains(&line) {
-                told.push(line);
+            if !lines.contains(&line) {
+                lines.push(line);
             }
         }
     }
-    if !told.is_empty() {
+    if !lines.is_empty() {
         to.blank();
     }
-    for line in &told {
+    for line in &lines {
         to.line(line);
     }
 }

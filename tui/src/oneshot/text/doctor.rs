@@ -2,10 +2,10 @@
 
 use bursar_core::answers::{CheckAnswer, CheckResult};
 
-use crate::oneshot::sheet::Report;
+use crate::oneshot::sheet::Sheet;
 
 /// Prints one line for each check, with the advice below a check that needs it.
-pub(super) fn checks(to: &mut Report, checks: &[CheckAnswer]) {
+pub(super) fn checks(to: &mut Sheet, checks: &[CheckAnswer]) {
     let width = checks.iter().map(|check| check.check.chars().count()).max().unwrap_or(0);
     for check in checks {
         let CheckAnswer { check, result, finding, advice } = check;

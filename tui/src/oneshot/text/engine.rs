@@ -3,9 +3,9 @@
 use bursar_core::answers::{AuditAnswer, NetworkAnswer, ServerAnswer, StatusAnswer};
 
 use super::context::Context;
-use crate::oneshot::sheet::{Report, count};
+use crate::oneshot::sheet::{Sheet, count};
 
-pub(super) fn server(to: &mut Report, server: &ServerAnswer, context: Context<'_>) {
+pub(super) fn server(to: &mut Sheet, server: &ServerAnswer, context: Context<'_>) {
     to.rows(&[
         ("server", serving(server)),
         ("wallet", if server.locked { "locked" } else { "unlocked" }.to_owned()),
@@ -31,7 +31,7 @@ fn serving(server: &ServerAnswer) -> String {
     }
 }
 
-pub(super) fn networks(to: &mut Report, networks: &[NetworkAnswer]) {
+pub(super) fn networks(to: &mut Sheet, networks: &[NetworkAnswer]) {
     let row = |network: &NetworkAnswer| {
         [
             network.name.clone(),
@@ -44,7 +44,7 @@ pub(super) fn networks(to: &mut Report, networks: &[NetworkAnswer]) {
     to.table(head, &networks.iter().map(row).collect::<Vec<_>>());
 }
 
-pub(super) fn frozen(to: &mut Report, frozen: bool) {
+pub(super) fn frozen(to: &mut Sheet, frozen: bool) {
     if frozen {
         to.line("Frozen: every agent is refused and nothing is signed, even after a restart.");
         to.next("Let them work again with", "bursar thaw");
@@ -53,7 +53,7 @@ pub(super) fn frozen(to: &mut Report, frozen: bool) {
     }
 }
 
-pub(super) fn status(to: &mut Report, status: &StatusAnswer, context: Context<'_>) {
+pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>) {
     let wallet = &status.wallet;
     let about_wallet = if wallet.exists {
         format!(
@@ -127,7 +127,7 @@ fn next(status: &StatusAnswer, context: Context<'_>) -> Option<(&'static str, &'
     }
 }
 
-fn refused_before(to: &mut Report, first: &str) {
+fn refused_before(to: &mut Sheet, first: &str) {
     to.blank();
     to.line(&format!(
         "Requests that agents signed before {first} are refused: a clock once showed a later date."
@@ -135,13 +135,13 @@ fn refused_before(to: &mut Report, first: &str) {
     to.line("Set the clock if it is wrong. If it is right, correct this with: bursar audit accept");
 }
 
-fn untrusted(to: &mut Report, why: &str) {
+fn untrusted(to: &mut Sheet, why: &str) {
     to.blank();
     to.line(&format!("The journal is not trusted, so every payment needs your approval: {why}"));
     to.line("Check it with: bursar audit verify   and, if it is right, run: bursar audit accept");
 }
 
-pub(super) fn audit(to: &mut Report, audit: &AuditAnswer) {
+pub(super) fn audit(to: &mut Sheet, audit: &AuditAnswer) {
     to.rows(&[
         ("records", format!("{}, the hash chain is intact", audit.entries)),
         ("head", audit.head.clone()),

@@ -5,11 +5,11 @@ use bursar_core::limits::HISTORY_ROWS;
 use bursar_core::status::RequestStatus;
 
 use super::request::short;
-use crate::oneshot::sheet::{Report, foreign, word};
+use crate::oneshot::sheet::{Sheet, foreign, word};
 use crate::wording;
 
 /// Prints whole addresses and hashes on separate lines: a shortened one can be forged.
-pub(super) fn history(to: &mut Report, history: &HistoryAnswer) {
+pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
     let Some(newest) = history.requests.first() else {
         return to.line("No request matches.");
     };
@@ -30,7 +30,7 @@ pub(super) fn history(to: &mut Report, history: &HistoryAnswer) {
     to.next("See one in full with", &format!("bursar receipt {}", short(&newest.id)));
 }
 
-fn row(to: &mut Report, request: &HistoryRow) {
+fn row(to: &mut Sheet, request: &HistoryRow) {
     let HistoryRow { id, created, status, agent_id, agent, payee, host, tx_hash, .. } = request;
     let (amount, token) = match (&request.amount, &request.symbol) {
         (Some(amount), Some(symbol)) => (format!("{amount} {symbol}"), None),
@@ -52,7 +52,7 @@ fn row(to: &mut Report, request: &HistoryRow) {
     }
 }
 
-pub(super) fn exported(to: &mut Report, exported: &ExportAnswer) {
+pub(super) fn exported(to: &mut Sheet, exported: &ExportAnswer) {
     let requests = if exported.rows == 1 { "request" } else { "requests" };
     to.line(&format!("Wrote {} {requests} to {}.", exported.rows, exported.file));
     to.next("Only you may read it. View it with", &format!("less {}", word(&exported.file)));

@@ -4,10 +4,10 @@ use bursar_core::answers::{
     LendingPolicyAnswer, PolicyAnswer, RehearsalAnswer, TradingPolicyAnswer,
 };
 
-use crate::oneshot::sheet::{Report, count, foreign, word};
+use crate::oneshot::sheet::{Sheet, count, foreign, word};
 use crate::wording;
 
-pub(super) fn policy(to: &mut Report, policy: &PolicyAnswer) {
+pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     let used = match policy.agents {
         0 => "used by no agent".to_owned(),
         agents => format!("used by {}", count(agents, "agent")),
@@ -30,10 +30,10 @@ pub(super) fn policy(to: &mut Report, policy: &PolicyAnswer) {
         ),
         ("  domains", list(&payments.allowed_domains, "all except the blocked")),
         ("  blocked", list(&payments.blocked_domains, "none")),
-        ("trading", no_lane(policy.trading.enabled, "trades")),
+        ("trading", unsupported_lane(policy.trading.enabled, "trades")),
         ("  limits", trading_limits(&policy.trading)),
         ("  prices", trading_prices(&policy.trading)),
-        ("lending", no_lane(policy.lending.enabled, "lends")),
+        ("lending", unsupported_lane(policy.lending.enabled, "lends")),
         ("  limits", lending_limits(&policy.lending)),
         ("  venues", venues(&policy.lending)),
     ]);
@@ -88,12 +88,12 @@ fn venues(lending: &LendingPolicyAnswer) -> String {
     )
 }
 
-/// Formats the switch of a lane that this version lacks. Its limits are kept but have no effect.
-fn no_lane(on: bool, does: &str) -> String {
+/// Formats the switch of a lane that this version does not support. Its limits have no effect.
+fn unsupported_lane(on: bool, does: &str) -> String {
     format!("{}, without effect: this version never {does}", switch(on))
 }
 
-pub(super) fn policies(to: &mut Report, policies: &[PolicyAnswer]) {
+pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
     if policies.is_empty() {
         to.line("There is no policy yet.");
         return to.next("Next", "bursar policy create <name> --day 5 --txn 1");
@@ -117,16 +117,17 @@ pub(super) fn policies(to: &mut Report, policies: &[PolicyAnswer]) {
     to.table(head, &policies.iter().map(row).collect::<Vec<_>>());
 }
 
-pub(super) fn rehearsal(to: &mut Report, told: &RehearsalAnswer) {
-    let domain = told.domain.as_ref().map_or("any domain".to_owned(), |domain| foreign(domain));
-    let code = told.code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
+pub(super) fn rehearsal(to: &mut Sheet, rehearsal: &RehearsalAnswer) {
+    let domain =
+        rehearsal.domain.as_ref().map_or("any domain".to_owned(), |domain| foreign(domain));
+    let code = rehearsal.code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
     to.rows(&[
-        ("payment", format!("{} USD to {domain} on {}", told.amount, told.network)),
-        ("policy", told.policy.clone()),
-        ("verdict", format!("{}{code}", wording::verdict(told.verdict))),
-        ("why", told.reason.clone()),
+        ("payment", format!("{} USD to {domain} on {}", rehearsal.amount, rehearsal.network)),
+        ("policy", rehearsal.policy.clone()),
+        ("verdict", format!("{}{code}", wording::verdict(rehearsal.verdict))),
+        ("why", rehearsal.reason.clone()),
     ]);
-    to.next("Change the policy with", &format!("bursar policy edit {}", word(&told.policy)));
+    to.next("Change the policy with", &format!("bursar policy edit {}", word(&rehearsal.policy)));
 }
 
 fn switch(on: bool) -> String {

@@ -5,7 +5,7 @@ use bursar_core::money::Usd;
 use bursar_core::text::{host_note, quoted};
 use serde_json::Value;
 
-use crate::oneshot::sheet::{Report, word};
+use crate::oneshot::sheet::{Sheet, word};
 
 /// The fields of the receipt's form, with their names for people. A field without a name here follows under its
 /// name in the form: nothing is left out.
@@ -40,16 +40,16 @@ const FORM: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomi
 /// Columns of a value before it wraps. A whole hash fits, and with its name it fits in 80 columns.
 const WIDTH: usize = 66;
 
-pub(super) fn receipt(to: &mut Report, answer: &ReceiptAnswer) {
+pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
     let mut rest = Vec::new();
     flatten(&mut rest, "", &answer.form);
     let mut rows = Vec::new();
     for (path, name) in NAMES {
         let within = format!("{path}.");
-        let is_told = |at: &str| at == path || at.starts_with(&within);
-        if rest.iter().any(|(at, _value)| is_told(at)) {
-            rest.retain(|(at, _value)| !is_told(at));
-            push(&mut rows, name, &told(path, answer));
+        let is_shown = |at: &str| at == path || at.starts_with(&within);
+        if rest.iter().any(|(at, _value)| is_shown(at)) {
+            rest.retain(|(at, _value)| !is_shown(at));
+            push(&mut rows, name, &described(path, answer));
         }
     }
     rest.retain(|(at, _value)| !FORM.contains(&at.as_str()));
@@ -75,7 +75,7 @@ fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
 }
 
 /// Prints the command that changes the limit by which the payment was refused.
-fn next(to: &mut Report, answer: &ReceiptAnswer) {
+fn next(to: &mut Sheet, answer: &ReceiptAnswer) {
     let Some(refused) = &answer.refused else { return };
     match (&refused.policy, &refused.option) {
         (Some(policy), Some(option)) => {
@@ -93,7 +93,7 @@ fn at<'a>(receipt: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(receipt, |value, name| value.get(name).unwrap_or(&Value::Null))
 }
 
-fn told(path: &str, answer: &ReceiptAnswer) -> String {
+fn described(path: &str, answer: &ReceiptAnswer) -> String {
     let receipt = &answer.form;
     let value = at(receipt, path);
     match (path, value.as_str()) {
@@ -107,7 +107,7 @@ fn told(path: &str, answer: &ReceiptAnswer) -> String {
             let urls = value.as_array().into_iter().flatten().filter_map(Value::as_str);
             urls.map(with_host).collect::<Vec<_>>().join("  ")
         }
-        ("status", Some(status)) => words(status),
+        ("status", Some(status)) => status_text(status),
         ("authorization.method", Some("auto")) => "the policy, without asking".to_owned(),
         ("authorization.method", Some("manual")) => "you".to_owned(),
         ("payment.amount.micro", _) => match value.as_u64() {
@@ -126,7 +126,7 @@ fn with_host(url: &str) -> String {
 }
 
 /// Describes the status. Only a payment that the chain confirmed is called paid.
-fn words(status: &str) -> String {
+fn status_text(status: &str) -> String {
     match status {
         "payment-required" => "waiting for your decision",
         "payment-rejected" => "not paid",
@@ -181,12 +181,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told_of(receipt: &Value) -> String {
-        told_by(&ReceiptAnswer { form: receipt.clone(), refused: None, origins_only: false })
+    fn text_of(receipt: &Value) -> String {
+        text_by(&ReceiptAnswer { form: receipt.clone(), refused: None, origins_only: false })
     }
 
-    fn told_by(answer: &ReceiptAnswer) -> String {
-        let mut sheet = Report::new();
+    fn text_by(answer: &ReceiptAnswer) -> String {
+        let mut sheet = Sheet::new();
         super::receipt(&mut sheet, answer);
         sheet.as_str().to_owned()
     }
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn long_url_in_a_receipt_is_shown_whole_and_indented() {
         let url = format!("https://a.example/{}END", "x status paid, seen".repeat(50));
-        let told = told_of(&json!({ "payment": { "requestUrl": url } }));
+        let told = text_of(&json!({ "payment": { "requestUrl": url } }));
         let whole: String = told.lines().map(|line| line.get(8..).unwrap_or_default()).collect();
         assert_eq!(whole.replace(' ', ""), format!("\"{url}\"").replace(' ', ""));
         for (nth, line) in told.lines().enumerate() {
@@ -209,7 +209,7 @@ mod tests {
     fn refused_url_in_a_receipt_is_marked_as_origin_only() {
         let form = json!({ "payment": { "requestUrl": "https://a.example", "resource": null } });
         for (origins_only, count) in [(true, 1), (false, 0)] {
-            let told = told_by(&ReceiptAnswer { form: form.clone(), refused: None, origins_only });
+            let told = text_by(&ReceiptAnswer { form: form.clone(), refused: None, origins_only });
             assert_eq!(told.matches("(path not stored)").count(), count, "{told}");
         }
     }
@@ -227,7 +227,7 @@ mod tests {
         ] {
             let seen = verification.map(|status| json!({ "status": status, "block": 7 }));
             let receipt = json!({ "status": status, "settlement": { "verification": seen } });
-            let told = told_of(&receipt);
+            let told = text_of(&receipt);
             assert!(told.contains(words) && !told.contains("payment-"), "{told}");
             assert_eq!(
                 told.contains("confirmed in block 7"),
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn receipt_fields_without_a_name_are_still_printed() {
-        let told = told_of(&json!({ "type": "AP2Receipt", "intent": { "mandateId": "m-1" } }));
+        let told = text_of(&json!({ "type": "AP2Receipt", "intent": { "mandateId": "m-1" } }));
         assert!(told.contains("intent.mandateId  m-1") && !told.contains("AP2"), "{told}");
     }
 }

@@ -5,11 +5,11 @@ use bursar_core::ids::RequestId;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text::countdown;
 
-use crate::oneshot::sheet::{Report, foreign};
+use crate::oneshot::sheet::{Sheet, foreign};
 use crate::wording;
 
 /// Prints pending requests with their whole card, and others in two lines. A decision needs the whole card.
-pub(super) fn requests(to: &mut Report, requests: &[RequestAnswer]) {
+pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
     if requests.is_empty() {
         return to.line("No requests are waiting.");
     }
@@ -34,7 +34,7 @@ pub(super) fn requests(to: &mut Report, requests: &[RequestAnswer]) {
     }
 }
 
-fn line(to: &mut Report, id: &str, request: &RequestAnswer) {
+fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
     let RequestAnswer { lane, agent_id, status, amount, asset, payee, domain, created, .. } =
         request;
     let domain = domain.as_ref().map_or(String::new(), |domain| format!("  {}", foreign(domain)));
@@ -55,7 +55,7 @@ fn what(amount: &str, asset: &str) -> String {
     }
 }
 
-pub(super) fn decided(to: &mut Report, decided: &DecidedAnswer) {
+pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
     let DecidedAnswer { id, status, amount, payee } = decided;
     let id = short(id);
     match status {

@@ -4,9 +4,9 @@ use bursar_core::answers::SendAnswer;
 use bursar_core::status::SendStatus;
 
 use super::request::short;
-use crate::oneshot::sheet::Report;
+use crate::oneshot::sheet::Sheet;
 
-pub(super) fn send(to: &mut Report, send: &SendAnswer) {
+pub(super) fn send(to: &mut Sheet, send: &SendAnswer) {
     let id = short(&send.id);
     to.rows(&[
         ("send", format!("{id}  {}", send.status)),
@@ -18,13 +18,13 @@ pub(super) fn send(to: &mut Report, send: &SendAnswer) {
     if let Some(hash) = &send.tx_hash {
         to.rows(&[("tx", hash.clone())]);
     }
-    if is_underway(send) {
+    if is_in_flight(send) {
         to.next("It continues on its own; check with", "bursar address sends");
         to.next("Try to stop it with", &format!("bursar address cancel {id}"));
     }
 }
 
-pub(super) fn sends(to: &mut Report, sends: &[SendAnswer]) {
+pub(super) fn sends(to: &mut Sheet, sends: &[SendAnswer]) {
     if sends.is_empty() {
         return to.line("No recent sends.");
     }
@@ -39,12 +39,12 @@ pub(super) fn sends(to: &mut Report, sends: &[SendAnswer]) {
     };
     let rows = sends.iter().map(row).collect::<Vec<_>>();
     to.table(["SEND", "WHEN", "STATUS", "AMOUNT", "TO"], &rows);
-    for send in sends.iter().filter(|send| is_underway(send)) {
+    for send in sends.iter().filter(|send| is_in_flight(send)) {
         to.line(&format!("{}: {}", short(&send.id), send.told));
     }
 }
 
-fn is_underway(send: &SendAnswer) -> bool {
+fn is_in_flight(send: &SendAnswer) -> bool {
     match send.status {
         SendStatus::Waiting | SendStatus::Sent | SendStatus::Included => true,
         SendStatus::Done

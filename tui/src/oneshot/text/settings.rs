@@ -4,9 +4,9 @@ use bursar_core::answers::SettingAnswer;
 use serde_json::Value;
 
 use super::context::Context;
-use crate::oneshot::sheet::Report;
+use crate::oneshot::sheet::Sheet;
 
-pub(super) fn setting(to: &mut Report, setting: &SettingAnswer, context: Context<'_>) {
+pub(super) fn setting(to: &mut Sheet, setting: &SettingAnswer, context: Context<'_>) {
     let mut rows = vec![("key", setting.key.clone()), ("value", value(&setting.value))];
     if let Some(was) = &setting.was {
         let same = *was == setting.value;
@@ -25,7 +25,7 @@ pub(super) fn setting(to: &mut Report, setting: &SettingAnswer, context: Context
     }
 }
 
-pub(super) fn settings(to: &mut Report, settings: &[SettingAnswer]) {
+pub(super) fn settings(to: &mut Sheet, settings: &[SettingAnswer]) {
     let row = |setting: &SettingAnswer| {
         [setting.key.clone(), setting.source.clone(), value(&setting.value)]
     };

@@ -6,9 +6,9 @@ use bursar_core::answers::{
 use bursar_core::text::about;
 
 use super::context::Context;
-use crate::oneshot::sheet::{Report, word};
+use crate::oneshot::sheet::{Sheet, word};
 
-pub(super) fn wallet(to: &mut Report, wallet: &WalletAnswer, context: Context<'_>) {
+pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>) {
     if !wallet.exists {
         to.line(match &wallet.recoverable {
             None => "There is no wallet in this data folder yet.",
@@ -55,14 +55,15 @@ pub(super) fn state(wallet: &WalletAnswer) -> &'static str {
     if wallet.locked { "locked" } else { "unlocked" }
 }
 
-pub(super) fn seed(to: &mut Report, seed: &SeedAnswer, context: Context<'_>) {
+pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
     to.rows(&[
         ("seed", seed.id.clone()),
         ("words", seed.words.to_string()),
         ("created", seed.created.clone()),
     ]);
-    let handed = context.handed.filter(|handed| handed.field == SecretField::Phrase);
-    if let Some(phrase) = handed.and_then(|handed| handed.text.as_deref()) {
+    let returned_secret =
+        context.returned_secret.filter(|secret| secret.field == SecretField::Phrase);
+    if let Some(phrase) = returned_secret.and_then(|secret| secret.text.as_deref()) {
         to.blank();
         if context.command == "seed.words" {
             to.line("Anyone who has these words can take the money.");
@@ -78,7 +79,7 @@ pub(super) fn seed(to: &mut Report, seed: &SeedAnswer, context: Context<'_>) {
     }
 }
 
-pub(super) fn seeds(to: &mut Report, seeds: &[SeedAnswer]) {
+pub(super) fn seeds(to: &mut Sheet, seeds: &[SeedAnswer]) {
     if seeds.is_empty() {
         to.line("The wallet has no seed yet.");
         return to.next("Next", "bursar seed create   or: bursar seed import");
@@ -87,7 +88,7 @@ pub(super) fn seeds(to: &mut Report, seeds: &[SeedAnswer]) {
     to.table(["SEED", "WORDS", "CREATED"], &seeds.iter().map(row).collect::<Vec<_>>());
 }
 
-pub(super) fn backup(to: &mut Report, backup: &BackupAnswer) {
+pub(super) fn backup(to: &mut Sheet, backup: &BackupAnswer) {
     to.rows(&[
         ("backup", backup.file.clone()),
         ("wallet", backup.wallet.clone()),
@@ -99,7 +100,7 @@ pub(super) fn backup(to: &mut Report, backup: &BackupAnswer) {
     to.next("Restore it with", &format!("bursar wallet restore {}", word(&backup.file)));
 }
 
-pub(super) fn restored(to: &mut Report, restored: &RestoreAnswer) {
+pub(super) fn restored(to: &mut Sheet, restored: &RestoreAnswer) {
     let mut rows = vec![
         ("wallet", restored.wallet.clone()),
         ("journal", format!("{} entries", restored.entries)),
@@ -111,7 +112,7 @@ pub(super) fn restored(to: &mut Report, restored: &RestoreAnswer) {
     to.next("Let payments be automatic again with", "bursar audit accept");
 }
 
-pub(super) fn address(to: &mut Report, address: &AddressAnswer, context: Context<'_>) {
+pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<'_>) {
     to.rows(&[
         ("label", address.label.clone()),
         ("address", address.address.clone()),
@@ -119,8 +120,9 @@ pub(super) fn address(to: &mut Report, address: &AddressAnswer, context: Context
         ("backing", address.backing.clone()),
         ("description", address.description.clone()),
     ]);
-    let handed = context.handed.filter(|handed| handed.field == SecretField::AddressKey);
-    if let Some(key) = handed.and_then(|handed| handed.text.as_deref()) {
+    let returned_secret =
+        context.returned_secret.filter(|secret| secret.field == SecretField::AddressKey);
+    if let Some(key) = returned_secret.and_then(|secret| secret.text.as_deref()) {
         to.blank();
         to.line("Anyone who has this private key can take the money.");
         to.blank();
@@ -133,7 +135,7 @@ pub(super) fn address(to: &mut Report, address: &AddressAnswer, context: Context
     to.next("Let an agent pay from it with", &command);
 }
 
-pub(super) fn addresses(to: &mut Report, addresses: &[AddressAnswer]) {
+pub(super) fn addresses(to: &mut Sheet, addresses: &[AddressAnswer]) {
     if addresses.is_empty() {
         to.line("There is no address yet.");
         return to.next("Next", "bursar address create <label> 0");

@@ -57,12 +57,16 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
         Status::Held { .. }
         | Status::Authorized { .. }
         | Status::Denied { .. }
-        | Status::Expired { .. } => told(&record, None, &moment),
+        | Status::Expired { .. } => describe(&record, None, &moment),
     })
 }
 
 /// Describes a request to its agent. `signature` is one that the record does not contain yet.
-pub(super) fn told(record: &Request, signature: Option<&Signature65>, moment: &Moment) -> Answer {
+pub(super) fn describe(
+    record: &Request,
+    signature: Option<&Signature65>,
+    moment: &Moment,
+) -> Answer {
     match &record.status {
         Status::Authorized { terms, signature: recorded, .. } => {
             let known = recorded.as_ref().or(signature);

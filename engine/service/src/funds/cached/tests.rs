@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use alloy_primitives::{B256, Bytes, U256};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Clock, Receipt};
-use bursar_core::limits::GLANCE_KEPT_MS;
+use bursar_core::limits::CARD_BALANCE_KEPT_MS;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::time::Utc;
 use tokio::sync::Semaphore;
@@ -124,8 +124,8 @@ async fn a_balance_is_read_once_and_told_for_some_seconds() {
     let stage = Stage::new();
     assert_eq!(stage.ask(1).await, (vec![Ok((5, 0))], 0));
     stage.chain.amount.store(6, Ordering::SeqCst);
-    stage.clock.advance(GLANCE_FRESH_MS - 1);
-    assert_eq!(stage.ask(1).await, (vec![Ok((5, GLANCE_FRESH_MS - 1))], 0));
+    stage.clock.advance(CARD_BALANCE_FRESH_MS - 1);
+    assert_eq!(stage.ask(1).await, (vec![Ok((5, CARD_BALANCE_FRESH_MS - 1))], 0));
     assert_eq!(stage.queries(), 1);
     stage.clock.advance(1);
     assert_eq!(stage.ask(1).await, (vec![Ok((6, 0))], 0));
@@ -141,7 +141,7 @@ async fn a_silent_network_is_waited_for_once_and_for_all_cards_at_the_same_time(
     let stage = Stage::new();
     stage.silence();
     let unknown = vec![Err(Unknown::TooSlow); 5];
-    assert_eq!(stage.ask(5).await, (unknown.clone(), GLANCE_WAIT_MS));
+    assert_eq!(stage.ask(5).await, (unknown.clone(), CARD_BALANCE_WAIT_MS));
     for _again in 0..3 {
         assert_eq!(stage.ask(5).await, (unknown.clone(), 0));
     }
@@ -150,7 +150,7 @@ async fn a_silent_network_is_waited_for_once_and_for_all_cards_at_the_same_time(
     // The probes time out, and callers do not wait for new ones either.
     for _round in 0..3 {
         tokio::time::sleep(Duration::from_millis(FUNDS_WAIT_MS + 1)).await;
-        stage.clock.advance(GLANCE_FRESH_MS);
+        stage.clock.advance(CARD_BALANCE_FRESH_MS);
         assert_eq!(stage.ask(5).await, (unknown.clone(), 0));
     }
     // The network answers again: the running probe succeeds, and callers do not wait.
@@ -163,7 +163,7 @@ async fn a_silent_network_is_waited_for_once_and_for_all_cards_at_the_same_time(
 async fn a_slow_look_goes_on_and_is_told_to_the_next_who_asks() {
     let stage = Stage::new();
     stage.silence();
-    assert_eq!(stage.ask(1).await, (vec![Err(Unknown::TooSlow)], GLANCE_WAIT_MS));
+    assert_eq!(stage.ask(1).await, (vec![Err(Unknown::TooSlow)], CARD_BALANCE_WAIT_MS));
     stage.chain.gate.add_permits(1);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(stage.ask(1).await, (vec![Ok((5, 0))], 0));
@@ -176,13 +176,13 @@ async fn what_was_read_last_is_told_with_its_age_until_it_is_too_old() {
     assert_eq!(stage.ask(1).await.0, [Ok((5, 0))]);
     stage.chain.alive.store(false, Ordering::SeqCst);
     let mut age = 0;
-    while age + GLANCE_FRESH_MS < GLANCE_KEPT_MS {
-        age += GLANCE_FRESH_MS;
-        stage.clock.advance(GLANCE_FRESH_MS);
+    while age + CARD_BALANCE_FRESH_MS < CARD_BALANCE_KEPT_MS {
+        age += CARD_BALANCE_FRESH_MS;
+        stage.clock.advance(CARD_BALANCE_FRESH_MS);
         assert_eq!(stage.ask(1).await, (vec![Ok((5, age))], 0));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    stage.clock.advance(GLANCE_FRESH_MS);
+    stage.clock.advance(CARD_BALANCE_FRESH_MS);
     assert_eq!(stage.ask(1).await, (vec![Err(Unknown::NoAnswer)], 0), "never zero");
 }
 

@@ -15,23 +15,23 @@ const VERSION: u8 = 1;
 
 /// Applies the commits that the history does not have to `tables` and returns the number of the last commit.
 ///
-/// `tables` has the history's heads; `carried` is the number of the last commit in the history.
+/// `tables` has the history's heads; `checkpointed` is the number of the last commit in the history.
 ///
 /// # Errors
 /// The files are from different times, a commit is damaged, or the file has another version.
 pub(super) fn load(
     read: &ReadTransaction,
-    carried: u64,
+    checkpointed: u64,
     tables: &mut Tables,
 ) -> Result<u64, StoreError> {
     let Some(batches) = existing(read.open_table(BATCHES))? else {
-        return match (carried, read.list_tables()?.next()) {
+        return match (checkpointed, read.list_tables()?.next()) {
             (0, None) => Ok(0),
             (0, Some(table)) => Err(StoreError::Corrupt(format!(
                 "its table {:?} has another version",
                 table.name()
             ))),
-            (_, _) => Err(apart()),
+            (_, _) => Err(mismatched_files()),
         };
     };
     let mut last = None::<u64>;
@@ -39,24 +39,24 @@ pub(super) fn load(
         let (number, bytes) = row?;
         let number = number.value();
         let follows = match last {
-            None => number <= carried.saturating_add(1),
+            None => number <= checkpointed.saturating_add(1),
             Some(last) => number == last.saturating_add(1),
         };
         if !follows {
-            return Err(apart());
+            return Err(mismatched_files());
         }
         last = Some(number);
-        if number > carried {
+        if number > checkpointed {
             let batch = decode(bytes.value())
                 .ok_or_else(|| StoreError::Corrupt(format!("commit {number} is damaged")))?;
             tables.apply(batch);
         }
     }
-    last.filter(|last| *last >= carried).ok_or_else(apart)
+    last.filter(|last| *last >= checkpointed).ok_or_else(mismatched_files)
 }
 
 /// The error for two files that do not belong together.
-pub(super) fn apart() -> StoreError {
+pub(super) fn mismatched_files() -> StoreError {
     StoreError::Corrupt(
         "it and journal-history.redb are from different times, or one is missing: restore both from the same backup"
             .to_owned(),
@@ -77,8 +77,8 @@ pub(super) fn append(
     write.set_quick_repair(true);
     {
         let mut batches = write.open_table(BATCHES)?;
-        if let Some(carried) = dropped {
-            batches.retain_in(..=carried, |_number, _batch| false)?;
+        if let Some(checkpointed) = dropped {
+            batches.retain_in(..=checkpointed, |_number, _batch| false)?;
         }
         batches.insert(number, encode(batch)?.as_slice())?;
     }

@@ -32,7 +32,7 @@ pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
 }
 
 /// Opens or creates the history on a storage backend.
-pub(super) fn over(disk: impl redb::StorageBackend) -> Result<Database, StoreError> {
+pub(super) fn on_backend(disk: impl redb::StorageBackend) -> Result<Database, StoreError> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES).create_with_backend(disk).map_err(StoreError::from)
 }
@@ -44,7 +44,7 @@ pub(super) fn create(path: &Path, failpoints: &dyn Failpoints) -> Result<Databas
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         Ok(()) | Err(_) => {}
     }
-    super::place::create_owner_only(&new)?;
+    super::files::create_owner_only(&new)?;
     let db = Database::builder().set_cache_size(CACHE_BYTES).create(&new)?;
     failpoints.hit("journal.history_created")?;
     std::fs::rename(&new, path)?;
@@ -55,8 +55,8 @@ pub(super) fn create(path: &Path, failpoints: &dyn Failpoints) -> Result<Databas
     Ok(db)
 }
 
-/// Returns tables without rows but with the history's heads, and the number of the last commit that it has.
-pub(super) fn standing(read: &ReadTransaction) -> Result<(Tables, u64), StoreError> {
+/// Returns tables with the history's heads and no rows, and the number of the last commit that it has.
+pub(super) fn read_heads(read: &ReadTransaction) -> Result<(Tables, u64), StoreError> {
     let mut tables = Tables::default();
     if let Some(bytes) = meta(read, "head")? {
         let damaged = || StoreError::Corrupt("the recorded head is damaged".to_owned());
@@ -71,9 +71,9 @@ pub(super) fn standing(read: &ReadTransaction) -> Result<(Tables, u64), StoreErr
     tables.payees_through = through.and_then(|bytes| decode_head(&bytes)).unwrap_or_default();
     let forgotten = meta(read, "forgotten")?.unwrap_or_default();
     tables.forgotten = forgotten.first_chunk::<4>().map_or(0, |day| u32::from_be_bytes(*day));
-    let carried = meta(read, "carried")?.unwrap_or_default();
-    let carried = carried.first_chunk::<8>().map_or(0, |number| u64::from_be_bytes(*number));
-    Ok((tables, carried))
+    let checkpointed = meta(read, "carried")?.unwrap_or_default();
+    let checkpointed = checkpointed.first_chunk::<8>();
+    Ok((tables, checkpointed.map_or(0, |number| u64::from_be_bytes(*number))))
 }
 
 pub(super) fn snapshot(read: &ReadTransaction) -> Result<Option<Snapshot>, StoreError> {
@@ -97,7 +97,7 @@ pub(super) struct Load<'a> {
 }
 
 /// Writes a load with one sync.
-pub(super) fn carry(
+pub(super) fn checkpoint(
     db: &Database,
     load: &Load<'_>,
     failpoints: &dyn Failpoints,
@@ -199,7 +199,7 @@ pub(super) fn settlement(
 }
 
 /// Returns the path of the history that belongs to the journal at `path`.
-pub(super) fn history_beside(path: &Path) -> PathBuf {
+pub(super) fn history_path(path: &Path) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}-history.redb"))
 }

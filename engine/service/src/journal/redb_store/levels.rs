@@ -16,7 +16,7 @@ use crate::journal::store::{
     Reader, Snapshot, StoreError, Visit, VisitPaid, VisitRequest, decode_record, decode_settlement,
     id_key,
 };
-use crate::journal::tables::Tables;
+use crate::journal::tables::{IndexHit, Tables};
 
 /// Entries that a reader copies under the lock at a time, so that commits do not wait for slow readers.
 const PIECE: usize = 64;
@@ -24,43 +24,44 @@ const PIECE: usize = 64;
 #[derive(Debug)]
 pub(super) struct LayeredReader {
     // A lock instead of an owning task: readers run on any thread, and a commit must not queue behind them.
-    now: RwLock<Now>,
+    layers: RwLock<Layers>,
 }
 
+/// The levels at one moment.
 #[derive(Debug)]
-pub(super) struct Now {
-    /// Rows committed since the last load was taken.
+pub(super) struct Layers {
+    /// Rows committed since the last checkpoint began.
     pub(super) active: Tables,
-    /// The load in flight.
+    /// Rows of the checkpoint in flight.
     pub(super) frozen: Option<Arc<Tables>>,
     pub(super) history: Option<Arc<Database>>,
-    /// Number of finished loads. A read that began before one finished may miss its rows.
-    pub(super) arrived: u64,
+    /// Number of finished checkpoints. A read that began before one finished may miss its rows.
+    pub(super) checkpoints_done: u64,
 }
 
-impl Now {
+impl Layers {
     /// The tables in memory, newest first.
-    fn near(&self) -> impl Iterator<Item = &Tables> {
+    fn in_memory(&self) -> impl Iterator<Item = &Tables> {
         std::iter::once(&self.active).chain(self.frozen.as_deref())
     }
 
-    fn began(&self) -> Result<Option<ReadTransaction>, StoreError> {
+    fn begin_read(&self) -> Result<Option<ReadTransaction>, StoreError> {
         self.history.as_ref().map(|db| db.begin_read().map_err(StoreError::from)).transpose()
     }
 }
 
 impl LayeredReader {
     pub(super) fn new(active: Tables, history: Option<Arc<Database>>) -> Self {
-        Self { now: RwLock::new(Now { active, frozen: None, history, arrived: 0 }) }
+        Self { layers: RwLock::new(Layers { active, frozen: None, history, checkpoints_done: 0 }) }
     }
 
-    pub(super) fn now(&self) -> RwLockReadGuard<'_, Now> {
-        self.now.read().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Layers> {
+        self.layers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks for a change; only the committing thread calls it.
-    pub(super) fn change(&self) -> RwLockWriteGuard<'_, Now> {
-        self.now.write().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Layers> {
+        self.layers.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds a row in memory, else in the history. The history's transaction begins under the lock, so it has every row
@@ -71,11 +72,11 @@ impl LayeredReader {
         far: impl FnOnce(&ReadTransaction) -> Result<Option<T>, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         let read = {
-            let now = self.now();
-            if let Some(found) = now.near().find_map(near) {
+            let layers = self.read();
+            if let Some(found) = layers.in_memory().find_map(near) {
                 return Ok(Some(found));
             }
-            now.began()?
+            layers.begin_read()?
         };
         read.map_or(Ok(None), |read| far(&read))
     }
@@ -89,8 +90,8 @@ impl LayeredReader {
     }
 
     pub(super) fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
-        let far = |read: &ReadTransaction| history::indexed(read, key).map(|seq| seq.map(Some));
-        Ok(self.find(|tables| tables.indexed(key), far)?.flatten())
+        let far = |read: &ReadTransaction| Ok(history::indexed(read, key)?.map(IndexHit::Entry));
+        Ok(self.find(|tables| tables.indexed(key), far)?.and_then(IndexHit::entry))
     }
 
     pub(super) fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
@@ -105,24 +106,31 @@ impl LayeredReader {
         self.find(near, |read| payees::one(read, payee))
     }
 
-    /// Returns entries after `seq` from memory; `None` if a load has finished since `arrived`.
-    fn piece(&self, seq: u64, arrived: u64) -> Option<Vec<(u64, Vec<u8>)>> {
-        let now = self.now();
+    /// Returns entries after `seq` from memory; `None` if a checkpoint has finished since `checkpoints_done`.
+    fn piece(&self, seq: u64, checkpoints_done: u64) -> Option<Vec<(u64, Vec<u8>)>> {
+        let layers = self.read();
         let after = (Bound::Excluded(seq), Bound::Unbounded);
-        let frozen = now.frozen.iter().flat_map(|tables| tables.entries.range(after));
-        let near = frozen.chain(now.active.entries.range(after));
+        let frozen = layers.frozen.iter().flat_map(|tables| tables.entries.range(after));
+        let near = frozen.chain(layers.active.entries.range(after));
         let copied = near.take(PIECE).map(|(seq, bytes)| (*seq, bytes.clone()));
-        (now.arrived == arrived).then(|| copied.collect())
+        (layers.checkpoints_done == checkpoints_done).then(|| copied.collect())
     }
 
-    /// Returns the newest request record before `below` from memory; an error if a load has finished since `arrived`.
-    fn newest_near(&self, below: Bound<u64>, arrived: u64) -> Result<Option<(u64, Vec<u8>)>, ()> {
-        let now = self.now();
-        if now.arrived != arrived {
+    /// Returns the newest request record before `below` from memory.
+    ///
+    /// # Errors
+    /// A checkpoint has finished since `checkpoints_done`.
+    fn newest_near(
+        &self,
+        below: Bound<u64>,
+        checkpoints_done: u64,
+    ) -> Result<Option<(u64, Vec<u8>)>, ()> {
+        let layers = self.read();
+        if layers.checkpoints_done != checkpoints_done {
             return Err(());
         }
         let range = (Bound::Unbounded, below);
-        let each = now.near().filter_map(|tables| tables.records.range(range).next_back());
+        let each = layers.in_memory().filter_map(|tables| tables.records.range(range).next_back());
         // Of two records with one number the first is the newer.
         let newest = each.reduce(|best, next| if next.0 > best.0 { next } else { best });
         Ok(newest.map(|(seq, bytes)| (*seq, bytes.clone())))
@@ -146,8 +154,8 @@ impl Reader for LayeredReader {
 
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
         {
-            let now = self.now();
-            if now.active.payees_through != now.active.head {
+            let layers = self.read();
+            if layers.active.payees_through != layers.active.head {
                 return Err(behind());
             }
         }
@@ -156,10 +164,10 @@ impl Reader for LayeredReader {
 
     fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
         let (near, read) = {
-            let now = self.now();
-            let mut near = now.frozen.as_ref().map(|tables| tables.payees.clone());
-            near.get_or_insert_default().extend(&now.active.payees);
-            (near.unwrap_or_default(), now.began()?)
+            let layers = self.read();
+            let mut near = layers.frozen.as_ref().map(|tables| tables.payees.clone());
+            near.get_or_insert_default().extend(&layers.active.payees);
+            (near.unwrap_or_default(), layers.begin_read()?)
         };
         for (payee, paid) in &near {
             visit(*payee, Some(*paid));
@@ -175,9 +183,9 @@ impl Reader for LayeredReader {
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
         let mut below = Bound::Unbounded;
         loop {
-            let (arrived, read) = {
-                let now = self.now();
-                (now.arrived, now.began()?)
+            let (checkpoints_done, read) = {
+                let layers = self.read();
+                (layers.checkpoints_done, layers.begin_read()?)
             };
             let table = match &read {
                 Some(read) => existing(read.open_table(history::RECORDS))?,
@@ -195,7 +203,7 @@ impl Reader for LayeredReader {
                 None => Ok(None),
             };
             let mut far = next_far()?;
-            while let Ok(near) = self.newest_near(below, arrived) {
+            while let Ok(near) = self.newest_near(below, checkpoints_done) {
                 let far_seq = far.as_ref().map(|(seq, _bytes)| *seq);
                 let near_seq = near.as_ref().map(|(seq, _bytes)| *seq);
                 let row = if far_seq > near_seq { far.take() } else { near };
@@ -213,15 +221,15 @@ impl Reader for LayeredReader {
 
     fn read_after(&self, mut seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
         loop {
-            let (arrived, read) = {
-                let now = self.now();
-                (now.arrived, now.began()?)
+            let (checkpoints_done, read) = {
+                let layers = self.read();
+                (layers.checkpoints_done, layers.begin_read()?)
             };
             if let Some(read) = read {
                 let Some(last) = history::read_after(&read, seq, visit)? else { return Ok(()) };
                 seq = last;
             }
-            while let Some(piece) = self.piece(seq, arrived) {
+            while let Some(piece) = self.piece(seq, checkpoints_done) {
                 for (at, bytes) in &piece {
                     seq = *at;
                     if !visit(bytes) {

@@ -54,7 +54,7 @@ pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
             .filter_map(|(id, _plan)| settling.get(id).map(Arc::clone))
             .collect();
         futures::stream::iter(&due)
-            .for_each_concurrent(AT_ONCE, |settlement| look(&core, &ports, settlement))
+            .for_each_concurrent(AT_ONCE, |settlement| look_up(&core, &ports, settlement))
             .await;
         for settlement in &due {
             if let Some(plan) = plans.get_mut(&settlement.id) {
@@ -91,7 +91,7 @@ fn replan(
 }
 
 /// Looks up one settlement. Reports to the core only a final result.
-async fn look(core: &Handle, ports: &Ports, settlement: &Settlement) {
+async fn look_up(core: &Handle, ports: &Ports, settlement: &Settlement) {
     let Some(tx_hash) = settlement.tx_hash else { return };
     let claim = &settlement.claim;
     let found = match ports.chains.get(&claim.chain) {
@@ -104,7 +104,7 @@ async fn look(core: &Handle, ports: &Ports, settlement: &Settlement) {
     let given_up = settlement.has_timed_out(core.now().utc);
     let Some(found) = conclusion(found, given_up) else { return };
     if let Err(fault) = core.act(Action::Checked { id: settlement.id, tx_hash, found }).await {
-        tracing::warn!(code = %fault.code, "what the chain says of a settlement was not recorded");
+        tracing::warn!(code = %fault.code, "the result of a settlement lookup was not recorded");
     }
 }
 

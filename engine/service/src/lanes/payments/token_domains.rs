@@ -22,11 +22,12 @@ pub struct TokenDomains {
     chains: Chains,
     clock: Arc<dyn Clock>,
     /// Each lock is held during the query, so that simultaneous requests share one call.
-    known: BTreeMap<ChainId, Mutex<Option<Known>>>,
+    known: BTreeMap<ChainId, Mutex<Option<CachedAnswer>>>,
 }
 
+/// The answer of one token, or that no node answered.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct CachedAnswer {
     confirms: bool,
     until_ms: u64,
 }
@@ -50,7 +51,7 @@ impl TokenDomains {
         let answer = self.ask(network).await;
         let lasts_ms = if answer.is_some() { ANSWER_LASTS_MS } else { FAILURE_LASTS_MS };
         let confirms = answer.unwrap_or(false);
-        *known = Some(Known { confirms, until_ms: now_ms.saturating_add(lasts_ms) });
+        *known = Some(CachedAnswer { confirms, until_ms: now_ms.saturating_add(lasts_ms) });
         confirms
     }
 

@@ -5,7 +5,7 @@ use bursar_core::status::EntryKind;
 use bursar_submit::{Event, Kind, OutboxKey, Outcome, Trouble};
 
 /// Returns the kind and the text of an outbox entry.
-pub(super) fn told(key: &OutboxKey, event: &Event) -> (EntryKind, String) {
+pub(super) fn describe(key: &OutboxKey, event: &Event) -> (EntryKind, String) {
     let network = by_chain(key.chain).map_or("an unknown network", |row| row.title);
     let id: String = event.submission().to_string().chars().take(8).collect();
     let (kind, detail) = match event {
@@ -19,7 +19,10 @@ pub(super) fn told(key: &OutboxKey, event: &Event) -> (EntryKind, String) {
                 Kind::Call => "",
                 Kind::Empty { .. } => " to cancel it",
             };
-            (EntryKind::TxAuthorized, format!("at most {} wei per unit of gas{what}", fees.most()))
+            (
+                EntryKind::TxAuthorized,
+                format!("at most {} wei per unit of gas{what}", fees.max_price()),
+            )
         }
         Event::Signed { raw, .. } => (EntryKind::TxSigned, format!("tx {}", raw.hash)),
         Event::Declined { .. } => (EntryKind::TxDeclined, "the signer refused".to_owned()),

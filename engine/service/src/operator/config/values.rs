@@ -9,7 +9,7 @@ use crate::config::Value;
 
 /// A parsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Given {
+pub(super) enum ParsedValue {
     Default,
     Text(String),
     Number(u32),
@@ -21,53 +21,55 @@ pub(super) enum Given {
     Amount(Usd),
 }
 
-impl Given {
-    pub(super) fn read(key: Key, words: &[String]) -> Result<Self, String> {
+impl ParsedValue {
+    pub(super) fn parse(key: Key, words: &[String]) -> Result<Self, String> {
         let kind = key.row().kind;
         if words.len() == 1 && words.iter().any(|word| word == "default") {
-            return Ok(Given::Default);
+            return Ok(ParsedValue::Default);
         }
         if kind == Kind::UrlsOrNone && words.len() == 1 && words.iter().any(|word| word == "none") {
-            return Ok(Given::List(Vec::new()));
+            return Ok(ParsedValue::List(Vec::new()));
         }
         if matches!(kind, Kind::Hosts | Kind::Urls | Kind::UrlsOrNone) {
-            let parts = words.iter().flat_map(|word| word.split(','));
-            let parts = parts.map(str::trim).filter(|part| !part.is_empty());
-            let lower = |part: &str| match kind {
-                Kind::Hosts => part.to_ascii_lowercase(),
-                _urls => part.to_owned(),
+            let items = words.iter().flat_map(|word| word.split(','));
+            let items = items.map(str::trim).filter(|item| !item.is_empty());
+            let normalized = |item: &str| match kind {
+                Kind::Hosts => item.to_ascii_lowercase(),
+                _urls => item.to_owned(),
             };
             let mut list: Vec<String> = Vec::new();
-            for part in parts.map(lower) {
-                if !list.contains(&part) {
-                    list.push(part);
+            for item in items.map(normalized) {
+                if !list.contains(&item) {
+                    list.push(item);
                 }
             }
-            return Ok(Given::List(list));
+            return Ok(ParsedValue::List(list));
         }
-        let takes = || format!("it takes {}, or default", kind.takes());
+        let takes = || format!("it takes {}, or default", kind.accepted_values());
         let [word] = words else { return Err(takes()) };
         match kind {
             Kind::Listen | Kind::Url | Kind::Hosts | Kind::Urls | Kind::UrlsOrNone => {
-                Ok(Given::Text(word.clone()))
+                Ok(ParsedValue::Text(word.clone()))
             }
-            Kind::Count => word.parse().map(Given::Number).map_err(|_bad| takes()),
-            Kind::Switch => word.parse().map(Given::Switch).map_err(|_bad| takes()),
-            Kind::Seconds => word.parse().map(Given::Seconds).map_err(|_bad| takes()),
-            Kind::SecondsOrOff if word == "off" => Ok(Given::Off),
-            Kind::SecondsOrOff => word.parse().map(Given::Seconds).map_err(|_bad| takes()),
-            Kind::Usd => Usd::parse(word).map(Given::Amount).map_err(|error| error.to_string()),
+            Kind::Count => word.parse().map(ParsedValue::Number).map_err(|_bad| takes()),
+            Kind::Switch => word.parse().map(ParsedValue::Switch).map_err(|_bad| takes()),
+            Kind::Seconds => word.parse().map(ParsedValue::Seconds).map_err(|_bad| takes()),
+            Kind::SecondsOrOff if word == "off" => Ok(ParsedValue::Off),
+            Kind::SecondsOrOff => word.parse().map(ParsedValue::Seconds).map_err(|_bad| takes()),
+            Kind::Usd => {
+                Usd::parse(word).map(ParsedValue::Amount).map_err(|error| error.to_string())
+            }
             Kind::Notices => match Notices::parse(word) {
-                Some(notices) => Ok(Given::Text(notices.text().to_owned())),
+                Some(notices) => Ok(ParsedValue::Text(notices.text().to_owned())),
                 None => Err(takes()),
             },
             Kind::ConsoleTime => match ConsoleTime::parse(word) {
-                Some(time) => Ok(Given::Text(time.text().to_owned())),
+                Some(time) => Ok(ParsedValue::Text(time.text().to_owned())),
                 None => Err(takes()),
             },
             Kind::WarnOrRefuse => match word.as_str() {
-                "warn" => Ok(Given::Bearer(LanBearer::Warn)),
-                "refuse" => Ok(Given::Bearer(LanBearer::Refuse)),
+                "warn" => Ok(ParsedValue::Bearer(LanBearer::Warn)),
+                "refuse" => Ok(ParsedValue::Bearer(LanBearer::Refuse)),
                 _other => Err(takes()),
             },
         }
@@ -75,7 +77,7 @@ impl Given {
 
     pub(super) fn switch(&self) -> Option<bool> {
         match self {
-            Given::Switch(on) => Some(*on),
+            ParsedValue::Switch(on) => Some(*on),
             _other => None,
         }
     }
@@ -83,15 +85,15 @@ impl Given {
     /// Returns the value for `settings.toml`. `None` removes the key from the file.
     pub(super) fn in_file(&self) -> Option<Value> {
         match self {
-            Given::Text(text) => Some(Value::Text(text.clone())),
-            Given::Number(number) => Some(Value::Number(*number)),
-            Given::Switch(on) => Some(Value::Switch(*on)),
-            Given::List(list) => Some(Value::List(list.clone())),
-            Given::Default
-            | Given::Off
-            | Given::Bearer(_)
-            | Given::Seconds(_)
-            | Given::Amount(_) => None,
+            ParsedValue::Text(text) => Some(Value::Text(text.clone())),
+            ParsedValue::Number(number) => Some(Value::Number(*number)),
+            ParsedValue::Switch(on) => Some(Value::Switch(*on)),
+            ParsedValue::List(list) => Some(Value::List(list.clone())),
+            ParsedValue::Default
+            | ParsedValue::Off
+            | ParsedValue::Bearer(_)
+            | ParsedValue::Seconds(_)
+            | ParsedValue::Amount(_) => None,
         }
     }
 
@@ -99,22 +101,30 @@ impl Given {
     pub(super) fn setting(&self, key: Key) -> Option<Setting> {
         let default = Settings::default();
         match (key, self) {
-            (Key::Hosts, Given::List(hosts)) => Some(Setting::Hosts(hosts.clone())),
-            (Key::Hosts, Given::Default) => Some(Setting::Hosts(default.hosts)),
-            (Key::AllowLan, Given::Switch(on)) => Some(Setting::AllowLan(*on)),
-            (Key::AllowLan, Given::Default) => Some(Setting::AllowLan(default.allow_lan)),
-            (Key::LanBearer, Given::Bearer(rule)) => Some(Setting::LanBearer(*rule)),
-            (Key::LanBearer, Given::Default) => Some(Setting::LanBearer(default.lan_bearer)),
-            (Key::MaxValidity, Given::Seconds(seconds)) => Some(Setting::MaxValidity(*seconds)),
-            (Key::MaxValidity, Given::Default) => {
+            (Key::Hosts, ParsedValue::List(hosts)) => Some(Setting::Hosts(hosts.clone())),
+            (Key::Hosts, ParsedValue::Default) => Some(Setting::Hosts(default.hosts)),
+            (Key::AllowLan, ParsedValue::Switch(on)) => Some(Setting::AllowLan(*on)),
+            (Key::AllowLan, ParsedValue::Default) => Some(Setting::AllowLan(default.allow_lan)),
+            (Key::LanBearer, ParsedValue::Bearer(rule)) => Some(Setting::LanBearer(*rule)),
+            (Key::LanBearer, ParsedValue::Default) => Some(Setting::LanBearer(default.lan_bearer)),
+            (Key::MaxValidity, ParsedValue::Seconds(seconds)) => {
+                Some(Setting::MaxValidity(*seconds))
+            }
+            (Key::MaxValidity, ParsedValue::Default) => {
                 Some(Setting::MaxValidity(default.max_validity_s))
             }
-            (Key::ConfirmTypingAbove, Given::Amount(amount)) => {
+            (Key::ConfirmTypingAbove, ParsedValue::Amount(amount)) => {
                 Some(Setting::ConfirmTypingAbove(Some(*amount)))
             }
-            (Key::ConfirmTypingAbove, Given::Default) => Some(Setting::ConfirmTypingAbove(None)),
-            (Key::IdleLock, Given::Seconds(seconds)) => Some(Setting::IdleLock(Some(*seconds))),
-            (Key::IdleLock, Given::Off | Given::Default) => Some(Setting::IdleLock(None)),
+            (Key::ConfirmTypingAbove, ParsedValue::Default) => {
+                Some(Setting::ConfirmTypingAbove(None))
+            }
+            (Key::IdleLock, ParsedValue::Seconds(seconds)) => {
+                Some(Setting::IdleLock(Some(*seconds)))
+            }
+            (Key::IdleLock, ParsedValue::Off | ParsedValue::Default) => {
+                Some(Setting::IdleLock(None))
+            }
             _not_in_the_journal => None,
         }
     }

@@ -12,11 +12,11 @@ use crate::ports::Disk;
 /// Free space below which the check warns. Below `FREE_DISK_BYTES` payments are refused.
 const LITTLE_BYTES: u64 = 8 * FREE_DISK_BYTES;
 
-pub(super) fn look(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
+pub(super) fn check(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let finding = format!("{} is not there yet", path.display());
+            let finding = format!("{} does not exist yet", path.display());
             let advice = "create a wallet: bursar wallet create <name>";
             return vec![CheckAnswer::warn("data folder", finding, advice)];
         }
@@ -138,18 +138,18 @@ mod tests {
     }
 
     #[test]
-    fn the_real_folder_is_looked_at_and_left_alone() {
+    fn the_real_folder_is_checked_and_left_unchanged() {
         let home = tempfile::tempdir().unwrap();
         let none = home.path().join("none");
         let results = |path: &Path| -> Vec<CheckResult> {
-            look(path, &crate::ports::SystemDisk).iter().map(|check| check.result).collect()
+            check(path, &crate::ports::SystemDisk).iter().map(|found| found.result).collect()
         };
         assert_eq!(results(&none), [Warn]);
         assert!(!none.exists());
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(results(home.path()).first(), Some(&Fail));
         let mode = fs::metadata(home.path()).unwrap().mode();
-        assert_eq!(mode & 0o777, 0o755, "it is told, not changed");
+        assert_eq!(mode & 0o777, 0o755, "it is reported, not changed");
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(results(home.path()).first(), Some(&Ok));
     }

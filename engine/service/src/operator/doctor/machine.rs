@@ -5,13 +5,13 @@ use bursar_core::limits::OPEN_FILES;
 use bursar_core::settings::Settings;
 use bursar_core::time::Moment;
 
-pub(super) fn look(moment: &Moment) -> Vec<CheckAnswer> {
+pub(super) fn check(moment: &Moment) -> Vec<CheckAnswer> {
     let mut checks = vec![boot(&moment.boot_id)];
-    checks.extend(look_alone());
+    checks.extend(check_without_engine());
     checks
 }
 
-pub(super) fn look_alone() -> Vec<CheckAnswer> {
+pub(super) fn check_without_engine() -> Vec<CheckAnswer> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let mut checks = vec![open_files(limit)];
     // Other platforms encrypt swap or do not report it.

@@ -12,7 +12,7 @@ use url::Url;
 use crate::config::Config;
 use crate::ports::Ports;
 
-pub(super) async fn look(row: &Network, ports: &Ports, config: &Config) -> Vec<CheckAnswer> {
+pub(super) async fn check(row: &Network, ports: &Ports, config: &Config) -> Vec<CheckAnswer> {
     let Some(chain) = ports.chains.get(&row.chain) else {
         let advice = format!("bursar network rpc {} <url>", row.chain);
         return vec![CheckAnswer::warn(row.title, "enabled, but without an endpoint", advice)];
@@ -81,13 +81,13 @@ fn token(
     decimals: Result<Bytes, ChainFault>,
     domain: Result<Bytes, ChainFault>,
 ) -> CheckAnswer {
-    let check = format!("{} on {}", row.stablecoin.symbol, row.title);
+    let title = format!("{} on {}", row.stablecoin.symbol, row.title);
     let advice = "do not pay there: bursar network disable, and report it";
     let (decimals, domain) = match (decimals, domain) {
         (Ok(decimals), Ok(domain)) => (decimals, domain),
         (Err(fault), _) | (_, Err(fault)) => {
             let advice = "ask again, or try another endpoint";
-            return CheckAnswer::warn(check, format!("could not be read: {fault}"), advice);
+            return CheckAnswer::warn(title, format!("could not be read: {fault}"), advice);
         }
     };
     let Stablecoin { decimals: known, domain_separator, .. } = row.stablecoin;
@@ -95,18 +95,18 @@ fn token(
         U256::try_from_be_slice(&decimals) == Some(U256::from(known)) && !decimals.is_empty();
     if !right {
         let finding = format!("its decimals are not {known}, as Bursar expects");
-        return CheckAnswer::fail(check, finding, advice);
+        return CheckAnswer::fail(title, finding, advice);
     }
     if domain.as_ref() != domain_separator.as_slice() {
         let finding = "its signing domain is not the one that Bursar expects";
-        return CheckAnswer::fail(check, finding, advice);
+        return CheckAnswer::fail(title, finding, advice);
     }
-    CheckAnswer::ok(check, "decimals and signing domain are as expected")
+    CheckAnswer::ok(title, "decimals and signing domain are as expected")
 }
 
 /// Returns by how many milliseconds our clock is ahead of the newest block, or `None` if the chain is idle.
 ///
-/// If the newest block seems old, waits `CHAIN_AWAKE_MS` for another one: an idle chain tells nothing about the clock.
+/// If the newest block seems old, waits `CHAIN_AWAKE_MS` for another one: an idle chain proves nothing about the clock.
 async fn ahead(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, ChainFault> {
     let first = chain.block_time().await?;
     let now = clock.now();
@@ -124,22 +124,22 @@ fn later(first: Utc, second: Utc) -> Option<Utc> {
 }
 
 fn clock(row: &Network, ahead: Result<Option<i64>, ChainFault>) -> CheckAnswer {
-    let check = format!("clock by {}", row.title);
+    let title = format!("clock by {}", row.title);
     let advice = "set this machine's clock: timedatectl set-ntp true";
     match ahead {
-        Err(fault) => CheckAnswer::warn(check, fault.to_string(), "ask again"),
-        Ok(None) => CheckAnswer::ok(check, "not known: the chain makes no blocks now"),
+        Err(fault) => CheckAnswer::warn(title, fault.to_string(), "ask again"),
+        Ok(None) => CheckAnswer::ok(title, "not known: the chain makes no blocks now"),
         Ok(Some(ms)) => {
             let side = if ms < 0 { "behind" } else { "ahead of" };
             let finding = format!("{} s {side} the newest block", (ms / 1000).abs());
             match ms.saturating_abs() {
                 off if off > CLOCK_OFF_CHAIN_MS => CheckAnswer::fail(
-                    check,
+                    title,
                     format!("{finding}: payments need your approval"),
                     advice,
                 ),
-                off if off > CLOCK_OFF_CHAIN_WARN_MS => CheckAnswer::warn(check, finding, advice),
-                _near => CheckAnswer::ok(check, finding),
+                off if off > CLOCK_OFF_CHAIN_WARN_MS => CheckAnswer::warn(title, finding, advice),
+                _near => CheckAnswer::ok(title, finding),
             }
         }
     }

@@ -9,16 +9,17 @@ use bursar_core::time::Moment;
 
 use crate::context::EngineContext;
 use crate::core::View;
+use crate::journal::check_closed_journal;
 use crate::ports::NoFailpoints;
 use crate::vault::file::WalletFiles;
 use crate::vault::kdf::KdfBounds;
 
-pub(super) fn look(engine: &EngineContext) -> Vec<CheckAnswer> {
+pub(super) fn check(engine: &EngineContext) -> Vec<CheckAnswer> {
     let view = engine.core.view();
     let files = files(engine.folder.path(), engine.edition.kdf_bounds);
     let wallet = match &view.state.wallet {
         Some(known) => {
-            wallet(Some(known.name.as_str()), files.look(&known.name).map_err(error_text))
+            wallet(Some(known.name.as_str()), files.check(&known.name).map_err(error_text))
         }
         None => match engine.vault.file_names().first() {
             Some(name) => unknown_file(name.as_str()),
@@ -31,20 +32,20 @@ pub(super) fn look(engine: &EngineContext) -> Vec<CheckAnswer> {
 }
 
 /// Runs the checks without an engine. Opens the journal for reading only.
-pub(super) fn look_alone(path: &Path) -> Vec<CheckAnswer> {
-    let file = path.join("journal.redb");
+pub(super) fn check_without_engine(path: &Path) -> Vec<CheckAnswer> {
+    let journal = path.join("journal.redb");
     let wallet = match files(path, KdfBounds::PRODUCTION).names() {
         Ok(names) => match names.first() {
             Some(name) => {
-                let look = files(path, KdfBounds::PRODUCTION).look(name).map_err(error_text);
-                wallet(Some(name.as_str()), look)
+                let file = files(path, KdfBounds::PRODUCTION).check(name).map_err(error_text);
+                wallet(Some(name.as_str()), file)
             }
             None => wallet(None, Ok(())),
         },
         Err(error) => wallet(Some("of this folder"), Err(error_text(error))),
     };
-    let missing = !file.exists();
-    let chain = if missing { Ok(()) } else { crate::journal::look(&file).map_err(error_text) };
+    let missing = !journal.exists();
+    let chain = if missing { Ok(()) } else { check_closed_journal(&journal).map_err(error_text) };
     let has_wallet = wallet.advice.is_none();
     vec![wallet, journal_file(missing, has_wallet, chain)]
 }
@@ -57,8 +58,8 @@ fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn wallet(name: Option<&str>, look: Result<(), String>) -> CheckAnswer {
-    match (name, look) {
+fn wallet(name: Option<&str>, file: Result<(), String>) -> CheckAnswer {
+    match (name, file) {
         (None, _) => {
             let advice = "create one: bursar wallet create <name>";
             CheckAnswer::warn("wallet", "none yet", advice)
@@ -75,7 +76,7 @@ fn wallet(name: Option<&str>, look: Result<(), String>) -> CheckAnswer {
 /// The finding if there is a wallet file, but no wallet in the journal.
 fn unknown_file(name: &str) -> CheckAnswer {
     let finding = format!("there is a file of {name} that the journal does not know");
-    CheckAnswer::fail("wallet", finding, format!("take it in: bursar wallet recover {name}"))
+    CheckAnswer::fail("wallet", finding, format!("adopt it: bursar wallet recover {name}"))
 }
 
 fn journal(view: &View) -> CheckAnswer {
@@ -125,13 +126,13 @@ mod tests {
     use bursar_domain::State;
 
     fn view(untrusted: bool, failed: bool) -> View {
-        let told = |is: bool| is.then(|| "why".to_owned());
+        let reason = |is: bool| is.then(|| "why".to_owned());
         View {
             state: State::default(),
             head: Head::default(),
-            untrusted: told(untrusted),
+            untrusted: reason(untrusted),
             judged: !untrusted,
-            failed: told(failed),
+            failed: reason(failed),
             forgotten: 0,
         }
     }

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn t_44_a_row_shows_what_cannot_be_seen_and_names_look_alike_hosts() {
-        let told = |row: &HistoryRow, url| {
+        let written = |row: &HistoryRow, url| {
             let mut line = String::new();
             push(&mut line, row, url);
             line
@@ -163,7 +163,7 @@ mod tests {
                 |row, text| row.host = Some(text),
             ] as [fn(&mut HistoryRow, String); 4]
             {
-                let line = told(&row(|row| change(row, foreign.to_owned())), None);
+                let line = written(&row(|row| change(row, foreign.to_owned())), None);
                 assert!(line.contains(shown) && !line.contains(foreign), "{line}");
             }
         }
@@ -173,7 +173,7 @@ mod tests {
             ("https://gr\u{fc}n.example", "host xn--grn-ioa.example"),
             ("https://apple.com@evil.example/", "host evil.example"),
         ] {
-            let line = told(&row(|_same| {}), Some(url));
+            let line = written(&row(|_same| {}), Some(url));
             assert!(line.ends_with(&format!(",{note}\r\n")), "{url}: {line}");
         }
     }

@@ -8,7 +8,7 @@ use bursar_domain::refusal::Refusal;
 use bursar_domain::{Request, State, Status};
 
 /// Returns the explanation, or `None` if the request was not refused.
-pub(super) fn told(state: &State, request: &Request) -> Option<RefusedAnswer> {
+pub(super) fn explain(state: &State, request: &Request) -> Option<RefusedAnswer> {
     let Status::Refused { refusal, .. } = &request.status else { return None };
     let commission = state.agents.get(&request.agent).and_then(|agent| agent.commission.as_ref());
     let record = commission.and_then(|given| state.policy(&given.policy));
@@ -32,12 +32,12 @@ pub(super) fn told(state: &State, request: &Request) -> Option<RefusedAnswer> {
     // Suggests no option if the limit was raised since.
     let policy = limit.still_refuses.then(|| limit.policy.to_owned());
     let option = policy.is_some().then(|| limit.option.to_owned());
-    Some(RefusedAnswer { why: format!("{asked} USD requested, {}", limit.told), policy, option })
+    Some(RefusedAnswer { why: format!("{asked} USD requested, {}", limit.text), policy, option })
 }
 
 struct Limit<'a> {
     policy: &'a str,
-    told: String,
+    text: String,
     option: &'static str,
     still_refuses: bool,
 }
@@ -50,16 +50,16 @@ impl<'a> Limit<'a> {
         let (named, now) = (format!("`{policy}` v{}", record.version), &record.policy.payments);
         if refusal.code == Code::ExceedsPerRequestMax {
             let limit = now.per_request;
-            let told = if limit == bound {
+            let text = if limit == bound {
                 format!("{named} allows {limit} per payment")
             } else {
                 format!("{bound} per payment was allowed then; {named} allows {limit} now")
             };
-            return Self { policy, told, option: "--txn", still_refuses: asked > limit };
+            return Self { policy, text, option: "--txn", still_refuses: asked > limit };
         }
         let left = if bound == Usd::ZERO { "nothing".to_owned() } else { bound.to_string() };
-        let told = format!("{left} was left for the day; {named} allows {} per day", now.daily);
-        Self { policy, told, option: "--day", still_refuses: true }
+        let text = format!("{left} was left for the day; {named} allows {} per day", now.daily);
+        Self { policy, text, option: "--day", still_refuses: true }
     }
 }
 

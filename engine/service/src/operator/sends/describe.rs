@@ -63,7 +63,7 @@ fn ended(outcome: &Outcome) -> SendStatus {
 fn underway(one: &Submission) -> (SendStatus, String) {
     let trouble = one.trouble.map(|trouble| format!(": {}", trouble_text(Some(trouble))));
     let trouble = trouble.unwrap_or_default();
-    match &one.place {
+    match &one.chain_state {
         ChainState::Included(included) => {
             (SendStatus::Included, format!("in block {}, not final yet", included.block))
         }

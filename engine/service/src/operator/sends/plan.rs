@@ -21,8 +21,8 @@ use bursar_domain::outboxes::{Outboxes, Send};
 use bursar_domain::payees::{Paid, Payee};
 use bursar_submit::{Call, OutboxKey, fees};
 
-use super::unavailable::{ask, unavailable};
-use super::words::{Asset, asset, network, payee};
+use super::resolve::{Asset, asset, network, payee};
+use super::unavailable::{or_unavailable, unavailable};
 use crate::context::EngineContext;
 use crate::operator::support::lookup::labelled;
 
@@ -80,7 +80,7 @@ pub(super) async fn plan(
     let free = transfer.free(&view.state.outboxes).await?;
     let mut call = transfer.call();
     let code = chain.code_at(to, BlockTag::Latest).await;
-    let to_contract = !ask(network, code)?.is_empty();
+    let to_contract = !or_unavailable(network, code)?.is_empty();
     let gas = transfer.gas(&call).await?;
     call.gas_limit = gas.limit;
     let native_after = transfer.native_after(&free, &call, &gas)?;
@@ -166,12 +166,12 @@ impl Transfer<'_> {
             held.saturating_sub(taken)
         };
         let held = self.chain.balance(self.from, BlockTag::Latest).await;
-        let native = free(ask(self.network, held)?, None);
+        let native = free(or_unavailable(self.network, held)?, None);
         let asset = match self.asset.token {
             None => native,
             Some(contract) => {
                 let held = token::balance(self.chain, contract, self.from).await;
-                free(ask(self.network, held)?, self.asset.token)
+                free(or_unavailable(self.network, held)?, self.asset.token)
             }
         };
         if asset < self.amount.atoms.0 {
@@ -203,8 +203,8 @@ impl Transfer<'_> {
         let network = self.network;
         let limit = estimate(self.chain, network, self.from, call).await?;
         let quote = chain_tasks::quote(self.chain, self.from, &network.gas).await;
-        let offer =
-            fees::within(&ask(network, quote)?.fee, network.gas.ceiling).ok_or_else(|| {
+        let offer = fees::within(&or_unavailable(network, quote)?.fee, network.gas.ceiling)
+            .ok_or_else(|| {
                 let message = format!(
                     "Gas on {} costs more than Bursar's maximum: try again when it is cheaper.",
                     network.title
@@ -212,10 +212,11 @@ impl Transfer<'_> {
                 Fault::because(Code::ChainUnavailable, message)
             })?;
         // Leaves room for a few higher gas offers. The card states this ceiling as the maximum.
-        let ceiling = offer.most().saturating_mul(2).min(network.gas.ceiling);
+        let ceiling = offer.max_price().saturating_mul(2).min(network.gas.ceiling);
         // 200 bytes cover the signature and the other fields of any such transaction.
         let bytes = call.data.len().saturating_add(200);
-        let data_fee = ask(network, data_fee::most(self.chain, &network.gas, bytes).await)?;
+        let data_fee =
+            or_unavailable(network, data_fee::upper_bound(self.chain, &network.gas, bytes).await)?;
         let max_cost = U256::from(limit)
             .checked_mul(U256::from(ceiling))
             .and_then(|cost| cost.checked_add(data_fee))
@@ -240,7 +241,7 @@ impl Transfer<'_> {
 
     /// Formats an amount of the asset, in whole coins.
     fn show(&self, atoms: U256) -> String {
-        TokenAmount { atoms: Atoms(atoms), decimals: self.asset.decimals }.told()
+        TokenAmount { atoms: Atoms(atoms), decimals: self.asset.decimals }.to_column_text()
     }
 }
 

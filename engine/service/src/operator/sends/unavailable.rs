@@ -6,7 +6,7 @@ use bursar_core::fault::Fault;
 use bursar_core::networks::Network;
 
 /// Maps a chain fault to the error of [`unavailable`].
-pub(super) fn ask<T>(row: &Network, answer: Result<T, ChainFault>) -> Result<T, Fault> {
+pub(super) fn or_unavailable<T>(row: &Network, answer: Result<T, ChainFault>) -> Result<T, Fault> {
     answer.map_err(|fault| unavailable(row, &fault))
 }
 

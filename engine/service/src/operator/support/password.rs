@@ -49,7 +49,7 @@ pub(crate) async fn new_password(dialogue: &mut dyn Dialogue) -> Result<SecretSt
 const WAITS_S: [u64; 7] = [0, 1, 2, 4, 8, 16, 30];
 
 /// The right to try a password, one at a time in the whole engine.
-pub(crate) struct Turn<'a> {
+pub(crate) struct Attempt<'a> {
     engine: &'a EngineContext,
     /// Number of wrong passwords before the last correct one. They add no delay.
     forgiven: tokio::sync::MutexGuard<'a, u32>,
@@ -60,26 +60,27 @@ pub(crate) struct Turn<'a> {
 ///
 /// # Errors
 /// `ENGINE_DOWN` if the engine stops during the wait.
-pub(crate) async fn turn(engine: &EngineContext) -> Result<Turn<'_>, Fault> {
+pub(crate) async fn next_attempt(engine: &EngineContext) -> Result<Attempt<'_>, Fault> {
     let forgiven = engine.password_tries.lock().await;
     let refused = engine.core.view().state.passwords_refused;
     let wrong = usize::try_from(refused.saturating_sub(*forgiven)).unwrap_or(usize::MAX);
     let wait_s = WAITS_S.get(wrong).or(WAITS_S.last()).copied().unwrap_or(0);
     if wait_s > 0 {
         let clock = &engine.ports.clock;
-        let over = clock.sleep_until(clock.mono_ms().saturating_add(wait_s.saturating_mul(1_000)));
+        let waited =
+            clock.sleep_until(clock.mono_ms().saturating_add(wait_s.saturating_mul(1_000)));
         // cancel-safe: nothing was tried yet.
         tokio::select! {
-            () = over => {}
+            () = waited => {}
             () = engine.stopping.cancelled() => return Err(Fault::new(Code::EngineDown)),
         }
     }
-    Ok(Turn { engine, forgiven })
+    Ok(Attempt { engine, forgiven })
 }
 
-impl Turn<'_> {
-    /// Ends the try with its result. Records a wrong password in the journal, so that an attack is visible.
-    pub(crate) async fn over<T>(mut self, tried: Result<T, Fault>) -> Result<T, Fault> {
+impl Attempt<'_> {
+    /// Ends the attempt with its result. Records a wrong password in the journal, so that an attack is visible.
+    pub(crate) async fn finish<T>(mut self, tried: Result<T, Fault>) -> Result<T, Fault> {
         *self.forgiven = match &tried {
             Ok(_right) => self.engine.core.view().state.passwords_refused,
             // An unlock during the try has reset the count.
@@ -92,9 +93,9 @@ impl Turn<'_> {
 async fn note_refused<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Result<T, Fault> {
     if let Err(fault) = &tried
         && fault.code == Code::WrongPassword
-        && let Err(untold) = act(engine, Action::RecordWrongPassword).await
+        && let Err(unrecorded) = act(engine, Action::RecordWrongPassword).await
     {
-        tracing::warn!(code = %untold.code, "a wrong password is not in the journal");
+        tracing::warn!(code = %unrecorded.code, "a wrong password is not in the journal");
     }
     tried
 }
@@ -102,7 +103,7 @@ async fn note_refused<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Res
 /// Asks for the password of the open wallet again.
 ///
 /// # Errors
-/// `WALLET_LOCKED`, `WRONG_PASSWORD`, or those of [`turn`].
+/// `WALLET_LOCKED`, `WRONG_PASSWORD`, or those of [`next_attempt`].
 pub(crate) async fn prove_operator(
     engine: &Arc<EngineContext>,
     dialogue: &mut dyn Dialogue,
@@ -111,8 +112,8 @@ pub(crate) async fn prove_operator(
         return Err(Fault::new(Code::WalletLocked));
     }
     let password = password(dialogue, SecretPrompt::Password).await?;
-    let turn = turn(engine).await?;
+    let attempt = next_attempt(engine).await?;
     let vault = Arc::clone(&engine.vault);
     let verified = blocking(move || vault.verify_password(&password)).await?;
-    turn.over(verified).await
+    attempt.finish(verified).await
 }

@@ -36,7 +36,7 @@ async fn note_and_lock(
             match blocking(move || vault.note_journal(head)).await {
                 Ok(Ok(())) => noted = Some(head.seq),
                 Err(fault) | Ok(Err(fault)) => {
-                    tracing::warn!(code = %fault.code, "the wallet file was not told where the journal stands");
+                    tracing::warn!(code = %fault.code, "the position of the journal could not be saved in the wallet file");
                 }
             }
         }

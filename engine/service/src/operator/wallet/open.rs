@@ -14,7 +14,7 @@ use crate::context::{EngineContext, Mode};
 use crate::journal::Head;
 use crate::lanes::payments::execute;
 use crate::operator::support::act;
-use crate::operator::support::password::{normalized, turn};
+use crate::operator::support::password::{next_attempt, normalized};
 
 /// Opens the wallet file, checks the journal against it, and only then allows signing.
 pub(crate) async fn open_with(
@@ -22,18 +22,18 @@ pub(crate) async fn open_with(
     given: SecretString,
 ) -> Result<Vec<Warning>, Fault> {
     // Waits before it takes the lock: a lock of the wallet must not wait for a password.
-    let turn = turn(engine).await?;
+    let attempt = next_attempt(engine).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     if engine.vault.is_unlocked() {
         let vault = Arc::clone(&engine.vault);
         let given = normalized(&given);
         let verified = blocking(move || vault.verify_password(&given)).await?;
-        return turn.over(verified).await.map(|()| Vec::new());
+        return attempt.finish(verified).await.map(|()| Vec::new());
     }
     let known = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     let (vault, given) = (Arc::clone(&engine.vault), normalized(&given));
     let prepared = blocking(move || vault.prepare(&known, &given)).await?;
-    let prepared = turn.over(prepared).await?;
+    let prepared = attempt.finish(prepared).await?;
     let mut warnings = Vec::new();
     if let Some(why) = &prepared.fallback {
         warnings.push(Warning { code: "PREVIOUS_COPY".to_owned(), message: why.to_string() });
@@ -43,8 +43,8 @@ pub(crate) async fn open_with(
         Err(fault) => Err(fault),
     };
     let opened = match opened {
-        Ok((told, noted)) => {
-            act(engine, Action::RecordUnlock { noted }).await.map(|_recorded| told)
+        Ok((warnings, noted)) => {
+            act(engine, Action::RecordUnlock { noted }).await.map(|_recorded| warnings)
         }
         Err(fault) => Err(fault),
     };
@@ -114,6 +114,6 @@ pub(crate) async fn reissue(engine: &Arc<EngineContext>) {
                 });
             }
         }
-        Err(fault) => tracing::warn!(code = %fault.code, "unsigned authorizations wait on"),
+        Err(fault) => tracing::warn!(code = %fault.code, "unsigned authorizations stay unsigned"),
     }
 }

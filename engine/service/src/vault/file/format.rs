@@ -3,9 +3,8 @@
 //!
 //! The text is JSON, but has exactly one form: the bytes read must equal the bytes that this version would
 //! write. So every altered byte is noticed, even a space or an uppercase hex digit. The checksum at the end
-//! tells a damaged file from a wrong password, which a failing tag alone cannot. It does not stop an attacker,
+//! distinguishes a damaged file from a wrong password, which a failing tag alone cannot. It does not stop an attacker,
 //! who can recompute it.
-//! from a wrong password, which a failing tag alone cannot.
 
 use std::path::Path;
 

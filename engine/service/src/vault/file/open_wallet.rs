@@ -13,54 +13,54 @@ use super::disk::MAX_FILE_BYTES;
 use super::error::WalletFileError;
 use super::format::WalletText;
 use super::keys::{Keys, random};
-use super::save::Place;
+use super::save::WalletCopies;
 use crate::vault::kdf::{KdfBounds, KdfParams};
 use crate::vault::seed::Seed;
 
 /// The decrypted contents of a wallet file. All secrets are wiped on drop.
 pub struct OpenWallet {
-    place: Place,
+    copies: WalletCopies,
     bounds: KdfBounds,
     keys: Keys,
     contents: Contents,
     /// Raised by each attempt, so that a save that failed half-way and the next one have different numbers.
     generation: u64,
-    /// The last good save, as it is on disk. The next save writes these bytes as the previous copy, not the
-    /// file that it finds: that file may be the damaged one that made us open the previous copy.
+    /// The last good save, as it is on disk. The next save writes these bytes as the previous copy. It does not
+    /// copy the file on disk, which may be the damaged one that made us open the previous copy.
     saved: Vec<u8>,
 }
 
 impl OpenWallet {
     pub(super) fn create(
-        place: Place,
+        copies: WalletCopies,
         bounds: KdfBounds,
         password: &SecretString,
         kdf: KdfParams,
     ) -> Result<Self, WalletFileError> {
-        let file = place.current();
+        let file = copies.current();
         let mut wallet_id = [0; 16];
         random(&file, &mut wallet_id)?;
-        let owner = (wallet_id, place.name().to_owned());
+        let owner = (wallet_id, copies.name().to_owned());
         let keys = Keys::make(&file, owner, password, kdf, &bounds)?;
         let contents = Contents::default();
         let saved = keys.seal(&file, 1, &contents)?.render();
-        place.put_current(&saved)?;
-        Ok(Self { place, bounds, keys, contents, generation: 1, saved })
+        copies.put_current(&saved)?;
+        Ok(Self { copies, bounds, keys, contents, generation: 1, saved })
     }
 
     pub(super) fn of(
-        place: Place,
+        copies: WalletCopies,
         bounds: KdfBounds,
         keys: Keys,
         contents: Contents,
         text: &WalletText,
     ) -> Self {
-        Self { place, bounds, keys, contents, generation: text.generation, saved: text.render() }
+        Self { copies, bounds, keys, contents, generation: text.generation, saved: text.render() }
     }
 
     /// Returns the name that the wallet was created with.
     pub fn name(&self) -> &str {
-        self.place.name()
+        self.copies.name()
     }
 
     /// Returns the random id of the wallet, which does not depend on its name.
@@ -162,7 +162,7 @@ impl OpenWallet {
     /// # Errors
     /// The password is wrong, or the key cannot be derived.
     pub fn verify_password(&self, password: &SecretString) -> Result<(), WalletFileError> {
-        let file = self.place.current();
+        let file = self.copies.current();
         let again = Keys::unlock(&file, self.keys.lock(), password, &self.bounds)?;
         if again.same_key(&self.keys) {
             Ok(())
@@ -178,7 +178,7 @@ impl OpenWallet {
     pub fn save(&mut self) -> Result<(), WalletFileError> {
         self.begin_generation();
         let text = self.seal_under(&self.keys)?;
-        self.place.put_both(&text, &self.saved)?;
+        self.copies.put_both(&text, &self.saved)?;
         self.saved = text;
         Ok(())
     }
@@ -194,7 +194,7 @@ impl OpenWallet {
         new: &SecretString,
         kdf: KdfParams,
     ) -> Result<(), WalletFileError> {
-        let file = self.place.current();
+        let file = self.copies.current();
         let lock = self.keys.lock();
         // A new master key as well: anyone with the old password and an old copy has the old key.
         let owner = (lock.wallet_id, lock.name.clone());
@@ -203,9 +203,9 @@ impl OpenWallet {
         self.begin_generation();
         let changed = self.seal_under(&keys).and_then(|text| {
             // Writes both copies, so that the old password also opens the wallet until the change is complete.
-            self.place.put_both(&text, &self.saved)?;
-            self.place.sweep()?;
-            self.place.remove_previous()?;
+            self.copies.put_both(&text, &self.saved)?;
+            self.copies.sweep()?;
+            self.copies.remove_previous()?;
             Ok(text)
         });
         match changed {
@@ -227,7 +227,7 @@ impl OpenWallet {
     }
 
     fn seal_under(&self, keys: &Keys) -> Result<Vec<u8>, WalletFileError> {
-        let file = self.place.current();
+        let file = self.copies.current();
         let text = keys.seal(&file, self.generation, &self.contents)?.render();
         // A file too large to be read back must not be written.
         if text.len() > MAX_FILE_BYTES {

@@ -11,7 +11,7 @@ use super::error::WalletFileError;
 use super::format::{Lock, WalletText};
 use super::keys::Keys;
 use super::open_wallet::OpenWallet;
-use super::save::Place;
+use super::save::WalletCopies;
 use crate::vault::kdf::KdfBounds;
 
 /// The copy from which a wallet was opened.
@@ -73,22 +73,25 @@ impl fmt::Display for Fallback {
 
 /// One attempt to open a wallet: both copies, checked as far as possible without the password.
 pub(super) struct Opening {
-    place: Place,
+    copies: WalletCopies,
     bounds: KdfBounds,
     current: Result<WalletText, WalletFileError>,
     previous: Result<WalletText, WalletFileError>,
 }
 
 impl Opening {
-    pub(super) fn prepare(place: Place, bounds: KdfBounds) -> Result<Self, WalletFileError> {
-        place.check_folder()?;
-        let current = load(&place, &place.current(), &bounds);
-        let previous = load(&place, &place.previous(), &bounds);
+    pub(super) fn prepare(
+        copies: WalletCopies,
+        bounds: KdfBounds,
+    ) -> Result<Self, WalletFileError> {
+        copies.check_folder()?;
+        let current = load(&copies, &copies.current(), &bounds);
+        let previous = load(&copies, &copies.previous(), &bounds);
         match (current, previous) {
             // Also if the copy is not needed: other accounts can read it.
             (Err(open @ WalletFileError::TooOpen { .. }), _)
             | (_, Err(open @ WalletFileError::TooOpen { .. })) => Err(open),
-            (current, previous) => Ok(Self { place, bounds, current, previous }),
+            (current, previous) => Ok(Self { copies, bounds, current, previous }),
         }
     }
 
@@ -96,17 +99,17 @@ impl Opening {
         self,
         password: &SecretString,
     ) -> Result<(OpenWallet, OpenedFrom), WalletFileError> {
-        let Self { place, bounds, current, previous } = self;
+        let Self { copies, bounds, current, previous } = self;
         let unlock = |file: PathBuf, text: WalletText| {
             let keys = Keys::unlock(&file, &text.lock, password, &bounds)?;
             let contents = keys.open(&file, &text)?;
-            Ok(OpenWallet::of(place.clone(), bounds, keys, contents, &text))
+            Ok(OpenWallet::of(copies.clone(), bounds, keys, contents, &text))
         };
         let tried = current.as_ref().ok().map(|text| (text.lock.clone(), text.generation));
 
-        let failure = match current.and_then(|text| unlock(place.current(), text)) {
+        let failure = match current.and_then(|text| unlock(copies.current(), text)) {
             Ok(wallet) => {
-                tidy_up(&place, tried, previous.ok());
+                tidy_up(&copies, tried, previous.ok());
                 return Ok((wallet, OpenedFrom::Current));
             }
             Err(failure) => failure,
@@ -121,7 +124,7 @@ impl Opening {
         if why == Fallback::CurrentLockedOtherwise && previous.as_ref().is_ok_and(lock_failed) {
             return Err(failure);
         }
-        match previous.and_then(|text| unlock(place.previous(), text)) {
+        match previous.and_then(|text| unlock(copies.previous(), text)) {
             Ok(wallet) => Ok((wallet, OpenedFrom::Previous { why })),
             Err(second) => Err(verdict(failure, tried.is_some(), second)),
         }
@@ -143,13 +146,13 @@ fn verdict(failure: WalletFileError, was_tried: bool, second: WalletFileError) -
 
 /// Reads a copy and checks everything that needs no password.
 pub(super) fn load(
-    place: &Place,
+    copies: &WalletCopies,
     file: &Path,
     bounds: &KdfBounds,
 ) -> Result<WalletText, WalletFileError> {
     let text = WalletText::parse(&disk::read(file)?).map_err(|why| why.of(file))?;
     bounds.check(&text.lock.kdf).map_err(|source| WalletFileError::of_kdf(file, source))?;
-    if text.lock.name != place.name() {
+    if text.lock.name != copies.name() {
         return Err(WalletFileError::damaged(
             file,
             "it belongs to a wallet with another name; if you renamed it, give it back its old \
@@ -162,14 +165,14 @@ pub(super) fn load(
 /// Removes leftovers of a crash, including a copy under an old password. Errors are ignored: a disk that has
 /// become read-only must not keep the operator from the seeds. The next save overwrites that copy, and a change
 /// of the password sweeps again and reports errors.
-fn tidy_up(place: &Place, current: Option<(Lock, u64)>, previous: Option<WalletText>) {
-    drop(place.sweep());
+fn tidy_up(copies: &WalletCopies, current: Option<(Lock, u64)>, previous: Option<WalletText>) {
+    drop(copies.sweep());
     if let (Some((lock, generation)), Some(previous)) = (current, previous) {
         // The trace of a password change that stopped half-way. A backup that the operator put in place of the
         // current save is older than the previous copy, so that copy stays.
         let same_wallet = previous.lock.wallet_id == lock.wallet_id;
         if same_wallet && previous.lock != lock && previous.generation < generation {
-            drop(place.remove_previous());
+            drop(copies.remove_previous());
         }
     }
 }

@@ -20,9 +20,9 @@ const CURRENT: &str = ".wallet";
 const PREVIOUS: &str = ".wallet.previous";
 const TEMPORARY: &str = ".tmp";
 
-/// The paths of one wallet's copies.
+/// The copies of one wallet on disk: the current and the previous save.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct WalletCopies {
     folder: PathBuf,
     name: String,
     failpoints: Arc<dyn Failpoints>,
@@ -47,7 +47,7 @@ const PREVIOUS_POINTS: WriteFailpoints = WriteFailpoints {
     synced: "vault.previous_synced",
 };
 
-impl Place {
+impl WalletCopies {
     pub(super) fn new(
         folder: &Path,
         name: &Name,
@@ -167,7 +167,7 @@ impl Place {
         let path = self.folder.join(file);
         self.hit(points.creating, &path)?;
         let mut opened = disk::create_file(&path).map_err(WalletFileError::io(&path, "create"))?;
-        let temporary = Temporary { path, placed: false };
+        let temporary = Temporary { path, renamed: false };
         let path = &temporary.path;
         opened.write_all(text).map_err(WalletFileError::io(path, "write"))?;
         self.hit(points.written, path)?;
@@ -184,20 +184,20 @@ impl Place {
 /// A temporary file. It is removed on drop unless it was renamed into place.
 struct Temporary {
     path: PathBuf,
-    placed: bool,
+    renamed: bool,
 }
 
 impl Temporary {
     fn replace(mut self, target: &Path) -> Result<(), WalletFileError> {
         fs::rename(&self.path, target).map_err(WalletFileError::io(target, "replace"))?;
-        self.placed = true;
+        self.renamed = true;
         Ok(())
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.placed {
+        if !self.renamed {
             // The save has already failed; a file that remains is swept later.
             drop(fs::remove_file(&self.path));
         }
@@ -207,8 +207,8 @@ impl Drop for Temporary {
 /// Whether `file` is `.<name>.wallet.<32 hex digits>.tmp`, for any wallet. The folder has one writer, so such a
 /// file is left over.
 fn is_temporary(file: &str) -> bool {
-    let parts = file.strip_prefix('.').and_then(|rest| rest.strip_suffix(TEMPORARY));
-    parts.and_then(|rest| rest.rsplit_once('.')).is_some_and(|(owner, random)| {
+    let stem = file.strip_prefix('.').and_then(|rest| rest.strip_suffix(TEMPORARY));
+    stem.and_then(|rest| rest.rsplit_once('.')).is_some_and(|(owner, random)| {
         let random_name = random.len() == 32 && random.bytes().all(|b| b.is_ascii_hexdigit());
         owner.ends_with(CURRENT) && random_name
     })

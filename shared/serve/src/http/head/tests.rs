@@ -10,7 +10,7 @@ fn framing(first: &str, lines: &[&str]) -> Result<Framing, Refusal> {
     text.push_str("\r\n");
     let end = Scan::default().advance(text.as_bytes(), &bounds.head)?;
     assert_eq!(end, Some(text.len()), "{text:?}");
-    judge(text.as_bytes(), &bounds).map(|head| head.framing)
+    check(text.as_bytes(), &bounds).map(|head| head.framing)
 }
 
 fn post(line: &str) -> Result<Framing, Refusal> {
@@ -64,12 +64,12 @@ fn a_body_with_get_or_head_is_refused() {
     }
     let mut bounds = Bounds::public(1);
     bounds.body.on_get = &["/status"];
-    let judged = |target: &str| {
+    let checked = |target: &str| {
         let head = format!("GET {target} HTTP/1.1\r\nContent-Length: 2\r\n\r\n");
-        judge(head.as_bytes(), &bounds).map(|head| head.framing)
+        check(head.as_bytes(), &bounds).map(|head| head.framing)
     };
-    assert_eq!(judged("/status?x=1"), Ok(Framing::Length(2)));
-    assert_eq!(judged("/statuses"), Err(Refusal::Malformed));
+    assert_eq!(checked("/status?x=1"), Ok(Framing::Length(2)));
+    assert_eq!(checked("/statuses"), Err(Refusal::Malformed));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn unknown_expectations_and_upgrades_are_refused() {
     assert_eq!(post("Expect: 100-Continue"), Ok(Framing::Complete));
     let lax = Bounds::public(1);
     let head = b"GET / HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n";
-    assert_eq!(judge(head, &lax), Ok(Head { framing: Framing::Complete }));
+    assert_eq!(check(head, &lax), Ok(Head { framing: Framing::Complete }));
 }
 
 #[test]

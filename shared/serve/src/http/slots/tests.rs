@@ -52,13 +52,13 @@ fn the_longest_waiting_connection_is_evicted_never_a_working_one() {
     assert_eq!(link.signal(), Signal::Evicted);
     assert!(!has(&table, ids[2]) && has(&table, newest) && table.slots.len() == 10);
     assert!(!table.set(ids[2], Kind::Working), "it reads no request any more");
-    table.leave(ids[2]);
+    table.remove(ids[2]);
     assert_eq!(table.slots.len(), 10);
     for id in table.slots.keys().copied().collect::<Vec<_>>() {
         table.set(id, Kind::Working);
     }
     assert_eq!(admit(&mut table, REMOTE), None);
-    table.leave(newest);
+    table.remove(newest);
     assert!(admit(&mut table, REMOTE).is_some());
 }
 
@@ -219,7 +219,7 @@ fn body_memory_is_bounded_and_freed() {
     assert_eq!(table.grow(last, 110), Ok(()));
     assert_eq!(table.grow(last, 111), Err(Refusal::Busy), "nothing is left to evict");
     for id in [late, other, last] {
-        table.leave(id);
+        table.remove(id);
     }
     assert_eq!((table.memory, table.whole_memory, table.remote_memory), (0, 0, 0));
     assert!(table.peers.is_empty() && table.slots.is_empty() && table.remote == 0);
@@ -252,17 +252,17 @@ fn remote_peers_cannot_take_all_body_memory() {
 fn memory_is_released_after_most_of_a_flood_has_left() {
     let mut table = table(Bounds { slots: 1_000, slots_per_peer: 1_000, ..ten() });
     let few: Vec<u64> = (0..100).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
-    few.into_iter().for_each(|id| table.leave(id));
-    assert!(!table.takes_relief(), "a hundred connections are no flood");
+    few.into_iter().for_each(|id| table.remove(id));
+    assert!(!table.take_release_due(), "a hundred connections are no flood");
     let flood: Vec<u64> = (0..1_000).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
-    let mut reliefs = Vec::new();
+    let mut releases = Vec::new();
     for (n, id) in flood.into_iter().enumerate() {
-        table.leave(id);
-        if table.takes_relief() {
-            reliefs.push(n + 1);
+        table.remove(id);
+        if table.take_release_due() {
+            releases.push(n + 1);
         }
     }
-    assert_eq!(reliefs, [750, 938]);
+    assert_eq!(releases, [750, 938]);
 }
 
 #[test]
@@ -270,10 +270,10 @@ fn a_stopping_server_admits_none_and_signals_all_connections() {
     let slots = Slots::new(Arc::new(ten()));
     let peer: IpAddr = REMOTE.parse().unwrap();
     let (idle, busy) = (slots.admit(peer, 0).unwrap(), slots.admit(peer, 0).unwrap());
-    assert!(busy.begin(false) && idle.rest());
+    assert!(busy.begin(false) && idle.set_idle());
     slots.stop();
     assert_eq!((idle.link.signal(), busy.link.signal()), (Signal::Stop, Signal::Stop));
-    assert!(!busy.rest() && slots.admit(peer, 0).is_none());
+    assert!(!busy.set_idle() && slots.admit(peer, 0).is_none());
     drop((idle, busy));
     assert!(slots.table().slots.is_empty());
 }

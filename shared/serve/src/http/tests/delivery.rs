@@ -14,7 +14,7 @@ const LARGE: usize = 64 << 20;
 /// A server whose routes report the delivery of their responses.
 struct Reporting {
     address: SocketAddr,
-    reports: tokio::sync::mpsc::UnboundedReceiver<Delivered>,
+    reports: tokio::sync::mpsc::UnboundedReceiver<DeliveryReport>,
     go: Option<oneshot::Sender<()>>,
     tracker: TaskTracker,
     stopping: CancellationToken,
@@ -23,7 +23,7 @@ struct Reporting {
 /// Timeout of a report that would never come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn reported(delivered: Delivered) -> bool {
+async fn reported(delivered: DeliveryReport) -> bool {
     tokio::time::timeout(PATIENCE, delivered).await.expect("a report")
 }
 
@@ -77,7 +77,7 @@ impl Reporting {
         stream
     }
 
-    async fn next(&mut self) -> Delivered {
+    async fn next(&mut self) -> DeliveryReport {
         self.reports.recv().await.unwrap()
     }
 

@@ -1,14 +1,14 @@
 //! The state of a card's decision, always visible below its rows.
 
-use super::sight::Unseen;
+use super::visibility::Unseen;
 use crate::console::model::overlay::{CardView, Hint};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
 
 /// Returns the origin and time of the decision, if the engine reported them.
-fn waiting_by(model: &Model, view: &CardView) -> Option<String> {
-    let over = model.server.waiting(&view.id)?.over.as_ref()?;
-    over.by.as_ref().map(|by| by.text(&model.zone()))
+fn end_origin(model: &Model, view: &CardView) -> Option<String> {
+    let end = model.server.queued(&view.id)?.end.as_ref()?;
+    end.origin.as_ref().map(|origin| origin.text(&model.zone()))
 }
 
 /// Returns the state of the decision, and the keys that count now.
@@ -19,15 +19,15 @@ pub(super) fn lines(
     unseen: Option<&Unseen>,
 ) -> Vec<(String, Role)> {
     let mut lines = Vec::new();
-    if let Some(over) = closed {
-        let by = waiting_by(model, view);
+    if let Some(outcome) = closed {
+        let by = end_origin(model, view);
         if let (None, Some(fault)) = (&by, &view.fault) {
             lines.push((fault.clone(), Role::Alarm));
         }
         let by = by.map_or_else(String::new, |by| {
             if by.starts_with("by ") { format!(" {by}") } else { format!(", {by}") }
         });
-        lines.push((format!("Can no longer be decided: {over}{by}."), Role::Warn));
+        lines.push((format!("Can no longer be decided: {outcome}{by}."), Role::Warn));
         lines.push(("esc closes".to_owned(), Role::Strong));
         return lines;
     }

@@ -21,8 +21,8 @@ impl Paint<'_> {
         let room = usize::from(area.height.saturating_sub(1));
         let first = selected.unwrap_or(0).saturating_sub(room / 2).min(count.saturating_sub(room));
         let rows: Vec<Cells> = (first..count).take(room).map(row).collect();
-        let widest = |place: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(place));
+        let widest = |index: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(index));
             let widths = cells.map(|(text, _role)| self.safe(text).width());
             u16::try_from(widths.max().unwrap_or(0)).unwrap_or(u16::MAX)
         };
@@ -79,11 +79,11 @@ fn widths(room: u16, columns: &[Column<'_>], widest: &[u16]) -> Vec<Option<u16>>
         kept.fold(0u16, |sum, width| sum.saturating_add(*width).saturating_add(1)).saturating_sub(1)
     };
     while used(&widths) > room {
-        let kept = columns.iter().enumerate().filter(|(place, column)| {
-            column.rank > 0 && widths.get(*place).is_some_and(Option::is_some)
+        let kept = columns.iter().enumerate().filter(|(index, column)| {
+            column.rank > 0 && widths.get(*index).is_some_and(Option::is_some)
         });
-        let Some((place, _least)) = kept.max_by_key(|(_place, column)| column.rank) else { break };
-        if let Some(width) = widths.get_mut(place) {
+        let Some((index, _least)) = kept.max_by_key(|(_index, column)| column.rank) else { break };
+        if let Some(width) = widths.get_mut(index) {
             *width = None;
         }
     }

@@ -1,4 +1,4 @@
-//! A read-only check of a journal that no engine has open.
+//! Checks a journal that no engine has open, read-only.
 
 use bursar_rows::StoreError;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::batches;
-use super::history::{self, history_beside};
+use super::history::{self, history_path};
 use crate::journal::codec;
 use crate::journal::error::JournalError;
 use crate::journal::head::Head;
@@ -18,21 +18,21 @@ use crate::journal::head::Head;
 ///
 /// # Errors
 /// The first damaged entry, or files that do not belong together.
-pub fn look(path: &Path) -> Result<(), JournalError> {
+pub fn check_closed_journal(path: &Path) -> Result<(), JournalError> {
     let Some(short) = read(path)? else { return Ok(()) };
-    let beside = history_beside(path);
-    let long = match beside.exists() {
-        true => match read(&beside)? {
+    let history_path = history_path(path);
+    let long = match history_path.exists() {
+        true => match read(&history_path)? {
             Some(long) => Some(long),
             None => return Ok(()),
         },
         false => None,
     };
-    let (mut tables, carried) = match &long {
-        Some(long) => history::standing(long)?,
+    let (mut tables, checkpointed) = match &long {
+        Some(long) => history::read_heads(long)?,
         None => Default::default(),
     };
-    batches::load(&short, carried, &mut tables)?;
+    batches::load(&short, checkpointed, &mut tables)?;
     let snapshot = match (&tables.snapshot, &long) {
         (None, Some(long)) => history::snapshot(long)?,
         (near, _) => near.clone(),

@@ -1,5 +1,5 @@
-//! The conversation with the engine about one order: sends it, passes questions to the prompter, and takes the
-//! reply. Ctrl-C ends it at any point and reports only what is certain.
+//! The conversation with the engine about one order: sends it, answers its prompts and receives the reply.
+//! Ctrl-C ends it at any point and reports only what is certain.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use bursar_core::wire::{Asking, ToClient, ToEngine};
 
 use super::export::Export;
 use super::failure::Failure;
-use super::outcome::{Handed, Outcome};
-use super::prompt::{Answered, Prompter, Stop};
+use super::outcome::{Outcome, ReturnedSecret};
+use super::prompt::{NoAnswer, PromptAnswer, Prompter};
 use crate::link::{Link, Received, Secret};
 
 /// The id of the only command on a one-shot's connection.
@@ -22,22 +22,22 @@ const ID: u64 = 1;
 /// is the back-off after wrong passwords, 30 s.
 pub(super) const SILENCE_MS: u64 = 120_000;
 
-/// A link, and the prompter that answers on this side.
-pub(super) struct Talk<'a> {
+/// A link to the engine, and the prompter that answers on this side.
+pub(super) struct Conversation<'a> {
     link: Link,
     prompter: Prompter<'a>,
     /// The file that the command writes.
     export: Option<Export>,
-    /// The operator has answered a question: from here on the command may have run.
+    /// The operator has answered a prompt: the command may have run.
     decided: bool,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> Conversation<'a> {
     pub(super) fn new(link: Link, prompter: Prompter<'a>, export: Option<Export>) -> Self {
         Self { link, prompter, export, decided: false }
     }
 
-    pub(super) async fn about(mut self, order: &Order) -> Result<Outcome, Failure> {
+    pub(super) async fn run(mut self, order: &Order) -> Result<Outcome, Failure> {
         let asking = self.prompter.options.asking;
         self.link.send(&ToEngine::Run { id: ID, order: Box::new(order.clone()), asking }).await?;
         let mut secret: Option<Secret> = None;
@@ -46,11 +46,13 @@ impl<'a> Talk<'a> {
             // cancel-safe: receive keeps what has arrived; the interrupt is not polled again.
             let received = tokio::select! {
                 received = tokio::time::timeout(limit, self.link.receive()) => received,
-                () = &mut self.prompter.interrupt => return Err(self.let_go(order, false).await),
+                () = &mut self.prompter.interrupt => return Err(self.cancel_after_interrupt(order, false).await),
             };
-            match received.map_err(|_elapsed| silent())?? {
+            match received.map_err(|_elapsed| engine_timed_out())?? {
                 Received::Secret { id: ID, secret: given } => secret = Some(given),
-                Received::Message(ToClient::Progress { id: ID, text }) => self.prompter.tell(&text),
+                Received::Message(ToClient::Progress { id: ID, text }) => {
+                    self.prompter.print(&text)
+                }
                 Received::Message(ToClient::Part { id: ID, text }) => {
                     if let Some(export) = &mut self.export {
                         export.write(&text)?;
@@ -58,9 +60,11 @@ impl<'a> Talk<'a> {
                 }
                 Received::Message(ToClient::Prompt { id: ID, prompt }) => {
                     match self.prompter.answer(prompt).await {
-                        Ok(answered) => self.give(answered).await?,
-                        Err(Stop::Interrupted) => return Err(self.let_go(order, true).await),
-                        Err(Stop::Failed(failure)) => {
+                        Ok(answered) => self.send_answer(answered).await?,
+                        Err(NoAnswer::Interrupted) => {
+                            return Err(self.cancel_after_interrupt(order, true).await);
+                        }
+                        Err(NoAnswer::Failed(failure)) => {
                             self.cancel().await;
                             return Err(failure);
                         }
@@ -91,21 +95,21 @@ impl<'a> Talk<'a> {
         if result.is_ok() && !self.prompter.options.engine_running {
             warnings.extend(ends_with_this_command(order));
         }
-        let handed = field.map(|field| Handed::new(field, secret));
-        Outcome { result: result.map_err(Failure::from), warnings, handed }
+        let returned_secret = field.map(|field| ReturnedSecret::new(field, secret));
+        Outcome { result: result.map_err(Failure::from), warnings, returned_secret }
     }
 
-    async fn give(&mut self, answered: Answered) -> Result<(), Fault> {
+    async fn send_answer(&mut self, answered: PromptAnswer) -> Result<(), Fault> {
         self.decided = true;
         match answered {
-            Answered::Yes(yes) => self.link.send(&ToEngine::Answer { id: ID, yes }).await,
-            Answered::Secret(secret) => self.link.send_secret(ID, secret).await,
+            PromptAnswer::Confirmed(yes) => self.link.send(&ToEngine::Answer { id: ID, yes }).await,
+            PromptAnswer::Secret(secret) => self.link.send_secret(ID, secret).await,
         }
     }
 
     /// Cancels after Ctrl-C; `asked` if a question was open. A command that the engine has started may finish
     /// before the engine reads the cancellation.
-    async fn let_go(&mut self, order: &Order, asked: bool) -> Failure {
+    async fn cancel_after_interrupt(&mut self, order: &Order, asked: bool) -> Failure {
         self.cancel().await;
         let interactive = self.prompter.options.asking == Asking::Interactive;
         let message = match order {
@@ -144,7 +148,7 @@ fn ends_with_this_command(order: &Order) -> Option<Warning> {
     Some(Warning { code: "ENDS_WITH_COMMAND".to_owned(), message: message.to_owned() })
 }
 
-fn silent() -> Fault {
+fn engine_timed_out() -> Fault {
     let message = "The engine did not answer for two minutes. The command may still run: check with `bursar \
          status`.";
     Fault::because(Code::EngineDown, message)

@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::text::{quoted, visible};
-use bursar_outbound::{Answered, HeaderMap, StatusCode};
+use bursar_outbound::{HeaderMap, ReplyStream, StatusCode};
 
 use super::{Purchase, WIDTH};
 use crate::pay::receipt::Receipt;
-use crate::pay::sink::Broken;
+use crate::pay::sink::BodyError;
 
 impl Purchase {
     /// Records the status and headers of a response, and warns of a redirect.
-    pub(super) fn record_response(&mut self, answer: &Answered) {
-        self.account.status = Some(answer.status);
-        self.account.headers = answer.headers.clone();
+    pub(super) fn record_response(&mut self, answer: &ReplyStream) {
+        self.record.status = Some(answer.status);
+        self.record.headers = answer.headers.clone();
         if self.include {
             self.tell(&format!("HTTP {}", answer.status));
         }
@@ -28,27 +28,27 @@ impl Purchase {
                  its URL.",
                 answer.status.as_u16()
             );
-            self.account.warn("REDIRECT", message);
+            self.record.warn("REDIRECT", message);
         }
     }
 
-    pub(super) fn judge(&self, status: StatusCode) -> Result<(), Fault> {
+    pub(super) fn verdict(&self, status: StatusCode) -> Result<(), Fault> {
         let code = match status.as_u16() {
             ..400 => return Ok(()),
             404 | 410 => Code::ResourceNotFound,
             _other => Code::ResourceFailed,
         };
         let mut message = format!("{} answered {status}.", self.request.target.label());
-        if self.account.sent > 0 {
-            message = format!("{message} {}", self.account.taken());
+        if self.record.sent > 0 {
+            message = format!("{message} {}", self.record.maybe_paid());
         }
         Err(Fault::because(code, message))
     }
 
-    pub(super) fn broke_off(&self, broken: Broken) -> Fault {
-        let fault = match broken {
-            Broken::Here(fault) => fault,
-            Broken::There(why) => {
+    pub(super) fn incomplete_body(&self, error: BodyError) -> Fault {
+        let fault = match error {
+            BodyError::Output(fault) => fault,
+            BodyError::Connection(why) => {
                 let label = self.request.target.label();
                 Fault::because(
                     Code::ResourceFailed,
@@ -56,10 +56,10 @@ impl Purchase {
                 )
             }
         };
-        if self.account.sent == 0 {
+        if self.record.sent == 0 {
             return fault;
         }
-        Fault { message: format!("{} {}", fault.message, self.account.taken()), ..fault }
+        Fault { message: format!("{} {}", fault.message, self.record.maybe_paid()), ..fault }
     }
 
     /// Writes a line that `--quiet` hides.
@@ -81,15 +81,16 @@ impl Purchase {
                 self.tell(&self.paid(&format!("the server's receipt cannot be read: {why}")));
             }
             Some(Ok(receipt)) => {
-                self.tell(&self.paid(&receipt.told()));
-                self.account.receipt = Some(receipt);
+                self.tell(&self.paid(&receipt.describe()));
+                self.record.receipt = Some(receipt);
             }
         }
     }
 
     /// Formats the line about the receipt. It claims nothing that the server did not report.
     fn paid(&self, said: &str) -> String {
-        let price = self.account.paid.as_ref().map(|(price, _)| price.told()).unwrap_or_default();
-        format!("sent a payment of {price} (request {}); {said}", self.account.id())
+        let price =
+            self.record.paid.as_ref().map(|(price, _)| price.describe()).unwrap_or_default();
+        format!("sent a payment of {price} (request {}); {said}", self.record.id())
     }
 }

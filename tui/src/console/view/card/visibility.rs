@@ -1,8 +1,8 @@
-//! The visible part of a card.
+//! The visible rows of a card, and the unseen ones.
 
 use crate::console::model::overlay::RowKey;
 
-/// The visible part of a card.
+/// The rows of a card that are on the screen.
 #[derive(Debug)]
 pub(crate) struct VisibleRows {
     pub(crate) rows: Vec<RowKey>,
@@ -21,7 +21,7 @@ pub(crate) struct Unseen {
 }
 
 impl Unseen {
-    /// Describes how to get there.
+    /// Describes the key that scrolls to the row.
     pub(super) fn way(&self) -> String {
         let key = if self.above { "k" } else { "j" };
         format!("scroll ({key}) to `{}`", self.to)

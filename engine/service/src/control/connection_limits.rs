@@ -1,4 +1,4 @@
-//! Bounds the connections of the control socket. Connections without a proof of the token have a few separate places,
+//! Bounds the connections of the control socket. Connections without a proof of the token have a few separate slots,
 //! and a new one evicts the oldest: silent connections cannot lock the operator out.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The connection limits of one socket.
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct ConnectionLimits {
     proven: Arc<Semaphore>,
     // A mutex instead of an owning task: the eviction must happen before the new connection is served.
     unproven: Arc<Mutex<Unproven>>,
@@ -20,53 +20,53 @@ pub(super) struct Places {
 struct Unproven {
     next: u64,
     /// Oldest first.
-    waiting: VecDeque<(u64, CancellationToken)>,
+    connections: VecDeque<(u64, CancellationToken)>,
 }
 
-/// The place of a connection without a proof of the token. Dropping it frees the place.
+/// A connection without a proof of the token. Dropping it frees its slot.
 #[derive(Debug)]
 pub(super) struct UnprovenConnection {
-    places: Places,
+    limits: ConnectionLimits,
     number: u64,
     evicted: CancellationToken,
 }
 
-impl Places {
+impl ConnectionLimits {
     pub(super) fn new() -> Self {
         Self { proven: Arc::new(Semaphore::new(CONTROL_SESSIONS)), unproven: Arc::default() }
     }
 
-    /// Takes a place for a new connection. If all are taken, evicts the oldest connection without a proof.
-    pub(super) fn enter(&self) -> UnprovenConnection {
+    /// Takes a slot for a new connection. If all are taken, evicts the oldest connection without a proof.
+    pub(super) fn admit(&self) -> UnprovenConnection {
         let evicted = CancellationToken::new();
         let mut unproven = self.unproven.lock().unwrap_or_else(PoisonError::into_inner);
-        if unproven.waiting.len() >= CONTROL_UNPROVEN
-            && let Some((_number, oldest)) = unproven.waiting.pop_front()
+        if unproven.connections.len() >= CONTROL_UNPROVEN
+            && let Some((_number, oldest)) = unproven.connections.pop_front()
         {
             oldest.cancel();
         }
         unproven.next = unproven.next.saturating_add(1);
         let number = unproven.next;
-        unproven.waiting.push_back((number, evicted.clone()));
-        UnprovenConnection { places: self.clone(), number, evicted }
+        unproven.connections.push_back((number, evicted.clone()));
+        UnprovenConnection { limits: self.clone(), number, evicted }
     }
 }
 
 impl UnprovenConnection {
-    /// Completes when another connection has taken the place.
+    /// Completes when another connection has taken the slot.
     pub(super) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// Takes a place for a program that has proven the token; `None` if all are taken.
-    pub(super) fn pass(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places.proven).try_acquire_owned().ok()
+    /// Takes a slot for a program that has proven the token; `None` if all are taken.
+    pub(super) fn take_proven_slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.limits.proven).try_acquire_owned().ok()
     }
 }
 
 impl Drop for UnprovenConnection {
     fn drop(&mut self) {
-        let mut unproven = self.places.unproven.lock().unwrap_or_else(PoisonError::into_inner);
-        unproven.waiting.retain(|(number, _evicted)| *number != self.number);
+        let mut unproven = self.limits.unproven.lock().unwrap_or_else(PoisonError::into_inner);
+        unproven.connections.retain(|(number, _evicted)| *number != self.number);
     }
 }

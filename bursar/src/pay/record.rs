@@ -23,12 +23,13 @@ const HEADERS: &[&str] = &[
     "retry-after",
 ];
 
+/// The state of a purchase. Each field is set before the step that it describes can be interrupted.
 #[derive(Default)]
-pub(super) struct Account {
+pub(super) struct PurchaseRecord {
     pub(super) status: Option<StatusCode>,
     pub(super) headers: HeaderMap,
     /// The wallet was asked to sign.
-    pub(super) asked: bool,
+    pub(super) sign_requested: bool,
     /// The wallet's id of the request, which is also the id of the payment.
     pub(super) request: Option<RequestId>,
     /// The signed price and the version of x402.
@@ -41,7 +42,7 @@ pub(super) struct Account {
     pub(super) warnings: Vec<Warning>,
 }
 
-impl Account {
+impl PurchaseRecord {
     /// Returns the short id, for people. Only `--json` shows the whole id, because its holder may poll the request.
     pub(super) fn id(&self) -> String {
         self.request.map_or_else(|| "(unknown)".to_owned(), |id| id.short())
@@ -54,13 +55,13 @@ impl Account {
     /// Returns the fault for Ctrl-C, which states only what is certain.
     pub(super) fn interrupted(&self) -> Fault {
         let message = if self.sent > 0 {
-            format!("Stopped. {}", self.taken())
+            format!("Stopped. {}", self.maybe_paid())
         } else if self.paid.is_some() {
             let id = self.id();
             format!("Stopped. The payment {id} was signed but not sent: it expires unused.")
         } else if self.request.is_some() {
-            format!("Stopped. {}", self.waits())
-        } else if self.asked {
+            format!("Stopped. {}", self.still_pending())
+        } else if self.sign_requested {
             "Stopped. The wallet may still list this purchase (`bursar requests`). No payment was sent to \
              the server."
                 .to_owned()
@@ -71,7 +72,7 @@ impl Account {
     }
 
     /// Describes a pending request that this command no longer waits for.
-    pub(super) fn waits(&self) -> String {
+    pub(super) fn still_pending(&self) -> String {
         let id = self.id();
         format!(
             "Request {id} may still be approved in the wallet; no payment was sent to the server. \
@@ -80,7 +81,7 @@ impl Account {
     }
 
     /// Describes a payment that was sent and whose outcome is unknown.
-    pub(super) fn taken(&self) -> String {
+    pub(super) fn maybe_paid(&self) -> String {
         let id = self.id();
         format!(
             "The payment {id} was sent and may have been accepted: check `bursar receipt {id}` before you \
@@ -97,7 +98,7 @@ impl Account {
         sink.describe(&mut data);
         data.insert("request_id".to_owned(), json!(self.request.map(|id| id.to_string())));
         data.insert("paid".to_owned(), self.payment());
-        data.insert("receipt".to_owned(), self.receipt.as_ref().map_or(Value::Null, told));
+        data.insert("receipt".to_owned(), self.receipt.as_ref().map_or(Value::Null, receipt_json));
         data.insert("reported".to_owned(), json!(self.reported));
         Value::Object(data)
     }
@@ -131,7 +132,7 @@ impl Account {
     }
 }
 
-fn told(receipt: &Receipt) -> Value {
+fn receipt_json(receipt: &Receipt) -> Value {
     json!({
         "success": receipt.success,
         "transaction": receipt.transaction,

@@ -33,11 +33,11 @@ enum About<'a> {
 }
 
 /// The kind, the subject and the detail of an entry.
-type Told<'a> = (EntryKind, About<'a>, Option<String>);
+type Description<'a> = (EntryKind, About<'a>, Option<String>);
 
 impl EntryDescriber<'_> {
     pub(super) fn row(&self, entry: &Entry) -> Result<ActivityRow, StoreError> {
-        let (kind, about, detail) = told(&entry.event);
+        let (kind, about, detail) = describe(&entry.event);
         let mut row = ActivityRow {
             seq: entry.seq,
             at: text::utc(entry.at),
@@ -77,7 +77,7 @@ impl EntryDescriber<'_> {
     }
 }
 
-fn told(event: &Event) -> Told<'_> {
+fn describe(event: &Event) -> Description<'_> {
     use About::{Agent, Asked, Request, Wallet};
     match event {
         Event::WalletCreated { name, .. } => (EntryKind::WalletCreated, Wallet, some(name)),
@@ -107,7 +107,7 @@ fn told(event: &Event) -> Told<'_> {
         Event::AgentCommissioned { agent, policy, label, .. } => {
             let now = format!("policy {policy}, address {label}");
             let detail =
-                if changes(event).is_empty() { now } else { change::told(&changes(event)) };
+                if changes(event).is_empty() { now } else { change::describe(&changes(event)) };
             (EntryKind::AgentCommissioned, Agent(agent), Some(detail))
         }
         Event::AgentSuspended { agent } => (EntryKind::AgentSuspended, Agent(agent), None),
@@ -123,7 +123,7 @@ fn told(event: &Event) -> Told<'_> {
         Event::JournalRestored { .. } => (EntryKind::JournalRestored, Wallet, None),
         Event::RestoreDated { .. } => (EntryKind::JournalRestoreDated, Wallet, None),
         Event::SettingChanged { .. } => {
-            (EntryKind::SettingChanged, Wallet, Some(change::told(&changes(event))))
+            (EntryKind::SettingChanged, Wallet, Some(change::describe(&changes(event))))
         }
         Event::EngineStarted => (EntryKind::EngineStarted, Wallet, None),
         Event::WalletOpened { .. } => (EntryKind::WalletUnlocked, Wallet, None),
@@ -160,7 +160,7 @@ fn told(event: &Event) -> Told<'_> {
         Event::PaymentSigned { id, .. } => (EntryKind::PaymentSigned, Request(*id), None),
         Event::SendOrdered(send) => (EntryKind::SendOrdered, Wallet, some(ordered(send))),
         Event::Outbox { key, event } => {
-            let (kind, detail) = outboxes::told(key, event);
+            let (kind, detail) = outboxes::describe(key, event);
             (kind, Wallet, Some(detail))
         }
         Event::SettlementReported { settlement, .. } => {
@@ -221,20 +221,20 @@ fn renamed(field: &str, from: &Name, to: &Name) -> Change {
 fn with_changes(what: String, event: &Event) -> String {
     match changes(event) {
         none if none.is_empty() => what,
-        some => format!("{what}: {}", change::told(&some)),
+        some => format!("{what}: {}", change::describe(&some)),
     }
 }
 
 /// The settlement that the agent reported.
 fn report(settlement: &Settlement) -> String {
-    let mut told = settlement.stage.text().to_owned();
+    let mut report = settlement.stage.text().to_owned();
     if let Some(hash) = settlement.tx_hash {
-        told.push_str(&format!(", tx {hash}"));
+        report.push_str(&format!(", tx {hash}"));
     }
     if let Some(error) = &settlement.error {
-        told.push_str(&format!(": {}", text::quoted(error, REPORT_TEXT_BYTES)));
+        report.push_str(&format!(": {}", text::quoted(error, REPORT_TEXT_BYTES)));
     }
-    told
+    report
 }
 
 /// The result of our own chain lookup.
@@ -260,7 +260,7 @@ mod tests {
     use bursar_core::settings::Setting;
 
     #[test]
-    fn what_the_chain_said_and_what_the_operator_accepted_have_their_words() {
+    fn chain_results_and_accepted_journals_are_described() {
         let id = RequestId::from_bytes([1; 16]);
         for (found, detail) in [
             (Check::Off, None),
@@ -277,14 +277,14 @@ mod tests {
             (Check::Unavailable, Some("not checked: no endpoint of the network answered")),
         ] {
             let event = Event::SettlementChecked { id, found };
-            let (kind, about, told) = told(&event);
-            assert_eq!((kind, told.as_deref()), (EntryKind::SettlementChecked, detail));
+            let (kind, about, text) = describe(&event);
+            assert_eq!((kind, text.as_deref()), (EntryKind::SettlementChecked, detail));
             assert!(matches!(about, About::Request(about) if about == id));
         }
-        assert_eq!(told(&Event::JournalAccepted).0, EntryKind::JournalAccepted);
-        assert_eq!(told(&Event::EngineStarted).0, EntryKind::EngineStarted);
+        assert_eq!(describe(&Event::JournalAccepted).0, EntryKind::JournalAccepted);
+        assert_eq!(describe(&Event::EngineStarted).0, EntryKind::EngineStarted);
         let (from, to) = (Setting::AllowLan(false), Setting::AllowLan(true));
         let lan = Event::SettingChanged { from, to };
-        assert_eq!(told(&lan).2.as_deref(), Some("server open to the network off -> on"));
+        assert_eq!(describe(&lan).2.as_deref(), Some("server open to the network off -> on"));
     }
 }

@@ -30,12 +30,12 @@ pub fn copy_owner_only(from: &Path, to: &Path) -> io::Result<()> {
 
 /// A file's path, and its device and inode, which do not change when it is moved.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct TrackedFile {
     path: PathBuf,
     identity: Identity,
 }
 
-impl Place {
+impl TrackedFile {
     /// Identifies an existing file.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), identity: identity(path)? })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The variables and folders that determine which chain is used.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct KitEnvironment {
     /// `PATH`, in which node, npm and possibly anvil are searched.
     pub(crate) path: OsString,
     /// `BURSAR_ANVIL`: a binary to use instead of the kit's.
@@ -17,7 +17,7 @@ pub(crate) struct Surroundings {
     pub(crate) target: PathBuf,
 }
 
-impl Surroundings {
+impl KitEnvironment {
     pub(crate) fn read() -> Self {
         let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
         // A relative CARGO_TARGET_DIR is relative to the workspace root: tests run in their crate's folder and

@@ -1,4 +1,4 @@
-//! Asks one question of all endpoints: in their order, within a time budget, as far as their breakers permit.
+//! Sends one request to the endpoints: in their order, within a time budget, as far as their breakers permit.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl RpcChain {
         D: Fn(&RawValue) -> Result<T, Unusable> + Send + Sync + 'a,
     {
         let step = self.step(call, decode);
-        Box::pin(async move { self.walk(&step).await })
+        Box::pin(async move { self.in_order(&step).await })
     }
 
     /// Asks every endpoint: see [`RpcChain::everywhere`].
@@ -71,19 +71,19 @@ impl RpcChain {
     }
 
     /// Asks the endpoints in their order until one gives a final answer.
-    pub(super) async fn walk<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
+    pub(super) async fn in_order<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
         let total = Duration::from_millis(self.config.limits.total_timeout_ms);
         let mut budget = pin!(tokio::time::sleep(total));
         let mut tally = Tally::default();
         let mut cooling = Vec::new();
-        for (place, endpoint) in self.endpoints.iter().enumerate() {
+        for (position, endpoint) in self.endpoints.iter().enumerate() {
             let setback = match endpoint.admit(self.mono_ms()) {
                 Admission::Foreign { answered } => Setback::WrongChain { answered },
                 Admission::Cooling => {
-                    cooling.push((place, endpoint));
+                    cooling.push((position, endpoint));
                     continue;
                 }
-                Admission::Go(permit) => {
+                Admission::Admitted(permit) => {
                     match self.attempt(endpoint, permit, step, budget.as_mut()).await {
                         Ok(result) => return Ok(result),
                         Err(Setback::Final(fault)) => return Err(fault),
@@ -91,39 +91,39 @@ impl RpcChain {
                     }
                 }
             };
-            tally.note(place, endpoint, setback);
+            tally.note(position, endpoint, setback);
         }
         // Every usable endpoint is cooling down. Try the one that failed longest ago, because asking none
         // cannot succeed.
         let spare = cooling.iter().min_by_key(|(_, endpoint)| endpoint.last_failure_ms()).copied();
-        if let Some((place, endpoint)) = spare.filter(|_| !tally.somebody_was_asked()) {
+        if let Some((position, endpoint)) = spare.filter(|_| !tally.any_was_asked()) {
             let permit = endpoint.admit_anyway();
             match self.attempt(endpoint, permit, step, budget.as_mut()).await {
                 Ok(result) => return Ok(result),
                 Err(Setback::Final(fault)) => return Err(fault),
-                Err(setback) => tally.note(place, endpoint, setback),
+                Err(setback) => tally.note(position, endpoint, setback),
             }
-            cooling.retain(|(other, _)| *other != place);
+            cooling.retain(|(other, _)| *other != position);
         }
-        for (place, endpoint) in cooling {
-            tally.note(place, endpoint, Setback::Cooling);
+        for (position, endpoint) in cooling {
+            tally.note(position, endpoint, Setback::Cooling);
         }
         Err(tally.into_fault(self.config.chain))
     }
 
     /// Asks every endpoint at once, except those that are cooling down or foreign. The best answer counts: a
-    /// result before a judgement, and a judgement before silence.
+    /// result before a final error, and a final error before silence.
     pub(super) async fn everywhere<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
         let mut tally = Tally::default();
-        let mut judgement = None;
-        for (place, endpoint, end) in futures::future::join_all(self.each(step)).await {
+        let mut rejection = None;
+        for (position, endpoint, end) in futures::future::join_all(self.each(step)).await {
             match end {
                 Ok(result) => return Ok(result),
-                Err(Setback::Final(fault)) => judgement = judgement.or(Some(fault)),
-                Err(setback) => tally.note(place, endpoint, setback),
+                Err(Setback::Final(fault)) => rejection = rejection.or(Some(fault)),
+                Err(setback) => tally.note(position, endpoint, setback),
             }
         }
-        Err(judgement.unwrap_or_else(|| tally.into_fault(self.config.chain)))
+        Err(rejection.unwrap_or_else(|| tally.into_fault(self.config.chain)))
     }
 
     /// Asks every endpoint at once whether something is true. `false` only if every endpoint denies it.
@@ -132,13 +132,13 @@ impl RpcChain {
         let mut unknown = false;
         // Return at the first positive answer: other endpoints may hang.
         let mut ends: FuturesUnordered<_> = self.each(step).collect();
-        while let Some((place, endpoint, end)) = ends.next().await {
+        while let Some((position, endpoint, end)) = ends.next().await {
             match end {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
                 Err(setback) => {
                     unknown = true;
-                    tally.note(place, endpoint, setback);
+                    tally.note(position, endpoint, setback);
                 }
             }
         }
@@ -151,17 +151,17 @@ impl RpcChain {
         step: &'s Step<'a, T>,
     ) -> impl Iterator<Item = impl Future<Output = (usize, &'a Endpoint, Result<T, Setback>)> + 's> + 's
     {
-        self.endpoints.iter().enumerate().map(move |(place, endpoint)| async move {
+        self.endpoints.iter().enumerate().map(move |(position, endpoint)| async move {
             let total = Duration::from_millis(self.config.limits.total_timeout_ms);
             let mut budget = pin!(tokio::time::sleep(total));
             let end = match endpoint.admit(self.mono_ms()) {
                 Admission::Foreign { answered } => Err(Setback::WrongChain { answered }),
                 Admission::Cooling => Err(Setback::Cooling),
-                Admission::Go(permit) => {
+                Admission::Admitted(permit) => {
                     self.attempt(endpoint, permit, step, budget.as_mut()).await
                 }
             };
-            (place, endpoint, end)
+            (position, endpoint, end)
         })
     }
 
@@ -173,15 +173,15 @@ impl RpcChain {
         step: &Step<'a, T>,
         budget: Pin<&mut Sleep>,
     ) -> Result<T, Setback> {
-        // cancel-safe: an answer that comes too late is dropped with its connection. The time is looked
-        // at first, so that nothing is begun when none is left.
+        // cancel-safe: a late answer is dropped with its connection. The budget is polled first, so that no
+        // request starts without time left.
         let outcome = tokio::select! {
             biased;
             () = budget => Err(Setback::OutOfTime),
             outcome = step(endpoint) => outcome,
         };
         let health = match &outcome {
-            Ok(_) => Health::Well,
+            Ok(_) => Health::Healthy,
             Err(setback) => setback.health(),
         };
         if let Err(setback) = &outcome {

@@ -16,7 +16,7 @@ const NO_LIST: &str = "none";
 
 /// A value that is not parsed yet.
 #[derive(Clone, Copy)]
-pub enum Given<'a> {
+pub enum RawSetting<'a> {
     /// From the environment.
     Text(&'a str),
     /// From the file.
@@ -24,19 +24,19 @@ pub enum Given<'a> {
 }
 
 /// Redacted, because the value may be a secret.
-impl fmt::Debug for Given<'_> {
+impl fmt::Debug for RawSetting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Given([redacted])")
+        f.write_str("RawSetting([redacted])")
     }
 }
 
 /// Errors are texts for [`Key::set`](super::Key): the accepted form, without a final period.
-impl<'a> Given<'a> {
+impl<'a> RawSetting<'a> {
     /// Returns a string without surrounding white space; rejects an empty one.
     pub fn text(self) -> Result<&'a str, String> {
         let text = match self {
-            Given::Text(text) => text,
-            Given::Value(value) => value.as_str().ok_or("it must be a string in quotes")?,
+            RawSetting::Text(text) => text,
+            RawSetting::Value(value) => value.as_str().ok_or("it must be a string in quotes")?,
         };
         match text.trim() {
             "" => Err("it is empty: give a value or leave it out".to_owned()),
@@ -47,22 +47,24 @@ impl<'a> Given<'a> {
     /// Returns the items of a list; in the environment, they are separated by commas.
     pub fn list(self) -> Result<Vec<&'a str>, String> {
         match self {
-            Given::Text(text) if text.trim() == NO_LIST => Ok(Vec::new()),
-            Given::Text(text) => Ok(parts(text).collect()),
-            Given::Value(Value::Array(values)) => values
+            RawSetting::Text(text) if text.trim() == NO_LIST => Ok(Vec::new()),
+            RawSetting::Text(text) => Ok(comma_separated(text).collect()),
+            RawSetting::Value(Value::Array(values)) => values
                 .iter()
-                .map(|value| Given::Value(value).text())
+                .map(|value| RawSetting::Value(value).text())
                 .collect::<Result<_, _>>()
                 .map_err(|why| format!("an entry of the list is not valid: {why}")),
-            Given::Value(_other) => Err("it must be a list of strings, like [\"…\"]".to_owned()),
+            RawSetting::Value(_other) => {
+                Err("it must be a list of strings, like [\"…\"]".to_owned())
+            }
         }
     }
 
     /// Parses a whole number within bounds.
-    pub fn whole<N: TryFrom<u64>>(self, bounds: RangeInclusive<u64>) -> Result<N, String> {
+    pub fn whole_number<N: TryFrom<u64>>(self, bounds: RangeInclusive<u64>) -> Result<N, String> {
         let number = match self {
-            Given::Text(text) => text.trim().parse().ok(),
-            Given::Value(value) => value.as_integer().and_then(|it| u64::try_from(it).ok()),
+            RawSetting::Text(text) => text.trim().parse().ok(),
+            RawSetting::Value(value) => value.as_integer().and_then(|it| u64::try_from(it).ok()),
         };
         let inside = number.filter(|number| bounds.contains(number));
         inside.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
@@ -73,11 +75,11 @@ impl<'a> Given<'a> {
     /// Parses a decimal number into units of 10^-`scale`, without rounding.
     pub fn decimal(self, scale: u8) -> Result<U256, String> {
         match self {
-            Given::Value(Value::Float(_binary)) => {
+            RawSetting::Value(Value::Float(_binary)) => {
                 Err("a number with a point must be in quotes, like \"0.5\"".to_owned())
             }
-            Given::Value(Value::Integer(whole)) => decimal(&whole.to_string(), scale),
-            Given::Text(_) | Given::Value(_) => decimal(self.text()?, scale),
+            RawSetting::Value(Value::Integer(whole)) => decimal(&whole.to_string(), scale),
+            RawSetting::Text(_) | RawSetting::Value(_) => decimal(self.text()?, scale),
         }
     }
 
@@ -109,7 +111,7 @@ impl<'a> Given<'a> {
     /// Parses `true` or `false`.
     pub fn flag(self) -> Result<bool, String> {
         match self {
-            Given::Value(Value::Boolean(flag)) => Ok(*flag),
+            RawSetting::Value(Value::Boolean(flag)) => Ok(*flag),
             other => match other.text() {
                 Ok("true") => Ok(true),
                 Ok("false") => Ok(false),
@@ -129,8 +131,8 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Returns the parts of a comma-separated text, trimmed and without empty ones.
-pub fn parts(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the items of a comma-separated text, trimmed and without empty ones.
+pub fn comma_separated(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 

@@ -23,12 +23,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 /// One end of a socket pair that carries frames.
-struct End {
+struct FrameStream {
     stream: UnixStream,
     reader: FrameReader,
 }
 
-impl End {
+impl FrameStream {
     fn of(stream: UnixStream) -> Self {
         Self { stream, reader: FrameReader::new(FRAME_BYTES) }
     }
@@ -44,14 +44,14 @@ impl End {
         }
     }
 
-    /// Sends a frame. Ignores write errors, because [`End::next`] notices a closed stream.
+    /// Sends a frame. Ignores write errors, because [`FrameStream::next`] notices a closed stream.
     async fn send(&mut self, frame: &Frame) {
         let _gone = self.stream.write_all(&frame.packed()).await;
     }
 }
 
-/// A question of the command and its answer.
-struct Answered {
+/// A question of the command and its answer, to replay in the next run.
+struct RecordedAnswer {
     prompt: Vec<u8>,
     answer: Frame,
 }
@@ -66,13 +66,13 @@ enum RunOutcome {
 
 /// The sources of answers to this command's questions.
 #[derive(Debug, Clone)]
-pub(crate) struct Answers {
+pub(crate) struct AnswerSources {
     asking: Asking,
     password: SecretSource,
     seed: SecretSource,
 }
 
-impl Answers {
+impl AnswerSources {
     pub(crate) fn of(options: &Options) -> Self {
         Self {
             asking: options.asking,
@@ -101,25 +101,25 @@ pub(crate) async fn serve(
     session: UnixStream,
     folder: DataFolder,
     lock: InstanceLock,
-    answers: Answers,
+    sources: AnswerSources,
 ) {
-    let mut session = End::of(session);
+    let mut session = FrameStream::of(session);
     let Some(order) = session.next().await else { return };
-    let (id, named) = match order.message() {
+    let (id, parsed) = match order.message() {
         Ok(ToEngine::Run { id, order, .. }) => (id, order),
         Ok(_) | Err(_) => return,
     };
-    let journal = Journal::of(&named);
-    let (mut lock, mut known) = (Some(lock), Vec::new());
+    let journal = JournalUse::of(&parsed);
+    let (mut lock, mut recorded) = (Some(lock), Vec::new());
     loop {
-        let taken = match lock.take() {
+        let claimed = match lock.take() {
             Some(lock) => Ok(lock),
-            None => take(&folder).await,
+            None => claim_again(&folder).await,
         };
-        let ran = match taken {
+        let ran = match claimed {
             Ok(lock) => {
-                let engine = settings(&folder, lock, journal);
-                run(&mut session, engine, &order, &mut known, &answers).await
+                let options = engine_options(&folder, lock, journal);
+                run(&mut session, options, &order, &mut recorded, &sources).await
             }
             Err(fault) => Err(fault),
         };
@@ -130,11 +130,11 @@ pub(crate) async fn serve(
                 if matches!(answer.message(), Ok(ToEngine::Cancel { .. })) {
                     return;
                 }
-                known.push(Answered { prompt, answer });
+                recorded.push(RecordedAnswer { prompt, answer });
             }
             Err(fault) => {
                 // `doctor` reports what prevents an engine from starting.
-                let result = match &*named {
+                let result = match &*parsed {
                     Order::Doctor => Ok(doctor::without_engine(folder.path(), Some(&fault))),
                     _other => Err(fault),
                 };
@@ -149,7 +149,7 @@ pub(crate) async fn serve(
 }
 
 /// Takes the folder's lock again, after it was released during a question.
-async fn take(folder: &DataFolder) -> Result<InstanceLock, Fault> {
+async fn claim_again(folder: &DataFolder) -> Result<InstanceLock, Fault> {
     let folder = folder.clone();
     let claimed = tokio::task::spawn_blocking(move || claim(&folder, COMMAND_WAITS)).await;
     match claimed.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
@@ -163,44 +163,45 @@ async fn take(folder: &DataFolder) -> Result<InstanceLock, Fault> {
 
 /// How a command uses the folder's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Journal {
-    Opened,
-    /// Created if it is missing.
-    Begun,
+enum JournalUse {
+    Open,
+    /// Opened, and created if it is missing.
+    OpenOrCreate,
     /// Not opened, because it may be damaged or missing.
-    LeftAlone,
+    Skip,
 }
 
-impl Journal {
+impl JournalUse {
     fn of(order: &Order) -> Self {
         match order {
-            Order::Wallet(WalletOrder::Restore { .. }) => Journal::LeftAlone,
-            Order::Wallet(WalletOrder::Recover { .. }) => Journal::Begun,
-            _other => Journal::Opened,
+            Order::Wallet(WalletOrder::Restore { .. }) => JournalUse::Skip,
+            Order::Wallet(WalletOrder::Recover { .. }) => JournalUse::OpenOrCreate,
+            _other => JournalUse::Open,
         }
     }
 }
 
-fn settings(folder: &DataFolder, lock: InstanceLock, journal: Journal) -> engine::Options {
-    let mut settings =
+/// Returns the options of an engine that runs one command and serves no agents.
+fn engine_options(folder: &DataFolder, lock: InstanceLock, journal: JournalUse) -> engine::Options {
+    let mut options =
         engine::Options::new(folder.clone(), lock, Edition::full(), Mode::Maintenance);
-    settings.begin_journal = journal == Journal::Begun;
-    if journal == Journal::LeftAlone {
-        settings.store = Some(Box::new(MemoryStore::default()));
+    options.begin_journal = journal == JournalUse::OpenOrCreate;
+    if journal == JournalUse::Skip {
+        options.store = Some(Box::new(MemoryStore::default()));
     }
-    settings
+    options
 }
 
-/// Runs the command from the start and replays the known answers.
+/// Runs the command from the start and replays the recorded answers.
 async fn run(
-    session: &mut End,
-    settings: engine::Options,
+    session: &mut FrameStream,
+    options: engine::Options,
     order: &Frame,
-    known: &mut Vec<Answered>,
-    answers: &Answers,
+    recorded: &mut Vec<RecordedAnswer>,
+    sources: &AnswerSources,
 ) -> Result<RunOutcome, Fault> {
-    let engine = Engine::open(settings).await?;
-    let ran = converse(session, &engine, order, known, answers).await;
+    let engine = Engine::open(options).await?;
+    let ran = relay(session, &engine, order, recorded, sources).await;
     let again = oneshot::ctrl_c();
     // A second Ctrl-C skips the orderly stop: committed entries survive a kill.
     tokio::select! {
@@ -210,27 +211,28 @@ async fn run(
     ran
 }
 
-async fn converse(
-    session: &mut End,
+/// Relays frames between the session and the engine, and answers known questions from `recorded`.
+async fn relay(
+    session: &mut FrameStream,
     engine: &Engine,
     order: &Frame,
-    known: &mut Vec<Answered>,
-    answers: &Answers,
+    recorded: &mut Vec<RecordedAnswer>,
+    sources: &AnswerSources,
 ) -> Result<RunOutcome, Fault> {
-    let mut above = End::of(engine.connect()?);
-    above.send(order).await;
-    let mut given = 0;
+    let mut upstream = FrameStream::of(engine.connect()?);
+    upstream.send(order).await;
+    let mut replayed = 0;
     loop {
         // cancel-safe: both keep what has arrived in part.
         let frame = tokio::select! {
-            frame = above.next() => match frame {
+            frame = upstream.next() => match frame {
                 Some(frame) => frame,
                 None => return Err(Fault::new(Code::InternalError)),
             },
             frame = session.next() => match frame {
                 // The answer to a forwarded question, or its cancellation.
                 Some(frame) => {
-                    above.send(&frame).await;
+                    upstream.send(&frame).await;
                     continue;
                 }
                 None => return Ok(RunOutcome::Over),
@@ -239,7 +241,7 @@ async fn converse(
         let asked = match frame.message() {
             Ok(ToClient::Prompt { prompt, .. }) => prompt,
             // Already shown when the command first got this far.
-            Ok(ToClient::Progress { .. }) if given < known.len() => continue,
+            Ok(ToClient::Progress { .. }) if replayed < recorded.len() => continue,
             Ok(ToClient::Done { .. }) => {
                 session.send(&frame).await;
                 return Ok(RunOutcome::Over);
@@ -250,23 +252,23 @@ async fn converse(
             }
         };
         let Frame::Json(prompt) = &frame else { continue };
-        match known.get(given) {
+        match recorded.get(replayed) {
             Some(before) if before.prompt == *prompt => {
-                above.send(&before.answer).await;
-                given = given.saturating_add(1);
+                upstream.send(&before.answer).await;
+                replayed = replayed.saturating_add(1);
             }
             // The question differs from the recorded one: something has changed, so the remaining answers no longer
             // apply.
             _new => {
-                known.truncate(given);
+                recorded.truncate(replayed);
                 session.send(&frame).await;
-                if answers.needs_a_person(&asked) {
+                if sources.needs_a_person(&asked) {
                     return Ok(RunOutcome::Asks(prompt.clone()));
                 }
                 let Some(answer) = session.next().await else { return Ok(RunOutcome::Over) };
-                above.send(&answer).await;
-                known.push(Answered { prompt: prompt.clone(), answer });
-                given = given.saturating_add(1);
+                upstream.send(&answer).await;
+                recorded.push(RecordedAnswer { prompt: prompt.clone(), answer });
+                replayed = replayed.saturating_add(1);
             }
         }
     }

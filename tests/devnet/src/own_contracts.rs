@@ -8,7 +8,7 @@ use crate::error::DevnetError;
 
 /// One of our contracts.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct OwnContract {
     pub(crate) name: &'static str,
     /// The text of `kit/<name>.json`: the bytecode and the hash of its source.
     pub(crate) compiled: &'static str,
@@ -20,9 +20,9 @@ pub(crate) struct Own {
     imports: &'static [&'static str],
 }
 
-macro_rules! own {
+macro_rules! own_contract {
     ($name:literal $(, imports $import:literal)*) => {
-        Own {
+        OwnContract {
             name: $name,
             compiled: include_str!(concat!("../kit/", $name, ".json")),
             #[cfg(test)]
@@ -33,21 +33,21 @@ macro_rules! own {
     };
 }
 
-pub(crate) const STABLE: Own = own!("Stable");
-pub(crate) const WETH: Own = own!("Weth");
-pub(crate) const ORACLE: Own = own!("Oracle");
-pub(crate) const ROUTER: Own = own!("Router");
-pub(crate) const VAULT: Own = own!("Vault");
-pub(crate) const EXACT_PERMIT2_PROXY: Own = own!("ExactPermit2Proxy");
-pub(crate) const PRISM: Own = own!("Prism");
-pub(crate) const WALLET: Own = own!("Wallet");
-pub(crate) const WALLET_FACTORY: Own = own!("WalletFactory", imports "Wallet");
-pub(crate) const HOSTILE_WALLET: Own = own!("HostileWallet", imports "Wallet");
-pub(crate) const HOSTILE_TOKEN: Own = own!("HostileToken", imports "Stable");
-pub(crate) const PLAIN_TOKEN: Own = own!("PlainToken");
+pub(crate) const STABLE: OwnContract = own_contract!("Stable");
+pub(crate) const WETH: OwnContract = own_contract!("Weth");
+pub(crate) const ORACLE: OwnContract = own_contract!("Oracle");
+pub(crate) const ROUTER: OwnContract = own_contract!("Router");
+pub(crate) const VAULT: OwnContract = own_contract!("Vault");
+pub(crate) const EXACT_PERMIT2_PROXY: OwnContract = own_contract!("ExactPermit2Proxy");
+pub(crate) const PRISM: OwnContract = own_contract!("Prism");
+pub(crate) const WALLET: OwnContract = own_contract!("Wallet");
+pub(crate) const WALLET_FACTORY: OwnContract = own_contract!("WalletFactory", imports "Wallet");
+pub(crate) const HOSTILE_WALLET: OwnContract = own_contract!("HostileWallet", imports "Wallet");
+pub(crate) const HOSTILE_TOKEN: OwnContract = own_contract!("HostileToken", imports "Stable");
+pub(crate) const PLAIN_TOKEN: OwnContract = own_contract!("PlainToken");
 
 /// All of our contracts, which `cargo xtask devnet --recompile` compiles.
-pub(crate) const ALL: [Own; 12] = [
+pub(crate) const ALL: [OwnContract; 12] = [
     STABLE,
     WETH,
     ORACLE,
@@ -67,7 +67,7 @@ struct Compiled {
     bytecode: Bytes,
 }
 
-impl Own {
+impl OwnContract {
     /// Returns the creation code with the encoded constructor arguments.
     pub(crate) fn creation_code(&self, arguments: &[u8]) -> Result<Bytes, DevnetError> {
         let compiled: Compiled = serde_json::from_str(self.compiled)
@@ -83,13 +83,15 @@ mod tests {
 
     #[test]
     fn the_bytecode_matches_its_source() {
-        for own in ALL {
-            let compiled: serde_json::Value = serde_json::from_str(own.compiled).unwrap();
+        for contract in ALL {
+            let compiled: serde_json::Value = serde_json::from_str(contract.compiled).unwrap();
             assert_eq!(
                 compiled["source_sha256"],
-                hex::encode(Sha256::digest([&[own.source], own.imports].concat().concat())),
+                hex::encode(Sha256::digest(
+                    [&[contract.source], contract.imports].concat().concat()
+                )),
                 "{}.sol changed: cargo xtask devnet --recompile",
-                own.name
+                contract.name
             );
         }
     }

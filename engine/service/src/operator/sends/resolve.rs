@@ -11,7 +11,7 @@ use bursar_core::networks::{NATIVE_DECIMALS, NETWORKS, Network};
 use bursar_core::text;
 use bursar_domain::wallets::Wallet;
 
-use super::unavailable::ask;
+use super::unavailable::or_unavailable;
 use crate::operator::support::lookup::network as named;
 
 /// The token or coin to send.
@@ -88,7 +88,8 @@ pub(super) async fn asset(
         Fault::because(Code::NothingFound, message)
     };
     let address = address(text).ok_or_else(unknown)?;
-    let described = ask(row, token::describe(chain, address).await)?.ok_or_else(unknown)?;
+    let described =
+        or_unavailable(row, token::describe(chain, address).await)?.ok_or_else(unknown)?;
     // Quoted, because any token can call itself USDC.
     let symbol = text::quoted(&described.symbol, 16);
     Ok(Asset { token: Some(address), symbol, decimals: described.decimals, verified: false })

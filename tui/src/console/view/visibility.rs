@@ -1,10 +1,10 @@
-//! What the screen shows of an overlay. Decisions depend on it.
+//! The visible part of an overlay. Decisions depend on it.
 
 use ratatui::layout::Rect;
 
 use super::areas::Areas;
 use super::card::{self, Unseen, VisibleRows};
-use super::overlays::{self, TextSight};
+use super::overlays::{self, VisibleText};
 use crate::console::model::Model;
 use crate::console::model::overlay::Overlay;
 
@@ -14,33 +14,35 @@ pub(crate) fn last_scroll(model: &Model) -> usize {
         // Drawn without a frame, a line at a time.
         return usize::from(u16::MAX);
     }
-    match card_sight(model) {
-        Some(sight) => sight.last,
+    match visible_rows(model) {
+        Some(visible) => visible.last,
         None => overlays::last_scroll(model, body(model)),
     }
 }
 
-/// Returns what is visible of the open card; `None` if no card is open or readable.
-pub(crate) fn card_sight(model: &Model) -> Option<VisibleRows> {
+/// Returns the visible rows of the open card; `None` if no card is open or readable.
+pub(crate) fn visible_rows(model: &Model) -> Option<VisibleRows> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };
-    (!model.is_too_small()).then(|| card::sight(model, view, body(model)))
+    (!model.is_too_small()).then(|| card::visible_rows(model, view, body(model)))
 }
 
-/// Returns what is visible of the open text.
-pub(crate) fn told_sight(model: &Model) -> Option<TextSight> {
-    let Some(Overlay::Told(told)) = &model.overlay else { return None };
+/// Returns the visible part of the open text.
+pub(crate) fn visible_text(model: &Model) -> Option<VisibleText> {
+    let Some(Overlay::Text(view)) = &model.overlay else { return None };
     Some(match model.is_too_small() {
-        true => overlays::plain_sight(told, Rect::new(0, 0, model.size.0, model.size.1)),
-        false => overlays::sight(told, body(model)),
+        true => {
+            overlays::visible_text_without_frame(view, Rect::new(0, 0, model.size.0, model.size.1))
+        }
+        false => overlays::visible_text(view, body(model)),
     })
 }
 
 /// Returns whether all words of the open seed were on the screen; true if there are none.
 pub(crate) fn has_seen_words(model: &Model) -> bool {
-    let (Some(sight), Some(Overlay::Told(told))) = (told_sight(model), &model.overlay) else {
+    let (Some(visible), Some(Overlay::Text(view))) = (visible_text(model), &model.overlay) else {
         return true;
     };
-    told.has_seen(sight.words, sight.width)
+    view.has_seen(visible.words, visible.width)
 }
 
 /// Returns the way to the next row that a decision needs and that was not seen. A change of the card makes its rows
