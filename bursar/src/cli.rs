@@ -7,8 +7,9 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use bursar_core::grammar::{ConfigOrder, Order};
-use bursar_core::wire::Asking;
+use bursar_control::grammar::{ConfigOrder, Order};
+use bursar_control::wire::Asking;
+use bursar_pay::PayArgs;
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -100,7 +101,7 @@ pub(crate) enum Command {
     #[command(flatten)]
     Order(Box<Order>),
     /// Request a URL and, if it asks for a payment (x402), pay as an agent of the wallet.
-    #[command(after_help = PAYS_AS)]
+    #[command(after_help = bursar_pay::PAYS_AS)]
     Pay(PayArgs),
     /// Run the engine in the foreground without a console, for example as a service.
     Engine(EngineArgs),
@@ -121,39 +122,6 @@ pub(crate) struct EngineArgs {
     /// Start without the agent server; `bursar server start` starts it later.
     #[arg(long, conflicts_with = "listen")]
     pub(crate) no_server: bool,
-}
-
-const PAYS_AS: &str = "\
-It pays as the agent that WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE and WALLET_URL describe,
-within that agent's policy. Set them with:  eval \"$(bursar agent instructions <agent>)\"
-The response body goes to standard output, and messages about the payment to standard error.";
-
-#[derive(Debug, Clone, Args)]
-pub(crate) struct PayArgs {
-    /// The URL: https, or http on this machine.
-    pub(crate) url: String,
-    /// The HTTP method [default: GET, or POST with a body].
-    #[arg(long, short = 'X', value_name = "METHOD")]
-    pub(crate) method: Option<String>,
-    /// The body: text, @FILE, or @- for standard input. A JSON body is sent with content type application/json.
-    // Not `--data`, which names the data folder in every command.
-    #[arg(long, short = 'd', value_name = "TEXT|@FILE|@-", allow_hyphen_values = true)]
-    pub(crate) body: Option<String>,
-    /// A request header; may be repeated.
-    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
-    pub(crate) headers: Vec<String>,
-    /// Sign nothing above this price, in units of the offered token, such as 0.25.
-    #[arg(long, value_name = "AMOUNT")]
-    pub(crate) max: Option<String>,
-    /// How long to wait if the operator has to approve [default: until the request expires].
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) wait: Option<u32>,
-    /// Show the status line of each answer on standard error.
-    #[arg(long)]
-    pub(crate) include: bool,
-    /// Allow http without encryption to other machines; only for a network that you control.
-    #[arg(long)]
-    pub(crate) allow_http: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -5,12 +5,12 @@
 //! Frames between the session and the engine pass through here. The session is the same as for any other command
 //! and does not notice the restarts.
 
-use bursar_core::answers::Reply;
+use bursar_control::answers::Reply;
+use bursar_control::grammar::{Order, WalletOrder};
+use bursar_control::wire::{Asking, Frame, FrameReader, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{Order, WalletOrder};
 use bursar_core::limits::FRAME_BYTES;
-use bursar_core::wire::{Asking, Frame, FrameReader, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::journal::MemoryStore;

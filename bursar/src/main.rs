@@ -8,7 +8,6 @@ mod embedded_engine;
 mod engine_command;
 mod failure;
 mod panics;
-mod pay;
 mod process;
 mod run;
 mod signals;
@@ -19,9 +18,10 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bursar_control::grammar::Order;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
+use bursar_pay::PayArgs;
 use bursar_tui::secret_source::SecretSource;
 
 use cli::{Cli, Command, Global, Screen};
@@ -79,6 +79,15 @@ fn piped(global: &Global) -> u8 {
     exit.unwrap_or_else(|| usage::no_command(global))
 }
 
+/// Makes the purchase of `bursar pay`.
+async fn buy(global: &Global, args: &PayArgs) -> u8 {
+    if global.data.is_some() {
+        let message = "`bursar pay` does not use --data: to send a body, use -d or --body.";
+        return failure::failed("pay", global, Fault::because(Code::BadInput, message));
+    }
+    bursar_pay::run(args, &global.options()).await
+}
+
 fn dispatch(global: &Global, command: Command) -> u8 {
     match command {
         Command::Engine(engine) => {
@@ -89,7 +98,7 @@ fn dispatch(global: &Global, command: Command) -> u8 {
         Command::Demo(demo) => companion::demo(global, &demo.arguments),
         Command::Pay(pay) => {
             process::log_to_stderr(if global.verbose { "warn" } else { "off" });
-            in_runtime("pay", global, pay::run(global, &pay))
+            in_runtime("pay", global, buy(global, &pay))
         }
         Command::Completions { shell } => usage::completions(global, shell),
         Command::Order(order) => {

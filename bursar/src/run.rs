@@ -3,10 +3,10 @@
 
 use std::io;
 
+use bursar_control::grammar::Order;
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
 use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{COMMAND_WAITS, Instance, InstanceLock, claim};

@@ -1,16 +1,17 @@
 //! The demonstration's script: its steps in order, and the text about each.
 
+use bursar_control::card_text;
 use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
 use alloy_primitives::Address;
 use anyhow::{Context, anyhow, bail};
-use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_control::wire::ControlFile;
 use bursar_core::client::Program;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::by_chain;
-use bursar_core::wire::ControlFile;
 use bursar_demo::operator::Operator;
 use bursar_devnet::Devnet;
 use bursar_devnet::install::{MissingChain, anvil_binary, find_anvil};
@@ -74,7 +75,7 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let bought = buy(&agent, &engine.url, &market.large)?;
     let request = wait_for_held_request(&mut operator).await?;
     say("")?;
-    for line in request.card.as_ref().map(|card| card.lines()).unwrap_or_default() {
+    for line in request.card.as_ref().map(card_text::lines).unwrap_or_default() {
         say(&format!("    {line}"))?;
     }
     if yes {
@@ -173,13 +174,17 @@ fn buy(agent: &Credentials, wallet: &str, product: &Product) -> anyhow::Result<C
 /// Prints the agent's result.
 fn print_result(stdout: Vec<u8>) -> anyhow::Result<()> {
     let line = String::from_utf8(stdout)?;
-    let answer: Value = serde_json::from_str(line.trim())
-        .map_err(|_silent| anyhow!("the agent could not pay; see its output above"))?;
-    match answer["body"]["choices"][0]["message"]["content"].as_str() {
-        Some(content) => say(&format!("  the model answered: {content}"))?,
-        None => say(&format!("  the merchant answered {}: {}", answer["status"], answer["body"]))?,
+    let answer: Value = serde_json::from_str(line.trim())?;
+    if answer["ok"] != true {
+        bail!("the agent could not pay: {}", answer["error"]["message"]);
     }
-    match answer["receipt"]["transaction"].as_str().filter(|hash| !hash.is_empty()) {
+    let (purchase, body) = (&answer["data"], &answer["data"]["body"]);
+    let body: Value = serde_json::from_str(body.as_str().unwrap_or_default()).unwrap_or_default();
+    match body["choices"][0]["message"]["content"].as_str() {
+        Some(content) => say(&format!("  the model answered: {content}"))?,
+        None => say(&format!("  the merchant answered {}: {body}", purchase["status"]))?,
+    }
+    match purchase["receipt"]["transaction"].as_str().filter(|hash| !hash.is_empty()) {
         Some(hash) => say(&format!("  the receipt: transaction {hash}")),
         None => Ok(()),
     }

@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         Err(error) => return failed(&anyhow::Error::from(error)),
     };
     let done = runtime.block_on(async {
-        match cli.role {
+        let done = match cli.role {
             None => director::direct(cli.yes).await,
             Some(Role::Engine { folder, chain }) => roles::engine(&folder, chain.as_deref()).await,
             Some(Role::Facilitator { settings }) => roles::facilitator(&settings).await,
@@ -71,13 +71,13 @@ fn main() -> ExitCode {
             Some(Role::Proxy { settings }) => roles::proxy(&settings).await,
             Some(Role::Merchant { pay_to }) => roles::merchant(pay_to).await,
             Some(Role::Pay) => roles::pay().await,
-            Some(Role::Agent { url, body }) => roles::agent(&url, body.as_deref()).await,
-        }
+            Some(Role::Agent { url, body }) => {
+                return Ok(ExitCode::from(roles::agent(url, body).await));
+            }
+        };
+        done.map(|()| ExitCode::SUCCESS)
     });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
-    }
+    done.unwrap_or_else(|error| failed(&error))
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {

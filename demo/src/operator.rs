@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-use bursar_core::answers::{ActivityRow, Reply};
+use bursar_control::answers::{ActivityRow, Reply};
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Asking, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
-use bursar_core::wire::{Asking, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_tui::link::{Link, Received, Secret};
 use zeroize::Zeroizing;
 

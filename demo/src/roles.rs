@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use crate::stage::say;
 use alloy_primitives::{Address, address};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use bursar_chain::failpoints::NoFailpoints;
 use bursar_core::networks::{ChainId, NETWORKS};
-use bursar_demo::agent::{Agent, PurchaseRequest, RetryPolicy};
 use bursar_demo::model::Model;
 use bursar_devnet::merchant::{Merchant, MerchantConfig};
 use bursar_engine::edition::Edition;
@@ -19,6 +18,8 @@ use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
 use bursar_facilitator::config::Config;
 use bursar_facilitator::service::{Running, load_keys};
+use bursar_pay::PayArgs;
+use bursar_tui::oneshot;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The network of the demonstration.
@@ -102,40 +103,24 @@ pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs an agent that buys one resource with the credentials in its environment.
-pub(crate) async fn agent(url: &str, body: Option<&str>) -> anyhow::Result<()> {
-    let wallet = std::env::var("WALLET_URL").context("WALLET_URL is not set")?;
-    let agent = Agent::from_environment()?;
-    let tell = |step: &str| eprintln!("    agent: {step}");
-    let paid = agent.buy(&wallet, PurchaseRequest { url, body }, RetryPolicy::NONE, &tell).await?;
-    let answer = serde_json::json!({
-        "status": paid.status, "body": paid.body, "waited": paid.waited, "receipt": paid.receipt,
-    });
-    writeln!(std::io::stdout(), "{answer}")?;
-    if paid.status != 200 {
-        bail!("the seller answered {}", paid.status)
-    }
-    Ok(())
+/// Buys one resource as `bursar pay --json` does, with the credentials in the environment. Returns the exit code.
+pub(crate) async fn agent(url: String, body: Option<String>) -> u8 {
+    let args = PayArgs { url, body, ..PayArgs::default() };
+    bursar_pay::run(&args, &oneshot::Options { json: true, ..Default::default() }).await
 }
 
 /// Pays a merchant in this process from the user's own wallet. The merchant settles nothing.
 pub(crate) async fn pay() -> anyhow::Result<()> {
-    const HINT: &str = "run `eval \"$(bursar agent instructions <agent>)\"` first";
-    let wallet = std::env::var("WALLET_URL").context(HINT)?;
-    let agent = Agent::from_environment().context(HINT)?;
     let config =
         MerchantConfig::new(CHAIN, UNOWNED_ADDRESS).sell("/small", SMALL).sell("/large", LARGE);
     let merchant = Merchant::serve(config).await?;
     for (path, price) in [("/small", "0.012"), ("/large", "1.50")] {
         say(&format!("A paywall asks for {price} USDC on Base:"))?;
-        let url = format!("{}{path}", merchant.url());
-        let paid = agent
-            .buy(&wallet, &url, RetryPolicy::USUAL, &|step| eprintln!("  agent: {step}"))
-            .await?;
-        say(&format!("  the merchant answered {}: {}", paid.status, paid.body))?;
-        if paid.status != 200 {
-            bail!("the merchant did not accept the payment");
+        let args = PayArgs { url: format!("{}{path}", merchant.url()), ..PayArgs::default() };
+        if bursar_pay::run(&args, &oneshot::Options::default()).await != 0 {
+            bail!("this payment failed");
         }
+        say("")?;
     }
     merchant.stop().await;
     say("Both are paid as far as your wallet knows. No money moved: this merchant settles nothing.")

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::client::Program;
 use bursar_core::settings::Setting;
 use bursar_domain::Action;

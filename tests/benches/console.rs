@@ -10,10 +10,10 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use bursar_core::answers::{Answer, Reply};
+use bursar_control::answers::{Answer, Reply};
+use bursar_control::wire::ToClient;
 use bursar_core::client::Program;
 use bursar_core::ids::RequestId;
-use bursar_core::wire::ToClient;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator, PASSWORD};

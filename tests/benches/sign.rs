@@ -20,7 +20,7 @@ use axum::routing::post;
 use bursar_chain::clock::SystemClock;
 use bursar_core::json::{self, Value};
 use bursar_core::networks::by_chain;
-use bursar_demo::agent::Agent;
+use bursar_devnet::agent::Agent;
 use bursar_engine::agent_api::auth::Proof;
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
 use bursar_engine::engine::{Engine, Mode, Options};
@@ -136,7 +136,7 @@ async fn add_agent(engine: &Engine) -> Agent {
         operator.must(line).await;
     }
     let created = operator.outcome("agent register bench --auth hmac").await;
-    let Ok(bursar_core::answers::Answer::Credentials(given)) = created.reply.result else {
+    let Ok(bursar_control::answers::Answer::Credentials(given)) = created.reply.result else {
         unreachable!("an agent was registered")
     };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;

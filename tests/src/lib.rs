@@ -26,4 +26,4 @@ pub mod service;
 pub mod service_key;
 pub mod upstream;
 
-pub use bursar_demo::agent;
+pub use bursar_devnet::agent;

@@ -1,6 +1,6 @@
 //! The demo's operator, extended with the assertions of tests.
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::fault::Fault;
 pub use bursar_demo::operator::{Operator, Outcome};
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use bursar_control::wire::ControlFile;
 use bursar_core::client::Program;
-use bursar_core::wire::ControlFile;
 use bursar_engine::journal::Checkpoints;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};

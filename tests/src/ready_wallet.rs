@@ -1,7 +1,7 @@
 //! A ready-made wallet for tests: one address, one policy, and one agent that may spend.
 
 use alloy_primitives::Address;
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use tempfile::TempDir;
 
 use crate::agent::Agent;

@@ -70,6 +70,7 @@ fn every_dependency_is_used() {
 fn crates_depend_only_on_the_crates_they_may() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("bursar-core", &[][..]),
+        ("bursar-control", &["bursar-core"]),
         ("bursar-x402", &["bursar-core"]),
         ("bursar-submit", &["bursar-core", "bursar-x402"]),
         ("bursar-outbound", &[]),
@@ -88,6 +89,7 @@ fn crates_depend_only_on_the_crates_they_may() {
             "bursar-engine",
             &[
                 "bursar-core",
+                "bursar-control",
                 "bursar-x402",
                 "bursar-submit",
                 "bursar-domain",
@@ -96,7 +98,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-serve",
             ],
         ),
-        ("bursar-tui", &["bursar-core"]),
+        ("bursar-tui", &["bursar-core", "bursar-control"]),
         (
             "bursar-facilitator",
             &[
@@ -122,18 +124,21 @@ fn crates_depend_only_on_the_crates_they_may() {
             ],
         ),
         (
-            "bursar",
-            &["bursar-core", "bursar-x402", "bursar-outbound", "bursar-engine", "bursar-tui"],
+            "bursar-pay",
+            &["bursar-core", "bursar-control", "bursar-x402", "bursar-outbound", "bursar-tui"],
         ),
+        ("bursar", &["bursar-core", "bursar-control", "bursar-engine", "bursar-tui", "bursar-pay"]),
         ("bursar-devnet", &["bursar-core"]),
         (
             "bursar-demo",
             &[
                 "bursar-core",
+                "bursar-control",
                 "bursar-chain",
                 "bursar-devnet",
                 "bursar-engine",
                 "bursar-facilitator",
+                "bursar-pay",
                 "bursar-proxy",
                 "bursar-tui",
             ],
@@ -160,10 +165,12 @@ fn pure_crates_have_no_io_dependencies() {
     let worldly =
         ["tokio", "axum", "reqwest", "redb", "getrandom", "interprocess", "rustix", "tracing"];
     let found = dependencies();
-    for name in ["bursar-core", "bursar-x402", "bursar-submit", "bursar-domain"] {
+    for name in ["bursar-core", "bursar-control", "bursar-x402", "bursar-submit", "bursar-domain"] {
         for crate_name in worldly {
             assert!(!found[name].contains(crate_name), "{name} must not depend on {crate_name}");
         }
+        let parses_commands = found[name].contains("clap");
+        assert!(!parses_commands || name == "bursar-control", "{name} must not depend on clap");
     }
     assert!(!found["bursar-engine"].contains("reqwest"), "only the chain port opens connections");
 }
@@ -200,6 +207,7 @@ fn sources(folder: &str) -> Vec<PathBuf> {
 fn wallet() -> Vec<PathBuf> {
     [
         "shared/core/src",
+        "shared/control/src",
         "shared/x402/src",
         "shared/outbound/src",
         "shared/chain/src",
@@ -207,6 +215,7 @@ fn wallet() -> Vec<PathBuf> {
         "engine/domain/src",
         "engine/service/src",
         "tui/src",
+        "pay/src",
         "bursar/src",
     ]
     .into_iter()
@@ -253,7 +262,10 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
     // Production runs the real rules.
     occurs_only_in("MutatedRules", &["engine/service/src/rules.rs"]);
     // A card is for the operator: agents learn neither balances nor other payees.
-    occurs_only_in("card::Card", &["shared/core/src", "engine/service/src/operator", "tui/src"]);
+    occurs_only_in(
+        "card::Card",
+        &["shared/core/src", "shared/control/src", "engine/service/src/operator", "tui/src"],
+    );
     occurs_only_in("CardContext", &["engine/service/src/operator"]);
     occurs_only_in(".cached_balances(", &["engine/service/src/operator"]);
 }

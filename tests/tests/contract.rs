@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
+use bursar_control::grammar::Order;
 use bursar_core::codes::Code;
-use bursar_core::grammar::Order;
 use bursar_engine::agent_api::openapi::{ROUTES, Route, document};
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};

@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Asking, ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
-use bursar_core::grammar::Order;
 use bursar_core::limits::CONTROL_SESSIONS;
 use bursar_core::status::EntryKind;
-use bursar_core::wire::{Asking, ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::{Expect, PASSWORD};
 use bursar_tests::process::{EngineProcess, Start};

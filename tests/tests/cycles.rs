@@ -13,6 +13,7 @@ use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 /// Crates of the product, and those that stand in for the outside.
 const CRATES: &[&str] = &[
     "shared/core",
+    "shared/control",
     "shared/x402",
     "shared/outbound",
     "shared/chain",
@@ -23,6 +24,7 @@ const CRATES: &[&str] = &[
     "engine/domain",
     "engine/service",
     "tui",
+    "pay",
     "bursar",
     "facilitator",
     "proxy",

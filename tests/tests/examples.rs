@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use alloy_primitives::Address;
-use bursar_core::answers::{Answer, HistoryRow};
+use bursar_control::answers::{Answer, HistoryRow};
 use bursar_core::networks::ChainId;
 use bursar_devnet::merchant::{Merchant, MerchantConfig, Version};
 use bursar_tests::agent::Agent;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use alloy_primitives::U256;
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};

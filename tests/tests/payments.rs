@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::limits::{FREE_DISK_BYTES, HOLD_MS, SIGNER_WAIT_MS};
 use bursar_core::networks;
@@ -427,7 +427,7 @@ async fn approval_requires_the_amount_and_the_shown_card() {
     let body = agent.ask(engine.now_s(), &offer(6_000_000, 1), None);
     let id = engine.post("/sign", &body).await.1["request_id"].as_str().unwrap().to_owned();
     let mut operator = engine.operator();
-    operator.asking = bursar_core::wire::Asking::Agreed;
+    operator.asking = bursar_control::wire::Asking::Agreed;
     assert_eq!(operator.refused(&format!("approve {id}")).await.code, Code::ConfirmationNeeded);
     assert_eq!(operator.refused(&format!("approve {id} --confirm 5")).await.code, Code::Declined);
     let wrong = format!("approve {id} --confirm 6 --card {}", "0".repeat(64));

@@ -5,7 +5,7 @@
 //! # Examples
 //!
 //! ```
-//! use bursar_core::wire::ToEngine;
+//! use bursar_control::wire::ToEngine;
 //! use bursar_tui::console::{Offscreen, Setup};
 //!
 //! # fn main() -> std::io::Result<()> {

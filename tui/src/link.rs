@@ -1,4 +1,4 @@
-//! The framed connection to an engine: a length (u32, big-endian) and a frame of `bursar_core::wire`. Never
+//! The framed connection to an engine: a length (u32, big-endian) and a frame of `bursar_control::wire`. Never
 //! interprets frames, and leaves no secret behind in its buffers.
 
 mod connect;
@@ -7,10 +7,10 @@ mod socket;
 
 use std::fmt;
 
+use bursar_control::wire::{Frame, FrameReader, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::FRAME_BYTES;
-use bursar_core::wire::{Frame, FrameReader, ToClient, ToEngine};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
 
@@ -126,8 +126,8 @@ fn not_understood() -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_core::grammar::Order;
-    use bursar_core::wire::Asking;
+    use bursar_control::grammar::Order;
+    use bursar_control::wire::Asking;
     use tokio::io::AsyncReadExt;
 
     #[tokio::test]

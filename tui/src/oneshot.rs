@@ -18,10 +18,10 @@ mod watch;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use bursar_core::answers::{Answer, SecretField, Warning};
+use bursar_control::answers::{Answer, SecretField, Warning};
+use bursar_control::grammar::{AddressOrder, Order, SeedOrder};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{AddressOrder, Order, SeedOrder};
 
 pub use failure::Failure;
 pub use interrupt::{Interrupt, ctrl_c};

@@ -1,6 +1,6 @@
 //! The engine's end of a link, played by a test.
 
-use bursar_core::wire::{Frame, ToClient, ToEngine};
+use bursar_control::wire::{Frame, ToClient, ToEngine};
 use futures::{SinkExt, StreamExt};
 use tokio::io::DuplexStream;
 use tokio_util::bytes::Bytes;

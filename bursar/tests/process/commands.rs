@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use bursar_core::grammar::Order;
+use bursar_control::grammar::Order;
 use serde_json::Value;
 
 use crate::stage::{Engine, Home, PASSWORD, private};

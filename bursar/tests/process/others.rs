@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use bursar_core::grammar::Order;
+use bursar_control::grammar::Order;
 use serde_json::Value;
 
 use crate::commands::{check_envelope, text};

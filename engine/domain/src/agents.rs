@@ -1,6 +1,6 @@
 //! Agents: their credentials, commissions, spending and usage.
 
-use bursar_core::grammar::AuthMode;
+use bursar_core::auth::AuthMode;
 use bursar_core::ids::{AgentId, Name};
 use bursar_core::limits::REFUSALS_PER_MINUTE;
 use bursar_core::money::Usd;

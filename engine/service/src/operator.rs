@@ -21,11 +21,11 @@ pub(crate) mod wallet;
 
 use std::sync::Arc;
 
-use bursar_core::answers::Reply;
+use bursar_control::answers::Reply;
+use bursar_control::grammar::Order;
+use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
-use bursar_core::wire::SecretPrompt;
 
 use self::dialogue::Dialogue;
 use self::support::Done;

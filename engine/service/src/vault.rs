@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::Address;
 use bursar_chain::ports::BoxFuture;
+use bursar_core::auth::AuthMode;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::AuthMode;
 use bursar_core::ids::{AgentId, Name, SeedId};
 use bursar_domain::State;
 use bursar_domain::agents::Credential;

@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Asking, Frame, ToClient, ToEngine};
 use bursar_core::codes::Code;
-use bursar_core::grammar::Order;
 use bursar_core::limits::{DRAIN_MS, FINAL_FRAME_MS};
 use bursar_core::networks::NETWORKS;
 use bursar_core::settings::Setting;
-use bursar_core::wire::{Asking, Frame, ToClient, ToEngine};
 use bursar_domain::Action;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};

@@ -1,5 +1,5 @@
-//! The vocabulary of Bursar: identifiers, money, time, networks, policies, codes, the command grammar and
-//! the frames between a console and its engine. Pure: no clock, no disk, no network, no randomness.
+//! The vocabulary of Bursar: identifiers, money, time, networks, policies, codes, cards and JSON. Pure: no
+//! clock, no disk, no network, no randomness.
 //!
 //! # Examples
 //!
@@ -31,7 +31,7 @@
     )
 )]
 
-pub mod answers;
+pub mod auth;
 pub mod canonical;
 pub mod card;
 pub mod change;
@@ -40,7 +40,6 @@ mod code_table;
 pub mod codes;
 pub mod digest;
 pub mod fault;
-pub mod grammar;
 pub mod hosts;
 pub mod ids;
 pub mod json;
@@ -48,9 +47,7 @@ pub mod limits;
 pub mod money;
 pub mod networks;
 pub mod policy;
-pub mod send_card;
 pub mod settings;
 pub mod status;
 pub mod text;
 pub mod time;
-pub mod wire;

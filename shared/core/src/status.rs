@@ -1,6 +1,5 @@
 //! Statuses and kinds in answers. Each value has one stable text, in `--json`, on the control socket and in filters.
 
-use clap::ValueEnum;
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 use strum::{Display, EnumIter, EnumString, IntoStaticStr};
 
@@ -12,7 +11,6 @@ use strum::{Display, EnumIter, EnumString, IntoStaticStr};
     PartialEq,
     Eq,
     Hash,
-    ValueEnum,
     Display,
     EnumIter,
     EnumString,
@@ -23,7 +21,6 @@ use strum::{Display, EnumIter, EnumString, IntoStaticStr};
 #[strum(serialize_all = "snake_case")]
 pub enum RequestStatus {
     /// Waiting for the operator.
-    #[value(alias = "waiting")]
     Pending,
     /// Allowed, but not signed yet.
     Executing,

@@ -40,6 +40,7 @@ mod transactions;
 mod wallets;
 mod wheels;
 
+pub mod agent;
 pub mod compile;
 pub mod full;
 pub mod install;

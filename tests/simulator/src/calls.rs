@@ -2,7 +2,7 @@
 
 use bursar_auditor::observations::{Answer, Ask, Call, Event, Id, Observation, Proof, Report};
 use bursar_chain::ports::Clock;
-use bursar_demo::agent::Agent;
+use bursar_devnet::agent::Agent;
 use bursar_tests::engine::ask;
 use serde_json::{Value, json};
 

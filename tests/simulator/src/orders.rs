@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bursar_auditor::observations::{End, Listed, Observation, Order};
-use bursar_core::answers::Answer;
-use bursar_core::grammar::AuthMode;
-use bursar_core::grammar::{Approve, Deny, Order as Parsed};
-use bursar_demo::agent::Agent;
+use bursar_control::answers::Answer;
+use bursar_control::grammar::{Approve, Deny, Order as Parsed};
+use bursar_core::auth::AuthMode;
 use bursar_demo::operator::{Operator, Outcome};
+use bursar_devnet::agent::Agent;
 use bursar_tests::operator::PASSWORD;
 
 use crate::plan::{CardChoice, Pick, Step};

@@ -10,7 +10,7 @@ use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::Chain;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::time::Utc;
-use bursar_demo::agent::Agent;
+use bursar_devnet::agent::Agent;
 use bursar_engine::ports::Chains;
 use bursar_engine::rules::Rules;
 use bursar_tests::dice::Dice;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::limits::{CONNECTIONS, LARGE_BODIES};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::offer;

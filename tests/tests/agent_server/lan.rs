@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, UdpSocket};
 
-use bursar_core::answers::{Answer, ServerAnswer};
+use bursar_control::answers::{Answer, ServerAnswer};
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, json_or_null};

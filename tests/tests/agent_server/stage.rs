@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_engine::agent_api::listen::bind;
 use bursar_engine::agent_api::{Exposure, Server};
 use bursar_engine::service::data_dir::DataFolder;

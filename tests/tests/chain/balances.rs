@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use bursar_chain::ports::Chain;
 use bursar_chain::rpc::{RpcChain, RpcConfig};
-use bursar_core::answers::{Answer, BalanceAnswer, NetworkHoldingsAnswer};
+use bursar_control::answers::{Answer, BalanceAnswer, NetworkHoldingsAnswer};
 use bursar_core::codes::Code;
 use bursar_core::networks::{ChainId, MULTICALL3, Network, by_chain};
 use bursar_devnet::Devnet;

@@ -2,6 +2,7 @@
 //! signature uses the table's domain either way.
 
 use alloy_primitives::{U256, hex};
+use bursar_control::card_text;
 use bursar_core::card::HoldReason;
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_tests::agent::Agent;
@@ -60,7 +61,11 @@ async fn assert_held_then_settled(stage: &mut Stage, agent: &Agent) {
         let card = request.card.expect("a card");
         assert_eq!(card.hold, HoldReason::DomainContradicted);
         let shown = HoldReason::DomainContradicted.sentence();
-        assert!(card.lines().iter().any(|line| line.contains(shown)), "{:?}", card.lines());
+        assert!(
+            card_text::lines(&card).iter().any(|line| line.contains(shown)),
+            "{:?}",
+            card_text::lines(&card)
+        );
         stage.operator.must(&format!("approve {}", request.id)).await;
         let (status, answer) = stage.poll(&request.id).await;
         assert_eq!(status, 200, "{answer}");

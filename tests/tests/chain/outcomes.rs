@@ -1,11 +1,11 @@
 //! Outcomes of an agent program: paid, paid after an approval, denied, expired. Each for Python and Node, with a
 //! signature and with a token.
 
+use bursar_control::wire::Prompt;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::limits::HOLD_MS;
 use bursar_core::money::Usd;
-use bursar_core::wire::Prompt;
 use bursar_tests::offers::{BASE, PAY_TO};
 use bursar_tests::operator::Expect;
 use bursar_tests::process::Start;

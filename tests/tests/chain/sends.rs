@@ -1,7 +1,7 @@
 //! The command `address send`, from the control socket to a settled transaction.
 
 use alloy_primitives::{Address, U256};
-use bursar_core::answers::{Answer, SendAnswer};
+use bursar_control::answers::{Answer, SendAnswer};
 use bursar_core::codes::Code;
 use bursar_core::status::SendStatus;
 use bursar_tests::counting_rpc::CountingRpc;

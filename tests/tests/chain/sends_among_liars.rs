@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use alloy_primitives::U256;
-use bursar_core::answers::{Answer, SendAnswer};
+use bursar_control::answers::{Answer, SendAnswer};
 use bursar_core::codes::Code;
 use bursar_core::status::SendStatus;
 use bursar_tests::lying_rpc::{Claim, Lie, LyingRpc};

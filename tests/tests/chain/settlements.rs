@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use alloy_primitives::{Address, B256, U256, hex};
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::limits::CHECK_LASTS_MS;
 use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;

@@ -7,7 +7,7 @@ use alloy_primitives::U256;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
-use bursar_core::answers::{Answer, SendAnswer};
+use bursar_control::answers::{Answer, SendAnswer};
 use bursar_core::time::Utc;
 use bursar_devnet::Devnet;
 use bursar_engine::ports::{SignFault, Signer};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
-use bursar_core::answers::{AgentAnswer, Answer, RequestAnswer};
+use bursar_control::answers::{AgentAnswer, Answer, RequestAnswer};
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_devnet::install::chain_or_skip;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use bursar_core::answers::{ActivityAnswer, ActivityRow, Answer, RequestAnswer};
+use bursar_control::answers::{ActivityAnswer, ActivityRow, Answer, RequestAnswer};
+use bursar_control::grammar::{Approve, Deny, Order};
+use bursar_control::wire::Asking;
 use bursar_core::client::Program;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{Approve, Deny, Order};
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
-use bursar_core::wire::Asking;
 use bursar_domain::Status;
 use bursar_engine::ports::Signer;
 use bursar_tests::agent::Agent;

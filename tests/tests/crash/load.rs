@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_domain::Status;
 use bursar_engine::journal::{Checkpoints, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFailpoints;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
 use bursar_core::status::RequestStatus;
 use bursar_tests::caller::json_or_null;

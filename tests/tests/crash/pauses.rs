@@ -47,7 +47,7 @@ async fn with_agent(engine: &EngineProcess) -> Agent {
         operator.must(line).await;
     }
     let created = operator.outcome("agent register a --auth hmac").await;
-    let Ok(bursar_core::answers::Answer::Credentials(given)) = created.reply.result else {
+    let Ok(bursar_control::answers::Answer::Credentials(given)) = created.reply.result else {
         panic!()
     };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bursar_core::answers::{Answer, Warning};
+use bursar_control::answers::{Answer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_engine::journal::Checkpoints;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::json_or_null;

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::limits::FREE_DISK_BYTES;
 use bursar_domain::Status;
@@ -226,7 +226,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     assert!(failure.message.contains("free the disk and restart the engine"), "{failure}");
     assert_eq!(caller.get("/health").await.unwrap().0, 200);
     let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
-    let names = |policies: Vec<bursar_core::answers::PolicyAnswer>| {
+    let names = |policies: Vec<bursar_control::answers::PolicyAnswer>| {
         policies.into_iter().map(|policy| policy.name).collect::<BTreeSet<_>>()
     };
     assert!(names(policies).is_superset(&created.iter().cloned().collect()));

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_tests::caller::{AgentClient, json_or_null};

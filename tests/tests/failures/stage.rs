@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::files::{Inventory, persistent_inventory};

@@ -4,9 +4,9 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use bursar_core::answers::{AgentAnswer, Answer, RehearsalAnswer};
+use bursar_control::answers::{AgentAnswer, Answer, RehearsalAnswer};
+use bursar_control::wire::{Asking, Prompt};
 use bursar_core::codes::Code;
-use bursar_core::wire::{Asking, Prompt};
 use bursar_engine::engine::Mode;
 use bursar_engine::ports::Signer;
 use bursar_tests::doubles::SlowSigner;
@@ -48,7 +48,7 @@ async fn an_agent_is_given_another_policy_or_address() {
     assert_eq!(refused.code, Code::AgentNotCommissioned);
     operator.must("wallet lock").await;
     assert_eq!(operator.refused("agent edit bot --policy p").await.code, Code::WalletLocked);
-    assert!(bursar_core::grammar::Order::parse_line("agent edit bot").is_err());
+    assert!(bursar_control::grammar::Order::parse_line("agent edit bot").is_err());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `activity`: every journal entry exactly once, without secrets and without control characters.
 
-use bursar_core::answers::{ActivityAnswer, ActivityRow, Answer};
+use bursar_control::answers::{ActivityAnswer, ActivityRow, Answer};
 use bursar_core::codes::Code;
 use bursar_core::limits::HOLD_MS;
 use bursar_engine::engine::Mode;

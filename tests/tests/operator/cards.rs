@@ -1,15 +1,16 @@
 //! The card's extra facts: earlier payments to the payee, and the balance of the paying address.
 
+use bursar_control::card_text;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bursar_chain::ports::Chain;
-use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_control::wire::Prompt;
 use bursar_core::card::{Card, PaidBefore, digest};
 use bursar_core::money::Usd;
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_core::time::Utc;
-use bursar_core::wire::Prompt;
 use bursar_engine::core::Core;
 use bursar_engine::edition::Edition;
 use bursar_engine::journal::{Batch, MemoryStore, Snapshot, Store};
@@ -179,7 +180,11 @@ async fn the_wallets_own_address_is_named_without_a_warning() {
     assert_eq!(card.payee_label.as_ref().map(|label| label.as_str()), Some("savings"));
     assert!(!card.is_stranger());
     let row = "payee      this wallet's own address (savings); first payment to it";
-    assert!(card.lines().iter().any(|line| line == row), "{:?}", card.lines());
+    assert!(
+        card_text::lines(&card).iter().any(|line| line == row),
+        "{:?}",
+        card_text::lines(&card)
+    );
     let id = stage.hold(BASE, PAY_TO).await;
     assert_eq!(stage.card(&id).await.payee_label, None);
 }
@@ -256,7 +261,7 @@ async fn an_unavailable_balance_is_shown_as_unknown_with_the_reason() {
     assert_eq!(card.balance, None);
     let why = "No endpoint is set for Base: `network rpc 8453 <url>`.";
     assert_eq!(card.balance_unknown_reason.as_deref(), Some(why));
-    assert!(card.lines().contains(&format!("balance    unknown: {why}")));
+    assert!(card_text::lines(&card).contains(&format!("balance    unknown: {why}")));
 
     let (chain, setup) = chain_with_balance(5_000_000);
     chain.gate.forget_permits(tokio::sync::Semaphore::MAX_PERMITS);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bursar_core::answers::{Answer, CheckAnswer, CheckResult};
+use bursar_control::answers::{Answer, CheckAnswer, CheckResult};
 use bursar_engine::engine::Mode;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::Expect;

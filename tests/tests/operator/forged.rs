@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, ServerAnswer};
+use bursar_control::answers::{Answer, ServerAnswer};
 use bursar_core::codes::Code;
 use bursar_core::settings::Setting;
 use bursar_domain::Event;

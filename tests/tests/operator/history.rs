@@ -1,6 +1,6 @@
 //! `history`, its export, and `receipt`.
 
-use bursar_core::answers::{Answer, HistoryAnswer, HistoryRow};
+use bursar_control::answers::{Answer, HistoryAnswer, HistoryRow};
 use bursar_core::codes::Code;
 use bursar_core::limits::HOLD_MS;
 use bursar_engine::engine::Mode;
@@ -112,7 +112,7 @@ async fn invalid_history_and_receipt_arguments_are_refused() {
     for line in
         ["history --status paid", "history --lane x", "history --since soon", "history export"]
     {
-        assert!(bursar_core::grammar::Order::parse_line(line).is_err(), "{line}");
+        assert!(bursar_control::grammar::Order::parse_line(line).is_err(), "{line}");
     }
 }
 

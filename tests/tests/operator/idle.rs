@@ -1,6 +1,6 @@
 //! The automatic lock, where the operator has enabled it.
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::offer;

@@ -1,6 +1,6 @@
 //! Policies: changes of an edit, settings without effect, and the network of a rehearsal.
 
-use bursar_core::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
+use bursar_control::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::{Expect, Operator};
 

@@ -1,6 +1,7 @@
 //! `requests` with hostile agents.
 
-use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_control::card_text;
 use bursar_core::codes::Code;
 use bursar_core::limits::{HELD_PER_AGENT, LISTED_URL, URL_BYTES};
 use bursar_tests::engine::{Setup, TestEngine};
@@ -38,7 +39,7 @@ async fn a_card_shows_that_its_approval_would_be_refused() {
     assert!(obstacles.iter().all(|one| one.as_ref().unwrap().contains("per-request")));
     let listed = operator.outcome("requests").await;
     let Ok(Answer::Requests { requests }) = &listed.reply.result else { panic!("{listed:?}") };
-    let lines = requests[0].card.as_ref().unwrap().lines().join("\n");
+    let lines = card_text::lines(requests[0].card.as_ref().unwrap()).join("\n");
     assert!(lines.contains("cannot be approved now: Exceeds per-request maximum"));
     let refused = operator.refused(&format!("approve {} --yes", ids[0])).await;
     assert!(refused.message.starts_with("Not approved, and the request is closed"));
@@ -76,7 +77,9 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
         assert!(url.starts_with("https://a.example/0/xxx") && url.ends_with('…'), "{url}");
         assert_eq!(url.chars().count(), LISTED_URL + 1);
     }
-    assert!(card.lines().join("\n").contains(&format!("in full: receipt {}", &first.id[..8])));
+    assert!(
+        card_text::lines(card).join("\n").contains(&format!("in full: receipt {}", &first.id[..8]))
+    );
     let Answer::Receipt(receipt) = operator.must(&format!("receipt {}", first.id)).await else {
         panic!()
     };

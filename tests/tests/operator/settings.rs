@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bursar_chain::ports::ChainFault;
-use bursar_core::answers::{Answer, SettingAnswer};
+use bursar_control::answers::{Answer, SettingAnswer};
 use bursar_core::codes::Code;
 use bursar_core::settings::keys::{self, Key};
 use bursar_engine::engine::Mode;
@@ -162,7 +162,7 @@ async fn a_bad_value_changes_nothing() {
         assert_eq!(file(&engine), before, "{line}");
     }
     for line in ["config get server.listn", "config set nothing 1", "config set server.listen"] {
-        assert!(bursar_core::grammar::Order::parse_line(line).is_err(), "{line}");
+        assert!(bursar_control::grammar::Order::parse_line(line).is_err(), "{line}");
     }
     // A damaged file stays unchanged.
     std::fs::write(engine.folder.join("settings.toml"), "not toml").unwrap();

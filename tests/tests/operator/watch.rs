@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bursar_core::answers::ActivityRow;
+use bursar_control::answers::ActivityRow;
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Asking, ToClient, ToEngine};
 use bursar_core::codes::Code;
-use bursar_core::grammar::Order;
 use bursar_core::limits::{WATCH_BYTES, WATCH_ENTRIES};
-use bursar_core::wire::{Asking, ToClient, ToEngine};
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::operator::Expect;
 use bursar_tui::link::{Link, Received};

@@ -1,6 +1,6 @@
 //! A journal rewritten without the key of the seals.
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::card::Card;
 use bursar_core::networks::ChainId;
 use bursar_tests::doubles::InjectedFault;

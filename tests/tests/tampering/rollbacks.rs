@@ -1,6 +1,6 @@
 //! Older copies of one file, or of all of them, put back.
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_tests::files::copy_folder;
 use bursar_tests::operator::{Expect, PASSWORD};

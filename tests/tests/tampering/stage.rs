@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bursar_chain::clock::manual::ManualClock;
-use bursar_core::answers::{Answer, AuditAnswer, Warning};
+use bursar_control::answers::{Answer, AuditAnswer, Warning};
 use bursar_core::card::HoldReason;
 use bursar_core::time::Utc;
 use bursar_engine::ports::{Failpoints, NoFailpoints};

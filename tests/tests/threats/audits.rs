@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_engine::core::Core;
 use bursar_engine::journal::{MemoryStore, Store};

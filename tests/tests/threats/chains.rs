@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::Clock;
-use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_core::card::HoldReason;
 use bursar_core::time::Utc;
 use bursar_tests::agent::Agent;

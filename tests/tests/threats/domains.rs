@@ -1,5 +1,6 @@
 //! Agents and merchants that lie about the payment's destination: every vector through `/sign`.
 
+use bursar_control::card_text;
 use bursar_core::hosts::{HostEntry, HostLists};
 use bursar_core::ids::Name;
 use bursar_domain::Action;
@@ -150,8 +151,8 @@ async fn t_03_the_operator_sees_both_urls() {
     let answer = ask(&engine, &agent, 1, Some(mine), Some(theirs)).await;
     assert_eq!(answer.0, 202, "{answer:?}");
     let shown = engine.operator().must("requests").await;
-    let bursar_core::answers::Answer::Requests { requests } = shown else { panic!("{shown:?}") };
-    let lines = requests[0].card.as_ref().expect("a card").lines().join("\n");
+    let bursar_control::answers::Answer::Requests { requests } = shown else { panic!("{shown:?}") };
+    let lines = card_text::lines(requests[0].card.as_ref().expect("a card")).join("\n");
     for url in [mine, theirs] {
         assert!(lines.contains(url), "{url} is not on the card:\n{lines}");
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bursar_chain::clock::manual::ManualClock;
-use bursar_core::answers::{Answer, CheckAnswer, CheckResult};
+use bursar_control::answers::{Answer, CheckAnswer, CheckResult};
 use bursar_core::limits::CHAIN_TIME_EVERY_MS;
 use bursar_core::time::Utc;
 use bursar_engine::edition::Retention;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::ids::SeedId;
 use bursar_engine::vault::derive::{Layout, private_key};
 use bursar_engine::vault::seed::Seed;

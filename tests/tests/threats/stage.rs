@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::http::Request;
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_domain::Status;
 use bursar_engine::journal::MemoryStore;
 use bursar_tests::agent::Agent;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, U256};
-use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;

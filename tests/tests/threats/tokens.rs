@@ -1,6 +1,6 @@
 //! Offers in look-alike tokens, and approvals of something other than the card shown.
 
-use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_core::card::HoldReason;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;

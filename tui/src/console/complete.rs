@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use bursar_control::grammar::Order;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
 use clap::Command;
 
 use super::model::server::Server;

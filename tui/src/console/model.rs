@@ -21,11 +21,11 @@ pub(crate) mod words;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
+use bursar_control::grammar::Order;
+use bursar_control::wire::ToEngine;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
 use bursar_core::settings::ConsoleTime;
 use bursar_core::text::Zone;
-use bursar_core::wire::ToEngine;
 
 use crate::console::keymap::KeyAction;
 use crate::console::theme::Theme;

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use bursar_core::wire::ToEngine;
+use bursar_control::wire::ToEngine;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::canvas::Canvas;

@@ -11,11 +11,11 @@ mod scrolling;
 mod standing;
 mod trouble;
 
-use bursar_core::answers::*;
+use bursar_control::answers::*;
+use bursar_control::grammar::{ConfigOrder, Order};
+use bursar_control::wire::{ToClient, ToEngine};
 use bursar_core::card::Card;
-use bursar_core::grammar::{ConfigOrder, Order};
 use bursar_core::settings::keys::Key;
-use bursar_core::wire::{ToClient, ToEngine};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

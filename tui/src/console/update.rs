@@ -7,10 +7,10 @@ mod keys;
 mod overlays;
 mod run_line;
 
+use bursar_control::grammar::{ActivityOrder, Order, WatchOrder};
+use bursar_control::wire::Asking;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{ActivityOrder, Order, WatchOrder};
 use bursar_core::settings::Notices;
-use bursar_core::wire::Asking;
 use crossterm::event::KeyEvent;
 
 use super::model::overlay::{CardView, Overlay};

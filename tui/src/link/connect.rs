@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use bursar_control::wire::ControlFile;
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::wire::ControlFile;
 
 use super::Link;
 use super::handshake;

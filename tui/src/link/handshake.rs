@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use bursar_control::wire::{self, PROTOCOL, Side, ToClient, ToEngine};
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::HANDSHAKE_MS;
-use bursar_core::wire::{self, PROTOCOL, Side, ToClient, ToEngine};
 
 use super::{Link, Received};
 use crate::VERSION;

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use bursar_core::answers::{Answer, Reply, Warning};
+use bursar_control::answers::{Answer, Reply, Warning};
+use bursar_control::grammar::{Order, ServerOrder, WalletOrder};
+use bursar_control::wire::{Asking, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{Order, ServerOrder, WalletOrder};
-use bursar_core::wire::{Asking, ToClient, ToEngine};
 
 use super::export::Export;
 use super::failure::Failure;

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bursar_control::grammar::{HistoryExport, HistoryOrder, Order, WalletOrder};
 use bursar_core::codes::Code;
 use bursar_core::digest;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{HistoryExport, HistoryOrder, Order, WalletOrder};
 
 /// Returns the path of the file that an order writes, and the encoding of its content in frames.
 fn export_target(order: &mut Order) -> Option<(&mut String, Encoding)> {

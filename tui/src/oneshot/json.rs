@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use bursar_core::answers::Warning;
+use bursar_control::answers::Warning;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! The outcome of a command, before it is written.
 
-use bursar_core::answers::{Answer, SecretField, Warning};
+use bursar_control::answers::{Answer, SecretField, Warning};
 use zeroize::Zeroizing;
 
 use super::failure::Failure;

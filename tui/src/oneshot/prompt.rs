@@ -7,9 +7,9 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bursar_control::wire::{Asking, Prompt};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::wire::{Asking, Prompt};
 use zeroize::Zeroizing;
 
 use super::failure::Failure;

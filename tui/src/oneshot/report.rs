@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use bursar_core::answers::{Answer, CheckResult, SecretField, StatusAnswer, Warning};
+use bursar_control::answers::{Answer, CheckResult, SecretField, StatusAnswer, Warning};
 use bursar_core::codes::Code;
 use serde_json::Value;
 

@@ -16,11 +16,11 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bursar_core::answers::{Answer, Reply};
+use bursar_control::answers::{Answer, Reply};
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Asking, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
-use bursar_core::wire::{Asking, ToClient, ToEngine};
 use zeroize::Zeroizing;
 
 use super::conversation::SILENCE_MS;

@@ -15,7 +15,7 @@ mod sends;
 mod settings;
 mod wallet;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 
 use self::context::Context;
 use super::sheet::Sheet;

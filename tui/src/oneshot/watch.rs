@@ -3,10 +3,10 @@
 
 use std::io::{self, Write};
 
+use bursar_control::grammar::{Order, WatchOrder};
+use bursar_control::wire::{ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{Order, WatchOrder};
-use bursar_core::wire::{ToClient, ToEngine};
 
 use super::failure::Failure;
 use super::json;

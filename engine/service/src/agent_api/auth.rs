@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use bursar_core::auth::AuthMode;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::AuthMode;
 use bursar_core::ids::AgentId;
 use bursar_core::json::Object;
 use bursar_core::time::Utc;

@@ -1,6 +1,6 @@
 //! Sends and receives control frames over a stream.
 
-use bursar_core::wire::{Frame, FrameReader, ToClient};
+use bursar_control::wire::{Frame, FrameReader, ToClient};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The reason why a session ends early.

@@ -1,11 +1,11 @@
 //! The operator's side of a running command, over the connection that sent it.
 
 use bursar_chain::ports::BoxFuture;
-use bursar_core::answers::ActivityRow;
+use bursar_control::answers::ActivityRow;
+use bursar_control::wire::{Asking, Frame, Prompt, SecretPrompt, ToClient};
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::wire::{Asking, Frame, Prompt, SecretPrompt, ToClient};
 use secrecy::SecretString;
 use tokio::sync::mpsc;
 use zeroize::Zeroizing;

@@ -1,11 +1,11 @@
 //! The handshake: both sides prove that they know the token, and neither sends it. A program that replaced the socket
 //! learns nothing.
 
+use bursar_control::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, proof_matches};
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::CONTROL_SESSIONS;
-use bursar_core::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, proof_matches};
 
 use tokio::sync::OwnedSemaphorePermit;
 

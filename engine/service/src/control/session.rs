@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bursar_core::answers::Reply;
+use bursar_control::answers::Reply;
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Frame, ToClient, ToEngine};
 use bursar_core::client::{Client, Program};
-use bursar_core::grammar::Order;
 use bursar_core::limits::{FINAL_FRAME_MS, FRAME_BYTES, HANDSHAKE_BYTES, HANDSHAKE_MS};
-use bursar_core::wire::{Frame, ToClient, ToEngine};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

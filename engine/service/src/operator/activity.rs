@@ -6,10 +6,10 @@ pub(super) mod outboxes;
 
 use std::sync::Arc;
 
-use bursar_core::answers::{ActivityAnswer, ActivityRow, Answer};
+use bursar_control::answers::{ActivityAnswer, ActivityRow, Answer};
+use bursar_control::grammar::{ActivityOrder, WatchOrder};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{ActivityOrder, WatchOrder};
 use bursar_core::limits::{FRAME_BYTES, HISTORY_ROWS, WATCH_BYTES, WATCH_ENTRIES};
 
 use super::dialogue::Dialogue;

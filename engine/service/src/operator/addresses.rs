@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, SecretField, SeedAnswer};
+use bursar_control::answers::{Answer, SecretField, SeedAnswer};
+use bursar_control::grammar::{AddressOrder, BalancesOrder, SeedOrder, Words};
+use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{AddressOrder, BalancesOrder, SeedOrder, Words};
 use bursar_core::ids::{Name, SeedId};
-use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
 use bursar_domain::event::AddressAdded;
 use bursar_domain::wallets::{Backing, Wallet};

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, CredentialsAnswer, SecretField, Warning};
+use bursar_control::answers::{Answer, CredentialsAnswer, SecretField, Warning};
+use bursar_control::grammar::AgentOrder;
+use bursar_core::auth::AuthMode;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{AgentOrder, AuthMode};
 use bursar_core::ids::{AgentId, Name};
 use bursar_domain::Action;
 use bursar_domain::agents::{Agent, Credential};

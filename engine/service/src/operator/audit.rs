@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, AuditAnswer, Warning};
+use bursar_control::answers::{Answer, AuditAnswer, Warning};
+use bursar_control::grammar::AuditOrder;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::AuditOrder;
 use bursar_domain::State;
 use bursar_domain::payees::Count;
 

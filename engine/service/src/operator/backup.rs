@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bursar_core::answers::{Answer, BackupAnswer, RestoreAnswer, Warning};
+use bursar_control::answers::{Answer, BackupAnswer, RestoreAnswer, Warning};
+use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::digest;
 use bursar_core::fault::Fault;
 use bursar_core::text;
 use bursar_core::time::Moment;
-use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};

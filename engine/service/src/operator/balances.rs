@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use alloy_primitives::Address;
-use bursar_core::answers::{Answer, BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+use bursar_control::answers::{Answer, BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+use bursar_control::grammar::BalancesOrder;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::BalancesOrder;
 use bursar_core::ids::Name;
 use bursar_core::limits::{FUNDS_ADDRESSES, FUNDS_FOREIGN_TOKENS};
 use bursar_core::networks::{NETWORKS, Network, by_text};

@@ -6,10 +6,10 @@ mod values;
 use std::sync::Arc;
 
 use bursar_chain::ports::EndpointLabel;
-use bursar_core::answers::{Answer, SettingAnswer, Warning};
+use bursar_control::answers::{Answer, SettingAnswer, Warning};
+use bursar_control::grammar::ConfigOrder;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::ConfigOrder;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::settings::Setting;
 use bursar_core::settings::keys::{Key, Storage};

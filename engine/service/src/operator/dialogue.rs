@@ -1,10 +1,10 @@
 //! The connection from a running command to its operator.
 
 use bursar_chain::ports::BoxFuture;
-use bursar_core::answers::ActivityRow;
+use bursar_control::answers::ActivityRow;
+use bursar_control::wire::{Asking, SecretPrompt};
 use bursar_core::client::Client;
 use bursar_core::fault::Fault;
-use bursar_core::wire::{Asking, SecretPrompt};
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 

@@ -9,7 +9,7 @@ mod records;
 use std::path::Path;
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, CheckAnswer, CheckResult};
+use bursar_control::answers::{Answer, CheckAnswer, CheckResult};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::networks::NETWORKS;

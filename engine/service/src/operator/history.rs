@@ -7,11 +7,13 @@ mod refused;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bursar_core::answers::{Answer, ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer};
+use bursar_control::answers::{Answer, ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer};
+use bursar_control::grammar::{
+    HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder,
+};
 use bursar_core::card::Lane;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder};
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::{HISTORY_ROWS, PART_BYTES, PART_WAIT_MS};
 use bursar_core::money::TokenAmount;

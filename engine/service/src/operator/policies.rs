@@ -1,12 +1,13 @@
 //! The command `policy …`.
 
+use bursar_control::card_text;
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
+use bursar_control::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
+use bursar_control::grammar::PolicyOrder;
 use bursar_core::change::{self, Change};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::PolicyOrder;
 use bursar_core::hosts;
 use bursar_core::ids::Name;
 use bursar_core::money::Usd;
@@ -139,7 +140,7 @@ fn rehearse(
     let (verdict, code, reason) = match verdict {
         Verdict::Act => (PolicyVerdict::Act, None, "signed without asking you".to_owned()),
         Verdict::Hold(why) => {
-            let reason = why.describe(amount, record.policy.payments.auto_below);
+            let reason = card_text::hold_text(why, amount, record.policy.payments.auto_below);
             (
                 PolicyVerdict::Hold,
                 Some(why.text().to_owned()),

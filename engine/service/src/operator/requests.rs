@@ -1,19 +1,20 @@
 //! The commands `requests`, `approve` and `deny`.
 
+use bursar_control::card_text;
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, DecidedAnswer, Warning};
+use bursar_control::answers::{Answer, DecidedAnswer, Warning};
+use bursar_control::grammar::{Approve, Deny, RequestsOrder};
+use bursar_control::wire::Asking;
 use bursar_core::card::Card;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{Approve, Deny, RequestsOrder};
 use bursar_core::ids::RequestId;
 use bursar_core::limits::FRAME_BYTES;
 use bursar_core::money::Usd;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text;
 use bursar_core::time::Moment;
-use bursar_core::wire::Asking;
 use bursar_domain::cards;
 use bursar_domain::requests::Approver;
 use bursar_domain::{Action, Request, State, Status};
@@ -136,7 +137,8 @@ async fn confirm(
         let given = match typed {
             Some(given) => given,
             None if interactive && !agreed => {
-                let text = dialogue.typed_amount(card.lines(), &card.usd.to_string()).await?;
+                let text =
+                    dialogue.typed_amount(card_text::lines(card), &card.usd.to_string()).await?;
                 Usd::parse(text.trim()).map_err(|error| {
                     Fault::because(Code::Declined, format!("Nothing was done: {error}."))
                 })?
@@ -158,7 +160,7 @@ async fn confirm(
     }
     match (agreed, interactive) {
         (true, _) => Ok(()),
-        (false, true) => dialogue.confirm(card.lines(), "Approve?").await,
+        (false, true) => dialogue.confirm(card_text::lines(card), "Approve?").await,
         (false, false) => Err(Fault::because(
             Code::ConfirmationNeeded,
             "There is no terminal to ask on: check the request, then add --yes.",

@@ -7,15 +7,15 @@ mod unavailable;
 
 use std::sync::Arc;
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
+use bursar_control::grammar::SendOrder;
+use bursar_control::send_card::SendCard;
+use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::SendOrder;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Round, parse_decimal};
-use bursar_core::send_card::SendCard;
 use bursar_core::status::SendStatus;
-use bursar_core::wire::Asking;
 use bursar_domain::cards::DEFAULT_TYPED_FROM;
 use bursar_domain::outboxes::{Send, SendRecord};
 use bursar_domain::{Action, State};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bursar_core::answers::{Answer, ServerAnswer, StatusAnswer, Warning};
+use bursar_control::answers::{Answer, ServerAnswer, StatusAnswer, Warning};
+use bursar_control::grammar::{NetworkOrder, ServerOrder};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{NetworkOrder, ServerOrder};
 use bursar_core::networks::NETWORKS;
 use bursar_core::settings::keys::Key;
 use bursar_core::text;

@@ -7,7 +7,7 @@ pub(super) mod frame_budget;
 pub(super) mod lookup;
 pub(crate) mod password;
 
-use bursar_core::answers::{Answer, SecretField, Warning};
+use bursar_control::answers::{Answer, SecretField, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_domain::{Action, Command, decide};
@@ -15,7 +15,7 @@ use bursar_domain::{Action, Command, decide};
 use crate::context::EngineContext;
 use crate::core::{self, Outcome};
 
-/// The result of a command, before it becomes a [`Reply`](bursar_core::answers::Reply).
+/// The result of a command, before it becomes a [`Reply`](bursar_control::answers::Reply).
 pub(crate) struct Done {
     pub(crate) answer: Answer,
     pub(crate) warnings: Vec<Warning>,

@@ -7,12 +7,12 @@ pub(crate) mod seal;
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, Warning};
+use bursar_control::answers::{Answer, Warning};
+use bursar_control::grammar::WalletOrder;
+use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::WalletOrder;
 use bursar_core::ids::Name;
-use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
 use bursar_domain::event::LockCause;
 

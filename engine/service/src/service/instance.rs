@@ -7,9 +7,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use bursar_control::wire::ControlFile;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::wire::ControlFile;
 
 use super::data_dir::DataFolder;
 

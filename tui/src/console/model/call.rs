@@ -1,7 +1,7 @@
 //! A command that waits to be sent.
 
-use bursar_core::grammar::Order;
-use bursar_core::wire::Asking;
+use bursar_control::grammar::Order;
+use bursar_control::wire::Asking;
 
 /// A queued command.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Commands to the engine: how many run at once, which go first, and which are repeated.
 
-use bursar_core::grammar::Order;
-use bursar_core::wire::{Asking, ToEngine};
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Asking, ToEngine};
 
 use super::call::Call;
 use super::server::Topic;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use bursar_core::answers::ActivityRow;
+use bursar_control::answers::ActivityRow;
 
 /// Number of entries kept. Others are read again when they are viewed.
 const KEPT: usize = 2_000;

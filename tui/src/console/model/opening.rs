@@ -1,6 +1,6 @@
 //! What opening the selected row shows: a card, the answer of a command, or an entry.
 
-use bursar_core::answers::ActivityRow;
+use bursar_control::answers::ActivityRow;
 use bursar_core::text::{Zone, visible};
 use zeroize::Zeroizing;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bursar_core::wire::{Prompt, SecretPrompt};
+use bursar_control::wire::{Prompt, SecretPrompt};
 use zeroize::Zeroizing;
 
 use super::card::GUARD_MS;

@@ -1,7 +1,7 @@
 //! The rows of each pane: their number, their identity and the selection.
 
-use bursar_core::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
-use bursar_core::grammar::{
+use bursar_control::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+use bursar_control::grammar::{
     ActivityOrder, AddressOrder, AgentOrder, BalancesOrder, ConfigOrder, HistoryFilter,
     HistoryOrder, Order, PolicyOrder, RequestsOrder,
 };

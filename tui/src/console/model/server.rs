@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use bursar_core::answers::{
+use bursar_control::answers::{
     ActivityRow, AddressAnswer, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer,
     RequestAnswer, StatusAnswer,
 };

@@ -1,9 +1,9 @@
 //! Questions of running commands: one at a time, none is lost, and input for one never reaches another.
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
+use bursar_control::wire::{Prompt, SecretPrompt, ToClient};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 
 use super::Stage;

@@ -1,10 +1,10 @@
 //! Only a key that is pressed on a readable card decides.
 
-use bursar_core::answers::{Answer, DecidedAnswer};
+use bursar_control::answers::{Answer, DecidedAnswer};
+use bursar_control::grammar::{Approve, Order};
+use bursar_control::wire::{Prompt, ToClient};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{Approve, Order};
-use bursar_core::wire::{Prompt, ToClient};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
 //! From an empty folder to a first payment, as the steps are shown and as their keys lead.
 
-use bursar_core::answers::*;
-use bursar_core::grammar::Order;
-use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
+use bursar_control::answers::*;
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 use zeroize::Zeroizing;
 

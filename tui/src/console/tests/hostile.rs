@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use bursar_core::answers::{Answer, HistoryAnswer};
-use bursar_core::grammar::Order;
-use bursar_core::wire::ToClient;
+use bursar_control::answers::{Answer, HistoryAnswer};
+use bursar_control::grammar::Order;
+use bursar_control::wire::ToClient;
 
 use super::{Stage, feed, held};
 use crate::console::canvas::Canvas;
@@ -60,7 +60,7 @@ fn stages() -> Vec<Stage> {
                     Order::History(_) => {
                         Answer::History(HistoryAnswer { requests: vec![row.clone()], more: false })
                     }
-                    _activity => Answer::Activity(bursar_core::answers::ActivityAnswer {
+                    _activity => Answer::Activity(bursar_control::answers::ActivityAnswer {
                         entries: entries.clone(),
                         more: false,
                     }),

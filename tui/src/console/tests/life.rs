@@ -1,11 +1,11 @@
 //! Connecting, losing the engine, command lines, questions, and leaving.
 
-use bursar_core::answers::{Answer, HistoryAnswer};
+use bursar_control::answers::{Answer, HistoryAnswer};
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Prompt, SecretPrompt, ToClient};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
 use bursar_core::settings::Notices;
-use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
@@ -62,7 +62,7 @@ fn new_entries_are_added_once_and_older_pages_on_demand() {
     let (call, order) = stage.took("activity").unwrap();
     let Order::Activity(order) = order else { panic!() };
     assert_eq!(order.before, Some(11));
-    let page = bursar_core::answers::ActivityAnswer { entries: feed(10, 10), more: false };
+    let page = bursar_control::answers::ActivityAnswer { entries: feed(10, 10), more: false };
     stage.answer(call, Ok(Answer::Activity(page)));
     assert_eq!(stage.model.server.feed.rows().count(), 42);
     assert_eq!(stage.model.selected_row(Pane::Activity), 41);
@@ -140,7 +140,7 @@ fn leaving_asks_only_if_the_console_runs_the_engine() {
     stage.wait(GUARD_MS);
     let (id, _) = stage.took("status").expect("who else is there");
     for (consoles, message) in [(1, "Another attached console"), (2, "2 other attached consoles")] {
-        let status = bursar_core::answers::StatusAnswer { consoles, ..fixtures::status() };
+        let status = bursar_control::answers::StatusAnswer { consoles, ..fixtures::status() };
         stage.model.server.store(Topic::Status, Answer::Status(status.clone()), stage.now_ms);
         assert!(stage.screen().contains(message), "{}", stage.screen());
         stage.answer(id, Ok(Answer::Status(status)));

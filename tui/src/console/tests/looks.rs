@@ -1,14 +1,15 @@
 //! Snapshots of every view at its sizes, accepted by eye.
 
-use bursar_core::answers::{ActivityAnswer, Answer};
+use bursar_control::answers::{ActivityAnswer, Answer};
+use bursar_control::card_text;
+use bursar_control::grammar::{ConfigOrder, Order};
+use bursar_control::wire::{Prompt, SecretPrompt, ToClient};
 use bursar_core::card::PaidBefore;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{ConfigOrder, Order};
 use bursar_core::money::Usd;
 use bursar_core::settings::keys::Key;
 use bursar_core::text::Zone;
-use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 use jiff::tz::{Offset, TimeZone};
 
@@ -144,7 +145,7 @@ fn dialogs() {
         stage.press(KeyCode::Esc);
 
         let prompt = Prompt::TypeAmount {
-            lines: fixtures::card("https://api.example.com/report").lines(),
+            lines: card_text::lines(&fixtures::card("https://api.example.com/report")),
             amount: "1.50".into(),
         };
         stage.frame(ToClient::Prompt { id, prompt });

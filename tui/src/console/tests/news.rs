@@ -1,6 +1,6 @@
 //! Messages about what just happened: true, current, and shown only as long as they are.
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use crossterm::event::KeyCode;
@@ -68,7 +68,7 @@ fn refused_payment_is_noted_on_the_approvals_pane() {
             row.seq = seq;
             row
         });
-        stage.frame(bursar_core::wire::ToClient::Entries { id: 7, entries: entries.collect() });
+        stage.frame(bursar_control::wire::ToClient::Entries { id: 7, entries: entries.collect() });
     };
     refuse(&mut stage, 41, 1);
     let screen = stage.screen();
@@ -131,7 +131,7 @@ fn balances_follow_the_wallet() {
         stage.model.mark_stale(&[Topic::Status]);
         stage.wait(400);
         let (id, _) = stage.took("status").unwrap();
-        let status = bursar_core::answers::StatusAnswer { wallet, ..fixtures::status() };
+        let status = bursar_control::answers::StatusAnswer { wallet, ..fixtures::status() };
         stage.answer(id, Ok(Answer::Status(status)));
         stage.wait(400);
     };

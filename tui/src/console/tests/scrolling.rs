@@ -1,6 +1,6 @@
 //! A card that does not fit scrolls, and no row that matters is approved unseen.
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use crossterm::event::KeyCode;
 
 use super::{Stage, held};

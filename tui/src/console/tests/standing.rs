@@ -1,7 +1,7 @@
 //! What is shown when something is wrong: problems first, outdated figures marked as old, unknown ones with their
 //! reason, and no key without an effect.
 
-use bursar_core::answers::Answer;
+use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use crossterm::event::KeyCode;
@@ -63,7 +63,7 @@ fn empty_queue_is_reported_only_without_problems() {
         (|status| status.server.running = false, "The agent server is off"),
         (|status| status.untrusted = Some("It does not match.".into()), "It does not match."),
         (|status| status.refused_before = Some("2026-01-15T00:00:00Z".into()), "2026-01-15"),
-    ] as [(fn(&mut bursar_core::answers::StatusAnswer), &str); 5]
+    ] as [(fn(&mut bursar_control::answers::StatusAnswer), &str); 5]
     {
         let mut status = well.clone();
         change(&mut status);
@@ -114,7 +114,7 @@ fn unknown_amount_shows_its_reason() {
     assert!(stage.screen().contains("r retries."));
     let known = fixtures::holdings("EVIL");
     let networks = vec![known.networks[0].clone()];
-    let mut known = bursar_core::answers::HoldingsAnswer { networks, ..known };
+    let mut known = bursar_control::answers::HoldingsAnswer { networks, ..known };
     known.networks[0].balances.truncate(2);
     let answer = Answer::Balances { addresses: vec![known] };
     stage.model.server.store(Topic::Balances, answer, stage.now_ms);

@@ -1,10 +1,10 @@
 //! Problems around the console: a busy agent, a watch that ends, truncated lists, odd sizes.
 
-use bursar_core::answers::{Answer, Reply, Warning};
+use bursar_control::answers::{Answer, Reply, Warning};
+use bursar_control::grammar::Order;
+use bursar_control::wire::ToClient;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
-use bursar_core::wire::ToClient;
 use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
@@ -109,7 +109,7 @@ fn urgent_command_goes_before_queued_queries() {
         stage.model.call(
             Purpose::Query(Topic::Sent),
             Order::Status,
-            bursar_core::wire::Asking::Silent,
+            bursar_control::wire::Asking::Silent,
         );
     }
     stage.wait(10);
@@ -275,8 +275,8 @@ fn locked_wallet_can_be_opened_from_a_card() {
         );
         stage.keys("u");
         let (id, _) = stage.took("wallet.open").unwrap();
-        let what = bursar_core::wire::SecretPrompt::Password;
-        let prompt = bursar_core::wire::Prompt::Secret { what };
+        let what = bursar_control::wire::SecretPrompt::Password;
+        let prompt = bursar_control::wire::Prompt::Secret { what };
         stage.frame(ToClient::Prompt { id, prompt });
         stage.keys("n y");
         stage.press(KeyCode::Enter);

@@ -2,10 +2,10 @@
 //! A key that is too early starts that time again. Input that was typed or pasted for something else therefore ends
 //! here. A card is approved only if every row that matters was on the screen.
 
-use bursar_core::grammar::Order;
-use bursar_core::grammar::{Approve, Deny, WalletOrder};
+use bursar_control::grammar::Order;
+use bursar_control::grammar::{Approve, Deny, WalletOrder};
+use bursar_control::wire::Asking;
 use bursar_core::money::Usd;
-use bursar_core::wire::Asking;
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::run_line;

@@ -1,11 +1,11 @@
 //! Handles what the engine sends.
 
-use bursar_core::answers::{ActivityRow, Answer, Reply, SecretField};
+use bursar_control::answers::{ActivityRow, Answer, Reply, SecretField};
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Prompt, ToClient};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::Order;
 use bursar_core::status::{DecidedStatus, EntryKind};
-use bursar_core::wire::{Prompt, ToClient};
 use zeroize::Zeroizing;
 
 use super::run_line;

@@ -13,7 +13,7 @@ use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::setup;
 use crate::console::model::{FREEZE_MS, Intent, Model, PASTE_GAP_MS, Pane};
-use bursar_core::grammar::{Order, WalletOrder};
+use bursar_control::grammar::{Order, WalletOrder};
 use zeroize::Zeroizing;
 
 /// A second key of the pair that comes too late, but within this time, gets a message.

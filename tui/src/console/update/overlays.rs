@@ -1,7 +1,7 @@
 //! Questions of running commands, fields, and text to read.
 
+use bursar_control::wire::ToEngine;
 use bursar_core::limits::PASSWORD_CHARS;
-use bursar_core::wire::ToEngine;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::keymap::KeyAction;

@@ -1,8 +1,8 @@
 //! The command line: the grammar of the `bursar` program, sent as the same orders.
 
-use bursar_core::grammar::{AddressOrder, HistoryOrder, Order, WalletOrder};
+use bursar_control::grammar::{AddressOrder, HistoryOrder, Order, WalletOrder};
+use bursar_control::wire::Asking;
 use bursar_core::ids::RequestId;
-use bursar_core::wire::Asking;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::complete;

@@ -5,6 +5,7 @@
 mod state;
 mod visibility;
 
+use bursar_control::card_text;
 use bursar_core::card::Card;
 use bursar_core::text::{Zone, countdown};
 use ratatui::layout::Rect;
@@ -99,7 +100,7 @@ fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<Unseen> {
 
 fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (line, text) in view.card.lines_in(zone).into_iter().enumerate() {
+    for (line, text) in card_text::lines_in(&view.card, zone).into_iter().enumerate() {
         let plain = match name_of(&text) {
             // The frame shows the time left.
             "expires" => continue,

@@ -1,6 +1,6 @@
 //! Header, tabs and bottom line, and the message of a screen that is too small.
 
-use bursar_core::answers::StatusAnswer;
+use bursar_control::answers::StatusAnswer;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::text::about;

@@ -1,6 +1,6 @@
 //! Questions, answers to read, and the question whether to leave.
 
-use bursar_core::wire::{Prompt, SecretPrompt};
+use bursar_control::wire::{Prompt, SecretPrompt};
 use ratatui::layout::Rect;
 
 use super::help;

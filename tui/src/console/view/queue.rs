@@ -1,5 +1,6 @@
 //! The pending requests, and a preview of the selected card.
 
+use bursar_control::card_text;
 use bursar_core::card::Card;
 use bursar_core::text::Zone;
 use ratatui::layout::Rect;
@@ -169,7 +170,8 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 
 /// Returns the rows of a card and whether all fit. If not, those that matter most come first.
 fn fitting(card: &Card, zone: &Zone, room: usize, height: usize) -> (Vec<(String, Role)>, bool) {
-    let lines = card.lines_in(zone).into_iter().filter(|line| !line.starts_with("expires "));
+    let lines =
+        card_text::lines_in(card, zone).into_iter().filter(|line| !line.starts_with("expires "));
     let mut rows: Vec<(u8, String, Role)> = Vec::new();
     for line in lines {
         let (rank, role) = (rank(card, &line), role_of(card, &line));

@@ -2,10 +2,10 @@
 
 use std::io;
 
+use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::PASSWORD_CHARS;
-use bursar_core::wire::SecretPrompt;
 use zeroize::Zeroizing;
 
 use super::{NoAnswer, Prompter, unreadable, without_terminal};

@@ -1,7 +1,7 @@
 //! Endings: lost engines, silence, Ctrl-C, frames of other commands.
 
-use bursar_core::answers::*;
-use bursar_core::wire::Prompt;
+use bursar_control::answers::*;
+use bursar_control::wire::Prompt;
 
 use super::*;
 

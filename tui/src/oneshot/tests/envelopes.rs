@@ -1,6 +1,6 @@
 //! `--json`: one object on standard output whatever happens.
 
-use bursar_core::answers::*;
+use bursar_control::answers::*;
 
 use super::fixtures::*;
 use super::more_fixtures::*;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bursar_core::answers::ExportAnswer;
+use bursar_control::answers::ExportAnswer;
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! One fixed value of each answer.
 
-use bursar_core::answers::*;
+use bursar_control::answers::*;
+use bursar_core::auth::AuthMode;
 use bursar_core::card::{Balance, Card, Change, HoldReason, Lane, PaidBefore, Terms, digest};
-use bursar_core::grammar::AuthMode;
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 

@@ -1,6 +1,6 @@
 //! One fixed value of each answer about the past, the settings and the machine.
 
-use bursar_core::answers::*;
+use bursar_control::answers::*;
 use bursar_core::card::Lane;
 use bursar_core::status::PolicyVerdict;
 

@@ -1,6 +1,6 @@
 //! Passwords and seed phrases: from a source, from a person at the terminal, or not at all.
 
-use bursar_core::wire::{Prompt, SecretPrompt};
+use bursar_control::wire::{Prompt, SecretPrompt};
 
 use super::fixtures::PHRASE;
 use super::prompts::{ask, end, secret, unanswered};

@@ -1,13 +1,14 @@
 //! Prompts of the engine: the source of the answer, and the result if there is none.
 
-use bursar_core::answers::*;
-use bursar_core::wire::Prompt;
+use bursar_control::answers::*;
+use bursar_control::card_text;
+use bursar_control::wire::Prompt;
 
 use super::fixtures::*;
 use super::*;
 
 fn confirm() -> Prompt {
-    let lines = card("https://api.example.com/\x1b[2J").lines();
+    let lines = card_text::lines(&card("https://api.example.com/\x1b[2J"));
     Prompt::Confirm { lines, question: "Approve 1.500000 USDC?".into() }
 }
 

@@ -1,6 +1,6 @@
 //! Secrets that a command returns: shown where they belong, and nowhere else.
 
-use bursar_core::answers::*;
+use bursar_control::answers::*;
 
 use super::fixtures::*;
 use super::*;

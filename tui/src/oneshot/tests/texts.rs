@@ -1,6 +1,6 @@
 //! The text of every answer.
 
-use bursar_core::answers::*;
+use bursar_control::answers::*;
 use bursar_core::status::PolicyVerdict;
 
 use super::fixtures::*;

@@ -1,6 +1,6 @@
 //! `watch`: what reaches standard output, when, and how it ends.
 
-use bursar_core::answers::ActivityRow;
+use bursar_control::answers::ActivityRow;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::more_fixtures::activity_rows;

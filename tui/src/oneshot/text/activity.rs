@@ -1,6 +1,6 @@
 //! The journal, entry by entry.
 
-use bursar_core::answers::{ActivityAnswer, ActivityRow};
+use bursar_control::answers::{ActivityAnswer, ActivityRow};
 
 use crate::oneshot::sheet::{Sheet, foreign};
 use crate::wording;

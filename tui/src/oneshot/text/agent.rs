@@ -1,6 +1,6 @@
 //! Agents and their credentials.
 
-use bursar_core::answers::{AgentAnswer, CredentialsAnswer, SecretField};
+use bursar_control::answers::{AgentAnswer, CredentialsAnswer, SecretField};
 use bursar_core::limits::{PADDING_A_DAY, REQUESTS_A_DAY};
 use bursar_core::status::AgentStatus;
 

@@ -1,6 +1,6 @@
 //! The balances of addresses. An unknown amount is a `?` with its reason below, never a zero.
 
-use bursar_core::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+use bursar_control::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 
 use crate::oneshot::sheet::{Sheet, foreign};
 

@@ -1,6 +1,6 @@
 //! The doctor's report.
 
-use bursar_core::answers::{CheckAnswer, CheckResult};
+use bursar_control::answers::{CheckAnswer, CheckResult};
 
 use crate::oneshot::sheet::Sheet;
 

@@ -1,6 +1,6 @@
 //! The engine itself: status, server, networks, freeze, journal.
 
-use bursar_core::answers::{AuditAnswer, NetworkAnswer, ServerAnswer, StatusAnswer};
+use bursar_control::answers::{AuditAnswer, NetworkAnswer, ServerAnswer, StatusAnswer};
 
 use super::context::Context;
 use crate::oneshot::sheet::{Sheet, count};

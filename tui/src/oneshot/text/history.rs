@@ -1,6 +1,6 @@
 //! Past requests.
 
-use bursar_core::answers::{ExportAnswer, HistoryAnswer, HistoryRow};
+use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow};
 use bursar_core::limits::HISTORY_ROWS;
 use bursar_core::status::RequestStatus;
 

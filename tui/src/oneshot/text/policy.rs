@@ -1,6 +1,6 @@
 //! Policies: one of them with everything that has an effect, or the limits of many.
 
-use bursar_core::answers::{
+use bursar_control::answers::{
     LendingPolicyAnswer, PolicyAnswer, RehearsalAnswer, TradingPolicyAnswer,
 };
 

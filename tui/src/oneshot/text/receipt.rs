@@ -1,6 +1,6 @@
 //! A receipt in plain words, in the order of events. Programs read its own form with `--json`.
 
-use bursar_core::answers::ReceiptAnswer;
+use bursar_control::answers::ReceiptAnswer;
 use bursar_core::money::Usd;
 use bursar_core::text::{host_note, quoted};
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! Pending requests, and decisions.
 
-use bursar_core::answers::{DecidedAnswer, RequestAnswer};
+use bursar_control::answers::{DecidedAnswer, RequestAnswer};
+use bursar_control::card_text;
 use bursar_core::ids::RequestId;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text::countdown;
@@ -20,7 +21,7 @@ pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
         let id = short(&request.id);
         match &request.card {
             Some(card) => {
-                for line in card.lines() {
+                for line in card_text::lines(card) {
                     to.line(&line);
                 }
                 if card.obstacle.is_some() {

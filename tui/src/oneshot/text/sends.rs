@@ -1,6 +1,6 @@
 //! The operator's own transfers.
 
-use bursar_core::answers::SendAnswer;
+use bursar_control::answers::SendAnswer;
 use bursar_core::status::SendStatus;
 
 use super::request::short;

@@ -1,6 +1,6 @@
 //! Settings: one of them in full, or all of them with their sources.
 
-use bursar_core::answers::SettingAnswer;
+use bursar_control::answers::SettingAnswer;
 use serde_json::Value;
 
 use super::context::Context;

@@ -1,6 +1,6 @@
 //! Wallet, seeds and addresses.
 
-use bursar_core::answers::{
+use bursar_control::answers::{
     AddressAnswer, BackupAnswer, RestoreAnswer, SecretField, SeedAnswer, WalletAnswer,
 };
 use bursar_core::text::about;

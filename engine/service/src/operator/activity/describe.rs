@@ -1,6 +1,6 @@
 //! Describes journal entries for the activity list. Shows no secrets, and only the host of a URL.
 
-use bursar_core::answers::ActivityRow;
+use bursar_control::answers::ActivityRow;
 use bursar_core::change::{self, Change};
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::REPORT_TEXT_BYTES;

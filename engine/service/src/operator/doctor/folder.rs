@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use bursar_core::answers::CheckAnswer;
+use bursar_control::answers::CheckAnswer;
 use bursar_core::limits::FREE_DISK_BYTES;
 
 use crate::ports::Disk;
@@ -122,7 +122,7 @@ pub(super) fn lock(alone: bool) -> CheckAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_core::answers::CheckResult::{self, Fail, Ok, Warn};
+    use bursar_control::answers::CheckResult::{self, Fail, Ok, Warn};
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Checks the machine: boot id, open files, swap, and the address of the agent server.
 
-use bursar_core::answers::CheckAnswer;
+use bursar_control::answers::CheckAnswer;
 use bursar_core::limits::OPEN_FILES;
 use bursar_core::settings::Settings;
 use bursar_core::time::Moment;
@@ -79,7 +79,7 @@ pub(super) fn server(url: Option<&str>, alone: bool, settings: &Settings) -> Che
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_core::answers::CheckResult::{Ok, Warn};
+    use bursar_control::answers::CheckResult::{Ok, Warn};
 
     #[test]
     fn what_weakens_the_wallet_is_warned_of() {

@@ -3,7 +3,7 @@
 
 use alloy_primitives::{Bytes, U256, keccak256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock, EndpointLabel};
-use bursar_core::answers::CheckAnswer;
+use bursar_control::answers::CheckAnswer;
 use bursar_core::limits::{CHAIN_AWAKE_MS, CLOCK_OFF_CHAIN_MS, CLOCK_OFF_CHAIN_WARN_MS};
 use bursar_core::networks::{ChainId, Network, Stablecoin};
 use bursar_core::time::Utc;
@@ -148,7 +148,7 @@ fn clock(row: &Network, ahead: Result<Option<i64>, ChainFault>) -> CheckAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_core::answers::CheckResult::{Fail, Ok as Fine, Warn};
+    use bursar_control::answers::CheckResult::{Fail, Ok as Fine, Warn};
     use bursar_core::networks::NETWORKS;
 
     fn down() -> ChainFault {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bursar_core::answers::CheckAnswer;
+use bursar_control::answers::CheckAnswer;
 use bursar_core::text;
 use bursar_core::time::Moment;
 
@@ -122,7 +122,7 @@ fn journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> C
 mod tests {
     use super::*;
     use crate::journal::Head;
-    use bursar_core::answers::CheckResult::{Fail, Ok as Fine, Warn};
+    use bursar_control::answers::CheckResult::{Fail, Ok as Fine, Warn};
     use bursar_domain::State;
 
     fn view(untrusted: bool, failed: bool) -> View {

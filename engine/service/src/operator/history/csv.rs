@@ -1,7 +1,7 @@
 //! Writes past requests as CSV (RFC 4180). Prevents formula injection: a spreadsheet could run a cell that starts like
 //! a formula, and formulas can reach files and the network.
 
-use bursar_core::answers::HistoryRow;
+use bursar_control::answers::HistoryRow;
 use bursar_core::text::{host_note, visible};
 
 const HEAD: [&str; 17] = [

@@ -1,6 +1,6 @@
 //! Explains a refusal to the operator, with the amounts at that time and the agent's current policy.
 
-use bursar_core::answers::RefusedAnswer;
+use bursar_control::answers::RefusedAnswer;
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_domain::agents::PolicyRecord;

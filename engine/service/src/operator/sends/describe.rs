@@ -1,6 +1,6 @@
 //! Describes the current state of a send for replies.
 
-use bursar_core::answers::SendAnswer;
+use bursar_control::answers::SendAnswer;
 use bursar_core::networks::by_chain;
 use bursar_core::status::SendStatus;
 use bursar_core::text;

@@ -3,9 +3,9 @@
 use alloy_primitives::Address;
 use bursar_chain::ports::Chain;
 use bursar_chain::token;
+use bursar_control::grammar::SendOrder;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::SendOrder;
 use bursar_core::ids::Name;
 use bursar_core::networks::{NATIVE_DECIMALS, NETWORKS, Network};
 use bursar_core::text;

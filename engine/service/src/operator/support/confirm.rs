@@ -1,8 +1,8 @@
 //! Confirmations before an action that cannot be undone.
 
+use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::wire::Asking;
 
 use crate::operator::dialogue::Dialogue;
 

@@ -1,11 +1,11 @@
 //! Converts the state into the answers of commands.
 
-use bursar_core::answers::{
+use bursar_control::answers::{
     AddressAnswer, AgentAnswer, NetworkAnswer, PolicyAnswer, RequestAnswer, SeedAnswer,
     ServerAnswer, WalletAnswer,
 };
+use bursar_core::auth::AuthMode;
 use bursar_core::card::{Card, Lane};
-use bursar_core::grammar::AuthMode;
 use bursar_core::ids::SeedId;
 use bursar_core::money::TokenAmount;
 use bursar_core::networks::{NETWORKS, Network};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::PASSWORD_CHARS;
-use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
 use secrecy::{ExposeSecret, SecretString};
 use unicode_normalization::UnicodeNormalization;

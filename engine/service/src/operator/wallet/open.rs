@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bursar_core::answers::Warning;
+use bursar_control::answers::Warning;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_domain::Action;

@@ -1,0 +1,208 @@
+//! The paying agent: its identity and its proof to the wallet. Both come only from the four variables that `bursar
+//! agent instructions` prints, never from arguments. The operator's control channel is never used.
+
+use bursar_core::canonical;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::AgentId;
+use bursar_core::json::{Object, Value};
+use bursar_outbound::{PlainHttpHosts, Target};
+use bursar_tui::oneshot::Failure;
+use hmac::{Hmac, KeyInit, Mac};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+const ID: &str = "WALLET_AGENT_ID";
+const TOKEN: &str = "WALLET_AGENT_TOKEN";
+const MODE: &str = "WALLET_AUTH_MODE";
+const URL: &str = "WALLET_URL";
+
+const INSTRUCTIONS: &str = "eval \"$(bursar agent instructions <agent>)\"";
+
+/// An agent and the address of its wallet. Has no `Debug`, because it holds the token.
+pub(crate) struct Agent {
+    id: AgentId,
+    token: SecretString,
+    bearer: bool,
+    /// The base URL of the wallet's agent server.
+    pub(crate) wallet: Target,
+}
+
+impl Agent {
+    pub(crate) fn from_environment(
+        read: impl Fn(&str) -> Option<std::ffi::OsString>,
+    ) -> Result<Self, Failure> {
+        let found = |name: &'static str| {
+            let value = read(name).filter(|value| !value.is_empty());
+            let value = value.ok_or_else(|| {
+                misconfigured(format!("`bursar pay` pays as an agent, and {name} is not set."))
+            })?;
+            value.into_string().map_err(|_not_utf8| misconfigured(format!("{name} is not text.")))
+        };
+        let id = found(ID)?.parse().map_err(|error| misconfigured(format!("{ID}: {error}.")))?;
+        let token = SecretString::from(found(TOKEN)?);
+        let bearer = match found(MODE)?.as_str() {
+            "hmac" => false,
+            "bearer" => true,
+            _other => return Err(misconfigured(format!("{MODE} must be hmac or bearer."))),
+        };
+        if key(&token).is_none() {
+            return Err(misconfigured(format!("{TOKEN} must be AT_ and 64 hex digits.")));
+        }
+        // The operator chose this URL and with it the network in between, as in the wallet's own LAN mode.
+        let wallet = Target::parse(&found(URL)?, PlainHttpHosts::Any)
+            .map_err(|_fault| misconfigured(format!("{URL} is not a valid wallet URL.")))?;
+        Ok(Self { id, token, bearer, wallet })
+    }
+
+    pub(crate) fn is_bearer(&self) -> bool {
+        self.bearer
+    }
+
+    /// Returns the body of `/sign` for an offer made at `url`. Every call is a separate purchase, even in the same
+    /// second as another process, so retries must send the same body.
+    pub(crate) fn purchase(&self, content: Object, url: &str) -> Result<Zeroizing<String>, Fault> {
+        let mut entropy = [0u8; 16];
+        getrandom::fill(&mut entropy)
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        let unique = hex::encode(entropy);
+        if self.bearer {
+            let content = content.with("request_url", url);
+            let body = self.proven(content.clone(), content)?;
+            return Ok(written(body.with("idempotency_key", unique)));
+        }
+        // In hmac mode the signature identifies the purchase. It covers this URL, but no idempotency key, and its
+        // time has whole seconds. The fragment makes it unique: servers never receive it and policies ignore it.
+        let content = content.with("request_url", format!("{url}#{unique}"));
+        Ok(written(self.proven(content.clone(), content)?))
+    }
+
+    /// Returns the body of `/callback`. The body is flat; the signed message nests it.
+    pub(crate) fn report(&self, told: Object) -> Result<Zeroizing<String>, Fault> {
+        let signed = Object::new().with("callback", told.clone());
+        Ok(written(self.proven(signed, told)?))
+    }
+
+    fn proven(&self, signed: Object, sent: Object) -> Result<Object, Fault> {
+        let sent = sent.with("agent_id", self.id.as_str());
+        if self.bearer {
+            return Ok(sent.with("signature", self.token.expose_secret()));
+        }
+        let now = now_s();
+        let message = signed.with("agent_id", self.id.as_str()).with("timestamp", now);
+        let text = canonical::to_python(&Value::Object(message));
+        let broken = || Fault::new(Code::InternalError);
+        let key = key(&self.token).ok_or_else(broken)?;
+        let mac = Hmac::<Sha256>::new_from_slice(&*key).map_err(|_length| broken())?;
+        let digest = hex::encode(mac.chain_update(text).finalize().into_bytes());
+        Ok(sent.with("signature", format!("SIG:{now}:{digest}")))
+    }
+}
+
+/// Returns the seconds since 1970 by this machine's clock. The wallet compares them with its own clock.
+pub(crate) fn now_s() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+fn written(body: Object) -> Zeroizing<String> {
+    Zeroizing::new(body.to_compact())
+}
+
+/// Decodes the 32 bytes after `AT_`. A bearer token has the same form, but its text is the secret.
+fn key(token: &SecretString) -> Option<Zeroizing<[u8; 32]>> {
+    let digits = token.expose_secret().strip_prefix("AT_")?;
+    let mut key = Zeroizing::new([0; 32]);
+    hex::decode_to_slice(digits, &mut *key).ok()?;
+    Some(key)
+}
+
+fn misconfigured(message: String) -> Failure {
+    let fault = Fault::because(
+        Code::BadInput,
+        format!("{message}\nThe operator can show an agent's four variables: {INSTRUCTIONS}"),
+    );
+    Failure { fault, hint: Some(INSTRUCTIONS.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Any 32 bytes will do; the key of the wallet's test vectors is not needed here.
+    const SECRET: &str = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+    fn agent(change: (&str, &str)) -> Result<Agent, Failure> {
+        let usual =
+            [(ID, "ABC123"), (TOKEN, SECRET), (MODE, "hmac"), (URL, "http://127.0.0.1:9402")];
+        Agent::from_environment(|name| {
+            let (_, value) = usual.iter().find(|(known, _)| *known == name)?;
+            let value = if change.0 == name { change.1 } else { value };
+            Some(value.into())
+        })
+    }
+
+    #[test]
+    fn invalid_agent_variables_are_named_without_showing_the_token() {
+        for (name, values) in [
+            (ID, &["", "abc123", "ABC1234"][..]),
+            (TOKEN, &["", "AT_", "AT_00", SECRET.trim_start_matches("AT"), "Bearer x"]),
+            (MODE, &["", "HMAC", "basic"]),
+            (URL, &["", "wallet", "ftp://127.0.0.1", "http://a@127.0.0.1"]),
+        ] {
+            for value in values {
+                let failure = agent((name, value)).err().unwrap();
+                let told = failure.fault.message;
+                assert!(
+                    told.contains(name) && told.contains("bursar agent instructions"),
+                    "{told}"
+                );
+                assert!(!told.contains("0001020304"), "{told}");
+            }
+        }
+        assert!(agent(("", "")).is_ok());
+    }
+
+    #[test]
+    fn every_purchase_is_unique_and_its_hmac_covers_all_sent_fields() {
+        let content = || Object::new().with("payment_required", "e30=");
+        let url = "http://a/ü";
+        let read = |agent: &Agent| {
+            let body = agent.purchase(content(), url).unwrap();
+            bursar_core::json::parse(body.as_bytes(), 9).unwrap()
+        };
+        let bearer = agent((MODE, "bearer")).unwrap();
+        let key_of = || {
+            let read = read(&bearer);
+            let text = |key: &str| read.get(key).and_then(Value::as_str).unwrap().to_owned();
+            assert_eq!(
+                (text("signature"), text("request_url")),
+                (SECRET.to_owned(), url.to_owned())
+            );
+            text("idempotency_key")
+        };
+        assert_ne!(key_of(), key_of());
+
+        let hmac = agent(("", "")).unwrap();
+        let mut digests = std::collections::BTreeSet::new();
+        // Within one second, like processes that start together.
+        for _each in 0..50 {
+            let read = read(&hmac);
+            let text = |key: &str| read.get(key).and_then(Value::as_str).unwrap();
+            let (stamp, digest) =
+                text("signature").strip_prefix("SIG:").unwrap().split_once(':').unwrap();
+            let asked = text("request_url");
+            let unique = asked.strip_prefix("http://a/ü#").unwrap();
+            assert!(unique.len() == 32 && unique.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            let message = format!(
+                "{{\"agent_id\":\"ABC123\",\"payment_required\":\"e30=\",\"request_url\":\
+                 \"http://a/\\u00fc#{unique}\",\"timestamp\":{stamp}}}"
+            );
+            let key: Vec<u8> = (0..32).collect();
+            let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap().chain_update(message);
+            assert_eq!(digest, hex::encode(mac.finalize().into_bytes()));
+            assert!(read.get("idempotency_key").is_none());
+            assert!(digests.insert(digest.to_owned()), "two purchases, one proof");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The arguments of `bursar pay`, as clap reads them.
+
+use clap::Args;
+
+/// What `--help` adds about the agent that pays.
+pub const PAYS_AS: &str = "\
+It pays as the agent that WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE and WALLET_URL describe,
+within that agent's policy. Set them with:  eval \"$(bursar agent instructions <agent>)\"
+The response body goes to standard output, and messages about the payment to standard error.";
+
+/// The arguments of `bursar pay`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct PayArgs {
+    /// The URL: https, or http on this machine.
+    pub url: String,
+    /// The HTTP method [default: GET, or POST with a body].
+    #[arg(long, short = 'X', value_name = "METHOD")]
+    pub method: Option<String>,
+    /// The body: text, @FILE, or @- for standard input. A JSON body is sent with content type application/json.
+    // Not `--data`, which names the data folder in every command.
+    #[arg(long, short = 'd', value_name = "TEXT|@FILE|@-", allow_hyphen_values = true)]
+    pub body: Option<String>,
+    /// A request header; may be repeated.
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
+    pub headers: Vec<String>,
+    /// Sign nothing above this price, in units of the offered token, such as 0.25.
+    #[arg(long, value_name = "AMOUNT")]
+    pub max: Option<String>,
+    /// How long to wait if the operator has to approve [default: until the request expires].
+    #[arg(long, value_name = "SECONDS")]
+    pub wait: Option<u32>,
+    /// Show the status line of each answer on standard error.
+    #[arg(long)]
+    pub include: bool,
+    /// Allow http without encryption to other machines; only for a network that you control.
+    #[arg(long)]
+    pub allow_http: bool,
+}

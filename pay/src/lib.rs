@@ -1,0 +1,85 @@
+//! `bursar pay`: requests a URL and pays if the server asks for it, as an agent of the wallet. Uses only the
+//! wallet's agent server and has at most one payment signed per command. The response body streams to standard
+//! output; messages go to standard error.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use bursar_pay::PayArgs;
+//! use bursar_tui::oneshot::Options;
+//!
+//! # async fn example() {
+//! // The agent is described by the variables WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN and WALLET_AUTH_MODE.
+//! let url = "https://shop.example/report".to_owned();
+//! let args = PayArgs { url, max: Some("0.10".to_owned()), ..PayArgs::default() };
+//! let exit_code = bursar_pay::run(&args, &Options { json: true, ..Options::default() }).await;
+//! assert_eq!(exit_code, 0);
+//! # }
+//! ```
+
+mod agent;
+mod args;
+mod offer;
+mod purchase;
+mod receipt;
+mod record;
+mod request;
+mod sink;
+mod wallet;
+
+use std::io;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_tui::oneshot::{self, Failure, Options};
+
+use agent::Agent;
+use offer::PriceLimit;
+use purchase::Purchase;
+use request::Request;
+use wallet::Wallet;
+
+pub use args::{PAYS_AS, PayArgs};
+
+const COMMAND: &str = "pay";
+
+/// Makes one purchase, reports it on the standard streams, and returns the exit code.
+pub async fn run(args: &PayArgs, options: &Options) -> u8 {
+    let mut interrupt = oneshot::ctrl_c();
+    // cancel-safe: nothing has happened yet.
+    let prepared = tokio::select! {
+        prepared = prepare(args, options) => prepared,
+        () = &mut interrupt => Err(Fault::new(Code::Cancelled).into()),
+    };
+    let mut purchase = match prepared {
+        Ok(purchase) => purchase,
+        Err(failure) => {
+            let (mut out, mut err) = (io::stdout(), io::stderr());
+            return oneshot::fail(Some(COMMAND), failure, options, &mut out, &mut err);
+        }
+    };
+    // cancel-safe: the record shows how far the purchase came.
+    let ended = tokio::select! {
+        ended = purchase.run() => Some(ended),
+        () = &mut interrupt => None,
+    };
+    let failure = match ended {
+        Some(ended) => ended.err(),
+        None => Some(purchase.record.interrupted()),
+    };
+    let failure = failure.map(Failure::from);
+    let (data, warnings) = (purchase.record.data(&purchase.sink), &purchase.record.warnings);
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let streams: (&mut dyn io::Write, &mut dyn io::Write) = (&mut out, &mut err);
+    oneshot::conclude(COMMAND, &data, failure.as_ref(), warnings, options, streams)
+}
+
+/// Checks everything that can be wrong before anything is sent.
+async fn prepare(args: &PayArgs, options: &Options) -> Result<Purchase, Failure> {
+    let wallet = Wallet::of(Agent::from_environment(|name| std::env::var_os(name))?)?;
+    let limit = args.max.as_deref().map(PriceLimit::parse).transpose();
+    let limit =
+        limit.map_err(|error| Fault::because(Code::BadInput, format!("--max: {error}.")))?;
+    let request = Request::read(args).await?;
+    Ok(Purchase::new(request, wallet, limit, args, options)?)
+}

@@ -1,0 +1,380 @@
+//! One purchase: send the request, read the offer, have it signed once, repeat the identical request with the
+//! payment, pass the response on. If the connection is lost, the same payment is sent again.
+
+mod messages;
+
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::json::{self, Value};
+use bursar_core::limits::{BODY_DEPTH, HOLD_MS, PAYMENT_HEADER_BYTES};
+use bursar_core::text::quoted;
+use bursar_outbound::{Client, HeaderMap, ReplyStream, StatusCode};
+use bursar_tui::oneshot::Options;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::agent::now_s;
+use crate::args::PayArgs;
+use crate::offer::{Challenge, PriceLimit};
+use crate::receipt::Receipt;
+use crate::record::PurchaseRecord;
+use crate::request::{NoResponse, Request};
+use crate::sink::{BodyError, Sink};
+use crate::wallet::{Payment, SignStatus, Wallet};
+
+/// Longest time to establish a connection.
+const CONNECT_MS: u64 = 10_000;
+/// Longest wait for the body of an offer.
+const OFFER_WAIT: Duration = Duration::from_secs(60);
+/// Interval between polls of a held request.
+const POLL: Duration = Duration::from_secs(1);
+/// Added to the life of a request, for a wallet that is restarting.
+const GRACE: Duration = Duration::from_secs(60);
+/// Pauses before the first and each further attempt with the payment.
+const TRIES: [Duration; 3] =
+    [Duration::ZERO, Duration::from_millis(500), Duration::from_millis(1_500)];
+/// Longest time to repeat a payment that is in use. The payment's validity may end it earlier.
+const IN_USE_WAIT: Duration = Duration::from_secs(600);
+/// Characters of a server's text in a message.
+const WIDTH: usize = 300;
+
+pub(crate) struct Purchase {
+    request: Request,
+    client: Client,
+    pub(crate) wallet: Wallet,
+    limit: Option<PriceLimit>,
+    wait: Option<Duration>,
+    include: bool,
+    quiet: bool,
+    pub(crate) sink: Sink,
+    pub(crate) record: PurchaseRecord,
+}
+
+impl Purchase {
+    pub(crate) fn new(
+        request: Request,
+        wallet: Wallet,
+        limit: Option<PriceLimit>,
+        args: &PayArgs,
+        options: &Options,
+    ) -> Result<Self, Fault> {
+        let client = Client::for_streaming(CONNECT_MS)
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        Ok(Self {
+            request,
+            client,
+            wallet,
+            limit,
+            wait: args.wait.map(|seconds| Duration::from_secs(seconds.into())),
+            include: args.include,
+            quiet: options.quiet,
+            sink: Sink::new(options.json),
+            record: PurchaseRecord::default(),
+        })
+    }
+
+    pub(crate) async fn run(&mut self) -> Result<(), Fault> {
+        let mut first = self.request.send(&self.client, None).await.map_err(|why| {
+            let label = self.request.target.label();
+            let message = format!("{label} did not answer: {why}. Nothing was paid.");
+            Fault::because(Code::ResourceUnreachable, message)
+        })?;
+        self.record_response(&first);
+        if first.status != StatusCode::PAYMENT_REQUIRED {
+            return match self.sink.fill(&mut first).await {
+                Ok(()) => self.verdict(first.status),
+                Err(error) => Err(self.incomplete_body(error)),
+            };
+        }
+        let challenge = self.challenge(first).await?;
+        self.progress(&format!("402: the server asks for {}", challenge.describe()));
+        if let Some(limit) = &self.limit {
+            challenge.within(limit)?;
+        }
+        let payment = self.signed(&challenge).await?;
+        // The wallet is trusted with the money, but it does not know where this connection leads. What it signed
+        // must be an offer of this very server.
+        let Some(price) = challenge.offer_paid_by(&payment.text) else {
+            let message =
+                "The wallet signed a payment that the server did not offer: it was not sent.";
+            return Err(Fault::because(Code::InternalError, message));
+        };
+        self.progress(&format!(
+            "signed as {}: repeating the request with the payment",
+            self.record.id()
+        ));
+        self.record.paid = Some((price, challenge.version()));
+        self.redeem(&payment).await
+    }
+
+    /// Reads the offer of a 402 response. An invalid body is passed on, because it may explain what is wanted.
+    async fn challenge(&mut self, answer: ReplyStream) -> Result<Challenge, Fault> {
+        let not_x402 = |why: String| {
+            Fault::because(
+                Code::NotX402,
+                format!("The server asks for a payment, but its offer is not valid: {why}."),
+            )
+        };
+        if let Some(challenge) = Challenge::in_header(&answer.headers) {
+            return challenge.map_err(|error| not_x402(error.to_string()));
+        }
+        let body = offer_body(answer).await.map_err(&not_x402)?;
+        match Challenge::in_body(&body) {
+            Ok(challenge) => Ok(challenge),
+            Err(error) => {
+                self.sink.take(&body).await?;
+                Err(not_x402(error.to_string()))
+            }
+        }
+    }
+
+    /// Obtains one signature, at once or after the operator's approval.
+    async fn signed(&mut self, challenge: &Challenge) -> Result<Payment, Fault> {
+        self.record.sign_requested = true;
+        let payment = match self.wallet.sign(&challenge.raw, &self.request.url).await? {
+            SignStatus::Signed(payment) => payment,
+            SignStatus::Held(id) => self.decided(id).await?,
+            SignStatus::Refused(fault) => return Err(fault),
+            SignStatus::Unknown(_) => return Err(Fault::new(Code::Busy)),
+        };
+        self.record.request = Some(payment.id);
+        Ok(payment)
+    }
+
+    async fn decided(&mut self, id: RequestId) -> Result<Payment, Fault> {
+        self.record.request = Some(id);
+        let short = id.short();
+        self.tell(&format!(
+            "held: request {short} needs the operator's approval (bursar approve {short})"
+        ));
+        let longest = Duration::from_millis(HOLD_MS.unsigned_abs()).saturating_add(GRACE);
+        let wait = self.wait.unwrap_or(longest).min(longest);
+        let (end, mut pause) = (Instant::now() + wait, POLL);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let waited = !wait.is_zero();
+                let code = if waited { Code::WaitRanOut } else { Code::ApprovalRequired };
+                let message =
+                    format!("The operator has not decided yet. {}", self.record.still_pending());
+                return Err(Fault::because(code, message));
+            }
+            sleep(pause.min(left)).await;
+            pause = POLL;
+            match timeout_at(end, self.wallet.poll(id)).await {
+                Ok(SignStatus::Signed(payment)) => return Ok(payment),
+                Ok(SignStatus::Refused(fault)) => return Err(fault),
+                Ok(SignStatus::Unknown(longer)) => pause = pause.max(longer),
+                Ok(SignStatus::Held(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Repeats the request with the payment. Sends the same payment again if the connection is lost or the server
+    /// cannot answer now: a server that accepted the payment recognizes it and returns the same response.
+    async fn redeem(&mut self, payment: &Payment) -> Result<(), Fault> {
+        let mut lost = String::new();
+        let (mut tries, mut pause) = (TRIES.iter().skip(1), Duration::ZERO);
+        let end = Instant::now() + payment.lasts(now_s()).min(IN_USE_WAIT);
+        loop {
+            if !pause.is_zero() {
+                self.tell(&format!("{lost}: repeating the request with the same payment"));
+                sleep(pause).await;
+            }
+            // Counted before sending: after an interruption the payment may be on its way.
+            self.record.sent = self.record.sent.saturating_add(1);
+            match self.request.send(&self.client, Some(payment)).await {
+                Ok(answer) => {
+                    self.record_response(&answer);
+                    match self.interpret(answer, payment, tries.len()).await? {
+                        Redeemed::Answered(status) => return self.verdict(status),
+                        Redeemed::InUse { after, body } => {
+                            if Instant::now() + after >= end {
+                                self.sink.take(&body).await?;
+                                return self.verdict(StatusCode::CONFLICT);
+                            }
+                            lost = "the server is still processing this payment".to_owned();
+                            pause = after;
+                            // This uses up no attempt, because the server has answered.
+                            continue;
+                        }
+                        Redeemed::Lost(why) => lost = why,
+                    }
+                }
+                Err(failure) => {
+                    lost = failure.to_string();
+                    match failure {
+                        NoResponse::Unreached(_) => {
+                            self.record.sent = self.record.sent.saturating_sub(1);
+                        }
+                        NoResponse::Lost(_) => {}
+                        NoResponse::Late => break,
+                    }
+                }
+            }
+            let Some(next) = tries.next() else { break };
+            pause = *next;
+        }
+        let label = self.request.target.label();
+        Err(if self.record.sent == 0 {
+            let message = format!(
+                "The payment {} was signed, but {label} could no longer be reached ({lost}): it was not \
+                 sent, and expires unused.",
+                self.record.id()
+            );
+            Fault::because(Code::ResourceUnreachable, message)
+        } else {
+            let message =
+                format!("{label} gave no complete answer: {lost}. {}", self.record.maybe_paid());
+            Fault::because(Code::PaymentUnanswered, message)
+        })
+    }
+
+    /// Interprets a response to the payment.
+    async fn interpret(
+        &mut self,
+        answer: ReplyStream,
+        payment: &Payment,
+        tries_left: usize,
+    ) -> Result<Redeemed, Fault> {
+        match answer.status.as_u16() {
+            402 => Err(self.refused(answer).await),
+            // Passed on as the response only after the last attempt.
+            status @ 502..=504 if tries_left > 0 => Ok(Redeemed::Lost(format!("HTTP {status}"))),
+            409 => self.conflict(answer, payment).await,
+            _final => self.deliver(answer, payment).await,
+        }
+    }
+
+    async fn deliver(&mut self, answer: ReplyStream, payment: &Payment) -> Result<Redeemed, Fault> {
+        match self.pass_on_and_report(answer, payment).await {
+            Err(BodyError::Connection(why)) if self.sink.discard() => Ok(Redeemed::Lost(why)),
+            Err(error) => Err(self.incomplete_body(error)),
+            Ok(status) => Ok(Redeemed::Answered(status)),
+        }
+    }
+
+    /// Handles a 409. The server is still processing this payment, or refuses it.
+    async fn conflict(
+        &mut self,
+        answer: ReplyStream,
+        payment: &Payment,
+    ) -> Result<Redeemed, Fault> {
+        let after = retry_after(&answer.headers);
+        let is_short = answer.headers.get("content-length").and_then(|value| value.to_str().ok());
+        let is_short = is_short.and_then(|text| text.parse::<usize>().ok());
+        // Only a short response with a length is treated as a refusal; any other is streamed.
+        if is_short.is_none_or(|bytes| bytes > PAYMENT_HEADER_BYTES) {
+            return self.deliver(answer, payment).await;
+        }
+        let headers = answer.headers.clone();
+        let body = match offer_body(answer).await {
+            Ok(body) => body,
+            Err(why) => return Ok(Redeemed::Lost(why)),
+        };
+        if is_in_use(&body) {
+            if Receipt::read(&headers).is_some() {
+                self.receipt(&headers);
+                self.reporting(payment, async |_sink| ()).await;
+            }
+            return Ok(Redeemed::InUse { after, body });
+        }
+        self.receipt(&headers);
+        self.reporting(payment, async |sink| sink.take(&body).await).await?;
+        Ok(Redeemed::Answered(StatusCode::CONFLICT))
+    }
+
+    /// Handles the response to a payment. Reads its receipt, passes its body on and reports to the wallet.
+    async fn pass_on_and_report(
+        &mut self,
+        mut answer: ReplyStream,
+        payment: &Payment,
+    ) -> Result<StatusCode, BodyError> {
+        self.receipt(&answer.headers);
+        let filled = self.reporting(payment, async |sink| sink.fill(&mut answer).await).await;
+        filled.map(|()| answer.status)
+    }
+
+    /// Passes a response on, and meanwhile reports its settlement to the wallet.
+    async fn reporting<T>(
+        &mut self,
+        payment: &Payment,
+        pass_on: impl AsyncFnOnce(&mut Sink) -> T,
+    ) -> T {
+        let settled = self.record.receipt.as_ref().and_then(Receipt::settled_by);
+        let settled = settled.filter(|_| self.record.reported.is_none());
+        let report = async {
+            match settled {
+                Some(transaction) => Some(self.wallet.settled(payment.id, transaction).await),
+                None => None,
+            }
+        };
+        let (passed, reported) = tokio::join!(pass_on(&mut self.sink), report);
+        if let Some(reported) = reported {
+            self.record.reported = Some(reported.is_ok());
+            if let Err(why) = reported {
+                let message = format!("The settlement could not be reported to the wallet: {why}");
+                self.record.warn("NOT_REPORTED", message);
+            }
+        }
+        passed
+    }
+
+    /// Handles a second 402: reports the server's reason and signs nothing else.
+    async fn refused(&mut self, answer: ReplyStream) -> Fault {
+        let receipt = Receipt::read(&answer.headers).and_then(Result::ok);
+        let mut reason = receipt.as_ref().and_then(Receipt::why);
+        self.record.receipt = receipt;
+        let offered = Challenge::in_header(&answer.headers).and_then(Result::ok);
+        let body = offer_body(answer).await.unwrap_or_default();
+        let offered = offered.or_else(|| Challenge::in_body(&body).ok());
+        if reason.is_none() {
+            reason = offered.and_then(|offered| offered.error).map(|error| quoted(&error, WIDTH));
+        }
+        if let Err(fault) = self.sink.take(&body).await {
+            return fault;
+        }
+        let reason = reason.unwrap_or_else(|| "without a reason".to_owned());
+        let id = self.record.id();
+        let end = if self.record.sent > 1 {
+            // An earlier attempt may have been accepted.
+            self.record.maybe_paid()
+        } else {
+            format!("The payment {id} stays signed until it expires; nothing else was signed.")
+        };
+        let message = format!("The server did not accept the payment: {reason}. {end}");
+        Fault::because(Code::PaymentRefused, message)
+    }
+}
+
+/// The outcome of sending the payment once.
+enum Redeemed {
+    /// The server's final response.
+    Answered(StatusCode),
+    /// The server is still processing this payment: repeat it after `after`.
+    InUse { after: Duration, body: Vec<u8> },
+    /// There is no final response, and why.
+    Lost(String),
+}
+
+/// Returns the server's Retry-After, limited to 1 to 300 seconds; 2 by default.
+fn retry_after(headers: &HeaderMap) -> Duration {
+    let seconds = headers.get("retry-after").and_then(|value| value.to_str().ok());
+    let seconds = seconds.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(2);
+    Duration::from_secs(seconds.clamp(1, 300))
+}
+
+/// Returns whether a refusal states that the payment is still in use.
+fn is_in_use(body: &[u8]) -> bool {
+    let Ok(value) = json::parse(body, BODY_DEPTH) else { return false };
+    let code = value.get("error").and_then(|error| error.get("code")).or_else(|| value.get("code"));
+    code.and_then(Value::as_str) == Some("payment_in_use")
+}
+
+/// Reads a body that may hold an offer, with bounds on size and time.
+async fn offer_body(answer: ReplyStream) -> Result<Vec<u8>, String> {
+    let whole = timeout(OFFER_WAIT, answer.read_to_end(PAYMENT_HEADER_BYTES)).await;
+    whole.map_err(|_elapsed| "it did not end within 60 seconds".to_owned())?
+}

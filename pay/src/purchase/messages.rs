@@ -1,0 +1,96 @@
+//! The messages of a purchase on standard error, and the final verdict on a response.
+
+use std::io::{self, Write};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::text::{quoted, visible};
+use bursar_outbound::{HeaderMap, ReplyStream, StatusCode};
+
+use super::{Purchase, WIDTH};
+use crate::receipt::Receipt;
+use crate::sink::BodyError;
+
+impl Purchase {
+    /// Records the status and headers of a response, and warns of a redirect.
+    pub(crate) fn record_response(&mut self, answer: &ReplyStream) {
+        self.record.status = Some(answer.status);
+        self.record.headers = answer.headers.clone();
+        if self.include {
+            self.tell(&format!("HTTP {}", answer.status));
+        }
+        if answer.status.is_redirection() {
+            let to =
+                answer.headers.get("location").map(|to| String::from_utf8_lossy(to.as_bytes()));
+            let to = to.map_or_else(|| "elsewhere".to_owned(), |to| quoted(&to, WIDTH));
+            let message = format!(
+                "The answer {} redirects to {to}. Redirects are not followed, because a payment is bound to \
+                 its URL.",
+                answer.status.as_u16()
+            );
+            self.record.warn("REDIRECT", message);
+        }
+    }
+
+    pub(crate) fn verdict(&self, status: StatusCode) -> Result<(), Fault> {
+        let code = match status.as_u16() {
+            ..400 => return Ok(()),
+            404 | 410 => Code::ResourceNotFound,
+            _other => Code::ResourceFailed,
+        };
+        let mut message = format!("{} answered {status}.", self.request.target.label());
+        if self.record.sent > 0 {
+            message = format!("{message} {}", self.record.maybe_paid());
+        }
+        Err(Fault::because(code, message))
+    }
+
+    pub(crate) fn incomplete_body(&self, error: BodyError) -> Fault {
+        let fault = match error {
+            BodyError::Output(fault) => fault,
+            BodyError::Connection(why) => {
+                let label = self.request.target.label();
+                Fault::because(
+                    Code::ResourceFailed,
+                    format!("The answer of {label} was cut off: {why}."),
+                )
+            }
+        };
+        if self.record.sent == 0 {
+            return fault;
+        }
+        Fault { message: format!("{} {}", fault.message, self.record.maybe_paid()), ..fault }
+    }
+
+    /// Writes a line that `--quiet` hides.
+    pub(crate) fn progress(&self, line: &str) {
+        if !self.quiet {
+            self.tell(line);
+        }
+    }
+
+    /// Writes a line to standard error, with control characters made visible.
+    pub(crate) fn tell(&self, line: &str) {
+        let _closed = writeln!(io::stderr(), "bursar: {}", visible(line));
+    }
+
+    pub(crate) fn receipt(&mut self, headers: &HeaderMap) {
+        match Receipt::read(headers) {
+            None => self.tell(&self.paid("the server sent no receipt")),
+            Some(Err(why)) => {
+                self.tell(&self.paid(&format!("the server's receipt cannot be read: {why}")));
+            }
+            Some(Ok(receipt)) => {
+                self.tell(&self.paid(&receipt.describe()));
+                self.record.receipt = Some(receipt);
+            }
+        }
+    }
+
+    /// Formats the line about the receipt. It claims nothing that the server did not report.
+    fn paid(&self, said: &str) -> String {
+        let price =
+            self.record.paid.as_ref().map(|(price, _)| price.describe()).unwrap_or_default();
+        format!("sent a payment of {price} (request {}); {said}", self.record.id())
+    }
+}

@@ -1,0 +1,125 @@
+//! The server's report on the payment. It is only a claim: the wallet checks the chain itself.
+
+use bursar_core::json::Value;
+use bursar_core::text::quoted;
+use bursar_outbound::HeaderMap;
+use bursar_x402::header;
+
+/// Characters of one server text that are shown.
+const WIDTH: usize = 200;
+/// Characters of one server text that are kept for `--json`.
+const KEPT: usize = 1_000;
+
+/// The fields of a `SettlementResponse`. Bounded in length, and otherwise as the server wrote them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    pub(crate) success: bool,
+    pub(crate) transaction: Option<String>,
+    pub(crate) network: Option<String>,
+    pub(crate) payer: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+}
+
+impl Receipt {
+    /// Reads the version 2 header, or else the version 1 header. An error states why it is not a valid receipt.
+    pub(crate) fn read(headers: &HeaderMap) -> Option<Result<Self, String>> {
+        let named = |name: &str| headers.get(name);
+        let value = named("payment-response").or_else(|| named("x-payment-response"))?;
+        // Text that is not ASCII is not base64 either.
+        let value = header::decode(value.to_str().unwrap_or("?"));
+        Some(value.map_err(|error| error.to_string()).and_then(|value| Self::parse(&value)))
+    }
+
+    fn parse(value: &Value) -> Result<Self, String> {
+        let object = value.as_object().ok_or("it is not an object")?;
+        let success = object.get("success").and_then(Value::as_bool);
+        let text = |key: &str| {
+            let text = object.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+            text.map(|text| text.chars().take(KEPT).collect::<String>())
+        };
+        Ok(Self {
+            success: success.ok_or("it does not state whether it succeeded")?,
+            transaction: text("transaction"),
+            network: text("network"),
+            payer: text("payer"),
+            reason: text("errorReason"),
+            message: text("errorMessage"),
+        })
+    }
+
+    /// Returns the transaction in which the server claims that it was paid.
+    pub(crate) fn settled_by(&self) -> Option<&str> {
+        let hash = self.transaction.as_deref()?;
+        let digits = hash.strip_prefix("0x")?;
+        let is_hash = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (self.success && is_hash).then_some(hash)
+    }
+
+    /// Returns the reason for the failure, in the server's words.
+    pub(crate) fn why(&self) -> Option<String> {
+        let words = [&self.reason, &self.message].into_iter().flatten();
+        let words: Vec<String> = words.map(|text| quoted(text, WIDTH)).collect();
+        (!words.is_empty()).then(|| words.join(": "))
+    }
+
+    /// Returns one line. Server text is quoted, so that it cannot break out of it.
+    pub(crate) fn describe(&self) -> String {
+        let network = self.network.as_ref();
+        let network =
+            network.map(|name| format!(" on {}", quoted(name, WIDTH))).unwrap_or_default();
+        let transaction = match (self.settled_by(), &self.transaction) {
+            (Some(hash), _) => format!(", transaction {hash}"),
+            (None, Some(text)) => format!(", transaction {}", quoted(text, WIDTH)),
+            (None, None) => ", without a transaction".to_owned(),
+        };
+        let why = self.why().map(|why| format!(": {why}")).unwrap_or_default();
+        let end = if self.success { "settled" } else { "not settled" };
+        format!("the server reports: {end}{network}{transaction}{why}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &'static str, json: &str) -> Option<Result<Receipt, String>> {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, header::encode(json).parse().unwrap());
+        Receipt::read(&headers)
+    }
+
+    #[test]
+    fn receipts_are_read_from_the_two_known_headers_only() {
+        let hash = format!("0x{}", "ab".repeat(32));
+        let json = format!("{{\"success\":true,\"transaction\":\"{hash}\",\"network\":\"base\"}}");
+        for name in ["payment-response", "x-payment-response"] {
+            let receipt = read(name, &json).unwrap().unwrap();
+            assert_eq!(receipt.settled_by(), Some(hash.as_str()));
+        }
+        assert!(read("x-receipt", &json).is_none());
+        for bad in ["[]", "{}", "{\"success\":\"true\"}", "nothing"] {
+            assert!(read("payment-response", bad).unwrap().is_err(), "{bad}");
+        }
+        // A failure settles nothing, whatever else it states; nor does text that is not a hash.
+        for (success, text) in [(false, hash.as_str()), (true, "0x12"), (true, "")] {
+            let json = format!("{{\"success\":{success},\"transaction\":\"{text}\"}}");
+            assert_eq!(read("payment-response", &json).unwrap().unwrap().settled_by(), None);
+        }
+    }
+
+    #[test]
+    fn receipt_line_contains_no_control_characters() {
+        let evil = "x\\u001b[2J\\u202e\\r\\nbursar: paid";
+        let json = format!(
+            "{{\"success\":false,\"transaction\":\"{evil}\",\"network\":\"{evil}\",\"payer\":\"{evil}\",\
+             \"errorReason\":\"{evil}\",\"errorMessage\":\"{evil}\"}}"
+        );
+        let told = read("payment-response", &json).unwrap().unwrap().describe();
+        assert!(!told.chars().any(|c| c.is_control() || c == '\u{202e}'), "{told:?}");
+        assert!(
+            told.contains("\\u{1b}[2J") && told.starts_with("the server reports: not settled"),
+            "{told}"
+        );
+    }
+}

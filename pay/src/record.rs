@@ -1,0 +1,144 @@
+//! The state of one purchase, from which a command reports what happened, however it ends.
+
+use bursar_control::answers::Warning;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_outbound::{HeaderMap, StatusCode};
+use serde_json::{Map, Value, json};
+
+use crate::offer::Price;
+use crate::receipt::Receipt;
+use crate::sink::Sink;
+
+/// Response headers that a script may need.
+const HEADERS: &[&str] = &[
+    "content-type",
+    "content-length",
+    "content-encoding",
+    "cache-control",
+    "etag",
+    "last-modified",
+    "location",
+    "retry-after",
+];
+
+/// The state of a purchase. Each field is set before the step that it describes can be interrupted.
+#[derive(Default)]
+pub(crate) struct PurchaseRecord {
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) headers: HeaderMap,
+    /// The wallet was asked to sign.
+    pub(crate) sign_requested: bool,
+    /// The wallet's id of the request, which is also the id of the payment.
+    pub(crate) request: Option<RequestId>,
+    /// The signed price and the version of x402.
+    pub(crate) paid: Option<(Price, u64)>,
+    /// How often the payment was sent to the server.
+    pub(crate) sent: u32,
+    pub(crate) receipt: Option<Receipt>,
+    /// Whether the wallet accepted the settlement report; `None` without a report.
+    pub(crate) reported: Option<bool>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl PurchaseRecord {
+    /// Returns the short id, for people. Only `--json` shows the whole id, because its holder may poll the request.
+    pub(crate) fn id(&self) -> String {
+        self.request.map_or_else(|| "(unknown)".to_owned(), |id| id.short())
+    }
+
+    pub(crate) fn warn(&mut self, code: &str, message: String) {
+        self.warnings.push(Warning { code: code.to_owned(), message });
+    }
+
+    /// Returns the fault for Ctrl-C, which states only what is certain.
+    pub(crate) fn interrupted(&self) -> Fault {
+        let message = if self.sent > 0 {
+            format!("Stopped. {}", self.maybe_paid())
+        } else if self.paid.is_some() {
+            let id = self.id();
+            format!("Stopped. The payment {id} was signed but not sent: it expires unused.")
+        } else if self.request.is_some() {
+            format!("Stopped. {}", self.still_pending())
+        } else if self.sign_requested {
+            "Stopped. The wallet may still list this purchase (`bursar requests`). No payment was sent to \
+             the server."
+                .to_owned()
+        } else {
+            "Stopped. Nothing was paid.".to_owned()
+        };
+        Fault::because(Code::Cancelled, message)
+    }
+
+    /// Describes a pending request that this command no longer waits for.
+    pub(crate) fn still_pending(&self) -> String {
+        let id = self.id();
+        format!(
+            "Request {id} may still be approved in the wallet; no payment was sent to the server. \
+             To end it: `bursar deny {id}`."
+        )
+    }
+
+    /// Describes a payment that was sent and whose outcome is unknown.
+    pub(crate) fn maybe_paid(&self) -> String {
+        let id = self.id();
+        format!(
+            "The payment {id} was sent and may have been accepted: check `bursar receipt {id}` before you \
+             pay again."
+        )
+    }
+
+    /// Returns the `data` of `--json`.
+    pub(crate) fn data(&self, sink: &Sink) -> Value {
+        let mut data = Map::new();
+        let status = self.status.map(|status| status.as_u16());
+        data.insert("status".to_owned(), json!(status));
+        data.insert("headers".to_owned(), self.headers());
+        sink.describe(&mut data);
+        data.insert("request_id".to_owned(), json!(self.request.map(|id| id.to_string())));
+        data.insert("paid".to_owned(), self.payment());
+        data.insert("receipt".to_owned(), self.receipt.as_ref().map_or(Value::Null, receipt_json));
+        data.insert("reported".to_owned(), json!(self.reported));
+        Value::Object(data)
+    }
+
+    fn headers(&self) -> Value {
+        let found = HEADERS.iter().filter_map(|name| {
+            let value = self.headers.get(*name)?;
+            Some(((*name).to_owned(), json!(String::from_utf8_lossy(value.as_bytes()))))
+        });
+        Value::Object(found.collect())
+    }
+
+    fn payment(&self) -> Value {
+        let Some((price, version)) = &self.paid else { return Value::Null };
+        let amount = price.amount().map(|amount| amount.plain());
+        let mut paid = json!({
+            "amount": amount,
+            "amount_atomic": price.atoms.to_string(),
+            "token": price.symbol(),
+            "asset": price.asset,
+            "network": price.network.caip2(),
+            "payee": price.payee,
+            "transaction": self.receipt.as_ref().and_then(Receipt::settled_by),
+            "sent": self.sent,
+            "x402_version": version,
+        });
+        if amount.is_none() {
+            paid["amount_unknown_reason"] = json!("the decimals of this token are unknown");
+        }
+        paid
+    }
+}
+
+fn receipt_json(receipt: &Receipt) -> Value {
+    json!({
+        "success": receipt.success,
+        "transaction": receipt.transaction,
+        "network": receipt.network,
+        "payer": receipt.payer,
+        "error_reason": receipt.reason,
+        "error_message": receipt.message,
+    })
+}

@@ -1,0 +1,279 @@
+//! The request, read once from the arguments: the same bytes are sent before and with the payment.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::json;
+use bursar_core::limits::{BODY_DEPTH, URL_BYTES};
+use bursar_core::text::quoted;
+use bursar_outbound::{
+    Bytes, Client, HeaderMap, HeaderName, HeaderValue, Method, NoReply, OutboundRequest,
+    PlainHttpHosts, ReplyStream, Target, TargetFault,
+};
+
+use crate::args::PayArgs;
+use crate::wallet::Payment;
+
+/// How long a server may take to begin its response. It may settle a payment first, or a model may generate text.
+const HEAD_WAIT: Duration = Duration::from_secs(600);
+/// Length of the fragment that hmac mode adds to the URL: `#` and 32 hex digits.
+const FRAGMENT_BYTES: usize = 33;
+/// Largest request body. It is kept in memory for the paid request.
+const BODY_BYTES: u64 = 64 << 20;
+
+/// Headers that the caller cannot set. The wallet sets the payment, and the transport sets framing and routing. A
+/// server that reads one of these differently could see two requests in one.
+const RESERVED: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "payment-required",
+    "payment-response",
+    "payment-signature",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-payment",
+    "x-payment-response",
+];
+
+/// Why there is no response.
+pub(crate) enum NoResponse {
+    /// Nothing was sent.
+    Unreached(String),
+    /// The connection ended, and the server may have received the request.
+    Lost(String),
+    /// The server still has the request: sending it again would only duplicate it.
+    Late,
+}
+
+impl fmt::Display for NoResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreached(why) | Self::Lost(why) => f.write_str(why),
+            Self::Late => write!(f, "none in {} seconds", HEAD_WAIT.as_secs()),
+        }
+    }
+}
+
+/// The request to send. Has no `Debug`, because headers and body may hold secrets of the caller.
+pub(crate) struct Request {
+    pub(crate) url: String,
+    pub(crate) target: Target,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Request {
+    pub(crate) async fn read(args: &PayArgs) -> Result<Self, Fault> {
+        let (url, target) = target(args)?;
+        let mut headers = headers(&args.headers)?;
+        let method = method(args)?;
+        let body = match args.body.clone() {
+            None => Vec::new(),
+            // A terminal or a pipe may block a read indefinitely.
+            Some(body) => tokio::task::spawn_blocking(move || read_body(&body))
+                .await
+                .map_err(|error| Fault::new(Code::InternalError).with_detail(error))??,
+        };
+        let content_type = HeaderName::from_static("content-type");
+        let is_json = || json::parse(&body, BODY_DEPTH).is_ok();
+        if args.body.is_some() && !headers.contains_key(&content_type) && is_json() {
+            headers.insert(content_type, HeaderValue::from_static("application/json"));
+        }
+        Ok(Self { url, target, method, headers, body: body.into() })
+    }
+
+    /// Sends the request and any payment, and waits for the head of the response.
+    pub(crate) async fn send(
+        &self,
+        client: &Client,
+        payment: Option<&Payment>,
+    ) -> Result<ReplyStream, NoResponse> {
+        let mut headers = self.headers.clone();
+        if let Some(payment) = payment {
+            headers.insert(payment.name.clone(), payment.value.clone());
+        }
+        let (method, body) = (self.method.clone(), self.body.clone());
+        let asked = OutboundRequest { method, target: &self.target, headers, body };
+        match tokio::time::timeout(HEAD_WAIT, client.open(asked)).await {
+            Ok(Ok(answered)) => Ok(answered),
+            Ok(Err(NoReply::NotSent(why))) => Err(NoResponse::Unreached(why)),
+            Ok(Err(NoReply::Lost(why))) => Err(NoResponse::Lost(why)),
+            Err(_elapsed) => Err(NoResponse::Late),
+        }
+    }
+}
+
+fn bad(message: impl Into<String>) -> Fault {
+    Fault::because(Code::BadInput, message)
+}
+
+/// Reads the URL as it is requested and as the wallet judges it. Both use the same parser, so this rejects only
+/// what people could read differently.
+fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
+    let url = args.url.split('#').next().unwrap_or_default();
+    if url.len() > URL_BYTES.saturating_sub(FRAGMENT_BYTES)
+        || url.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\')
+    {
+        return Err(bad("A URL can have at most 4 KiB, and no spaces or backslashes."));
+    }
+    let plain = if args.allow_http { PlainHttpHosts::Any } else { PlainHttpHosts::ThisMachine };
+    let target = Target::parse(url, plain).map_err(|fault| {
+        bad(match fault {
+            TargetFault::NotAUrl => "This is not a URL: write it in full, https://…".to_owned(),
+            TargetFault::Scheme(at) => format!("{at} must begin with https or http."),
+            TargetFault::PlainHttp(at) => format!(
+                "{at} is unencrypted http to another machine: anyone on the way could take the payment. Use \
+                 https, or --allow-http on a network that you control."
+            ),
+            TargetFault::UserInfo(at) => {
+                format!("{at} has a user name before its host: send it as a header.")
+            }
+        })
+    })?;
+    Ok((url.to_owned(), target))
+}
+
+fn method(args: &PayArgs) -> Result<Method, Fault> {
+    let Some(text) = &args.method else {
+        return Ok(if args.body.is_some() { Method::POST } else { Method::GET });
+    };
+    match Method::from_bytes(text.as_bytes()) {
+        Ok(method) if method != Method::CONNECT => Ok(method),
+        Ok(_) | Err(_) => {
+            Err(bad(format!("{} is not a valid method for --method.", quoted(text, 40))))
+        }
+    }
+}
+
+fn headers(lines: &[String]) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        let Some((name, value)) = line.split_once(':') else {
+            return Err(bad("A header is written 'Name: value'."));
+        };
+        let shown = quoted(name, 40);
+        let name: HeaderName = name
+            .trim()
+            .parse()
+            .map_err(|_bad| bad(format!("{shown} is not a valid header name.")))?;
+        if RESERVED.contains(&name.as_str()) {
+            let message = if name.as_str().contains("payment") {
+                format!("The wallet sets the header {shown}: leave it out.")
+            } else {
+                format!("The header {shown} belongs to the transport and cannot be set.")
+            };
+            return Err(bad(message));
+        }
+        // The message omits the value, which may be a secret.
+        let value = HeaderValue::from_str(value.trim())
+            .map_err(|_bad| bad(format!("The value of the header {shown} is not plain text.")))?;
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+fn read_body(given: &str) -> Result<Vec<u8>, Fault> {
+    let (name, source): (&str, Box<dyn Read>) = match given.strip_prefix('@') {
+        None => return Ok(given.as_bytes().to_vec()),
+        Some("-") => ("standard input", Box::new(io::stdin())),
+        Some(path) => match std::fs::File::open(path) {
+            Ok(file) => (path, Box::new(file)),
+            Err(error) => return Err(unreadable(path, &error)),
+        },
+    };
+    let mut body = Vec::new();
+    let most = BODY_BYTES.saturating_add(1);
+    source.take(most).read_to_end(&mut body).map_err(|error| unreadable(name, &error))?;
+    if u64::try_from(body.len()).is_ok_and(|length| length < most) {
+        Ok(body)
+    } else {
+        Err(bad("A body can have at most 64 MiB."))
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Fault {
+    bad(format!("The body {} cannot be read: {error}.", quoted(name, 200)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(url: &str) -> PayArgs {
+        PayArgs {
+            url: url.to_owned(),
+            method: None,
+            body: None,
+            headers: Vec::new(),
+            max: None,
+            wait: None,
+            include: false,
+            allow_http: false,
+        }
+    }
+
+    #[test]
+    fn payment_and_transport_headers_cannot_be_set() {
+        for name in RESERVED {
+            for written in [name.to_string(), name.to_uppercase(), format!(" {name} ")] {
+                let refused = headers(&[format!("{written}: SECRET")]).unwrap_err();
+                assert_eq!(refused.code, Code::BadInput);
+                assert!(!refused.message.contains("SECRET"), "{refused}");
+            }
+        }
+        for bad in ["Name", ": x", "a b: c", "X: a\nb", "X: \u{7f}"] {
+            assert!(headers(&[bad.to_owned()]).is_err(), "{bad}");
+        }
+        let fine = headers(&["Accept: a".to_owned(), "accept:b".to_owned()]).unwrap();
+        assert_eq!(fine.get_all("accept").iter().count(), 2);
+    }
+
+    #[test]
+    fn plain_http_is_limited_to_this_machine() {
+        for url in
+            ["https://a.test/x?y=1", "http://127.0.0.1:1/", "http://[::1]/", "http://localhost/"]
+        {
+            assert!(target(&args(url)).is_ok(), "{url}");
+        }
+        for url in [
+            "http://a.test/",
+            "http://localhost.a.test/",
+            "ftp://a.test/",
+            "https://user:KEY@a.test/",
+            "https://a.test\\@b.test/",
+            "https://a.test/a b",
+            "a.test",
+            "",
+        ] {
+            let refused = target(&args(url)).unwrap_err();
+            assert!(!refused.message.contains("KEY"), "{refused}");
+        }
+        let plain = PayArgs { allow_http: true, ..args("http://a.test/p#part") };
+        assert_eq!(target(&plain).unwrap().0, "http://a.test/p", "a fragment is never sent");
+    }
+
+    #[test]
+    fn body_implies_post_unless_a_method_is_given() {
+        let with = |method: Option<&str>, body: Option<&str>| {
+            let (method, body) = (method.map(str::to_owned), body.map(str::to_owned));
+            super::method(&PayArgs { method, body, ..args("https://a.test") })
+        };
+        assert_eq!(with(None, None).unwrap(), Method::GET);
+        assert_eq!(with(None, Some("")).unwrap(), Method::POST);
+        assert_eq!(with(Some("PUT"), Some("x")).unwrap(), Method::PUT);
+        assert_eq!(with(Some("BREW"), None).unwrap().as_str(), "BREW");
+        assert!(with(Some("CONNECT"), None).is_err() && with(Some("A B"), None).is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! The destination of the response body: standard output as a stream, or memory for `--json`.
+
+use std::io::IsTerminal;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_outbound::ReplyStream;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncWriteExt, Stdout};
+
+/// Largest body in memory; a stream has no bound.
+const MEMORY_BYTES: usize = 8 << 20;
+
+pub(crate) enum Sink {
+    Stdout {
+        out: Stdout,
+        /// Some output was written and cannot be taken back.
+        begun: bool,
+        /// Set if standard output is a terminal, which control characters must not reach.
+        shown: Option<TerminalFilter>,
+    },
+    Memory {
+        body: Vec<u8>,
+        /// The body was longer than the bound.
+        over: bool,
+    },
+}
+
+/// Replaces control characters other than line ends and tabs with question marks. Includes those of two bytes
+/// (U+0080 to U+009F), even if they arrive in two pieces.
+#[derive(Debug, Default)]
+pub(crate) struct TerminalFilter {
+    /// The last byte was the first of such a pair and is held back.
+    half: bool,
+}
+
+impl TerminalFilter {
+    fn plain(&mut self, chunk: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::with_capacity(chunk.len().saturating_add(1));
+        for &byte in chunk {
+            if std::mem::take(&mut self.half) {
+                if (0x80..=0x9f).contains(&byte) {
+                    plain.push(b'?');
+                    continue;
+                }
+                plain.push(0xc2);
+            }
+            match byte {
+                0xc2 => self.half = true,
+                b'\n' | b'\t' => plain.push(byte),
+                0..=0x1f | 0x7f => plain.push(b'?'),
+                _other => plain.push(byte),
+            }
+        }
+        plain
+    }
+}
+
+/// Why a body is incomplete.
+pub(crate) enum BodyError {
+    /// The connection ended too early.
+    Connection(String),
+    /// The body could not be written or kept.
+    Output(Fault),
+}
+
+impl Sink {
+    pub(crate) fn new(json: bool) -> Self {
+        if json {
+            Self::Memory { body: Vec::new(), over: false }
+        } else {
+            // Asynchronous: a reader that has stopped must not block Ctrl-C.
+            let shown = std::io::stdout().is_terminal().then(TerminalFilter::default);
+            Self::Stdout { out: tokio::io::stdout(), begun: false, shown }
+        }
+    }
+
+    /// Passes the body of a response on, piece by piece.
+    pub(crate) async fn fill(&mut self, answer: &mut ReplyStream) -> Result<(), BodyError> {
+        while let Some(chunk) = answer.chunk().await.map_err(BodyError::Connection)? {
+            self.take(&chunk).await.map_err(BodyError::Output)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn take(&mut self, chunk: &[u8]) -> Result<(), Fault> {
+        match self {
+            Self::Stdout { out, begun, shown } => {
+                *begun |= !chunk.is_empty();
+                let plain = shown.as_mut().map(|shown| shown.plain(chunk));
+                let written = async {
+                    out.write_all(plain.as_deref().unwrap_or(chunk)).await?;
+                    out.flush().await
+                };
+                written.await.map_err(|error| {
+                    let message = format!("The answer could not be written: {error}.");
+                    Fault::because(Code::InternalError, message)
+                })
+            }
+            Self::Memory { body, .. } if chunk.len() <= MEMORY_BYTES.saturating_sub(body.len()) => {
+                body.extend_from_slice(chunk);
+                Ok(())
+            }
+            Self::Memory { body, over } => {
+                *over = true;
+                body.clear();
+                let message = "The answer is longer than 8 MiB, the maximum with --json: leave --json out \
+                     to stream it.";
+                Err(Fault::because(Code::ResourceFailed, message))
+            }
+        }
+    }
+
+    /// Discards a truncated body. Returns `false` if some of it was already written.
+    pub(crate) fn discard(&mut self) -> bool {
+        match self {
+            Self::Stdout { begun, .. } => !*begun,
+            Self::Memory { body, .. } => {
+                body.clear();
+                true
+            }
+        }
+    }
+
+    /// Adds the body for `--json`, as text if it is UTF-8 and else as base64.
+    pub(crate) fn describe(&self, data: &mut Map<String, Value>) {
+        let (body, encoding) = match self {
+            Self::Stdout { .. } | Self::Memory { over: true, .. } => (Value::Null, Value::Null),
+            Self::Memory { body, .. } => match std::str::from_utf8(body) {
+                Ok(text) => (json!(text), json!("text")),
+                Err(_binary) => (json!(STANDARD.encode(body)), json!("base64")),
+            },
+        };
+        data.insert("body".to_owned(), body);
+        data.insert("body_encoding".to_owned(), encoding);
+        if matches!(self, Self::Memory { over: true, .. }) {
+            data.insert("body_unknown_reason".to_owned(), json!("it is longer than 8 MiB"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn body_on_a_terminal_contains_no_control_characters() {
+        let text = "a\u{1b}[2Jb\u{9b}1mc\r\n\tä¢\u{7f}d".as_bytes();
+        let wanted = "a?[2Jb?1mc?\n\tä¢?d";
+        for cut in 0..=text.len() {
+            let mut shown = TerminalFilter::default();
+            let (first, second) = text.split_at(cut);
+            let plain = [shown.plain(first), shown.plain(second)].concat();
+            assert_eq!(String::from_utf8(plain).unwrap(), wanted, "{cut}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The wallet's agent endpoints: `/sign`, `/sign/status/{id}` and `/callback`. A call without a complete response
+//! is repeated with the same bytes, for which the wallet returns the same response.
+
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::json::{self, Object, Value};
+use bursar_core::limits::{BODY_DEPTH, HANDLER_MS, REPLY_BYTES};
+use bursar_core::text::quoted;
+use bursar_outbound::{Client, HeaderName, HeaderValue, Reply};
+use bursar_x402::header;
+
+use crate::agent::Agent;
+use crate::offer::RawOffer;
+
+/// Timeout of a call. The wallet itself ends a call after [`HANDLER_MS`].
+const CALL_MS: u64 = HANDLER_MS + 5_000;
+/// Pauses before the retries. All retries end well within the five minutes for which a proof is valid.
+const PAUSES_MS: &[u64] = &[250, 500, 1_000];
+
+/// A payment that the wallet signed: the one header to send to the server.
+pub(crate) struct Payment {
+    pub(crate) name: HeaderName,
+    pub(crate) value: HeaderValue,
+    /// The same value, for decoding.
+    pub(crate) text: String,
+    /// The wallet's `transaction_id`.
+    pub(crate) id: RequestId,
+}
+
+impl Payment {
+    /// Returns how long a server can still settle the payment; zero if unreadable.
+    pub(crate) fn lasts(&self, now_s: i64) -> Duration {
+        let value = header::decode(&self.text).ok();
+        let terms = value.as_ref().and_then(|value| value.get("payload")?.get("authorization"));
+        let before = terms.and_then(|terms| match terms.get("validBefore")? {
+            Value::String(text) => text.parse::<u64>().ok(),
+            other => other.as_number().and_then(json::Number::as_u64),
+        });
+        let now = u64::try_from(now_s).unwrap_or(0);
+        Duration::from_secs(before.unwrap_or(0).saturating_sub(now))
+    }
+}
+
+/// The wallet's answer about a request to sign.
+pub(crate) enum SignStatus {
+    Signed(Payment),
+    /// The operator is deciding, or has approved and the wallet is signing.
+    Held(RequestId),
+    /// The status is not available now: ask again after this delay.
+    Unknown(Duration),
+    /// The request will not be paid.
+    Refused(Fault),
+}
+
+pub(crate) struct Wallet {
+    client: Client,
+    agent: Agent,
+}
+
+impl Wallet {
+    pub(crate) fn of(agent: Agent) -> Result<Self, Fault> {
+        let client = Client::new(CALL_MS)
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        Ok(Self { client, agent })
+    }
+
+    /// Asks the wallet to pay an offer made at `url`.
+    pub(crate) async fn sign(&self, offer: &RawOffer, url: &str) -> Result<SignStatus, Fault> {
+        let content = match offer {
+            RawOffer::Header(text) => Object::new().with("payment_required", text.as_str()),
+            RawOffer::Body(json) => Object::new().with("x402_data", json.clone()),
+        };
+        let body = self.agent.purchase(content, url)?;
+        let mut pauses = PAUSES_MS.iter();
+        loop {
+            let reply = self.post("sign", &body).await;
+            let status = reply.as_ref().map(|reply| self.status(reply));
+            let again = matches!(status, Err(_) | Ok(SignStatus::Unknown(_)));
+            match (pauses.next(), status) {
+                (Some(pause), _) if again => {
+                    tokio::time::sleep(Duration::from_millis(*pause)).await
+                }
+                (_, Ok(SignStatus::Unknown(_))) => {
+                    return Ok(self.unpaid(reply.as_ref().ok()));
+                }
+                (_, Ok(status)) => return Ok(status),
+                (_, Err(why)) => {
+                    let message = format!(
+                        "The wallet at {} does not answer: {why}. Nothing was sent to the server.",
+                        self.agent.wallet.label()
+                    );
+                    return Err(Fault::because(Code::EngineDown, message));
+                }
+            }
+        }
+    }
+
+    /// Returns the status of a held request. If the wallet does not answer, the request stays held.
+    pub(crate) async fn poll(&self, id: RequestId) -> SignStatus {
+        let at = self.agent.wallet.below(&["sign", "status", &id.to_string()]);
+        match self.client.get(&at, REPLY_BYTES).await {
+            Ok(reply) => self.status(&reply),
+            Err(_away) => SignStatus::Unknown(Duration::ZERO),
+        }
+    }
+
+    /// Reports the transaction that settled a payment. An error states why the wallet did not record it.
+    pub(crate) async fn settled(&self, id: RequestId, transaction: &str) -> Result<(), String> {
+        let told = Object::new()
+            .with("transaction_id", id.to_string())
+            .with("event", "settled")
+            .with("tx_hash", transaction);
+        let body = self.agent.report(told).map_err(|fault| fault.message)?;
+        let reply = self.post("callback", &body).await?;
+        if reply.status.is_success() { Ok(()) } else { Err(self.refusal(Some(&reply)).message) }
+    }
+
+    async fn post(&self, path: &str, body: &str) -> Result<Reply, String> {
+        let at = self.agent.wallet.below(&[path]);
+        self.client.post(&at, body.as_bytes().to_vec(), REPLY_BYTES).await
+    }
+
+    fn status(&self, reply: &Reply) -> SignStatus {
+        let answer = read(reply);
+        let text = |key: &str| answer.get(key).and_then(Value::as_str);
+        let id = |key: &str| text(key).and_then(|id| id.parse::<RequestId>().ok());
+        match (reply.status.as_u16(), text("status")) {
+            (200, Some("success")) => match payment(&answer) {
+                Some(payment) => SignStatus::Signed(payment),
+                // The payment was signed earlier, and its header has expired.
+                None if text("code") == Some(Code::AlreadySigned.text()) => {
+                    SignStatus::Refused(Fault::new(Code::PaymentExpired))
+                }
+                None => self.unpaid(Some(reply)),
+            },
+            (202, Some("pending" | "executing")) => match id("request_id") {
+                Some(id) => SignStatus::Held(id),
+                None => self.unpaid(Some(reply)),
+            },
+            (429 | 503, _) if is_transient(text("code")) => {
+                let seconds = answer.get("retry_after").and_then(Value::as_number);
+                let seconds = seconds.and_then(json::Number::as_u64).unwrap_or(5).min(60);
+                SignStatus::Unknown(Duration::from_secs(seconds))
+            }
+            _refused => self.unpaid(Some(reply)),
+        }
+    }
+
+    /// Returns the refusal of a request that was not paid.
+    fn unpaid(&self, reply: Option<&Reply>) -> SignStatus {
+        let fault = self.refusal(reply);
+        SignStatus::Refused(Fault {
+            message: format!("{} Nothing was paid.", fault.message),
+            ..fault
+        })
+    }
+
+    /// Returns the wallet's refusal in its own words, with its code if known.
+    fn refusal(&self, reply: Option<&Reply>) -> Fault {
+        let answer = reply.map_or(Value::Null, read);
+        let text = |key: &str| answer.get(key).and_then(Value::as_str);
+        let rejected = text("status") == Some("rejected");
+        let known =
+            text("code").and_then(|code| Code::ALL.iter().find(|known| known.text() == code));
+        let code = match known {
+            Some(code) => *code,
+            None if rejected => Code::RequestDenied,
+            None => Code::InternalError,
+        };
+        let said = text("error").or_else(|| text("reason")).map(|said| quoted(said, 300));
+        let said = said.unwrap_or_else(|| match reply {
+            Some(reply) => format!("HTTP {}", reply.status.as_u16()),
+            None => "no answer".to_owned(),
+        });
+        let mut message = match code {
+            Code::RequestDenied => format!("The operator denied it: {said}."),
+            Code::RequestExpired => "The operator did not approve in time.".to_owned(),
+            Code::InternalError => {
+                format!(
+                    "{} is not a wallet or answered with an error: {said}.",
+                    self.agent.wallet.label()
+                )
+            }
+            _wallets_own => format!("The wallet refused ({code}): {said}."),
+        };
+        if code == Code::AuthFailed && !self.agent.is_bearer() {
+            message.push_str(
+                " With hmac, the cause is a wrong token, a clock more than five minutes off, or a locked wallet.",
+            );
+        }
+        Fault::because(code, message)
+    }
+}
+
+/// Parses the body of a reply. A body that is not JSON counts as null.
+fn read(reply: &Reply) -> Value {
+    json::parse(&reply.body, BODY_DEPTH).unwrap_or(Value::Null)
+}
+
+/// Returns whether a refusal may pass soon. A locked wallet does not: a person must open it.
+fn is_transient(code: Option<&str>) -> bool {
+    [Code::Busy, Code::RateLimitExceeded].iter().any(|known| code == Some(known.text()))
+}
+
+fn payment(answer: &Value) -> Option<Payment> {
+    let text = |key: &str| answer.get(key).and_then(Value::as_str);
+    let name = match text("header_name")? {
+        "PAYMENT-SIGNATURE" => HeaderName::from_static("payment-signature"),
+        "X-PAYMENT" => HeaderName::from_static("x-payment"),
+        _other => return None,
+    };
+    let text_of = text("header_value")?;
+    let mut value = HeaderValue::from_str(text_of).ok()?;
+    value.set_sensitive(true);
+    let id = text("transaction_id")?.parse().ok()?;
+    Some(Payment { name, value, text: text_of.to_owned(), id })
+}

@@ -1,0 +1,390 @@
+//! Results of commands: one value for `--json`, the console and text. Amounts are strings in dollars. Secrets are never
+//! in here; they travel in their own frames (see [`Reply::secret`]).
+
+mod activity;
+mod backup;
+mod balances;
+mod doctor;
+mod history;
+mod sends;
+mod settings;
+
+use serde::{Deserialize, Serialize};
+
+use bursar_core::auth::AuthMode;
+use bursar_core::card::{Card, Lane};
+use bursar_core::change::Change;
+use bursar_core::fault::Fault;
+use bursar_core::policy::{AllowedNetworks, Policy};
+use bursar_core::status::{AgentStatus, DecidedStatus, PolicyVerdict, RequestStatus};
+
+pub use activity::{ActivityAnswer, ActivityRow};
+pub use backup::{BackupAnswer, RestoreAnswer};
+pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+pub use doctor::{CheckAnswer, CheckResult};
+pub use history::{ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer, RefusedAnswer};
+pub use sends::SendAnswer;
+pub use settings::SettingAnswer;
+
+/// A notice for the operator about a command that succeeded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    pub code: String,
+    pub message: String,
+}
+
+/// The result of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    pub result: Result<Answer, Fault>,
+    pub warnings: Vec<Warning>,
+    /// The field of the answer for the secret frame that was sent before this reply.
+    pub secret: Option<SecretField>,
+}
+
+/// A secret that a command returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecretField {
+    /// An agent's token or shared secret.
+    Token,
+    /// The words of a seed.
+    Phrase,
+    /// The private key of an address, 0x and 64 hex digits.
+    AddressKey,
+}
+
+/// The result of a command that succeeded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
+pub enum Answer {
+    Wallet(WalletAnswer),
+    Seed(SeedAnswer),
+    Seeds { seeds: Vec<SeedAnswer> },
+    Address(AddressAnswer),
+    Addresses { addresses: Vec<AddressAnswer> },
+    Send(SendAnswer),
+    Sends { sends: Vec<SendAnswer> },
+    Balances { addresses: Vec<HoldingsAnswer> },
+    Policy(PolicyAnswer),
+    Policies { policies: Vec<PolicyAnswer> },
+    Rehearsal(RehearsalAnswer),
+    Deleted { name: String },
+    Agent(AgentAnswer),
+    Agents { agents: Vec<AgentAnswer> },
+    Credentials(CredentialsAnswer),
+    Server(ServerAnswer),
+    Requests { requests: Vec<RequestAnswer> },
+    Decided(DecidedAnswer),
+    History(HistoryAnswer),
+    Activity(ActivityAnswer),
+    Exported(ExportAnswer),
+    Backup(BackupAnswer),
+    Restored(RestoreAnswer),
+    Receipt(ReceiptAnswer),
+    Setting(SettingAnswer),
+    Settings { settings: Vec<SettingAnswer> },
+    Doctor { checks: Vec<CheckAnswer> },
+    Networks { networks: Vec<NetworkAnswer> },
+    Frozen { frozen: bool },
+    Status(StatusAnswer),
+    Audit(AuditAnswer),
+}
+
+impl Answer {
+    /// Returns the `data` of the JSON envelope.
+    pub fn data(&self) -> serde_json::Value {
+        if let Answer::Receipt(receipt) = self {
+            return receipt.form.clone();
+        }
+        let mut tagged = serde_json::to_value(self).unwrap_or(serde_json::Value::Null);
+        tagged.get_mut("data").map_or(serde_json::Value::Null, serde_json::Value::take)
+    }
+}
+
+/// The state of the wallet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalletAnswer {
+    pub exists: bool,
+    pub name: Option<String>,
+    pub locked: bool,
+    /// Seconds until the open wallet locks automatically, if the setting `lock.idle` is on.
+    #[serde(default)]
+    pub locks_in_s: Option<u64>,
+    /// The name of a wallet file that the journal has no record of: `wallet recover` adopts it.
+    #[serde(default)]
+    pub recoverable: Option<String>,
+    pub seeds: usize,
+    pub addresses: usize,
+}
+
+/// A seed, without its words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedAnswer {
+    pub id: String,
+    pub words: u8,
+    pub created: String,
+}
+
+/// An address of the wallet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressAnswer {
+    pub label: String,
+    pub index: u32,
+    pub description: String,
+    /// `seed S001`, or a device.
+    pub backing: String,
+    pub path: String,
+    pub address: String,
+}
+
+/// A policy with every field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyAnswer {
+    pub name: String,
+    pub version: u64,
+    pub agents: usize,
+    /// The networks that the policy currently allows.
+    pub networks: Vec<String>,
+    /// The policy allows all enabled networks instead of a list of its own.
+    pub all_enabled: bool,
+    pub payments: PaymentPolicyAnswer,
+    /// Boxed because this variant would make [`Answer`] much larger than the others.
+    pub trading: Box<TradingPolicyAnswer>,
+    pub lending: LendingPolicyAnswer,
+    /// What the command has just changed; empty if all values were set already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Change>>,
+}
+
+/// The result of `policy test`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RehearsalAnswer {
+    pub policy: String,
+    /// In dollars.
+    pub amount: String,
+    pub network: String,
+    pub domain: Option<String>,
+    pub verdict: PolicyVerdict,
+    /// The code that the agent would receive, or the reason of the hold; `None` if the policy acts.
+    pub code: Option<String>,
+    pub reason: String,
+}
+
+/// Limits of x402 payments, in dollars.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentPolicyAnswer {
+    pub enabled: bool,
+    pub daily: String,
+    pub per_request: String,
+    pub auto_below: String,
+    pub allowed_domains: Vec<String>,
+    pub blocked_domains: Vec<String>,
+}
+
+/// Limits of trading. Amounts are in dollars, `min_eth` in ETH, the others in percent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TradingPolicyAnswer {
+    pub enabled: bool,
+    pub daily: String,
+    pub per_trade: String,
+    pub auto_below: String,
+    pub min_eth: String,
+    pub max_slippage: String,
+    pub max_impact: String,
+}
+
+/// Limits of lending. Amounts are in dollars, `max_share` in percent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LendingPolicyAnswer {
+    pub enabled: bool,
+    pub max_deposit: String,
+    pub max_total: String,
+    pub max_share: Option<String>,
+    pub auto_below: String,
+    pub operations_per_day: u32,
+    pub curated_only: bool,
+}
+
+impl PolicyAnswer {
+    /// Describes a policy; `networks` are the titles of the networks that it allows.
+    pub fn of(
+        name: &str,
+        version: u64,
+        agents: usize,
+        networks: Vec<String>,
+        policy: &Policy,
+    ) -> Self {
+        let (payments, trading, lending) = (&policy.payments, &policy.trading, &policy.lending);
+        let hosts = |entries: &[bursar_core::hosts::HostEntry]| {
+            entries.iter().map(|entry| entry.as_str().to_owned()).collect()
+        };
+        Self {
+            name: name.to_owned(),
+            version,
+            agents,
+            networks,
+            all_enabled: policy.networks == AllowedNetworks::AllEnabled,
+            payments: PaymentPolicyAnswer {
+                enabled: payments.enabled,
+                daily: payments.daily.to_string(),
+                per_request: payments.per_request.to_string(),
+                auto_below: payments.auto_below.to_string(),
+                allowed_domains: hosts(&payments.hosts.allowed),
+                blocked_domains: hosts(&payments.hosts.blocked),
+            },
+            trading: Box::new(TradingPolicyAnswer {
+                enabled: trading.enabled,
+                daily: trading.daily.to_string(),
+                per_trade: trading.per_trade.to_string(),
+                auto_below: trading.auto_below.to_string(),
+                min_eth: trading.min_native.as_coins(),
+                max_slippage: trading.max_slippage.to_string(),
+                max_impact: trading.max_impact.to_string(),
+            }),
+            lending: LendingPolicyAnswer {
+                enabled: lending.enabled,
+                max_deposit: lending.max_deposit.to_string(),
+                max_total: lending.max_total.to_string(),
+                max_share: lending.max_share.map(|share| share.to_string()),
+                auto_below: lending.auto_below.to_string(),
+                operations_per_day: lending.operations_per_day,
+                curated_only: lending.curated_only,
+            },
+            changes: None,
+        }
+    }
+}
+
+/// An agent with its allowance and use of today.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentAnswer {
+    pub agent_id: String,
+    pub name: String,
+    pub auth_mode: AuthMode,
+    pub status: AgentStatus,
+    pub policy: Option<String>,
+    pub label: Option<String>,
+    pub address: Option<String>,
+    pub spent_today: String,
+    pub reserved: String,
+    pub daily_limit: Option<String>,
+    /// Today's allowance is held back after a jump of the clock: `agent renew` grants it.
+    pub renewal_held: bool,
+    /// New requests in this UTC day; at most 100,000.
+    #[serde(default)]
+    pub requests_today: u32,
+    /// Bytes of padding in payment headers in this UTC day; at most 32 MiB.
+    #[serde(default)]
+    pub padding_today: u64,
+    /// Payments that may still be redeemed.
+    #[serde(default)]
+    pub open: u32,
+    /// Start of the next allowance, in UTC; `None` without a policy and while a renewal is held back.
+    #[serde(default)]
+    pub renews_at: Option<String>,
+    /// Why the agent cannot work despite its status.
+    pub problem: Option<String>,
+}
+
+/// The credentials of an agent; the secret itself is in a secret frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CredentialsAnswer {
+    pub agent_id: String,
+    pub name: String,
+    pub auth_mode: AuthMode,
+    /// The URL of the agent server, also while it does not run.
+    pub url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url_unknown_reason: Option<String>,
+    /// The agent server is running.
+    pub serving: bool,
+}
+
+/// The state of the agent server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerAnswer {
+    pub running: bool,
+    /// The URL for programs on this machine.
+    pub url: Option<String>,
+    /// Other machines of the network can also connect.
+    pub open_to_network: bool,
+    pub locked: bool,
+}
+
+/// A request in the approval queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestAnswer {
+    pub id: String,
+    pub lane: Lane,
+    pub agent_id: String,
+    pub status: RequestStatus,
+    pub amount: String,
+    pub amount_atomic: String,
+    pub asset: String,
+    pub payee: String,
+    pub domain: Option<String>,
+    pub created: String,
+    pub expires_in_seconds: Option<u64>,
+    /// The time left in milliseconds, for a countdown in the receiving program.
+    pub expires_in_ms: Option<u64>,
+    pub card: Option<Card>,
+}
+
+/// A request that the operator has just decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidedAnswer {
+    pub id: String,
+    pub status: DecidedStatus,
+    pub amount: String,
+    pub payee: String,
+}
+
+/// A network that Bursar supports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkAnswer {
+    pub chain_id: u64,
+    pub caip2: String,
+    pub name: String,
+    pub stablecoin: String,
+    pub enabled: bool,
+}
+
+/// The state of wallet, agent server and engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusAnswer {
+    pub wallet: WalletAnswer,
+    pub server: ServerAnswer,
+    pub agents: usize,
+    /// Requests that are waiting for a decision.
+    pub requests: usize,
+    /// Consoles of other processes that are attached to the engine.
+    #[serde(default)]
+    pub consoles: usize,
+    pub frozen: bool,
+    /// Number of journal entries.
+    pub journal: u64,
+    /// Hash of the newest entry, for a later `audit verify --head`.
+    pub head: String,
+    /// Why every payment needs approval: the journal did not match the wallet at unlock.
+    pub untrusted: Option<String>,
+    /// First day from which signed requests are accepted, if it lies in the future. A clock that agreed with a chain
+    /// once showed a later date; `audit accept` corrects this.
+    #[serde(default)]
+    pub refused_before: Option<String>,
+    /// Why no command is decided anymore: the journal could not be written.
+    pub failed: Option<String>,
+    pub data: String,
+    pub version: String,
+}
+
+/// The result of `audit verify` or `audit accept`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditAnswer {
+    pub entries: u64,
+    pub head: String,
+    /// The journal matched its seal. `false` while the wallet is locked, because the seal needs its key.
+    pub sealed: bool,
+    /// Why automatic approval is off: the journal did not match the wallet at unlock.
+    pub untrusted: Option<String>,
+}

@@ -1,0 +1,83 @@
+//! Past requests, their receipts and their export.
+
+use serde::{Deserialize, Serialize};
+
+use bursar_core::card::Lane;
+use bursar_core::status::RequestStatus;
+
+/// Matching requests, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryAnswer {
+    pub requests: Vec<HistoryRow>,
+    /// There are older matching requests.
+    pub more: bool,
+}
+
+/// One request with its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryRow {
+    pub id: String,
+    pub created: String,
+    pub lane: Lane,
+    pub agent_id: String,
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_unknown_reason: Option<String>,
+    /// Label of the paying address.
+    pub label: String,
+    pub status: RequestStatus,
+    /// In whole coins.
+    pub amount: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount_unknown_reason: Option<String>,
+    pub amount_atomic: String,
+    pub symbol: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbol_unknown_reason: Option<String>,
+    pub usd: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd_unknown_reason: Option<String>,
+    pub asset: String,
+    /// CAIP-2.
+    pub network: String,
+    pub payee: String,
+    /// Host of the URL that the agent named, otherwise of the paid resource.
+    pub host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_unknown_reason: Option<String>,
+    pub tx_hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_hash_unknown_reason: Option<String>,
+    /// Why the policy refused the request, with the amounts compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// A receipt, with details that its standard form has no field for.
+///
+/// `--json` prints only the form: agents receive it and pass it on, and they must not learn limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptAnswer {
+    /// In AP2 format, as the agent server returns it.
+    pub form: serde_json::Value,
+    pub refused: Option<RefusedAnswer>,
+    /// The journal kept only the origins of its URLs.
+    pub origins_only: bool,
+}
+
+/// A policy's refusal, explained to the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedAnswer {
+    pub why: String,
+    /// The agent's current policy, if a change of it could allow the payment.
+    pub policy: Option<String>,
+    /// The option of `policy edit` that changes the limit.
+    pub option: Option<String>,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportAnswer {
+    pub file: String,
+    pub rows: u64,
+}

@@ -1,0 +1,30 @@
+//! Sends of the operator.
+
+use serde::{Deserialize, Serialize};
+
+use bursar_core::status::SendStatus;
+
+/// A send and its status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendAnswer {
+    pub id: String,
+    /// RFC 3339.
+    pub at: String,
+    pub status: SendStatus,
+    /// The meaning of the status, in one sentence.
+    pub told: String,
+    /// In whole coins, with the symbol.
+    pub amount: String,
+    pub amount_atomic: String,
+    /// `None` for the native coin.
+    pub token_address: Option<String>,
+    pub label: String,
+    pub from: String,
+    pub to: String,
+    pub network: String,
+    pub caip2: String,
+    pub nonce: Option<u64>,
+    /// The mined transaction, or the newest one that was broadcast.
+    pub tx_hash: Option<String>,
+    pub block: Option<u64>,
+}

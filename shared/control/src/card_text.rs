@@ -1,0 +1,268 @@
+//! How a card is shown to the operator: one text for console, command line and prompts.
+
+use bursar_core::card::{Balance, Card, HoldReason};
+use bursar_core::money::Usd;
+use bursar_core::text::{self, Zone};
+
+/// Characters of a URL on a card.
+const URL_WIDTH: usize = 120;
+
+/// Formats the card as lines of text, with untrusted text quoted and times in UTC.
+pub fn lines(card: &Card) -> Vec<String> {
+    lines_by(card, None)
+}
+
+/// Formats the card like [`lines()`], with times in the console's zone.
+pub fn lines_in(card: &Card, zone: &Zone) -> Vec<String> {
+    lines_by(card, Some(zone))
+}
+
+/// Returns [`HoldReason::sentence`], with the figures for [`HoldReason::AboveThreshold`].
+pub fn hold_text(reason: HoldReason, amount: Usd, auto_below: Usd) -> String {
+    // If the limit was raised since, today's figures would not explain the hold.
+    if reason == HoldReason::AboveThreshold && amount >= auto_below {
+        let reaches = if amount == auto_below { "reaches" } else { "is over" };
+        return format!("{amount} {reaches} the automatic limit of {auto_below}");
+    }
+    reason.sentence().to_owned()
+}
+
+fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
+    let id = card.id.short();
+    let url = |text: Option<&String>, source: &str| match text {
+        Some(url) => {
+            let shown = text::short_url(url, URL_WIDTH);
+            let cut = shown != *url || url.ends_with('…');
+            let whole = if cut { format!("; in full: receipt {id}") } else { String::new() };
+            let host = text::host_note(url).map_or(String::new(), |note| format!("; {note}"));
+            format!("{}  (text from the {source}{host}{whole})", text::quoted(&shown, usize::MAX))
+        }
+        None => format!("not given  (text from the {source})"),
+    };
+    let row = |name: &str, value: String| format!("{name:<11}{value}");
+    let mut lines = vec![
+        format!(
+            "{}  {}  agent {} ({})",
+            id,
+            card.terms.lane.text(),
+            card.terms.agent,
+            card.agent_name
+        ),
+        row("leaves", format!("{} on {}", card.amount, card.network_title)),
+        row("from", format!("{} ({})", card.terms.address, card.label)),
+        row("to", card.terms.payee.clone()),
+        row("payee", payee_text(card, zone)),
+        row("token", card.terms.asset.clone()),
+        row("request", url(card.terms.request_url.as_ref(), "agent")),
+        row("resource", url(card.terms.resource_url.as_ref(), "merchant")),
+    ];
+    lines
+        .extend(card.terms.other_urls.iter().map(|other| row("and", url(Some(other), "merchant"))));
+    lines.extend([
+        row("held", hold_text(card.hold, card.usd, card.auto_below)),
+        row(
+            "today",
+            if card.unpriced {
+                format!("spent {} of {} USD", card.spent.before, card.daily_limit)
+            } else {
+                format!(
+                    "spent {} -> {} of {} USD  ({} reserved by held requests)",
+                    card.spent.before, card.spent.after, card.daily_limit, card.reserved
+                )
+            },
+        ),
+        row("balance", balance_text(card, zone)),
+        row(
+            "policy",
+            format!(
+                "{} v{}: at most {} a request, automatic below {}",
+                card.policy, card.policy_version, card.per_request_max, card.auto_below
+            ),
+        ),
+        row("valid", format!("{} s after signing", card.terms.valid_seconds)),
+        row("expires", format!("in {}", text::countdown(card.expires_in_seconds))),
+        row("card", card.digest.clone()),
+    ]);
+    if let Some(obstacle) = &card.obstacle {
+        lines.push(row("refused", format!("cannot be approved now: {obstacle}")));
+    }
+    lines
+}
+
+fn payee_text(card: &Card, zone: Option<&Zone>) -> String {
+    let utc = Zone::default();
+    let date = |at: &Option<String>| zone.unwrap_or(&utc).date(at.as_deref().unwrap_or_default());
+    let history = match &card.paid_before {
+        None => {
+            let why = card.paid_before_unknown_reason.as_deref().unwrap_or("not looked up");
+            format!("earlier payments unknown: {why}")
+        }
+        Some(paid) if paid.times == 0 && card.payee_label.is_none() => {
+            "FIRST payment to this address: check it".to_owned()
+        }
+        Some(paid) if paid.times == 0 => "first payment to it".to_owned(),
+        Some(paid) if paid.approved == 0 => format!(
+            "NEVER approved by you; {} automatic ({} USD), last {}",
+            paid.times,
+            paid.usd,
+            date(&paid.last)
+        ),
+        Some(paid) if paid.times == 1 => {
+            format!("approved once ({} USD), on {}", paid.usd, date(&paid.first))
+        }
+        Some(paid) => format!(
+            "approved {} of {} times ({} USD), last {}",
+            paid.approved,
+            paid.times,
+            paid.usd,
+            date(&paid.last)
+        ),
+    };
+    match &card.payee_label {
+        Some(label) => format!("this wallet's own address ({label}); {history}"),
+        None => history,
+    }
+}
+
+fn balance_text(card: &Card, zone: Option<&Zone>) -> String {
+    let time = |read: &String| zone.map_or_else(|| read.clone(), |zone| zone.moment(read));
+    match &card.balance {
+        None => {
+            let why = card.balance_unknown_reason.as_deref().unwrap_or("not looked up");
+            format!("unknown: {why}")
+        }
+        Some(Balance { before, after: Some(after), symbol, read }) => {
+            format!("{before} -> {after} {symbol}  (read {})", time(read))
+        }
+        Some(Balance { before, after: None, symbol, read }) => {
+            format!("{before} {symbol}: NOT ENOUGH  (read {})", time(read))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::card::{Change, Lane, PaidBefore, Terms, digest};
+
+    fn terms() -> Terms {
+        Terms {
+            lane: Lane::Payment,
+            agent: "ABC123".parse().unwrap(),
+            address: "0x9858EfFD232B4033E47d90003D41EC34EcaEda94".into(),
+            network: "eip155:8453".into(),
+            asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913".into(),
+            payee: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C".into(),
+            amount: "1500000".into(),
+            valid_seconds: 60,
+            request_url: Some("https://api.example.com/report".into()),
+            resource_url: None,
+            other_urls: Vec::new(),
+        }
+    }
+
+    fn card() -> Card {
+        let terms = terms();
+        Card {
+            id: "01234567-89ab-4cde-8f01-23456789abcd".parse().unwrap(),
+            digest: digest(&terms, HoldReason::AboveThreshold, 7),
+            terms,
+            hold: HoldReason::AboveThreshold,
+            obstacle: None,
+            policy: "p".parse().unwrap(),
+            policy_version: 7,
+            agent_name: "bot".parse().unwrap(),
+            label: "pay".parse().unwrap(),
+            network_title: "Base".into(),
+            amount: "1.500000 USDC".into(),
+            unpriced: false,
+            usd: Usd(1_500_000),
+            spent: Change { before: Usd(0), after: Usd(1_500_000) },
+            daily_limit: Usd(5_000_000),
+            per_request_max: Usd(2_000_000),
+            auto_below: Usd(500_000),
+            reserved: Usd(1_500_000),
+            expires_in_seconds: 60,
+            type_amount: false,
+            payee_label: None,
+            paid_before: None,
+            paid_before_unknown_reason: None,
+            balance: None,
+            balance_unknown_reason: None,
+        }
+    }
+
+    /// Returns the row of this name, and the name of the row before it.
+    fn row(card: &Card, name: &str) -> (String, String) {
+        let lines = lines(card);
+        let index = lines.iter().position(|line| line.starts_with(name)).unwrap();
+        let before = lines[index - 1].split(' ').next().unwrap().to_owned();
+        (lines[index].clone(), before)
+    }
+
+    #[test]
+    fn payee_row_follows_the_address_and_shows_its_history() {
+        let paid = |times: u64, approved: u64| PaidBefore {
+            times,
+            approved,
+            first: (times > 0).then(|| "2026-10-02T08:15:00Z".to_owned()),
+            last: (times > 0).then(|| "2026-11-19T17:40:12Z".to_owned()),
+            usd: Usd(1_500_000 * times),
+        };
+        let mut card = card();
+        for (known, why, first, row_wanted) in [
+            (Some(paid(0, 0)), None, true, "FIRST payment to this address: check it"),
+            (
+                Some(paid(3, 0)),
+                None,
+                true,
+                "NEVER approved by you; 3 automatic (4.50 USD), last 2026-11-19",
+            ),
+            (Some(paid(1, 1)), None, false, "approved once (1.50 USD), on 2026-10-02"),
+            (Some(paid(14, 2)), None, false, "approved 2 of 14 times (21.00 USD), last 2026-11-19"),
+            (None, Some("no index"), true, "earlier payments unknown: no index"),
+        ] {
+            card.paid_before = known;
+            card.paid_before_unknown_reason = why.map(str::to_owned);
+            assert_eq!(row(&card, "payee"), (format!("payee      {row_wanted}"), "to".to_owned()));
+            assert_eq!(card.is_stranger(), first, "{row_wanted}");
+        }
+        card.paid_before = Some(paid(0, 0));
+        card.payee_label = Some("savings".parse().unwrap());
+        let own = "payee      this wallet's own address (savings); first payment to it";
+        assert_eq!(row(&card, "payee").0, own);
+        assert!(!card.is_stranger(), "the wallet's own address needs no warning");
+    }
+
+    #[test]
+    fn balance_row_follows_the_day_and_unknown_is_not_zero() {
+        let mut card = card();
+        card.balance_unknown_reason = Some("The network did not answer in time.".to_owned());
+        let (line, before) = row(&card, "balance");
+        assert_eq!(line, "balance    unknown: The network did not answer in time.");
+        assert_eq!((before.as_str(), card.is_short()), ("today", false));
+        let mut balance = Balance {
+            before: "48.201200".into(),
+            after: Some("46.701200".into()),
+            symbol: "USDC".into(),
+            read: "2026-11-19T17:40:12Z".into(),
+        };
+        card.balance = Some(balance.clone());
+        let enough = "balance    48.201200 -> 46.701200 USDC  (read 2026-11-19T17:40:12Z)";
+        assert_eq!((row(&card, "balance").0.as_str(), card.is_short()), (enough, false));
+        (balance.before, balance.after) = ("0.400000".into(), None);
+        card.balance = Some(balance);
+        let short = "balance    0.400000 USDC: NOT ENOUGH  (read 2026-11-19T17:40:12Z)";
+        assert_eq!((row(&card, "balance").0.as_str(), card.is_short()), (short, true));
+    }
+
+    #[test]
+    fn unknown_card_fields_are_null_with_a_reason() {
+        let mut card = card();
+        card.balance_unknown_reason = Some("why".to_owned());
+        let json = serde_json::to_value(&card).unwrap();
+        assert!(json["balance"].is_null() && json["paid_before"].is_null());
+        assert_eq!(json["balance_unknown_reason"], "why");
+        assert_eq!(serde_json::from_value::<Card>(json).unwrap(), card);
+    }
+}

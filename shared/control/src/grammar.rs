@@ -1,0 +1,254 @@
+//! The operator's commands. One enum serves the console's command line, the program's arguments and the frames of the
+//! control channel. An order never contains a secret: the engine prompts for secrets.
+
+mod activity;
+mod address;
+mod agent;
+mod balances;
+mod config;
+mod history;
+mod policy;
+mod requests;
+mod server;
+mod wallet;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
+
+pub use activity::{ActivityOrder, WatchOrder};
+pub use address::{AddressOrder, SendOrder};
+pub use agent::AgentOrder;
+pub use balances::BalancesOrder;
+pub use config::ConfigOrder;
+pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder, Since};
+pub use policy::{PolicyOptions, PolicyOrder};
+pub use requests::{Approve, Deny, RequestsOrder};
+pub use server::{AuditOrder, NetworkOrder, ServerOrder};
+pub use wallet::{SeedOrder, WalletOrder, Words};
+
+/// One command of the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The encrypted wallet: create, open, lock, change its password.
+    #[command(subcommand)]
+    Wallet(WalletOrder),
+    /// Seed phrases (BIP-39): create, import, list.
+    #[command(subcommand)]
+    Seed(SeedOrder),
+    /// Addresses that agents pay from.
+    #[command(subcommand)]
+    Address(AddressOrder),
+    /// The balances of the addresses; needs a running engine.
+    Balances(BalancesOrder),
+    /// Policies: what an agent may do, and what needs your approval.
+    #[command(subcommand)]
+    Policy(PolicyOrder),
+    /// Agents: register, commission (give a policy and an address), suspend.
+    #[command(subcommand)]
+    Agent(AgentOrder),
+    /// The HTTP server that agents call.
+    #[command(subcommand)]
+    Server(ServerOrder),
+    /// Requests that are waiting for your decision.
+    #[command(alias = "pending")]
+    Requests(RequestsOrder),
+    /// Approve a waiting request, after showing its card.
+    ///
+    /// The card shows everything that you decide on. `leaves` is what would be paid, and on which network; `from` and
+    /// `to` are the addresses; `request` is the URL that the agent calls and `resource` the one that the merchant
+    /// names; `held` is why the payment needs your approval. `card` is a digest of these terms: your approval is
+    /// valid for exactly these terms and no others.
+    Approve(Approve),
+    /// Deny a waiting request.
+    #[command(alias = "reject")]
+    Deny(Deny),
+    /// Past requests, newest first, and their export.
+    History(HistoryOrder),
+    /// The journal's entries, newest first.
+    Activity(ActivityOrder),
+    /// Print new journal entries as they are written, one JSON object per line, until Ctrl-C.
+    Watch(WatchOrder),
+    /// The receipt of one request.
+    Receipt(ReceiptOrder),
+    /// Settings: show and change them.
+    #[command(subcommand)]
+    Config(ConfigOrder),
+    /// Networks: list, enable, disable, choose endpoints.
+    #[command(subcommand)]
+    Network(NetworkOrder),
+    /// Stop every agent at once, also after restarts, until `thaw`.
+    Freeze,
+    /// Let agents work again after `freeze`; needs the password.
+    Thaw,
+    /// Wallet, server, agents and requests at a glance.
+    Status,
+    /// Check everything that the wallet needs; changes nothing.
+    Doctor,
+    /// Check the journal's hash chain and seals.
+    #[command(subcommand)]
+    Audit(AuditOrder),
+}
+
+/// A command line as typed into the console.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, name = "bursar", disable_version_flag = true)]
+struct Line {
+    #[command(subcommand)]
+    order: Order,
+}
+
+/// The line is not a valid command: clap's message, without color.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LineError(pub String);
+
+impl Order {
+    /// Parses a console line with shell quoting.
+    ///
+    /// # Errors
+    /// clap's message, which is also how `--help` is returned.
+    pub fn parse_line(line: &str) -> Result<Self, LineError> {
+        let words = shlex::split(line)
+            .ok_or_else(|| LineError("a quotation mark is not closed".to_owned()))?;
+        match Line::try_parse_from(words) {
+            Ok(line) => Ok(line.order),
+            Err(error) => Err(LineError(error.to_string())),
+        }
+    }
+
+    /// Returns the command tree, for completion and the manual.
+    pub fn tree() -> clap::Command {
+        Line::command()
+    }
+
+    /// Returns the name in the JSON envelope, `noun.verb`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Order::Wallet(order) => order.name(),
+            Order::Seed(order) => order.name(),
+            Order::Address(order) => order.name(),
+            Order::Balances(_) => "balances",
+            Order::Policy(order) => order.name(),
+            Order::Agent(order) => order.name(),
+            Order::Server(order) => order.name(),
+            Order::Requests(_) => "requests",
+            Order::Approve(_) => "approve",
+            Order::Deny(_) => "deny",
+            Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
+            Order::History(_) => "history",
+            Order::Activity(_) => "activity",
+            Order::Watch(_) => "watch",
+            Order::Receipt(_) => "receipt",
+            Order::Config(order) => order.name(),
+            Order::Network(order) => order.name(),
+            Order::Freeze => "freeze",
+            Order::Thaw => "thaw",
+            Order::Status => "status",
+            Order::Doctor => "doctor",
+            Order::Audit(order) => order.name(),
+        }
+    }
+
+    /// Returns whether the command needs a running engine.
+    ///
+    /// Without an engine, any other command becomes the engine for its own duration.
+    pub fn needs_running_engine(&self) -> bool {
+        matches!(
+            self,
+            Order::Approve(_)
+                | Order::Deny(_)
+                | Order::Server(ServerOrder::Stop)
+                | Order::Balances(_)
+                | Order::Watch(_)
+                | Order::Address(
+                    AddressOrder::Balance { .. }
+                        | AddressOrder::Send(_)
+                        | AddressOrder::Cancel { .. }
+                )
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::money::Usd;
+
+    #[test]
+    fn all_commands_of_the_specification_parse() {
+        for line in [
+            "wallet create main",
+            "seed create",
+            "address create research 0 \"pays for reports\"",
+            "policy create small --day 5 --txn 1 --auto 0.5 --trading --trade-daily 10 --trade-max 5 \
+             --trade-auto 1 --lending --lending-max 10 --lending-total 20 --no-restrict",
+            "agent register bot --auth hmac",
+            "agent commission ABC123 small research",
+            "agent instructions bot --regenerate",
+            "server start",
+            "pending",
+            "approve 0123abcd --yes",
+            "reject 0123abcd too dear",
+            "balances",
+            "balances --address research --network base",
+            "address balance research --network 8453",
+        ] {
+            Order::parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
+    #[test]
+    fn a_misspelled_command_error_suggests_the_right_one() {
+        let error = Order::parse_line("agnet list").unwrap_err();
+        assert!(error.0.contains("agent"), "{error}");
+        assert!(Order::parse_line("wallet create \"a").is_err());
+        assert!(Order::parse_line("policy create p --day 1.1234567").is_err());
+        assert!(Order::parse_line("policy create p --day -1").is_err());
+    }
+
+    #[test]
+    fn help_explains_terms_of_art() {
+        for (line, said) in [
+            ("approve --help", "`leaves` is what would be paid"),
+            ("approve --help", "`card` is a digest of these terms"),
+            ("agent commission --help", "registered but not commissioned"),
+            ("agent --help", "Give an agent its policy and its paying address"),
+            ("policy edit --help", "kept for later: this version does not trade"),
+            ("policy edit --help", "kept for later: this version does not lend"),
+            ("policy test --help", "Base if it is on and the policy allows it"),
+        ] {
+            let help = Order::parse_line(line).unwrap_err().0;
+            let told = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(told.contains(said), "{line}: {help}");
+        }
+    }
+
+    #[test]
+    fn policy_edit_help_shows_no_defaults() {
+        let help = |line: &str| Order::parse_line(line).unwrap_err().0;
+        let (create, edit) = (help("policy create --help"), help("policy edit --help"));
+        assert!(create.contains("[default: 100]") && create.contains("[default: 0, always ask]"));
+        assert!(
+            !edit.contains("[default") && edit.contains("The most that may be paid in a day\n"),
+            "{edit}"
+        );
+    }
+
+    #[test]
+    fn an_order_survives_the_control_channel() {
+        let order = Order::parse_line(
+            "policy edit small --day 7.5 --networks 8453,4663 --block-domains x.example",
+        )
+        .unwrap();
+        let text = serde_json::to_string(&order).unwrap();
+        assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
+        let Order::Policy(PolicyOrder::Edit { options, .. }) = order else { panic!() };
+        assert_eq!(options.day, Some(Usd(7_500_000)));
+    }
+
+    #[test]
+    fn command_tree_passes_the_checks_of_clap() {
+        Order::tree().debug_assert();
+    }
+}

@@ -1,0 +1,38 @@
+//! The `config` commands.
+
+use clap::Subcommand;
+use serde::{Deserialize, Serialize};
+
+use bursar_core::settings::keys::Key;
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfigOrder {
+    /// Show one setting, and where its value comes from.
+    Get {
+        key: Key,
+        /// Show whole URLs: their path and query may hold an API key.
+        #[arg(long)]
+        reveal: bool,
+    },
+    /// Change a setting, while the engine runs if possible.
+    Set {
+        key: Key,
+        /// The value, or `default`; separate a list with spaces or commas.
+        #[arg(required = true)]
+        value: Vec<String>,
+    },
+    /// Every setting, its value, and where that comes from.
+    List,
+}
+
+impl ConfigOrder {
+    /// Returns the name in the JSON envelope.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ConfigOrder::Get { .. } => "config.get",
+            ConfigOrder::Set { .. } => "config.set",
+            ConfigOrder::List => "config.list",
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The commands `history` and `receipt`.
+
+use std::str::FromStr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+use strum::IntoEnumIterator;
+
+use bursar_core::ids::Name;
+use bursar_core::status::RequestStatus;
+use bursar_core::time::Utc;
+
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct HistoryOrder {
+    #[command(flatten)]
+    pub filter: HistoryFilter,
+    #[command(subcommand)]
+    pub export: Option<HistoryExport>,
+}
+
+/// Which requests. Every option narrows the list, and may come before or after `export`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct HistoryFilter {
+    /// Only requests of this agent, by code or name.
+    #[arg(long, global = true)]
+    pub agent: Option<Name>,
+    /// Only requests of this lane.
+    #[arg(long, value_enum, global = true)]
+    pub lane: Option<HistoryLane>,
+    /// Only requests with this status.
+    #[arg(long, value_parser = status_parser(), global = true)]
+    pub status: Option<RequestStatus>,
+    /// Only requests made since: a date (from midnight UTC), a time as shown, or an age like
+    /// 90m, 24h, 7d or 2w.
+    #[arg(long, value_name = "DATE|DURATION", global = true)]
+    pub since: Option<Since>,
+    /// The number of requests, newest first [default: 20; in an export, all].
+    #[arg(long, value_name = "COUNT", global = true)]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryExport {
+    /// Write all matching requests to a new CSV file, newest first.
+    Export {
+        /// The file; it must not exist yet.
+        file: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HistoryLane {
+    #[value(alias = "payment")]
+    Payments,
+}
+
+/// The receipt of one request.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct ReceiptOrder {
+    /// The full id of the request, or the beginning of a recent one.
+    pub id: String,
+}
+
+/// The older name of [`RequestStatus::Pending`] in filters.
+const WAITING: &str = "waiting";
+
+/// Parses the text of a status.
+fn status_parser() -> impl TypedValueParser<Value = RequestStatus> {
+    let values = RequestStatus::iter().map(status_value).collect::<Vec<_>>();
+    PossibleValuesParser::new(values).try_map(|text| match text.as_str() {
+        WAITING => Ok(RequestStatus::Pending),
+        text => text.parse(),
+    })
+}
+
+/// Returns a status with its explanation for `--help`.
+fn status_value(status: RequestStatus) -> PossibleValue {
+    let value = PossibleValue::new(status.text());
+    match status {
+        RequestStatus::Pending => value.help("Waiting for the operator").alias(WAITING),
+        RequestStatus::Executing => value.help("Allowed, but not signed yet"),
+        RequestStatus::Submitted => value.help("Its agent reported it as sent"),
+        RequestStatus::Settled => {
+            value.help("Its agent reported it as settled; the chain has not confirmed it")
+        }
+        RequestStatus::Refuted => {
+            value.help("Its agent reported it as settled, and the chain contradicts the report")
+        }
+        RequestStatus::Verified => value.help("Confirmed by the chain"),
+        RequestStatus::Signed
+        | RequestStatus::Failed
+        | RequestStatus::Refused
+        | RequestStatus::Denied
+        | RequestStatus::Expired => value,
+    }
+}
+
+/// A point in time, absolute or relative to now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Since {
+    At(Utc),
+    AgoMs(i64),
+}
+
+impl Since {
+    /// Resolves the point in time, given the current time.
+    pub fn from(self, now: Utc) -> Utc {
+        match self {
+            Since::At(at) => at,
+            Since::AgoMs(ms) => now.plus_ms(ms.saturating_neg()),
+        }
+    }
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(ms) = duration_ms(text) {
+            return Ok(Since::AgoMs(ms));
+        }
+        if let Ok(stamp) = text.parse::<jiff::Timestamp>() {
+            return Ok(Since::At(Utc(stamp.as_millisecond())));
+        }
+        let midnight = text.parse::<jiff::civil::Date>().ok();
+        let midnight = midnight.and_then(|date| date.to_zoned(jiff::tz::TimeZone::UTC).ok());
+        midnight.map(|at| Since::At(Utc(at.timestamp().as_millisecond()))).ok_or_else(|| {
+            "write a date like 2026-01-31, a time like 2026-01-31T08:00:00Z, or 90m, 24h, 7d, 2w"
+                .to_owned()
+        })
+    }
+}
+
+/// Parses digits and a unit: s, m, h, d or w.
+fn duration_ms(text: &str) -> Option<i64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    let unit_s = match text.strip_prefix(digits)? {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _unknown => return None,
+    };
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let count: i64 = Some(digits).filter(|_digits| plain)?.parse().ok()?;
+    count.checked_mul(unit_s)?.checked_mul(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_date_a_time_or_a_duration() {
+        let now = Utc(1_767_225_600_000);
+        for (text, at) in [
+            ("2026-01-01", 1_767_225_600_000),
+            ("2026-01-01T00:00:01Z", 1_767_225_601_000),
+            ("2026-01-01T02:00:00+02:00", 1_767_225_600_000),
+            ("90s", 1_767_225_510_000),
+            ("1d", 1_767_139_200_000),
+            ("2w", 1_766_016_000_000),
+        ] {
+            assert_eq!(text.parse::<Since>().map(|since| since.from(now)), Ok(Utc(at)), "{text}");
+        }
+        for text in ["", "d", "1", "-1d", "1y", "yesterday", "2026-02-30", "99999999999999999d"] {
+            assert!(text.parse::<Since>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The `policy` commands and the options that set a policy's fields.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use clap::{Arg, Args, Subcommand};
+use serde::{Deserialize, Serialize};
+
+use bursar_core::hosts::HostEntry;
+use bursar_core::ids::Name;
+use bursar_core::money::{Bps, Usd, Wei};
+use bursar_core::networks;
+use bursar_core::policy::{AllowedNetworks, Policy};
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyOrder {
+    /// Create a policy; options that are left out get their default.
+    Create {
+        name: Name,
+        #[command(flatten)]
+        options: Box<PolicyOptions>,
+    },
+    /// Change the given fields of a policy; the others stay as they are.
+    #[command(mut_args(without_default))]
+    Edit {
+        name: Name,
+        #[command(flatten)]
+        options: Box<PolicyOptions>,
+    },
+    /// All policies.
+    List,
+    /// One policy with every field.
+    Show { name: Name },
+    /// Delete a policy that no agent uses.
+    Delete { name: Name },
+    /// Show what a policy would do with a payment made now, as the first of the day.
+    Test {
+        name: Name,
+        /// The amount in dollars.
+        #[arg(value_name = "USD", value_parser = Usd::parse)]
+        amount: Usd,
+        /// The domain to pay.
+        #[arg(long)]
+        domain: Option<String>,
+        /// The network [default: Base if it is on and the policy allows it, else the first one allowed].
+        #[arg(long)]
+        network: Option<String>,
+    },
+}
+
+impl PolicyOrder {
+    /// Returns the name in the JSON envelope.
+    pub fn name(&self) -> &'static str {
+        match self {
+            PolicyOrder::Create { .. } => "policy.create",
+            PolicyOrder::Edit { .. } => "policy.edit",
+            PolicyOrder::List => "policy.list",
+            PolicyOrder::Show { .. } => "policy.show",
+            PolicyOrder::Delete { .. } => "policy.delete",
+            PolicyOrder::Test { .. } => "policy.test",
+        }
+    }
+}
+
+/// Removes the default from an option's help.
+///
+/// Only a new policy has defaults for omitted options; an edit keeps their values.
+fn without_default(option: Arg) -> Arg {
+    let help = option.get_help().map(|help| help.to_string());
+    match help.as_deref().and_then(|help| help.split_once(" [default: ")) {
+        Some((told, _default)) => option.help(told.to_owned()),
+        None => option,
+    }
+}
+
+/// A comma-separated list of networks, or `all`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NetworkList(pub AllowedNetworks);
+
+impl FromStr for NetworkList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("all") {
+            return Ok(Self(AllowedNetworks::AllEnabled));
+        }
+        let mut chains = BTreeSet::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let row = networks::by_name(part).ok_or_else(|| {
+                format!("{part} is not a network Bursar knows: see `network list`")
+            })?;
+            chains.insert(row.chain);
+        }
+        Ok(Self(AllowedNetworks::Only(chains)))
+    }
+}
+
+/// A comma-separated list of domains. An empty text clears the list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HostList(pub Vec<HostEntry>);
+
+impl FromStr for HostList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut entries: Vec<HostEntry> = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let entry = HostEntry::parse(part).map_err(|error| format!("{part}: {error}"))?;
+            if !entries.contains(&entry) {
+                entries.push(entry);
+            }
+        }
+        Ok(Self(entries))
+    }
+}
+
+/// Help headings for the lanes whose options are stored but have no effect yet.
+const TRADING: &str = "Trading (kept for later: this version does not trade)";
+const LENDING: &str = "Lending (kept for later: this version does not lend)";
+
+/// The fields of a policy that a command sets. Amounts are in dollars, 0 means none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyOptions {
+    /// The most that may be paid in a day [default: 100].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub day: Option<Usd>,
+    /// The most that one payment may cost [default: 10].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub txn: Option<Usd>,
+    /// Sign payments below this without asking [default: 0, always ask].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub auto: Option<Usd>,
+    /// Networks the agent may use: ids or names, or `all` enabled ones [default: all].
+    #[arg(long, value_name = "LIST")]
+    pub networks: Option<NetworkList>,
+    /// Pay only these domains and their subdomains.
+    #[arg(long, value_name = "LIST")]
+    pub allow_domains: Option<HostList>,
+    /// Never pay these domains and their subdomains.
+    #[arg(long, value_name = "LIST")]
+    pub block_domains: Option<HostList>,
+    /// Allow no payments at all.
+    #[arg(long, conflicts_with = "payments")]
+    pub no_payments: bool,
+    /// Allow payments again, after `--no-payments`.
+    #[arg(long)]
+    pub payments: bool,
+    /// Allow swaps.
+    #[arg(long, conflicts_with = "no_trading", help_heading = TRADING)]
+    pub trading: bool,
+    #[arg(long, hide = true)]
+    pub no_trading: bool,
+    /// The most that may be swapped in a day [default: 500].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
+    pub trade_daily: Option<Usd>,
+    /// The most that one swap may cost [default: 100].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
+    pub trade_max: Option<Usd>,
+    /// Execute swaps below this without asking [default: 0].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
+    pub trade_auto: Option<Usd>,
+    /// Stop swaps while the ETH balance is below this [default: 0.0001].
+    #[arg(long, value_name = "ETH", value_parser = Wei::parse_coins, help_heading = TRADING)]
+    pub min_eth: Option<Wei>,
+    /// The largest difference of a fill from the quote [default: 3].
+    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = TRADING)]
+    pub max_slip: Option<Bps>,
+    /// The largest price impact, fee included, without your approval [default: 5].
+    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = TRADING)]
+    pub max_impact: Option<Bps>,
+    /// Allow lending.
+    #[arg(long, conflicts_with = "no_lending", help_heading = LENDING)]
+    pub lending: bool,
+    #[arg(long, hide = true)]
+    pub no_lending: bool,
+    /// The most that one deposit may be [default: 100].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
+    pub lending_max: Option<Usd>,
+    /// The most that may be lent at a time [default: 500].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
+    pub lending_total: Option<Usd>,
+    /// Execute lending below this without asking [default: 0].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
+    pub lending_auto: Option<Usd>,
+    /// The most that may be lent, as a share of liquid and lent funds.
+    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = LENDING)]
+    pub lending_percent: Option<Bps>,
+    /// Lending operations a day [default: 20].
+    #[arg(long, value_name = "COUNT", help_heading = LENDING)]
+    pub lending_ops: Option<u32>,
+    /// Also lend to venues outside the curated list.
+    #[arg(long, conflicts_with = "restrict", help_heading = LENDING)]
+    pub no_restrict: bool,
+    #[arg(long, hide = true)]
+    pub restrict: bool,
+}
+
+impl PolicyOptions {
+    /// Returns `base` with the given fields set.
+    pub fn apply(&self, base: &Policy) -> Policy {
+        let mut policy = base.clone();
+        let payments = &mut policy.payments;
+        payments.enabled = switch(payments.enabled, self.payments, self.no_payments);
+        set(&mut payments.daily, self.day);
+        set(&mut payments.per_request, self.txn);
+        set(&mut payments.auto_below, self.auto);
+        set(&mut payments.hosts.allowed, self.allow_domains.clone().map(|list| list.0));
+        set(&mut payments.hosts.blocked, self.block_domains.clone().map(|list| list.0));
+        set(&mut policy.networks, self.networks.clone().map(|list| list.0));
+        let trading = &mut policy.trading;
+        trading.enabled = switch(trading.enabled, self.trading, self.no_trading);
+        set(&mut trading.daily, self.trade_daily);
+        set(&mut trading.per_trade, self.trade_max);
+        set(&mut trading.auto_below, self.trade_auto);
+        set(&mut trading.min_native, self.min_eth);
+        set(&mut trading.max_slippage, self.max_slip);
+        set(&mut trading.max_impact, self.max_impact);
+        let lending = &mut policy.lending;
+        lending.enabled = switch(lending.enabled, self.lending, self.no_lending);
+        set(&mut lending.max_deposit, self.lending_max);
+        set(&mut lending.max_total, self.lending_total);
+        set(&mut lending.auto_below, self.lending_auto);
+        lending.max_share = self.lending_percent.or(lending.max_share);
+        set(&mut lending.operations_per_day, self.lending_ops);
+        lending.curated_only = switch(lending.curated_only, self.restrict, self.no_restrict);
+        policy
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+fn switch(now: bool, on: bool, off: bool) -> bool {
+    (now || on) && !off
+}
