@@ -7,7 +7,7 @@
 //! use bursar_control::grammar::Order;
 //!
 //! let order = Order::parse_line("policy create careful --day 10 --txn 5 --auto 0.50")?;
-//! assert_eq!(order.name(), "policy create");
+//! assert_eq!(order.name(), "policy.create");
 //! assert!(!order.needs_running_engine());
 //!
 //! let error = Order::parse_line("policy create careful --day ten").unwrap_err();
