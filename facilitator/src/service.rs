@@ -43,10 +43,11 @@ use crate::upkeep::Upkeep;
 /// Maximum number of nonces in use per outbox, including transactions that are mined but not final.
 const WINDOW: usize = 256;
 
-/// How many times `max_gas_price_gwei` a no-op transaction may offer to use up the nonce of a withdrawn one.
+/// Maximum gas price of a no-op transaction, as a multiple of `max_gas_price_gwei`. A no-op uses up the nonce of a
+/// withdrawn transaction.
 const NOOP_CEILING_FACTOR: u128 = 4;
 
-/// Maximum number of connections to nodes. `node` batches several questions into one exchange.
+/// Maximum number of connections to nodes. Few are needed, because `node` batches questions.
 const OUTBOUND: usize = 64;
 
 /// Why the facilitator does not start.
@@ -54,7 +55,7 @@ const OUTBOUND: usize = 64;
 pub enum StartFault {
     #[error(transparent)]
     Key(#[from] crate::keys::KeyFault),
-    #[error("the store {path} cannot be used ({why}): is another facilitator using it?")]
+    #[error("the store {path} cannot be used ({why}): check that no other facilitator uses it")]
     Store { path: String, why: String },
     #[error("the clock cannot be used: {0}")]
     Clock(String),
@@ -63,7 +64,7 @@ pub enum StartFault {
     #[error(transparent)]
     Listen(#[from] ListenFault),
     #[error(
-        "no network is configured: set rpc and signers of one, as facilitator.example.toml shows"
+        "no network is configured: set rpc and signers for one, as in facilitator.example.toml"
     )]
     NoNetwork,
 }
@@ -90,7 +91,7 @@ pub struct Running {
 /// The tokens that stop a facilitator, and the tasks that it waits for.
 #[derive(Debug, Default)]
 struct Lifecycle {
-    /// Cancelled when no new payments are accepted.
+    /// Cancelled to stop accepting new payments.
     draining: CancellationToken,
     /// Cancels background work.
     stopping: CancellationToken,
@@ -126,7 +127,7 @@ pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcCh
         .map_err(|fault| StartFault::Endpoint { chain: network.chain(), why: fault.to_string() })
 }
 
-/// The opened store, with the work that the last run left.
+/// The opened store, with the work that the last run left unfinished.
 struct Stores {
     payments: Arc<dyn Payments>,
     outboxes: RedbStore,
@@ -253,12 +254,13 @@ impl Running {
         })
     }
 
-    /// Returns when the store cannot be written. Nothing more can be settled then until the next start.
+    /// Completes when the store cannot be written. From then on no payment can be settled until the next start.
     pub async fn broken(&self) {
         self.broken.cancelled().await;
     }
 
-    /// Accepts nothing new, waits for answers that are due, and stops. Unfinished work resumes at the next start.
+    /// Stops: accepts no new requests, then waits up to `drain_ms` for the answers to earlier ones. Unfinished work
+    /// resumes at the next start.
     pub async fn stop(self) {
         let Lifecycle { draining, stopping, servers, deliveries, background } = self.lifecycle;
         draining.cancel();

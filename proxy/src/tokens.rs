@@ -1,5 +1,4 @@
-//! Counts tokens in time linear in the length of any text: callers choose the text, and it is counted before they
-//! pay.
+//! Counts tokens in linear time, even in hostile text: callers choose the text, and it is counted before they pay.
 
 use bpe_openai::Tokenizer;
 use tokio::sync::OnceCell;
@@ -36,7 +35,7 @@ impl Vocabulary {
         u64::try_from(self.tokenizer().count(text)).unwrap_or(u64::MAX)
     }
 
-    /// Whether [`Vocabulary::count`] needs no loading.
+    /// Returns whether the vocabulary is loaded, so that [`Vocabulary::count`] is fast.
     pub fn is_loaded(self) -> bool {
         self.cell().initialized()
     }
@@ -48,7 +47,7 @@ impl Vocabulary {
             let loading = tokio::task::spawn_blocking(move || {
                 let _loaded = self.tokenizer();
             });
-            // If loading ended early, the next count loads the rest.
+            // If the blocking task did not finish, the next count loads the vocabulary.
             let _ended = loading.await;
         };
         self.cell().get_or_init(load).await;
@@ -90,7 +89,7 @@ mod tests {
             assert_eq!(Vocabulary::by_name(vocabulary.name()), Some(vocabulary));
             assert_eq!(vocabulary.count(""), 0);
             assert_eq!(vocabulary.count("hello world"), 2);
-            // It counts as the characters it is written in, not as a special token.
+            // A special token in a text counts as plain characters.
             assert!(vocabulary.count("<|endoftext|>") > 3);
         }
         assert_eq!(Vocabulary::by_name("p50k_base"), None);

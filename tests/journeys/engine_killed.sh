@@ -14,7 +14,7 @@ see you 'ENGINE GONE'
 see you 'no engine is connected'
 press you y
 never you 'approved and signed'
-unpaid
+kill -0 "$AGENT" || fail 'the agent does not wait for its wallet'
 said 'the engine is gone, and the console says so'
 
 # The port that agents know.
@@ -26,9 +26,10 @@ signed 0
 press you y
 see you 'approved and signed'
 signed 1
-said 'the same request, approved at the new engine'
+paid
+said 'the same request, approved at the new engine: the agent waited and got what it paid for'
 
-# The agent asks again for what was held when it lost its wallet: the same request, signed once.
+# The engine dies again, with another request in the queue.
 agent /large
 see you '1 WAITING|AUTHORIZED|signed'
 kill -9 "$ENGINE"

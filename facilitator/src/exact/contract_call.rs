@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, Bytes};
 
-/// A call of a contract, without a sender and without coin.
+/// The target and calldata of a contract call. The sender is separate, and no native coin is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContractCall {
     pub to: Address,

@@ -32,13 +32,13 @@ pub const OPEN_MAX: usize = 20_000;
 /// Maximum number of payments in flight per payer.
 const OPEN_PER_PAYER_MAX: usize = 256;
 
-/// How long, in milliseconds, a payment is not retried after its last permitted transaction failed.
+/// Pause before a payment may be retried after its last permitted transaction failed, in milliseconds.
 const COOLDOWN_MS: i64 = 10 * 60_000;
 
-/// How long a due answer waits for nodes to report whether one of them has the transaction, in milliseconds.
+/// How long an answer waits past its deadline for nodes to report whether they have the transaction, in milliseconds.
 const DUE_MS: u64 = 1_500;
 
-/// Maximum time of an answer, in milliseconds, whether the payment is withdrawn or not.
+/// Maximum time until an answer, in milliseconds. Includes the time to withdraw the payment.
 const ANSWER_MS: u64 = 10_000;
 const WAIT_MAX_MS: u64 = ANSWER_MS - DUE_MS;
 
@@ -51,7 +51,7 @@ pub enum SettleOutcome {
         payer: Address,
         /// Another request receives the success too, or received it before.
         repeated: bool,
-        /// Held until the response was written or its connection failed.
+        /// Held until the response is written or its connection fails.
         right: Option<SuccessRight>,
     },
     /// The transaction is in flight: a node has it.
@@ -74,7 +74,7 @@ pub enum SettleError {
     /// The request is invalid.
     #[error(transparent)]
     Malformed(#[from] bursar_x402::error::X402Error),
-    /// Nodes or the disk failed. Nothing was accepted, or it is not known whether it was.
+    /// Nodes or the disk failed. Either the payment was not accepted, or its state is unknown.
     #[error("{0}")]
     Unavailable(String),
     /// The limit of payments in flight is reached.
@@ -88,7 +88,7 @@ impl From<StoreFault> for SettleError {
     }
 }
 
-/// Verifies and settles on all networks of a facilitator.
+/// Verifies and settles payments on all networks of a facilitator.
 #[derive(Debug)]
 pub struct SettlementService {
     pub settlers: BTreeMap<ChainId, Arc<Settler>>,
@@ -102,11 +102,11 @@ pub struct SettlementService {
     pub failpoints: Arc<dyn Failpoints>,
 }
 
-/// A request for a payment, and what it may receive.
+/// A request to settle a payment, and what the request may receive.
 struct RequestContext<'a> {
     parsed: &'a ParsedPayment,
     origin: RequestOrigin,
-    /// Present if this request had the payment accepted.
+    /// Present if the payment was accepted because of this request.
     right: Option<SuccessRight>,
     /// Whether a payment that failed before may be settled again for this request.
     may_try_again: bool,
@@ -126,8 +126,8 @@ impl SettlementService {
         verify::admit(network, parsed)
     }
 
-    /// Rejects early if not even the cheapest payment of this method is affordable. It must fit a signer's balance, the
-    /// gas price and the day's budgets. No node is asked about the payment then.
+    /// Rejects a payment if even the cheapest payment of its method is not affordable. Runs before nodes are queried
+    /// about the payment. Checks the gas price, the signers' balances and the day's budgets.
     fn check_cheapest_affordable(
         &self,
         settler: &Settler,
@@ -154,7 +154,7 @@ impl SettlementService {
         }
     }
 
-    /// Whether a payment is valid and would be settled for this caller. Changes nothing. Returns the payer.
+    /// Checks that a payment is valid and would be settled for this caller. Changes nothing. Returns the payer.
     ///
     /// # Errors
     /// [`VerifyError`].
@@ -224,8 +224,8 @@ impl SettlementService {
         };
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(self.wait_ms.min(WAIT_MAX_MS));
-        // Only read here, not admitted: a payment that has expired since, or is no longer accepted, may have been
-        // settled.
+        // Parsed here but not admitted yet: a payment that would be rejected now, for example as expired, may be
+        // settled already.
         let outcome = match verify::parse(&settler.network, request) {
             Ok(parsed) => self.settle_until(settler, &parsed, origin, deadline).await,
             Err(fault) => Err(fault.into()),
@@ -273,7 +273,7 @@ impl SettlementService {
         if !is_refusal {
             return outcome;
         }
-        // A concurrent request may have had it accepted in the meantime.
+        // The payment may have been accepted for a concurrent request in the meantime.
         if let Some(known) = self.ledger.find(key).await.map_err(SettleError::from)? {
             if let Some(other) = self.known_outcome(settler, repeat(), &known, deadline).await? {
                 return Ok(other);
@@ -281,8 +281,8 @@ impl SettlementService {
             uncertain |= is_uncertain(known.record());
         }
         if uncertain {
-            // A node may have a transaction that was sent for it before, so a refusal would not be final.
-            let why = "the outcome of an earlier transaction of a payment is not known yet";
+            // A node may still have an earlier transaction of this payment, so a refusal would not be final.
+            let why = "the outcome of an earlier transaction of this payment is not known yet";
             return Err(SettleError::Unavailable(why.to_owned()).into());
         }
         outcome
@@ -299,7 +299,7 @@ impl SettlementService {
     ) -> Result<SettleOutcome, EarlyExit> {
         let network = &settler.network;
         self.admit(network, parsed).map_err(VerifyError::from)?;
-        // cancel-safe: a price that no caller waits for is kept for the next request, or dropped.
+        // cancel-safe: a completed lookup stays cached for the next request, and an incomplete one is dropped.
         let price = tokio::select! {
             price = settler.price() => price.map_err(VerifyError::Chain)?,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
@@ -355,8 +355,8 @@ impl SettlementService {
         Ok(outcome.ok_or_else(requeued)?)
     }
 
-    /// Caps a payer's open payments by count and by balance, and the gas of all by the signers' coin. Payments that are
-    /// valid one by one may not be valid together.
+    /// Caps a payer's open payments by count and by balance, and the gas of all open payments by the signers' coin.
+    /// Payments that are valid alone may exceed these limits together.
     fn claim_room(
         &self,
         settler: &Settler,
@@ -370,7 +370,7 @@ impl SettlementService {
         }
         let terms = &payment.terms;
         let now = settler.network.clock.utc();
-        // Payments that ended while this one was checked have cost coin since.
+        // Payments that ended during the check have reduced the signers' balances.
         let newest = settler.prices.last();
         let price = newest.as_deref().unwrap_or(price);
         self.ledger.claim(payment, (caller, need.reservation), now, |usage: &Usage| {
@@ -401,7 +401,7 @@ impl SettlementService {
         let accepting = tasks.spawn(async move {
             settler.failpoints.pass("settle.before accept");
             let accepted = ledger.accept(record).await?;
-            // From here on the ledger counts it as open.
+            // From here on the ledger counts the payment as open.
             drop(claim);
             settler.failpoints.pass("settle.after accept");
             let right = if accepted.new { success_rights.take(key, origin) } else { None };
@@ -435,7 +435,8 @@ impl SettlementService {
             return Ok((!failed).then(|| duplicate(context.parsed, record).into()));
         }
         if record.state.is_open() && record.answered.is_some() {
-            // A reorganisation undid it after its success was returned. It is settled again, and never withdrawn.
+            // A reorganisation undid the settlement after its success was returned. The payment is settled again, and
+            // never withdrawn.
             return Ok(Some(duplicate(context.parsed, record).into()));
         }
         let Lookup::Open(_record, progress) = known else {
@@ -502,7 +503,7 @@ impl SettlementService {
                     Some(right) => Share::Own(right),
                     None => self.success_rights.share(record, context.origin),
                 };
-                // The request that held the right before may have had its answer written after the record was read.
+                // Read the record again: the answer to the previous holder of the right may have been written since.
                 let another_has_it = self.was_returned_to_another(record, context.origin).await?;
                 Some(match share {
                     Share::Own(right) if !another_has_it => settled(false, Some(right)),
@@ -513,7 +514,7 @@ impl SettlementService {
                     }
                 })
             }
-            // Whether a node has it is not known yet, so the caller must not take this for a refusal.
+            // It is not known yet whether a node has the transaction, so this must not look like a refusal.
             State::Failed { reason: Reason::UnexpectedSettle, .. } if !context.may_try_again => {
                 let why = "no node reports whether it has the payment's transaction";
                 return Err(SettleError::Unavailable(why.to_owned()));
@@ -543,7 +544,7 @@ impl SettlementService {
         }))
     }
 
-    /// Checks a payment. If its nonce is not the next one yet, waits for the payment before it while that is in flight.
+    /// Checks a payment. If the payment with the preceding nonce is still in flight, waits for that one first.
     async fn check_in_nonce_order(
         &self,
         settler: &Settler,
@@ -568,8 +569,8 @@ impl SettlementService {
         }
     }
 
-    /// Settles a payment whose nonce was already used, if its own transaction moved the money. Otherwise returns the
-    /// refusal.
+    /// Records a payment whose nonce is already used as settled, if another sender has settled it on the chain.
+    /// Otherwise returns the refusal.
     async fn settled_by_another(
         &self,
         settler: &Arc<Settler>,
@@ -630,8 +631,8 @@ impl SettlementService {
     }
 }
 
-/// Whether a payment in flight can still be carried out. A used nonce counts as valid: its own transaction probably
-/// used it.
+/// Checks that a payment in flight can still be settled. A used nonce counts as valid: the payment's own transaction
+/// probably used it.
 async fn check_still_valid(
     network: &NetworkContext,
     parsed: &ParsedPayment,
@@ -643,12 +644,12 @@ async fn check_still_valid(
     }
 }
 
-/// Whether it is unknown if a node has the transaction of a payment.
+/// Whether a node may still have the transaction of a failed payment.
 fn is_uncertain(record: &Record) -> bool {
     matches!(record.state, State::Failed { reason: Reason::UnexpectedSettle, .. })
 }
 
-/// The refusal of a copy. A caller with the very same payment receives the hash of its transaction.
+/// The refusal of a duplicate. If the payment is settled, a caller with the identical payment also receives the hash.
 fn duplicate(parsed: &ParsedPayment, record: &Record) -> Rejection {
     let rejection = Rejection::from(Reason::Duplicate).for_payer(record.payment.terms.payer);
     match &record.state {
@@ -690,7 +691,7 @@ async fn wait(
     let over = |progress: &Progress| matches!(progress, Progress::Ended(_));
     // cancel-safe: all only wait.
     tokio::select! {
-        // The sender is dropped with the entry of a payment that has ended.
+        // An error also means that the payment has ended: its entry, which holds the sender, was dropped.
         _found = progress.wait_for(over) => WaitEnd::Ended,
         () = settler.network.clock.sleep_until(deadline) => WaitEnd::TimedOut,
         // Unfinished work resumes at the next start.

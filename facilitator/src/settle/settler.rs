@@ -29,7 +29,7 @@ pub struct SignerSlot {
     pub outbox: Arc<ServiceOutbox>,
 }
 
-/// What a [`Settler`] is created from.
+/// The dependencies of a [`Settler`].
 #[derive(Debug)]
 pub struct SettlerDeps {
     pub network: Arc<NetworkContext>,
@@ -55,7 +55,7 @@ pub struct Settler {
     pub stopping: CancellationToken,
     pub tasks: TaskTracker,
     pub(super) prices: PriceCache,
-    /// Payers whose code recently made a signer pay gas for nothing.
+    /// Payers with a recent payment that cost a signer gas and moved no money.
     pub(super) wasteful_payers: TtlMap<Address, ()>,
     pub(super) submission_locks: SubmissionLocks,
     /// Signers that were removed from the settings while they had transactions in flight.
@@ -64,7 +64,7 @@ pub struct Settler {
     events: mpsc::UnboundedSender<DispatchEvent>,
 }
 
-/// How long new payments of a payer are rejected after one wasted gas, in milliseconds.
+/// How long a payer's new payments are rejected after a payment that wasted gas, in milliseconds.
 const WASTEFUL_MS: u64 = 60_000;
 
 /// Messages to the dispatcher.
@@ -122,7 +122,7 @@ impl Settler {
         let _stopped = self.events.send(DispatchEvent::Released(signer, reservation));
     }
 
-    /// What a payment needs from its signer, if `gas` is the [`transaction::gas`] of the payment alone.
+    /// What a payment needs from its signer. `gas` is the [`transaction::gas`] of the payment alone.
     pub(super) fn need_of(&self, payment: &Payment, gas: u64) -> Need {
         let reservation = self.with_data(gas, &[payment]);
         Need { reservation, sender: self.network.only_sender(payment.method) }

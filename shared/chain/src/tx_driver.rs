@@ -22,9 +22,9 @@ use crate::ports::{BoxFuture, Chain, Clock};
 /// Longest idle time, in milliseconds, before the driver checks an outbox without a trigger.
 pub const IDLE_MS: u64 = 2_000;
 
-/// Shortest time between two quotes, in milliseconds: while a submission waits for its first offer, and
-/// otherwise.
+/// Shortest time between two quotes while a submission waits for its first offer, in milliseconds.
 const QUOTE_QUEUED_MS: u64 = 250;
+/// Shortest time between two quotes otherwise, in milliseconds.
 const QUOTE_MS: u64 = 1_500;
 
 /// The owner of an outbox: it persists the outbox and obtains signatures for it.
@@ -44,8 +44,8 @@ pub trait Host: Send + Sync + 'static {
     /// Obtains the signature that `signing_right` permits. May take as long as a person needs to answer.
     fn sign(&self, signing_right: Self::SigningRight) -> BoxFuture<'static, SignOutcome>;
 
-    /// Reports that a broadcast starts. Called before the last check of the outbox, so a caller that cancels a
-    /// submission and then finds no broadcast in progress knows that none follows.
+    /// Reports that a broadcast starts. The driver then checks the outbox once more. So if a caller cancels a
+    /// submission and then finds no broadcast in progress, none follows.
     fn sending(&self, _id: SubmissionId, _hash: B256) {}
 
     /// Reports that a broadcast has ended. `clear` means that every node that was sent the bytes accepted or
@@ -137,8 +137,8 @@ async fn serve_until_idle<H: Host>(
             return;
         }
         if let Some(chain) = chain() {
-            // Resume everything at the start, and again while an attempt has no signature request in flight:
-            // the signer may be available again. Otherwise handle only what a new block brings.
+            // Resume everything at the start, and again while an unsigned attempt has no signature request in
+            // flight: the signer may be available again. Otherwise a tick is enough.
             if !resumed || chain_tasks.needs_signature(&outbox) {
                 chain_tasks.handle(Notice::Resume).await;
                 if resumed {
@@ -289,8 +289,8 @@ impl<H: Host> ChainTasks<H> {
     }
 
     /// Limits how often quotes are fetched: one takes several requests, and a submission waits for many blocks.
-    /// A first offer reuses a quote that is only moments old. Its transaction counts can only be too low, and
-    /// the outbox knows its own nonces.
+    /// A first offer reuses a quote that is only moments old. The transaction counts in such a quote can only be
+    /// too low, which is harmless: the outbox knows the nonces that it has used.
     fn last_quote(&mut self) -> LastQuote {
         // Until another transaction uses the nonce of a withdrawn call, that call can still be mined.
         let waits = |one: &Submission| one.nonce.is_none() || (one.cancel && !one.is_given_up());
@@ -350,7 +350,7 @@ impl<H: Host> ChainTasks<H> {
 
     async fn handle_signature(&mut self, id: SubmissionId, attempt: usize, end: SignOutcome) {
         self.signing.remove(&(id, attempt));
-        // Also after an answer without effect, such as a wrong signature.
+        // Rest after every answer, even one without effect, such as a wrong signature.
         let now = self.context.clock.mono_ms();
         self.resting.retain(|_attempt, until| now < *until);
         self.resting.insert((id, attempt), now.saturating_add(IDLE_MS));

@@ -22,7 +22,7 @@ pub(super) fn register(
     credential: &Credential,
 ) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
-    // A name that reads like another agent's code would make commands ambiguous.
+    // Commands accept a name or an id: a name that is another agent's id would be ambiguous.
     let used = state.agents.contains_key(id) || state.retired.contains(id);
     let taken = used || state.find_agent(name).is_some();
     if taken {
@@ -74,7 +74,7 @@ pub(super) fn commission(
                 format!("There is no address {label}: see `address list`."),
             )
         })?;
-    // A new policy does not grant a new day: the running allowance continues.
+    // A new policy does not start a new allowance: the current one continues.
     let start = match &agent.commission {
         Some(_running) => None,
         None => Some(WindowStart::first(&command.moment)),
@@ -97,7 +97,7 @@ pub(super) fn suspend(state: &State, agent: &AgentId) -> Result<Decision, Refusa
     Ok(Decision::done(if agent.suspended { Vec::new() } else { vec![event] }))
 }
 
-/// Deletes an agent. This only takes power away, so the wallet may be locked.
+/// Deletes an agent. This only removes permissions, so the wallet may be locked.
 pub(super) fn delete(
     state: &State,
     command: &Command,
@@ -106,7 +106,7 @@ pub(super) fn delete(
     let agent = known(state, agent)?;
     let (mut events, mut waiting) = (Vec::new(), 0usize);
     for request in state.held.values().filter(|request| request.agent == agent.id) {
-        // An expired hold only lacks the record of its end.
+        // An expired hold needs no decision; only the event of its expiry is missing.
         match expiry_if_due(request, &command.moment) {
             Some(ended) => events.push(ended),
             None => waiting = waiting.saturating_add(1),
@@ -114,7 +114,7 @@ pub(super) fn delete(
     }
     if waiting > 0 {
         let (verb, them) = if waiting == 1 { ("waits", "it") } else { ("wait", "them") };
-        // Suspending does not decide held requests, so it does not lead to a deletion.
+        // Suspending leaves held requests undecided, so the message offers it only to stop the agent.
         let stop = if agent.suspended {
             String::new()
         } else {
@@ -153,7 +153,7 @@ pub(super) fn renew(
         }
         Renewal::Keep => Err(Refusal::because(
             Code::BadInput,
-            "Today's allowance is already in use: it renews at midnight, at least 20 hours after its start.",
+            "The current allowance continues: it renews at the first midnight at least 20 hours after its start.",
         )),
     }
 }

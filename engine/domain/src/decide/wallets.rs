@@ -169,7 +169,7 @@ pub(super) fn delete_address(
     // Approving it later would still sign with this address.
     let mut held = state.held.values().filter(|request| request.from == known.address);
     if held.any(|request| expiry_if_due(request, &command.moment).is_none()) {
-        let message = "A request to be paid from this address is waiting: decide it first.";
+        let message = "A request for a payment from this address is pending: decide it first.";
         return Err(Refusal::because(Code::InUse, message));
     }
     if state.outboxes.busy().any(|outbox| outbox.key.signer == known.address) {

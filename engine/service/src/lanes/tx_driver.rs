@@ -57,10 +57,10 @@ pub async fn run(tx_driver: TxDriver) {
                 tasks.spawn(tx_driver::serve(host, context, chain))
             });
         }
-        // A task may end just as a new submission arrives. This bounds the wait until it is started again.
+        // A task may end just as a new submission arrives. The timer bounds the wait until the task restarts.
         let wake = tx_driver.ports.clock.mono_ms().saturating_add(IDLE_MS);
         let idle = outboxes.is_empty();
-        // cancel-safe: all of it only waits.
+        // cancel-safe: every branch only waits.
         tokio::select! {
             () = tx_driver.stopping.cancelled() => return,
             changed = views.changed() => if changed.is_err() { return },

@@ -56,7 +56,7 @@ fn name_of(zone: &TimeZone) -> &str {
 }
 
 fn read() -> Result<TimeZone, ClockError> {
-    // By convention an empty TZ means UTC, but `TZ=${UNSET}` also leaves it empty.
+    // By convention an empty TZ means UTC. We reject it, because `TZ=${UNSET}` also leaves it empty.
     if std::env::var_os("TZ").is_some_and(|value| value.is_empty()) {
         return Err(ClockError::ZoneUnknown { reason: "TZ is set, but empty".to_owned() });
     }

@@ -20,7 +20,7 @@ fn demo_pay_line(folder_option: &str, agent: &str) -> String {
     format!("eval \"$(bursar {folder}agent instructions {agent})\"; bursar-demo pay")
 }
 
-/// Returns the line for another terminal, if it is the next step.
+/// Returns the shell line of the last step, if that is the only step left.
 pub(crate) fn try_line(model: &Model) -> Option<String> {
     let mut steps = steps(model);
     let last = steps.pop()?;
@@ -75,9 +75,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
             },
             about: match &wallet.recoverable {
                 None => "Choose any name; you are asked for the password twice.",
-                Some(_name) => {
-                    "The journal does not contain this wallet file: this command adds it."
-                }
+                Some(_name) => "This wallet file is not in the journal yet: this command adds it.",
             },
         },
         seed(model, wallet.seeds > 0),

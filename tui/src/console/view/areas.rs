@@ -7,13 +7,12 @@ use crate::console::model::{Model, Pane};
 /// Width from which two panes are side by side; below, width and height for three.
 const TWO: u16 = 100;
 const THREE: (u16, u16) = (180, 50);
-/// Height of a card's preview with its border.
+/// Height of a card's preview in a low area, with its border.
 const PREVIEW: u16 = 8;
-/// The same if there is room for the rows that matter most.
+/// Height of the preview in an area of [`TALL`] rows: it also shows the most important rows of the card.
 const TALL_PREVIEW: u16 = 10;
-/// Height of the area from which there is that room.
 const TALL: u16 = 24;
-/// The same two heights for a whole card.
+/// Height of the preview in an area of [`WHOLE`] rows: it shows the whole card.
 const WHOLE_PREVIEW: u16 = 19;
 const WHOLE: u16 = 34;
 
