@@ -82,6 +82,26 @@ pub fn clock() -> Result<Arc<dyn Clock>, StartFault> {
     Ok(Arc::new(clock))
 }
 
+/// Opens the store of sales and loads its open records.
+async fn open_ledger(config: &Config, writer: &TaskTracker) -> Result<Ledger, StartFault> {
+    let fault = |fault: StoreError| StartFault::Store {
+        path: config.store.display().to_string(),
+        why: fault.to_string(),
+    };
+    let store = RedbStore::open_file(&config.store).map_err(fault)?;
+    Ledger::load(Arc::new(store), writer).await.map_err(fault)
+}
+
+/// Returns the bounds of the public listener. Each answer in progress needs a connection to the upstream.
+fn bounds_of(config: &Config) -> Bounds {
+    let mut bounds = Bounds::public(http::slots(file_limit(), config.in_flight));
+    bounds.trusted = config.trusted_proxies.clone();
+    bounds.write_ms = READ_MS;
+    bounds.body.all_bytes = BODIES_BYTES.max(config.body_bytes.saturating_mul(4));
+    bounds.body.whole_bytes = OPEN_BODIES_BYTES.max(config.body_bytes.saturating_mul(16));
+    bounds
+}
+
 /// Creates the client of the facilitator.
 ///
 /// # Errors
@@ -129,13 +149,8 @@ impl Running {
         failpoints: Arc<dyn Failpoints>,
     ) -> Result<Self, StartFault> {
         let clock = clock()?;
-        let store_fault = |fault: StoreError| StartFault::Store {
-            path: config.store.display().to_string(),
-            why: fault.to_string(),
-        };
         let writer = TaskTracker::new();
-        let store = RedbStore::open_file(&config.store).map_err(store_fault)?;
-        let ledger = Ledger::load(Arc::new(store), &writer).await.map_err(store_fault)?;
+        let ledger = open_ledger(&config, &writer).await?;
         let unpaid = UnpaidSales::new(config.unpaid);
         ledger.pending_records().iter().for_each(|record| unpaid.load(record));
         let (servers, sales, upkeep) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
@@ -161,12 +176,7 @@ impl Running {
             None => None,
         };
         let stopping = CancellationToken::new();
-        // Each answer in progress needs a connection to the upstream.
-        let mut bounds = Bounds::public(http::slots(file_limit(), config.in_flight));
-        bounds.trusted = config.trusted_proxies.clone();
-        bounds.write_ms = READ_MS;
-        bounds.body.all_bytes = BODIES_BYTES.max(config.body_bytes.saturating_mul(4));
-        bounds.body.whole_bytes = OPEN_BODIES_BYTES.max(config.body_bytes.saturating_mul(16));
+        let bounds = bounds_of(&config);
         let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
         let metrics_address = match metrics_listener {
             Some((listener, address)) => {

@@ -107,17 +107,7 @@ impl Engine {
         let (opening, opening_gate) = (edition.clone(), Arc::clone(&gate));
         let (opening_folder, opening_ports) = (folder.clone(), ports.clone());
         let core = tokio::task::spawn_blocking(move || {
-            let store = match store {
-                Some(store) => store,
-                None => open_journal(
-                    &opening_folder,
-                    &opening_ports,
-                    opening.checkpoints,
-                    begin_journal,
-                )?,
-            };
-            Core::open(store, &opening, opening_gate, opening_ports.rules)
-                .map_err(|error| unusable(&opening_folder, &error))
+            open_core(&opening_folder, &opening_ports, &opening, opening_gate, store, begin_journal)
         })
         .await
         .map_err(|_panicked| damaged(&folder, &"its structure is broken"))??;
@@ -164,11 +154,7 @@ impl Engine {
             consoles: Arc::new(()),
         });
         if mode == Mode::Full {
-            context.tasks.spawn(upkeep::run(Arc::clone(&context)));
-            let (core, ports) = (context.core.clone(), context.ports.clone());
-            context.tasks.spawn(payments::follow(core, ports.clone(), context.stopping.clone()));
-            let (execution, stopping) = (context.execution.clone(), context.stopping.clone());
-            context.tasks.spawn(tx_driver::run(TxDriver { execution, ports, stopping }));
+            spawn_background(&context);
         }
         Ok((Self { context, control: tokio::sync::Mutex::new(None), _lock: lock }, core_loop))
     }
@@ -315,6 +301,31 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
         explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
         signer: None,
     })
+}
+
+/// Opens the journal, unless the caller brings its `store`, and replays it.
+fn open_core(
+    folder: &DataFolder,
+    ports: &Ports,
+    edition: &Edition,
+    gate: Arc<Gate>,
+    store: Option<Box<dyn Store>>,
+    begin_journal: bool,
+) -> Result<Core, Fault> {
+    let store = match store {
+        Some(store) => store,
+        None => open_journal(folder, ports, edition.checkpoints, begin_journal)?,
+    };
+    Core::open(store, edition, gate, ports.rules.clone()).map_err(|error| unusable(folder, &error))
+}
+
+/// Starts the tasks that a serving engine runs: upkeep, chain lookups of settlements, and the outboxes.
+fn spawn_background(context: &Arc<EngineContext>) {
+    context.tasks.spawn(upkeep::run(Arc::clone(context)));
+    let (core, ports) = (context.core.clone(), context.ports.clone());
+    context.tasks.spawn(payments::follow(core, ports.clone(), context.stopping.clone()));
+    let (execution, stopping) = (context.execution.clone(), context.stopping.clone());
+    context.tasks.spawn(tx_driver::run(TxDriver { execution, ports, stopping }));
 }
 
 fn open_journal(

@@ -544,7 +544,8 @@ impl SettlementService {
         }))
     }
 
-    /// Checks a payment. If the payment with the preceding nonce is still in flight, waits for that one first.
+    /// Checks a payment. If its nonce is rejected while the preceding payment is in flight, waits for that one and
+    /// checks again.
     async fn check_in_nonce_order(
         &self,
         settler: &Settler,

@@ -16,6 +16,7 @@ use bursar_core::ids::{Name, RequestId};
 use bursar_core::money::{Atoms, TokenAmount, parse_decimal};
 use bursar_core::networks::{NATIVE_DECIMALS, Network};
 use bursar_core::text;
+use bursar_core::time::Utc;
 use bursar_domain::cards::own_label;
 use bursar_domain::outboxes::{Outboxes, Send};
 use bursar_domain::payees::{Paid, Payee};
@@ -97,12 +98,8 @@ pub(super) async fn plan(
         ceiling: gas.ceiling,
         by,
     };
-    let read = text::utc(engine.core.now().utc);
     let paid = engine.core.reader().paid(&Payee { chain: network.chain, address: to });
-    let left = match transfer.asset.token {
-        None => Some(native_after),
-        Some(_token) => free.asset.checked_sub(amount.atoms.0),
-    };
+    let (balance, gas_money) = transfer.balances(&free, native_after, engine.core.now().utc);
     let card = SendCard {
         amount: send.amount_text(),
         network_title: format!("{} ({})", network.title, network.chain),
@@ -114,19 +111,9 @@ pub(super) async fn plan(
         to_contract,
         token: transfer.asset.token.map(|token| token.to_checksum(None)),
         unverified: !transfer.asset.verified,
-        balance: Balance {
-            before: transfer.show(free.asset),
-            after: left.map(|left| transfer.show(left)),
-            symbol: transfer.asset.symbol.clone(),
-            read: read.clone(),
-        },
+        balance,
         gas_most: format!("{} {}", native(gas.max_cost), network.native),
-        gas: Balance {
-            before: native(free.native),
-            after: Some(native(native_after)),
-            symbol: network.native.to_owned(),
-            read,
-        },
+        gas: gas_money,
     };
     Ok((send, card))
 }
@@ -158,6 +145,28 @@ fn amount_of(order: &SendOrder, asset: &Asset) -> Result<TokenAmount, Fault> {
 }
 
 impl Transfer<'_> {
+    /// Returns the balances of the asset and of the native coin before and after the send, read at `read`.
+    fn balances(&self, free: &Free, native_after: U256, read: Utc) -> (Balance, Balance) {
+        let read = text::utc(read);
+        let left = match self.asset.token {
+            None => Some(native_after),
+            Some(_token) => free.asset.checked_sub(self.amount.atoms.0),
+        };
+        let asset = Balance {
+            before: self.show(free.asset),
+            after: left.map(|left| self.show(left)),
+            symbol: self.asset.symbol.clone(),
+            read: read.clone(),
+        };
+        let gas = Balance {
+            before: native(free.native),
+            after: Some(native(native_after)),
+            symbol: self.network.native.to_owned(),
+            read,
+        };
+        (asset, gas)
+    }
+
     /// Reads what the address has. Rejects an amount that it does not have.
     async fn free(&self, outboxes: &Outboxes) -> Result<Free, Fault> {
         let key = OutboxKey { chain: self.network.chain, signer: self.from };
